@@ -1,0 +1,35 @@
+# Everything here needs Python 3.11 and nothing else. Another interpreter: make test PYTHON=/path/to/python3.11
+PYTHON ?= python3.11
+VENV ?= .venv
+
+# An absolute path, because examples and tests may run programs from other directories.
+override VENV := $(abspath $(VENV))
+PIP_INSTALL = $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+.PHONY: demo test fast check
+
+demo: $(VENV)/installed
+	$(VENV)/bin/python examples/dependencies.py
+
+test: $(VENV)/installed-test
+	$(VENV)/bin/python -m pytest
+
+fast: $(VENV)/installed-test
+	$(VENV)/bin/python -m pytest -m "not ray and not spark"
+
+check: $(VENV)/installed-dev
+	$(VENV)/bin/python -m ruff check
+	$(VENV)/bin/python -m ruff format --check
+	$(VENV)/bin/python -m mypy
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/installed: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(PIP_INSTALL) --editable .
+	touch $@
+
+# installed-test, installed-dev: with the extra of that name.
+$(VENV)/installed-%: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(PIP_INSTALL) --editable ".[$*]"
+	touch $@

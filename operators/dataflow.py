@@ -1,0 +1,102 @@
+"""Dataflows: where streams begin."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tidewheel.operators.input import build_input
+from tidewheel.operators.loop import Feedback, Loop, make_feedback
+from tidewheel.operators.source import build_source
+from tidewheel.operators.stream import Stream, _check_stream, _pact
+from tidewheel.progress import GraphError, PathSummary
+from tidewheel.runtime.dataflow_description import DataflowDescription
+from tidewheel.runtime.exchange import Key
+from tidewheel.runtime.partitioned_source import PartitionedSource
+from tidewheel.runtime.plan import Build
+
+
+class Dataflow(DataflowDescription):
+    """The description of a dataflow: streams, operators and loops. Nothing runs before `tidewheel.run`.
+
+    >>> import tidewheel as tw
+    >>> flow = tw.Dataflow("halving")
+    >>> def body(numbers):
+    ...     halves = numbers.map(lambda n: n // 2)
+    ...     return halves.filter(lambda n: n > 1), halves.filter(lambda n: n <= 1)
+    >>> _ = flow.input("numbers").iterate(body).capture("ones")
+    >>> with tw.run(flow, engine="local") as job:
+    ...     job.input("numbers").send([40, 9, 3])
+    ...     job.input("numbers").close()
+    ...     job.wait()
+    ...     [batch.batch for batch in job.captured("ones")]
+    [[1], [1], [1]]
+    """
+
+    def input(self, name: str) -> Stream[Any]:
+        """Add a stream that the driver feeds through ``job.input(name)``."""
+        index = self.size
+        (outlet,) = self.add_operator(f"input {name}", [], [self.root], build_input, notify=False)
+        self.register("input", name, index)
+        return Stream(outlet)
+
+    def source(self, name: str, source: PartitionedSource) -> Stream[Any]:
+        """Add a stream that each worker reads from its partitions of ``source``."""
+        if not isinstance(source, PartitionedSource):
+            raise GraphError(f"source {name!r}: {source!r} has no partitions(worker, workers) to read from")
+        (outlet,) = self.add_operator(name, [], [self.root], build_source(source), notify=False)
+        return Stream(outlet)
+
+    def operator(
+        self,
+        name: str,
+        inputs: Sequence[Stream[Any]],
+        outputs: int,
+        build: Build,
+        summaries: Mapping[tuple[int, int], PathSummary | Sequence[PathSummary]] | None = None,
+        *,
+        exchange: Sequence[Key | None] | None = None,
+        notify: bool = True,
+    ) -> tuple[Stream[Any], ...]:
+        """Add an operator of any number of ports; ``build`` returns ``schedule(*inputs, *outputs)``.
+
+        Args:
+            name: the operator's name; errors show it.
+            inputs: the streams it reads, all of one scope.
+            outputs: how many outputs it has, in the same scope.
+            build: called once on each worker with an `OperatorContext`.
+            summaries: for (input, output), what a time must go through on the way; a pair that is missing says that
+                nothing at that input can come out there. None: any time at any input can come out anywhere unchanged.
+            exchange: for each input, how records are spread over the workers.
+            notify: False for an operator that never looks at a frontier.
+        """
+        for stream in inputs:
+            _check_stream(name, stream)
+        outlets = [stream.outlet for stream in inputs]
+        scope = outlets[0].scope if outlets else self.root
+        keys = exchange if exchange is not None else [None] * len(outlets)
+        if len(keys) != len(outlets):
+            raise GraphError(f"operator {name!r} has {len(outlets)} inputs, exchange names {len(keys)} keys")
+        for outlet in outlets:
+            self.check_one_scope(name, (scope, outlet.scope))
+        paths = None
+        if summaries is not None:
+            paths = {
+                ports: (given,) if isinstance(given, PathSummary) else tuple(given) for ports, given in summaries.items()
+            }
+        made = self.add_operator(
+            name,
+            outlets,
+            [scope] * outputs,
+            build,
+            pacts=[_pact(name, key) for key in keys],
+            summaries=paths,
+            notify=notify,
+        )
+        return tuple(Stream(outlet) for outlet in made)
+
+    def scope(self, name: str) -> Loop:
+        """Return a loop in the outermost scope, to be entered, fed back and left by hand."""
+        return Loop(self, self.root.inside(name))
+
+    def feedback(self, advance: int = 1) -> Feedback[Any]:
+        """Return the open end of a cycle in the outermost scope: what is connected comes out ``advance`` epochs later."""
+        return make_feedback(self, self.root, advance)

@@ -1,0 +1,36 @@
+"""The publish operator: one worker's end of a topic's partition."""
+
+from tidewheel.progress import Antichain
+from tidewheel.pubsub import PublisherConnection
+from tidewheel.runtime.operator_context import OperatorContext
+from tidewheel.runtime.plan import Build, Schedule
+from tidewheel.runtime.ports import InputPort
+
+
+def build_publish(topic: str) -> Build:
+    """Return the build function of an operator that hands data and frontier changes to its publisher, in one call a step.
+
+    Data goes before the frontier change that follows it, so a publisher never announces a time as complete before it
+    has all of it.
+    """
+
+    def build(context: OperatorContext) -> Schedule:
+        connection: PublisherConnection = context.attachment(topic)
+        announced: Antichain | None = None
+
+        def schedule(input: InputPort) -> None:
+            nonlocal announced
+            for token, batch in input:
+                connection.data(token.time, batch)
+            frontier = input.frontier
+            before = announced if announced is not None else [frontier.domain.minimum()]
+            gone = [(time, -1) for time in before if time not in frontier]
+            new = [(time, 1) for time in frontier if time not in before]
+            if gone or new:
+                connection.frontier(gone + new)
+            announced = frontier
+            connection.flush()
+
+        return schedule
+
+    return build

@@ -1,0 +1,230 @@
+"""Streams: what operators send, and the methods by which the next operator is added."""
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+
+from tidewheel.operators.capture import build_capture
+from tidewheel.operators.forward import build_forward, build_pass
+from tidewheel.progress import GraphError, PathSummary
+from tidewheel.runtime.batches import Batch, records
+from tidewheel.runtime.dataflow_description import Outlet
+from tidewheel.runtime.exchange import Exchange, Key
+from tidewheel.runtime.plan import Build
+
+if TYPE_CHECKING:
+    from tidewheel.operators.loop import Loop
+
+Record = TypeVar("Record")
+Result = TypeVar("Result")
+Other = TypeVar("Other")
+
+
+class Stream(Generic[Record]):
+    """The records that one output of one operator sends, each at a time.
+
+    A message carries a batch: a list, an Arrow table or record batch, or a NumPy array. Methods that take a function of
+    a record call it once for each, with a dict for a row of Arrow; `map_batches` takes the batch as it is.
+    """
+
+    __slots__ = ("outlet",)
+
+    def __init__(self, outlet: Outlet) -> None:
+        self.outlet = outlet
+
+    # ------------------------------------------------------------------ core operators
+
+    def unary(self, name: str, build: Build, exchange: Key | None = None) -> "Stream[Any]":
+        """Add an operator of one input and one output that may hold tokens and look at its frontier.
+
+        Args:
+            name: the operator's name; errors show it.
+            build: called once on each worker with an `OperatorContext`; returns ``schedule(input, output)``.
+            exchange: how records are spread over the workers before they reach it; None leaves them where they are.
+        """
+        outlet = self.outlet
+        (made,) = outlet.description.add_operator(
+            name, [outlet], [outlet.scope], build, pacts=[_pact(name, exchange)]
+        )
+        return Stream(made)
+
+    def binary(
+        self,
+        other: "Stream[Other]",
+        name: str,
+        build: Build,
+        exchange: tuple[Key | None, Key | None] = (None, None),
+    ) -> "Stream[Any]":
+        """Add an operator of two inputs and one output; ``build`` returns ``schedule(left, right, output)``."""
+        _check_stream(name, other)
+        outlet = self.outlet
+        pacts = [_pact(name, key) for key in exchange]
+        (made,) = outlet.description.add_operator(
+            name, [outlet, other.outlet], [outlet.scope], build, pacts=pacts
+        )
+        return Stream(made)
+
+    def exchange(self, key: Key) -> "Stream[Record]":
+        """Send each record to the worker that owns its key, the same for every stream and every kind of batch.
+
+        Args:
+            key: a function of a record, the name of a column (vectorised on Arrow), or a tuple of names.
+        """
+        return self._forward("exchange", build_pass, key)
+
+    def concat(self, *others: "Stream[Record]") -> "Stream[Record]":
+        """Join this stream with others of the same scope; each record stays on its worker."""
+        for other in others:
+            _check_stream("concat", other)
+        outlets = [self.outlet, *(other.outlet for other in others)]
+        (made,) = self.outlet.description.add_operator(
+            "concat", outlets, [self.outlet.scope], build_pass, notify=False
+        )
+        return Stream(made)
+
+    def enter(self, loop: "Loop") -> "Stream[Record]":
+        """Take this stream into a loop: time ``t`` becomes ``(t, 0)``.
+
+        Raises:
+            GraphError: the loop does not lie directly in the scope of this stream.
+        """
+        inner = loop.scope
+        if inner.parent is not self.outlet.scope:
+            raise GraphError(
+                f"enter: {inner.describe()} does not lie directly in {self.outlet.scope.describe()}, where the stream is"
+            )
+        summaries = {(0, 0): (PathSummary.enter(inner.nesting),)}
+        (made,) = self.outlet.description.add_operator(
+            "enter", [self.outlet], [inner], build_pass, summaries=summaries, notify=False
+        )
+        return Stream(made)
+
+    def leave(self) -> "Stream[Record]":
+        """Take this stream out of its loop: time ``(t, round)`` becomes ``t``.
+
+        Raises:
+            GraphError: the stream is in no loop.
+        """
+        inner = self.outlet.scope
+        if inner.parent is None:
+            raise GraphError(
+                f"leave: the stream of dataflow {self.outlet.description.name!r} is in no loop, there is nothing to "
+                "leave; enter(loop) comes first"
+            )
+        summaries = {(0, 0): (PathSummary.leave(inner.nesting),)}
+        (made,) = self.outlet.description.add_operator(
+            "leave", [self.outlet], [inner.parent], build_pass, summaries=summaries, notify=False
+        )
+        return Stream(made)
+
+    def probe(self, name: str) -> "Stream[Record]":
+        """Let ``job.probe(name)`` tell which times are complete up to here; costs the data nothing. Returns this stream."""
+        self.outlet.description.register("probe", name, self.outlet.source)
+        return self
+
+    def capture(self, name: str) -> "Stream[Record]":
+        """Keep what passes here on its worker for ``job.captured(name)``. Returns this stream."""
+        index = self._sink(f"capture {name}", build_capture, notify=False)
+        self.outlet.description.register("capture", name, index)
+        return self
+
+    def publish(self, topic: str) -> "Stream[Record]":
+        """Offer this stream, live, as a topic of one partition a worker; see `tidewheel.subscribe`. Returns this stream.
+
+        Raises:
+            GraphError: this dataflow publishes a topic of that name already.
+        """
+        from tidewheel.operators.publish import build_publish
+        from tidewheel.pubsub import Publication
+
+        self.outlet.description.attach(topic, Publication(topic, self.outlet.scope.nesting.domain))
+        self._sink(f"publish {topic}", build_publish(topic), notify=True)
+        return self
+
+    # ------------------------------------------------------------------ derived operators
+
+    def map(self, function: Callable[[Record], Result]) -> "Stream[Result]":
+        """Replace each record by ``function(record)``."""
+        return self._forward("map", build_forward(lambda batch: [function(record) for record in records(batch)]))
+
+    def flat_map(self, function: Callable[[Record], Iterable[Result]]) -> "Stream[Result]":
+        """Replace each record by all that ``function(record)`` yields."""
+        return self._forward(
+            "flat_map", build_forward(lambda batch: [result for record in records(batch) for result in function(record)])
+        )
+
+    def filter(self, predicate: Callable[[Record], object]) -> "Stream[Record]":
+        """Keep the records for which ``predicate(record)`` is true."""
+        return self._forward(
+            "filter", build_forward(lambda batch: [record for record in records(batch) if predicate(record)])
+        )
+
+    def map_batches(self, function: Callable[[Any], Batch]) -> "Stream[Any]":
+        """Replace each batch, as it is, by ``function(batch)``; an empty result is not sent."""
+        return self._forward("map_batches", build_forward(function))
+
+    def inspect(self, function: Callable[[Record], object]) -> "Stream[Record]":
+        """Call ``function`` with each record and pass the batch on unchanged."""
+
+        def look(batch: Batch) -> Batch:
+            for record in records(batch):
+                function(record)
+            return batch
+
+        return self._forward("inspect", build_forward(look))
+
+    def iterate(
+        self,
+        body: "Callable[[Stream[Record]], tuple[Stream[Record], Stream[Result]]]",
+        name: str = "iterate",
+    ) -> "Stream[Result]":
+        """Send this stream round a loop until nothing comes back.
+
+        Args:
+            body: gets the stream of what enters and what comes back, with times ``(t, round)``; returns two streams of
+                the same scope: what goes round again, and what leaves with time ``t``.
+            name: the name of the loop; errors show it.
+        """
+        from tidewheel.operators.loop import Loop, make_feedback
+
+        description = self.outlet.description
+        loop = Loop(cast(Any, description), self.outlet.scope.inside(name))
+        feedback = make_feedback(description, loop.scope, advance=1)
+        returned = body(self.enter(loop).concat(feedback))
+        if not (isinstance(returned, tuple) and len(returned) == 2 and all(isinstance(s, Stream) for s in returned)):
+            raise GraphError(
+                f"the body of {name!r} must return two streams, (what goes round again, what leaves), not {returned!r}"
+            )
+        again, result = returned
+        feedback.connect(again)
+        return result.leave()
+
+    # ------------------------------------------------------------------ shared
+
+    def _forward(self, name: str, build: Build, key: Key | None = None) -> "Stream[Any]":
+        outlet = self.outlet
+        (made,) = outlet.description.add_operator(
+            name, [outlet], [outlet.scope], build, pacts=[_pact(name, key)], notify=False
+        )
+        return Stream(made)
+
+    def _sink(self, name: str, build: Build, notify: bool) -> int:
+        description = self.outlet.description
+        index = description.size
+        description.add_operator(name, [self.outlet], [], build, notify=notify)
+        return index
+
+
+def _pact(name: str, key: Key | None) -> Exchange | None:
+    if key is None:
+        return None
+    names = key if isinstance(key, tuple) else (key,)
+    if callable(key) or (names and all(isinstance(part, str) for part in names)):
+        return Exchange(key)
+    raise GraphError(
+        f"operator {name!r}: exchange by a function of a record, the name of a column or a tuple of names, not {key!r}"
+    )
+
+
+def _check_stream(name: str, other: object) -> None:
+    if not isinstance(other, Stream):
+        raise GraphError(f"operator {name!r} reads streams, not {other!r}")

@@ -1,0 +1,48 @@
+"""Which times can still occur where: orders, frontiers, and the protocol that keeps them. Standard library only."""
+
+from tidewheel.progress.antichain import Antichain
+from tidewheel.progress.broadcast import Broadcast, ProgressBatch
+from tidewheel.progress.change_batch import ChangeBatch
+from tidewheel.progress.compiled_graph import CompiledGraph
+from tidewheel.progress.errors import GraphError, ProtocolError, TidewheelError
+from tidewheel.progress.graph import GraphShape, OperatorShape, Step
+from tidewheel.progress.integer_domain import IntegerDomain
+from tidewheel.progress.location import Location, Source, Target
+from tidewheel.progress.mutable_antichain import MutableAntichain
+from tidewheel.progress.nesting import ROOT, Nesting
+from tidewheel.progress.ordered_inbox import OrderedInbox
+from tidewheel.progress.path_summary import PathSummary
+from tidewheel.progress.product_domain import ProductDomain
+from tidewheel.progress.time_domain import Summary, Time, TimeDomain
+from tidewheel.progress.tracker import Pointstamp, Tracker
+from tidewheel.progress.unit_domain import UnitDomain
+
+__all__ = [
+    "ROOT",
+    "Antichain",
+    "Broadcast",
+    "ChangeBatch",
+    "CompiledGraph",
+    "GraphError",
+    "GraphShape",
+    "IntegerDomain",
+    "Location",
+    "MutableAntichain",
+    "Nesting",
+    "OperatorShape",
+    "OrderedInbox",
+    "PathSummary",
+    "Pointstamp",
+    "ProductDomain",
+    "ProgressBatch",
+    "ProtocolError",
+    "Source",
+    "Step",
+    "Summary",
+    "Target",
+    "TidewheelError",
+    "Time",
+    "TimeDomain",
+    "Tracker",
+    "UnitDomain",
+]

@@ -1,0 +1,87 @@
+"""The shape of a dataflow as progress tracking sees it: ports, what operators do to times, and edges."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from tidewheel.progress.errors import GraphError
+from tidewheel.progress.location import Location, Source, Target
+from tidewheel.progress.nesting import Nesting
+from tidewheel.progress.path_summary import PathSummary
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorShape:
+    """An operator's ports and internal paths.
+
+    ``inputs`` and ``outputs`` have the nesting at each port. ``summaries`` maps (input port, output port) to what a
+    time must go through on the way; a pair that is missing says that nothing at that input can come out there.
+    """
+
+    name: str
+    inputs: tuple[Nesting, ...]
+    outputs: tuple[Nesting, ...]
+    summaries: Mapping[tuple[int, int], tuple[PathSummary, ...]]
+
+    def __post_init__(self) -> None:
+        for (port_in, port_out), paths in self.summaries.items():
+            if not (0 <= port_in < len(self.inputs) and 0 <= port_out < len(self.outputs)):
+                raise GraphError(
+                    f"operator {self.name!r} summarises a path from input {port_in} to output {port_out}, but it has "
+                    f"{len(self.inputs)} inputs and {len(self.outputs)} outputs"
+                )
+            for path in paths:
+                if path.source != self.inputs[port_in] or path.target != self.outputs[port_out]:
+                    raise GraphError(
+                        f"operator {self.name!r}: the summary of the path from input {port_in} to output {port_out} "
+                        "does not start and end in the scopes of these ports"
+                    )
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One way for a time to move on: over an edge, or through an operator."""
+
+    start: Location
+    end: Location
+    summary: PathSummary
+
+
+@dataclass(frozen=True, slots=True)
+class GraphShape:
+    """Operators, named by their index, and the edges between their ports."""
+
+    operators: tuple[OperatorShape, ...]
+    edges: tuple[tuple[Source, Target], ...]
+
+    def __post_init__(self) -> None:
+        for source, target in self.edges:
+            if self.nesting(source) != self.nesting(target):
+                raise GraphError(
+                    f"{self.describe(source)} and {self.describe(target)} are in different scopes: "
+                    "enter or leave the loop between them"
+                )
+
+    def nesting(self, location: Location) -> Nesting:
+        """Return the nesting of a location."""
+        operator = self.operators[location.operator]
+        ports = operator.outputs if isinstance(location, Source) else operator.inputs
+        return ports[location.port]
+
+    def describe(self, location: Location) -> str:
+        """Return a location's name for people, such as ``input 0 of 'map'``."""
+        side = "output" if isinstance(location, Source) else "input"
+        return f"{side} {location.port} of {self.operators[location.operator].name!r}"
+
+    def locations(self) -> Iterator[Location]:
+        """Iterate over all locations, operator by operator."""
+        for index, operator in enumerate(self.operators):
+            yield from (Target(index, port) for port in range(len(operator.inputs)))
+            yield from (Source(index, port) for port in range(len(operator.outputs)))
+
+    def steps(self) -> Iterator[Step]:
+        """Iterate over all single steps of all paths: the edges and the operators' internal paths."""
+        for source, target in self.edges:
+            yield Step(source, target, PathSummary.identity(self.nesting(source)))
+        for index, operator in enumerate(self.operators):
+            for (port_in, port_out), paths in operator.summaries.items():
+                yield from (Step(Target(index, port_in), Source(index, port_out), path) for path in paths)

@@ -1,0 +1,72 @@
+"""In order, at most once, from each sender: what every link and every publisher owes its receiver.
+
+Transports may reorder and repeat. A sender numbers what it sends, from 0, and gives its incarnation, a number that grows
+when it restarts. The receiver restores the order, drops what it had before and refuses what belongs to another life.
+"""
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from tidewheel.progress.errors import ProtocolError
+
+Item = TypeVar("Item")
+
+
+@dataclass(slots=True)
+class _Stream(Generic[Item]):
+    incarnation: int
+    expected: int = 0
+    early: dict[int, Item] = field(default_factory=dict)
+
+
+class OrderedInbox(Generic[Item]):
+    """Restores, for each sender, the order in which it sent.
+
+    >>> inbox = OrderedInbox()
+    >>> inbox.accept("a", 0, 1, "second")
+    []
+    >>> inbox.accept("a", 0, 0, "first")
+    ['first', 'second']
+    >>> inbox.accept("a", 0, 0, "first"), inbox.duplicates
+    ([], 1)
+    """
+
+    def __init__(self, capacity: int = 1 << 16) -> None:
+        self._streams: dict[Hashable, _Stream[Item]] = {}
+        self._capacity = capacity
+        self.duplicates = 0
+
+    def accept(self, sender: Hashable, incarnation: int, sequence: int, item: Item) -> list[Item]:
+        """Take one numbered item; return the items that are now in order, oldest first.
+
+        Raises:
+            ProtocolError: the sender has another incarnation than before (its state is gone), or more than ``capacity``
+                items wait behind one that never came.
+        """
+        stream = self._streams.get(sender)
+        if stream is None:
+            stream = self._streams[sender] = _Stream(incarnation)
+        if stream.incarnation != incarnation:
+            raise ProtocolError(
+                f"sender {sender!r} was incarnation {stream.incarnation} and is now {incarnation}: "
+                "it has restarted and lost its state"
+            )
+        if sequence < stream.expected or sequence in stream.early:
+            self.duplicates += 1
+            return []
+        if sequence != stream.expected:
+            stream.early[sequence] = item
+            if len(stream.early) > self._capacity:
+                raise ProtocolError(f"item {stream.expected} of sender {sender!r} was lost: {sequence} has come")
+            return []
+        ready = [item]
+        stream.expected += 1
+        while stream.expected in stream.early:
+            ready.append(stream.early.pop(stream.expected))
+            stream.expected += 1
+        return ready
+
+    def waiting(self) -> dict[Hashable, int]:
+        """Return, for each sender with a gap, the sequence number that is missing."""
+        return {sender: stream.expected for sender, stream in self._streams.items() if stream.early}

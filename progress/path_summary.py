@@ -1,0 +1,133 @@
+"""How times change along a path between two locations, across scopes.
+
+A path keeps the outermost coordinates of a time, each advanced by a summary of its own domain, and drops the others:
+those belong to scopes that the path has left. The scopes that it has entered since add coordinates whose values are the
+same for every time. Summaries of this form are closed under concatenation, which is what lets one flat graph serve any
+depth of nesting.
+
+Source: Murray et al., "Naiad: a timely dataflow system", SOSP 2013, section 2.3; seed "Progress Tracking", section
+"Path Summaries".
+"""
+
+from dataclasses import dataclass, field
+
+from tidewheel.progress.nesting import Nesting
+from tidewheel.progress.time_domain import Summary, Time, TimeDomain
+
+
+@dataclass(frozen=True, slots=True)
+class PathSummary:
+    """What must happen to a time of nesting ``source`` on its way to a location of nesting ``target``.
+
+    ``advances`` has one summary for each coordinate that the path keeps, at least one; ``appended`` has one time for
+    each coordinate that it adds. The kept coordinates have the same domains at both ends.
+
+    >>> from tidewheel.progress import ROOT, IntegerDomain
+    >>> loop = ROOT.inside(IntegerDomain())
+    >>> once_around = PathSummary.enter(loop).followed_by(PathSummary.advance(loop, 1))
+    >>> once_around.results_in(7)
+    (7, 1)
+    >>> once_around.followed_by(PathSummary.leave(loop)).results_in(7)
+    7
+    """
+
+    source: Nesting
+    target: Nesting
+    advances: tuple[Summary, ...]
+    appended: tuple[Time, ...] = ()
+    is_identity: bool = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        identity = tuple(domain.identity() for domain in self.source.coordinate_domains)
+        object.__setattr__(self, "is_identity", not self.appended and self.advances == identity)
+
+    @classmethod
+    def identity(cls, nesting: Nesting) -> "PathSummary":
+        """Return the summary of a path that changes no time."""
+        return cls(nesting, nesting, tuple(domain.identity() for domain in nesting.coordinate_domains))
+
+    @classmethod
+    def enter(cls, inner: Nesting) -> "PathSummary":
+        """Return the summary of entering ``inner``: its coordinate is appended at the minimum."""
+        outer = inner.outside()
+        return cls(outer, inner, cls.identity(outer).advances, (inner.coordinate_domains[-1].minimum(),))
+
+    @classmethod
+    def leave(cls, inner: Nesting) -> "PathSummary":
+        """Return the summary of leaving ``inner``: its coordinate is dropped."""
+        outer = inner.outside()
+        return cls(inner, outer, cls.identity(outer).advances)
+
+    @classmethod
+    def advance(cls, nesting: Nesting, summary: Summary) -> "PathSummary":
+        """Return the summary of a path that advances the innermost coordinate."""
+        return cls(nesting, nesting, (*cls.identity(nesting).advances[:-1], summary))
+
+    def results_in(self, time: Time) -> Time | None:
+        """Return the least time at which ``time`` can arrive at the path's end, None if it cannot.
+
+        Complexity: the depth of the nesting; O(1) for a path that changes nothing.
+        """
+        if self.is_identity:
+            return time
+        kept = self.source.coordinates(time)
+        advanced = [
+            domain.results_in(summary, coordinate)
+            for domain, summary, coordinate in zip(
+                self.source.coordinate_domains, self.advances, kept, strict=False
+            )
+        ]
+        if any(coordinate is None for coordinate in advanced):
+            return None
+        return Nesting.time((*advanced, *self.appended))
+
+    def followed_by(self, then: "PathSummary") -> "PathSummary | None":
+        """Return the summary of this path and after it ``then``, None if nothing passes both.
+
+        ``then`` must start where this path ends.
+        """
+        if then.source != self.target:
+            raise ValueError(f"a path to {self.target} cannot be followed by one from {then.source}")
+        domains = self.target.coordinate_domains
+        kept = len(self.advances)
+        advances = [
+            domain.followed_by(first, second)
+            for domain, first, second in zip(domains, self.advances, then.advances, strict=False)
+        ]
+        appended = [
+            domain.results_in(summary, time)
+            for domain, summary, time in zip(domains[kept:], then.advances[kept:], self.appended, strict=False)
+        ]
+        if any(value is None for value in (*advances, *appended)):
+            return None
+        return PathSummary(self.source, then.target, tuple(advances), (*appended, *then.appended))
+
+    def less_equal(self, other: "PathSummary") -> bool:
+        """Tell whether every time arrives by this path at or before when it does by ``other``.
+
+        Both must have the same ends. The answer may be False for paths that are so ordered only because a domain has a
+        greatest time; a collection of minimal summaries then holds one element more than it must.
+        """
+        domains = self.target.coordinate_domains
+        return all(
+            self._coordinate_less_equal(other, domains[index], index) for index in range(len(domains))
+        )
+
+    def _coordinate_less_equal(self, other: "PathSummary", domain: TimeDomain, index: int) -> bool:
+        kept, other_kept = len(self.advances), len(other.advances)
+        if index < kept and index < other_kept:
+            return domain.summary_less_equal(self.advances[index], other.advances[index])
+        if index < kept:
+            return False
+        mine = self.appended[index - kept]
+        if index >= other_kept:
+            return domain.less_equal(mine, other.appended[index - other_kept])
+        least = domain.results_in(other.advances[index], domain.minimum())
+        return least is None or domain.less_equal(mine, least)
+
+    def strictly_advances(self) -> bool:
+        """Tell whether a cycle with this summary brings every time back strictly later."""
+        return any(
+            not domain.summary_less_equal(summary, domain.identity())
+            for domain, summary in zip(self.source.coordinate_domains, self.advances, strict=False)
+        )

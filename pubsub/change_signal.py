@@ -1,0 +1,26 @@
+"""Waiting, in an asyncio actor, for something to become so."""
+
+import asyncio
+from collections.abc import Callable
+
+
+class ChangeSignal:
+    """Wakes those who wait for a condition whenever something that it depends on has changed."""
+
+    def __init__(self) -> None:
+        self._changed = asyncio.Event()
+
+    def notify(self) -> None:
+        """Let everybody who waits look again."""
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    async def wait_until(self, condition: Callable[[], bool], timeout_s: float) -> bool:
+        """Wait until ``condition()`` is true, for ``timeout_s`` seconds at most; return what it is in the end."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                while not condition():
+                    await self._changed.wait()
+        except TimeoutError:
+            return condition()
+        return True

@@ -1,0 +1,49 @@
+"""How this process gets to the Ray cluster, and to the namespace in which the catalog lives."""
+
+import logging
+import os
+import uuid
+
+from tidewheel.pubsub.errors import DeliveryError
+
+NAMESPACE = "tidewheel"
+
+
+def namespace() -> str:
+    """Return this process's Ray namespace if its driver chose one, otherwise ``"tidewheel"``.
+
+    A driver that chooses none gets a fresh UUID, in which nobody else could find anything.
+    """
+    import ray
+
+    chosen = str(ray.get_runtime_context().namespace)
+    return NAMESPACE if _is_uuid(chosen) else chosen
+
+
+def connect() -> None:
+    """Make this process a driver of the running cluster, unless it is part of one already.
+
+    The cluster is the one that ``RAY_ADDRESS`` names, or else the one that runs on this machine. None is started.
+
+    Raises:
+        DeliveryError: there is none.
+    """
+    import ray
+
+    if ray.is_initialized():
+        return
+    address = os.environ.get("RAY_ADDRESS") or "auto"
+    try:
+        ray.init(address=address, namespace=NAMESPACE, log_to_driver=False, logging_level=logging.ERROR)
+    except (ConnectionError, ValueError, RuntimeError) as error:
+        raise DeliveryError(
+            f"no Ray cluster to subscribe on (address {address!r}: {error}): call ray.init first, or set RAY_ADDRESS"
+        ) from error
+
+
+def _is_uuid(text: str) -> bool:
+    try:
+        uuid.UUID(text)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,119 @@
+"""The life of an epoch as a publisher sees it: latent, then active, then completed.
+
+=========  ==============  =========  ==================================
+state      event           next       meaning
+=========  ==============  =========  ==================================
+latent     data            active     the first batch of the epoch
+latent     passed          completed  the epoch was skipped
+active     data            active     another batch of the epoch
+active     passed          completed  the last batch came before this
+completed  data            refused    somebody held no right to send it
+=========  ==============  =========  ==================================
+
+``data`` is a batch at that time; ``passed`` is the lower frontier moving so that no element of it is at or before the
+time. A latent epoch may well be earlier than an active one: epochs begin in any order.
+
+Source: seed "Strymon publish-subscribe", section "Design Goals" (its figure of epoch states).
+"""
+
+from collections.abc import Iterable
+from enum import Enum
+
+from tidewheel.progress import Antichain, MutableAntichain, ProtocolError, Time, TimeDomain
+
+
+class EpochState(Enum):
+    """Where an epoch is in its life."""
+
+    LATENT = "latent"
+    ACTIVE = "active"
+    COMPLETED = "completed"
+
+
+class EpochEvent(Enum):
+    """What moves an epoch on."""
+
+    DATA = "data"
+    PASSED = "passed"
+
+
+TRANSITIONS: dict[tuple[EpochState, EpochEvent], EpochState] = {
+    (EpochState.LATENT, EpochEvent.DATA): EpochState.ACTIVE,
+    (EpochState.LATENT, EpochEvent.PASSED): EpochState.COMPLETED,
+    (EpochState.ACTIVE, EpochEvent.DATA): EpochState.ACTIVE,
+    (EpochState.ACTIVE, EpochEvent.PASSED): EpochState.COMPLETED,
+}
+"""The table above; what is not in it is a `ProtocolError`."""
+
+
+class EpochStates:
+    """The states of all epochs at one publisher, kept as the lower frontier and the set of active epochs.
+
+    >>> from tidewheel.progress import IntegerDomain
+    >>> epochs = EpochStates(IntegerDomain())
+    >>> epochs.observe(3)
+    >>> epochs.advance([(0, -1), (2, 1)])
+    [(0, -1), (2, 1)]
+    >>> [epochs.state(time).value for time in (1, 2, 3, 4)]
+    ['completed', 'latent', 'active', 'latent']
+    >>> epochs.upper()
+    [3]
+    """
+
+    def __init__(self, domain: TimeDomain) -> None:
+        self._domain = domain
+        self._lower = MutableAntichain(domain)
+        self._lower.update([(domain.minimum(), 1)])
+        self._active: dict[Time, None] = {}
+
+    @property
+    def lower(self) -> Antichain:
+        """The lower frontier: no batch will come at a time that is not at or after some element."""
+        return self._lower.frontier
+
+    @property
+    def active(self) -> int:
+        """How many epochs are active."""
+        return len(self._active)
+
+    def state(self, time: Time) -> EpochState:
+        """Return the state of the epoch ``time``."""
+        if not self._lower.less_equal(time):
+            return EpochState.COMPLETED
+        return EpochState.ACTIVE if time in self._active else EpochState.LATENT
+
+    def upper(self) -> list[Time]:
+        """Return the upper frontier: the maximal active epochs. Complexity: O(active * maximal)."""
+        less_equal = self._domain.less_equal
+        maximal: list[Time] = []
+        for time in self._active:
+            if not any(less_equal(time, element) for element in maximal):
+                maximal = [element for element in maximal if not less_equal(element, time)]
+                maximal.append(time)
+        return maximal
+
+    def observe(self, time: Time) -> None:
+        """Take note of a batch at ``time``. Complexity: O(elements of the lower frontier).
+
+        Raises:
+            ProtocolError: the epoch is completed.
+        """
+        if (self.state(time), EpochEvent.DATA) not in TRANSITIONS:
+            raise ProtocolError(f"a batch came at time {time!r}, which the lower frontier {self.lower!r} has passed")
+        self._active[time] = None
+
+    def advance(self, updates: Iterable[tuple[Time, int]]) -> list[tuple[Time, int]]:
+        """Apply the changes of one move of the lower frontier, and return how it changed.
+
+        Complexity: O(active epochs * elements of the lower frontier).
+
+        Raises:
+            ProtocolError: the frontier moved back.
+        """
+        before = self.lower
+        changes = self._lower.update(updates)
+        if not before.dominates(self.lower):
+            raise ProtocolError(f"the lower frontier moved back from {before!r} to {self.lower!r}")
+        if changes:
+            self._active = {time: None for time in self._active if self._lower.less_equal(time)}
+        return changes

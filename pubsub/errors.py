@@ -1,0 +1,40 @@
+"""What can go wrong between a publisher and a subscriber; always an exception, never silence."""
+
+from tidewheel.progress import TidewheelError
+
+
+class DeliveryError(TidewheelError):
+    """A topic could not be published, found or delivered.
+
+    Args:
+        message: what was wrong, where, and what to do about it.
+        topic: the topic, where one was named.
+        partition: the partition, where it is about one.
+    """
+
+    def __init__(self, message: str, *, topic: str | None = None, partition: int | None = None) -> None:
+        super().__init__(message)
+        self.topic = topic
+        self.partition = partition
+
+
+class PublisherLost(DeliveryError):  # noqa: N818  it names what happened
+    """A publisher died, or its job failed, before its topic ended."""
+
+
+class UnknownTopic(DeliveryError):  # noqa: N818  it names what happened
+    """No job published the topic within the time that the subscriber was ready to wait.
+
+    Args:
+        message: what was wrong.
+        topic: the topic that was asked for.
+        waited_s: how long it was waited for, in seconds.
+        topics: the topics that exist.
+    """
+
+    def __init__(
+        self, message: str, *, topic: str | None = None, waited_s: float = 0.0, topics: tuple[str, ...] = ()
+    ) -> None:
+        super().__init__(message, topic=topic)
+        self.waited_s = waited_s
+        self.topics = topics

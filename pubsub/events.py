@@ -1,0 +1,74 @@
+"""What a subscriber tells its consumer: batches, moves of the frontier, and the end."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeAlias
+
+from tidewheel.progress import Antichain, Time
+from tidewheel.pubsub.payload import EncodedBatch, decode, to_records
+
+
+class DecodeCounter:
+    """Counts how many payloads were decoded on behalf of one subscriber."""
+
+    __slots__ = ("decoded",)
+
+    def __init__(self) -> None:
+        self.decoded = 0
+
+
+@dataclass(frozen=True)  # without slots: it keeps what it decoded
+class Batch:
+    """One batch of a topic, still encoded; it is decoded the first time that somebody asks for what is in it.
+
+    Args:
+        time: its epoch.
+        partition: the number of the partition that it came from.
+        encoded: its bytes.
+        counter: counts the decoding.
+    """
+
+    time: Time
+    partition: int
+    encoded: EncodedBatch
+    counter: DecodeCounter
+
+    @cached_property
+    def data(self) -> Any:
+        """The batch as it was published: a list, a NumPy array or a ``pyarrow.Table``.
+
+        Raises:
+            DeliveryError: it does not decode in this process.
+        """
+        self.counter.decoded += 1
+        return decode(self.encoded)
+
+    @cached_property
+    def records(self) -> list[Any]:
+        """The records: rows of Arrow as dicts, elements or rows of NumPy as Python values."""
+        return to_records(self.data)
+
+    @property
+    def is_arrow(self) -> bool:
+        """Whether ``data`` is a ``pyarrow.Table``; known without decoding."""
+        return self.encoded.encoding == "arrow"
+
+    def __len__(self) -> int:
+        """The number of records; known without decoding."""
+        return self.encoded.records
+
+
+@dataclass(frozen=True, slots=True)
+class FrontierChanged:
+    """No batch will come at a time that is not at or after some element of ``frontier``."""
+
+    frontier: Antichain
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """Every partition has ended: nothing comes after this."""
+
+
+Event: TypeAlias = Batch | FrontierChanged | Ended
+"""What iterating over a subscription gives."""

@@ -1,0 +1,105 @@
+"""How a batch becomes bytes and bytes become a batch again.
+
+Arrow stays Arrow, as an IPC stream; everything else is pickled. Nobody here imports pyarrow unless a batch is Arrow.
+"""
+
+import pickle
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+import cloudpickle
+
+from tidewheel.pubsub.errors import DeliveryError
+from tidewheel.pubsub.wire import Encoding
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedBatch:
+    """A batch as bytes, with its encoding and its number of records."""
+
+    encoding: Encoding
+    payload: bytes
+    records: int
+
+
+def encode(batch: Any) -> EncodedBatch:
+    """Encode one batch: a list, a NumPy array, a ``pyarrow.RecordBatch`` or a ``pyarrow.Table``.
+
+    Raises:
+        DeliveryError: the batch has no length, or something in it cannot be pickled.
+
+    >>> encoded = encode([1, 2, 3])
+    >>> encoded.encoding, encoded.records
+    ('pickle', 3)
+    """
+    if is_arrow(batch):
+        return _encode_arrow(batch)
+    try:
+        records = len(batch)
+    except TypeError:
+        raise DeliveryError(
+            f"a {type(batch).__qualname__} is no batch: publish lists, NumPy arrays or Arrow tables"
+        ) from None
+    try:
+        # Classes of a script or notebook travel by value, which plain pickle does not do.
+        payload = cloudpickle.dumps(batch, protocol=5)
+    except Exception as error:
+        raise DeliveryError(
+            f"a batch of {records} records cannot be published because it cannot be pickled ({error}): "
+            "map the records to plain values before publish"
+        ) from error
+    return EncodedBatch("pickle", payload, records)
+
+
+def decode(encoded: EncodedBatch) -> Any:
+    """Return the batch that was encoded; Arrow of either kind comes back as a ``pyarrow.Table``.
+
+    Raises:
+        DeliveryError: the bytes do not decode here, as when a class is not importable in this process.
+
+    >>> decode(encode(["a", "b"]))
+    ['a', 'b']
+    """
+    try:
+        if encoded.encoding == "arrow":
+            return _decode_arrow(encoded.payload)
+        return pickle.loads(encoded.payload)  # noqa: S301  the bytes come from a publisher of the same Ray cluster
+    except Exception as error:
+        raise DeliveryError(
+            f"a batch of {encoded.records} records does not decode in this process ({error}): "
+            "the code that its records need must be importable here too"
+        ) from error
+
+
+def is_arrow(batch: Any) -> bool:
+    """Tell whether ``batch`` is an Arrow record batch or table, without importing pyarrow."""
+    pyarrow = sys.modules.get("pyarrow")
+    # Half-way through its own import, in another thread, the module has no classes yet, and nobody has a table.
+    kinds = (getattr(pyarrow, "Table", None), getattr(pyarrow, "RecordBatch", None))
+    return isinstance(batch, tuple(kind for kind in kinds if kind is not None))
+
+
+def to_records(batch: Any) -> list[Any]:
+    """Return the records of a decoded batch: rows of Arrow as dicts, elements or rows of NumPy as Python values."""
+    if isinstance(batch, list):
+        return batch
+    if is_arrow(batch):
+        return list(batch.to_pylist())
+    return list(batch.tolist()) if hasattr(batch, "tolist") else list(batch)
+
+
+def _encode_arrow(batch: Any) -> EncodedBatch:
+    import pyarrow as pa
+
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write(batch)
+    return EncodedBatch("arrow", sink.getvalue().to_pybytes(), batch.num_rows)
+
+
+def _decode_arrow(payload: bytes) -> Any:
+    import pyarrow as pa
+
+    with pa.ipc.open_stream(payload) as reader:
+        return reader.read_all()

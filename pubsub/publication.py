@@ -1,0 +1,118 @@
+"""A topic that a dataflow publishes: the description, what it needs of a job, and what runs on its behalf."""
+
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from tidewheel.progress import TimeDomain
+from tidewheel.pubsub.catalog import TopicInfo
+from tidewheel.pubsub.connection import PublisherConnection
+from tidewheel.pubsub.errors import DeliveryError
+from tidewheel.pubsub.publisher import DEFAULT_CAPACITY_BYTES
+
+STOPPED_EARLY = "the job was stopped before the topic ended"
+
+
+class PublicationHost(Protocol):
+    """What a publication needs to know of the job that runs it."""
+
+    @property
+    def job(self) -> str:
+        """The job's name, for messages."""
+
+    @property
+    def engine(self) -> Literal["local", "ray"]:
+        """Where the job runs: in this process, or in Ray actors."""
+
+    @property
+    def workers(self) -> int:
+        """How many workers it has, and so how many partitions a topic has."""
+
+    @property
+    def pump(self) -> Callable[[], bool] | None:
+        """With the local engine: runs the job one round in the calling thread; False if there was nothing to do."""
+
+
+class RunningPublication(ABC):
+    """A topic of a job that runs.
+
+    Attributes:
+        handles: one connection for each worker, by its number.
+    """
+
+    handles: Sequence[PublisherConnection]
+
+    def __init__(self, topic: str) -> None:
+        self._topic = topic
+
+    @abstractmethod
+    def wait_for_subscribers(self, count: int, timeout: float) -> None:
+        """Wait until ``count`` subscribers are connected to every partition, ``timeout`` seconds at most.
+
+        Raises:
+            DeliveryError: the time is over; the message says how many there are.
+        """
+
+    @abstractmethod
+    def finish(self, error: str | None, timeout: float) -> None:
+        """End the topic on the job's behalf and take it out of the catalog; called again, it does nothing.
+
+        Call it when no worker of the job runs any more.
+
+        Args:
+            error: why the job failed, for the subscribers; None if it did not. A topic that the workers have not ended
+                fails all the same.
+            timeout: how long to wait for subscribers to fetch the last messages, in seconds.
+        """
+
+    def _too_few(self, count: int, connected: Sequence[int], timeout: float) -> DeliveryError:
+        return DeliveryError(
+            f"topic {self._topic!r}: waited {timeout:g} s for {count} subscribers, and there are {list(connected)} "
+            "at its partitions",
+            topic=self._topic,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """The description of a topic, attached to a dataflow; picklable, and nothing runs yet.
+
+    Args:
+        topic: its name.
+        domain: its times.
+        capacity_bytes: how much may wait, at each partition, for one subscriber before it is cut off.
+
+    Raises:
+        DeliveryError: the name is no text, or empty, or the capacity is not positive.
+    """
+
+    topic: str
+    domain: TimeDomain
+    capacity_bytes: int = DEFAULT_CAPACITY_BYTES
+
+    def __post_init__(self) -> None:
+        name: object = self.topic
+        if not isinstance(name, str) or not name:
+            raise DeliveryError(f"the name of a topic is a text that is not empty, not {name!r}")
+        if self.capacity_bytes <= 0:
+            raise DeliveryError(f"topic {self.topic!r}: capacity_bytes is {self.capacity_bytes}, and must be positive")
+
+    def start(self, host: PublicationHost) -> RunningPublication:
+        """Start the publishers, one for each worker, and register the topic.
+
+        Raises:
+            DeliveryError: a job that lives publishes a topic of that name.
+        """
+        if host.engine == "local":
+            from tidewheel.pubsub.local_publication import LocalPublication
+
+            return LocalPublication(self, host)
+        from tidewheel.pubsub.ray_publication import RayPublication
+
+        return RayPublication(self, host)
+
+    def entry(self, host: PublicationHost, partitions: Sequence[object]) -> TopicInfo:
+        """Return a catalog entry for a new life of this topic, with the addresses of its publishers."""
+        return TopicInfo(self.topic, host.job, self.domain, tuple(partitions), uuid.uuid4().hex)

@@ -1,0 +1,213 @@
+"""The publisher of one partition: what happened upstream, told to any number of subscribers. No I/O.
+
+Invariants:
+
+- A subscriber gets a snapshot of both frontiers first, then every batch and every change of the lower frontier from
+  that moment on, then one final message. Nothing is kept for subscribers that do not exist.
+- Every subscriber has a queue of its own, bounded in bytes. One that overflows is cut off and told why; nobody else
+  notices. Removing a subscriber never affects the others.
+- The partition ends when its lower frontier becomes empty; the publisher derives `End` itself.
+
+Source: seed "Strymon publish-subscribe", section "Publisher Logic". The bound, the numbers and the ends are added.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from tidewheel.progress import ProtocolError, Time, TimeDomain
+from tidewheel.pubsub.epoch_states import EpochState, EpochStates
+from tidewheel.pubsub.outgoing_queue import OutgoingQueue, size_of
+from tidewheel.pubsub.wire import (
+    DataMessage,
+    Disconnected,
+    End,
+    Failed,
+    FeedEvent,
+    InitialFrontierSnapshot,
+    LowerFrontierUpdate,
+    Message,
+    Numbered,
+)
+
+DEFAULT_CAPACITY_BYTES = 256 * 1024 * 1024
+_UNKNOWN = "it is not subscribed, or was given up because it did not ask for messages for too long"
+
+
+@dataclass(frozen=True, slots=True)
+class PublisherStatistics:
+    """What a publisher has done so far.
+
+    Args:
+        sequence: how many messages it has broadcast.
+        records: how many records were in them.
+        subscribers: how many subscribers are connected.
+        overflows: how many subscribers were cut off because they fell behind.
+        queued_bytes: how much waits in all queues together; a message in several queues counts in each.
+        active_epochs: how many epochs are active.
+    """
+
+    sequence: int
+    records: int
+    subscribers: int
+    overflows: int
+    queued_bytes: int
+    active_epochs: int
+
+
+class Publisher:
+    """Turns the events of one partition into messages for each subscriber.
+
+    Args:
+        domain: the times of the topic; the lower frontier starts at its minimum.
+        capacity_bytes: how much may wait for one subscriber.
+
+    >>> from tidewheel.progress import IntegerDomain
+    >>> publisher = Publisher(IntegerDomain())
+    >>> publisher.subscribe("s")
+    >>> publisher.frontier([(0, -1), (1, 1)])
+    >>> [numbered.sequence for numbered in publisher.fetch("s", acknowledged=-1)]
+    [0, 1]
+    """
+
+    def __init__(self, domain: TimeDomain, capacity_bytes: int = DEFAULT_CAPACITY_BYTES) -> None:
+        self._epochs = EpochStates(domain)
+        self._capacity_bytes = capacity_bytes
+        self._queues: dict[str, OutgoingQueue] = {}
+        self._sequence = 0
+        self._final: Numbered | None = None
+        self._records = 0
+        self._overflows = 0
+
+    # Events from upstream
+
+    def feed(self, events: Iterable[FeedEvent]) -> None:
+        """Take events in the order in which they happened upstream; raises what `data` and `frontier` raise."""
+        for event in events:
+            if isinstance(event, DataMessage):
+                self.data(event)
+            else:
+                self.frontier(event.updates)
+
+    def data(self, message: DataMessage) -> None:
+        """Take one batch. After a failure it is dropped. Complexity: O(subscribers).
+
+        Raises:
+            ProtocolError: the lower frontier has passed the time of the batch.
+        """
+        if self.has_failed:
+            return
+        self._epochs.observe(message.time)
+        self._records += message.records
+        self._broadcast(message)
+
+    def frontier(self, updates: Iterable[tuple[Time, int]]) -> None:
+        """Take one move of the lower frontier, which is indivisible; empty, it ends the partition.
+
+        Raises:
+            ProtocolError: the frontier moved back.
+        """
+        if self.has_failed:
+            return
+        changes = self._epochs.advance(updates)
+        if changes:
+            self._broadcast(LowerFrontierUpdate(changes))
+            if not self._epochs.lower:
+                self._final = self._broadcast(End())
+
+    def end(self) -> None:
+        """Empty the lower frontier, whatever it is, which ends the partition."""
+        self.frontier([(time, -1) for time in self._epochs.lower])
+
+    def fail(self, reason: str) -> None:
+        """End the partition for everybody, before its time. Does nothing once it has ended or failed."""
+        if self._final is None:
+            self._final = self._broadcast(Failed(reason))
+
+    # Events from subscribers
+
+    def subscribe(self, subscriber: str) -> None:
+        """Connect a subscriber: from now on it misses nothing.
+
+        Raises:
+            ProtocolError: there is a subscriber of that name.
+        """
+        if subscriber in self._queues:
+            raise ProtocolError(f"subscriber {subscriber!r} is connected already")
+        queue = self._queues[subscriber] = OutgoingQueue(self._capacity_bytes)
+        snapshot = InitialFrontierSnapshot(list(self._epochs.lower), self._epochs.upper())
+        # The final message is told again, under its own number, to those who come after it.
+        before = self._sequence if self._final is None else self._final.sequence - 1
+        for numbered in (Numbered(before, snapshot), self._final):
+            if numbered is not None:
+                queue.offer(numbered, size_of(numbered.message))
+
+    def unsubscribe(self, subscriber: str) -> None:
+        """Forget a subscriber and free its queue; does nothing if there is none of that name."""
+        self._queues.pop(subscriber, None)
+
+    def fetch(self, subscriber: str, acknowledged: int, max_bytes: int = DEFAULT_CAPACITY_BYTES) -> list[Numbered]:
+        """Return the oldest messages that wait for a subscriber, without removing them.
+
+        Args:
+            subscriber: its name.
+            acknowledged: the number of the last message that it has received, -1 before any; what is up to it goes.
+            max_bytes: where to stop, though never before the first message.
+        """
+        queue = self._queues.get(subscriber)
+        if queue is None:
+            return [Numbered(self._sequence + 1, Disconnected(_UNKNOWN))]
+        queue.acknowledge(acknowledged)
+        return queue.head(max_bytes)
+
+    # What can be seen from outside
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the partition has ended or failed."""
+        return self._final is not None
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether the partition has failed."""
+        return self._final is not None and isinstance(self._final.message, Failed)
+
+    @property
+    def is_drained(self) -> bool:
+        """Whether the partition is finished and every subscriber has acknowledged its last message."""
+        return self.is_finished and not any(self._queues.values())
+
+    @property
+    def subscribers(self) -> int:
+        """How many subscribers are connected."""
+        return sum(not queue.is_closed for queue in self._queues.values())
+
+    def state(self, time: Time) -> EpochState:
+        """Return the state of an epoch."""
+        return self._epochs.state(time)
+
+    def statistics(self) -> PublisherStatistics:
+        """Return counts of what happened so far."""
+        return PublisherStatistics(
+            sequence=self._sequence,
+            records=self._records,
+            subscribers=self.subscribers,
+            overflows=self._overflows,
+            queued_bytes=sum(queue.bytes for queue in self._queues.values()),
+            active_epochs=self._epochs.active,
+        )
+
+    def _broadcast(self, message: Message) -> Numbered:
+        self._sequence += 1
+        numbered = Numbered(self._sequence, message)
+        size = size_of(message)
+        for queue in self._queues.values():
+            if not queue.is_closed and not queue.offer(numbered, size):
+                self._overflows += 1
+                queue.close(Numbered(self._sequence, Disconnected(self._overflow_reason(queue))))
+        return numbered
+
+    def _overflow_reason(self, queue: OutgoingQueue) -> str:
+        return (
+            f"it fell too far behind: {queue.bytes} bytes in {len(queue)} messages were waiting, and the publisher "
+            f"keeps no more than {self._capacity_bytes} bytes; read faster, or publish with a larger capacity_bytes"
+        )

@@ -1,0 +1,121 @@
+"""A running publication of a job in Ray actors."""
+
+import logging
+import threading
+import time
+from typing import Any
+
+from tidewheel.pubsub.catalog_actor import catalog_actor
+from tidewheel.pubsub.connection import RayConnection
+from tidewheel.pubsub.publication import STOPPED_EARLY, Publication, PublicationHost, RunningPublication
+from tidewheel.pubsub.publisher_actor import PublisherActor
+
+_LOG = logging.getLogger(__name__)
+
+_END_GRACE_S = 1.0
+_FAILURE_GRACE_S = 5.0
+_CATALOG_TIMEOUT_S = 30.0
+_REPLY_MARGIN_S = 2.0
+
+
+class RayPublication(RunningPublication):
+    """One publisher actor for each worker. They die with the process that started them, if nobody finishes them."""
+
+    def __init__(self, publication: Publication, host: PublicationHost) -> None:
+        import ray
+
+        super().__init__(publication.topic)
+        self._lock = threading.Lock()
+        self._is_finished = False
+        actor = ray.remote(PublisherActor).options(num_cpus=0, max_restarts=0, max_task_retries=0)
+        self._publishers: list[Any] = [
+            actor.remote(publication.topic, partition, publication.domain, publication.capacity_bytes)
+            for partition in range(host.workers)
+        ]
+        self._info = publication.entry(host, self._publishers)
+        try:
+            self._register()
+        except BaseException:
+            self._kill()
+            raise
+        self.handles = [
+            RayConnection(publication.topic, partition, publication.domain, publisher)
+            for partition, publisher in enumerate(self._publishers)
+        ]
+
+    def wait_for_subscribers(self, count: int, timeout: float) -> None:
+        """Wait until ``count`` subscribers are connected to every partition, ``timeout`` seconds at most."""
+        answers = self._ask("wait_for_subscribers", count, timeout, within_s=timeout)
+        if any(answer is None or answer < count for answer in answers):
+            raise self._too_few(count, [answer or 0 for answer in answers], timeout)
+
+    def finish(self, error: str | None, timeout: float) -> None:
+        """End the topic, let its subscribers fetch the last messages, and stop the publishers."""
+        import ray
+
+        with self._lock:
+            if self._is_finished:
+                return
+            self._is_finished = True
+        if not ray.is_initialized():
+            return  # Ray was shut down, and the publishers with it
+        deadline_s = time.monotonic() + timeout
+        try:
+            self._retract()
+            self._end(error, deadline_s)
+        finally:
+            self._kill()
+
+    def _end(self, error: str | None, deadline_s: float) -> None:
+        reason = error
+        if reason is None:
+            # The last call of a worker may still be on its way when the job is seen to be complete.
+            grace_s = min(_END_GRACE_S, max(0.0, deadline_s - time.monotonic()))
+            reason = None if all(self._ask("ended", grace_s, within_s=grace_s)) else STOPPED_EARLY
+        remaining_s = max(0.0, deadline_s - time.monotonic())
+        if reason is not None:
+            remaining_s = min(remaining_s, _FAILURE_GRACE_S)
+            self._ask("fail", reason, within_s=_REPLY_MARGIN_S)
+        if not all(self._ask("drained", remaining_s, within_s=remaining_s)):
+            _LOG.warning("topic %r: some subscribers have not fetched its last messages", self._topic)
+
+    def _ask(self, method: str, *arguments: Any, within_s: float) -> list[Any]:
+        """Call every publisher; return the answers by partition, None for one that is dead or does not answer."""
+        import ray
+
+        calls = [getattr(publisher, method).remote(*arguments) for publisher in self._publishers]
+        done, _ = ray.wait(calls, num_returns=len(calls), timeout=within_s + _REPLY_MARGIN_S)
+        return [_answer(call) if call in done else None for call in calls]
+
+    def _register(self) -> None:
+        import ray
+
+        try:
+            ray.get(catalog_actor().register.remote(self._info), timeout=_CATALOG_TIMEOUT_S)
+        except ray.exceptions.RayTaskError as error:
+            raise error.cause from None
+
+    def _retract(self) -> None:
+        import ray
+
+        try:
+            call = catalog_actor().retract.remote(self._info.name, self._info.registration)
+            ray.get(call, timeout=_CATALOG_TIMEOUT_S)
+        except ray.exceptions.RayError as error:
+            _LOG.warning("topic %r could not be retracted: %s", self._topic, error)
+
+    def _kill(self) -> None:
+        import ray
+
+        for publisher in self._publishers:
+            ray.kill(publisher, no_restart=True)
+
+
+def _answer(call: Any) -> Any:
+    import ray
+
+    try:
+        return ray.get(call)
+    except ray.exceptions.RayError as error:
+        _LOG.warning("a publisher did not answer: %s", error)
+        return None

@@ -1,0 +1,109 @@
+"""Reads a topic from publisher actors: one long poll outstanding at each partition."""
+
+import threading
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from tidewheel.pubsub.errors import DeliveryError, PublisherLost
+from tidewheel.pubsub.topic_reader import WAIT_S, Fetched, TopicReader
+from tidewheel.pubsub.wire import Disconnected, End, Failed, Numbered
+
+_MAX_REPLY_BYTES = 8 * 1024 * 1024
+_ATTACH_TIMEOUT_S = 30.0
+_ATTEMPTS = 10
+_RETRY_DELAY_S = 0.5
+
+
+class RayTopicReader(TopicReader):
+    """Reads from publisher actors. A reply is acknowledged with the next poll, so that one that is lost comes again.
+
+    Args:
+        topic: its name.
+        publishers: the handle of each partition's actor.
+        subscriber: the name of the subscriber, unique.
+    """
+
+    def __init__(self, topic: str, publishers: Sequence[Any], subscriber: str) -> None:
+        self._topic = topic
+        self._publishers = publishers
+        self._subscriber = subscriber
+        self._acknowledged = [-1] * len(publishers)
+        self._failures = [0] * len(publishers)
+        self._polls: dict[Any, int] = {}
+        self._is_closed = threading.Event()
+
+    def attach(self) -> None:
+        """Connect to every partition, and wait until that is done."""
+        import ray
+
+        calls = [publisher.attach.remote(self._subscriber) for publisher in self._publishers]
+        ready, _ = ray.wait(calls, num_returns=len(calls), timeout=_ATTACH_TIMEOUT_S)
+        for partition, call in enumerate(calls):
+            if call not in ready:
+                text = f"{self._where(partition)}: the publisher has not answered for {_ATTACH_TIMEOUT_S:g} s"
+                raise DeliveryError(text, topic=self._topic, partition=partition)
+            try:
+                ray.get(call)
+            except ray.exceptions.RayError as error:
+                raise self._lost(partition, error) from error
+
+    def read(self, wanted: Collection[int]) -> list[Fetched]:
+        """Wait for the reply of a poll that is out; the next poll goes out before this returns."""
+        import ray
+
+        if self._is_closed.is_set():
+            return []
+        for partition in set(wanted).difference(self._polls.values()):
+            self._poll(partition)
+        # The order of the dict is that of sending, so no partition is read twice while another one waits.
+        ready, _ = ray.wait(list(self._polls), num_returns=1, timeout=2 * WAIT_S)
+        return [] if self._is_closed.is_set() else [self._reply(call) for call in ready]
+
+    def _poll(self, partition: int) -> None:
+        poll = self._publishers[partition].poll
+        call = poll.remote(self._subscriber, self._acknowledged[partition], _MAX_REPLY_BYTES, WAIT_S)
+        self._polls[call] = partition
+
+    def _reply(self, call: Any) -> Fetched:
+        import ray
+
+        partition = self._polls.pop(call)
+        messages: list[Numbered] = []
+        try:
+            messages = ray.get(call)
+        except ray.exceptions.ActorUnavailableError as error:
+            # It may only be out of reach for a moment, and asking again is safe: nothing was acknowledged.
+            self._failures[partition] += 1
+            if self._failures[partition] >= _ATTEMPTS:
+                raise self._lost(partition, error) from error
+            self._is_closed.wait(_RETRY_DELAY_S)
+            return Fetched(partition, [])
+        except ray.exceptions.RayError as error:
+            raise self._lost(partition, error) from error
+        self._failures[partition] = 0
+        if messages:
+            self._acknowledged[partition] = messages[-1].sequence
+        if not messages or not isinstance(messages[-1].message, End | Failed | Disconnected):
+            self._poll(partition)
+        return Fetched(partition, messages)
+
+    def detach(self, partition: int) -> None:
+        """Let go of one partition; the publisher takes it as the last acknowledgement."""
+        self._publishers[partition].detach.options(num_returns=0).remote(self._subscriber)
+
+    def close(self) -> None:
+        """Let go of every partition. The publishers answer the polls that are out, which wakes whoever reads."""
+        import ray
+
+        was_closed = self._is_closed.is_set()
+        self._is_closed.set()
+        if not was_closed and ray.is_initialized():
+            for partition in range(len(self._publishers)):
+                self.detach(partition)
+
+    def _where(self, partition: int) -> str:
+        return f"topic {self._topic!r}, partition {partition}"
+
+    def _lost(self, partition: int, error: Exception) -> PublisherLost:
+        text = f"{self._where(partition)}: the publisher is dead or broken: {error}"
+        return PublisherLost(text, topic=self._topic, partition=partition)

@@ -1,0 +1,169 @@
+"""The subscriber of a topic: messages of all its partitions in, batches and frontiers out. No I/O.
+
+Invariants:
+
+- No event comes before the snapshots of all partitions have; until then messages wait, undecoded.
+- A consumer sees all of an epoch or nothing of it (see `EpochFilter`); what it does not see is never decoded.
+- The frontier is the minimal antichain over all partitions: it is never ahead of a batch still to come.
+- The topic ends when all partitions have ended; a failure of one is an error at once.
+
+Source: seed "Strymon publish-subscribe", section "Subscriber Logic".
+"""
+
+from dataclasses import dataclass
+
+from tidewheel.progress import Antichain, MutableAntichain, Time, TimeDomain
+from tidewheel.pubsub.epoch_filter import EpochFilter
+from tidewheel.pubsub.errors import DeliveryError, PublisherLost
+from tidewheel.pubsub.events import Batch, DecodeCounter, Ended, Event, FrontierChanged
+from tidewheel.pubsub.partition_stream import PartitionState, PartitionStream
+from tidewheel.pubsub.payload import EncodedBatch
+from tidewheel.pubsub.wire import (
+    DataMessage,
+    Disconnected,
+    Failed,
+    InitialFrontierSnapshot,
+    LowerFrontierUpdate,
+    Message,
+    Numbered,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriberStatistics:
+    """What a subscriber has done so far, in messages and batches.
+
+    Args:
+        received: messages, without duplicates.
+        duplicates: messages that had been received before.
+        delivered: batches whose epoch passed.
+        filtered: batches whose epoch did not pass.
+        decoded: batches whose payload was decoded.
+    """
+
+    received: int
+    duplicates: int
+    delivered: int
+    filtered: int
+    decoded: int
+
+
+class Subscriber:
+    """Merges the partitions of one topic.
+
+    Args:
+        domain: the times of the topic.
+        partitions: how many there are; messages come with their number, from 0.
+        atomic: whether to hold back epochs of which a part may have been missed.
+        topic: its name, for the messages of errors.
+    """
+
+    def __init__(self, domain: TimeDomain, partitions: int, *, atomic: bool = True, topic: str = "") -> None:
+        self._domain = domain
+        self._topic = topic
+        self._atomic = atomic
+        self._streams = [PartitionStream() for _ in range(partitions)]
+        self._snapshots: dict[int, InitialFrontierSnapshot] = {}
+        self._waiting: list[tuple[int, Message]] = []
+        self._lower = MutableAntichain(domain)
+        self._filter: EpochFilter | None = None
+        self._counter = DecodeCounter()
+        self._received = self._delivered = self._filtered = 0
+
+    def receive(self, partition: int, numbered: Numbered) -> list[Event]:
+        """Take the next message of a partition and return what it means to the consumer, in order.
+
+        Raises:
+            ProtocolError: a message is missing, or has no place there.
+            PublisherLost: the publisher says that the topic failed.
+            DeliveryError: the publisher has cut this subscriber off.
+        """
+        message = self._streams[partition].accept(numbered)
+        if message is None:
+            return []
+        self._received += 1
+        if isinstance(message, Failed | Disconnected):
+            raise self._error(partition, message)
+        if isinstance(message, InitialFrontierSnapshot):
+            self._snapshots[partition] = message
+            return self._start() if self.is_ready else []
+        if not self.is_ready:
+            self._waiting.append((partition, message))
+            return []
+        return self._deliver(partition, message)
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the snapshots of all partitions have come."""
+        return len(self._snapshots) == len(self._streams)
+
+    @property
+    def is_ended(self) -> bool:
+        """Whether all partitions have ended."""
+        return all(stream.state is PartitionState.ENDED for stream in self._streams)
+
+    @property
+    def wanted(self) -> list[int]:
+        """The partitions to read from next: those without a snapshot while there are any, then those still live."""
+        state = PartitionState.LIVE if self.is_ready else PartitionState.AWAITING_SNAPSHOT
+        return [number for number, stream in enumerate(self._streams) if stream.state is state]
+
+    @property
+    def frontier(self) -> Antichain:
+        """The minimal antichain over all partitions; the least time until all snapshots have come."""
+        return self._lower.frontier if self.is_ready else Antichain(self._domain, [self._domain.minimum()])
+
+    def statistics(self) -> SubscriberStatistics:
+        """Return counts of what happened so far."""
+        return SubscriberStatistics(
+            received=self._received,
+            duplicates=sum(stream.duplicates for stream in self._streams),
+            delivered=self._delivered,
+            filtered=self._filtered,
+            decoded=self._counter.decoded,
+        )
+
+    def _start(self) -> list[Event]:
+        snapshots = list(self._snapshots.values())
+        if self._atomic:
+            self._filter = EpochFilter(self._domain, snapshots)
+        self._lower.update((time, 1) for snapshot in snapshots for time in snapshot.lower)
+        events = self._frontier_changed()
+        waiting, self._waiting = self._waiting, []
+        for partition, message in waiting:
+            events += self._deliver(partition, message)
+        return events
+
+    def _deliver(self, partition: int, message: Message) -> list[Event]:
+        match message:
+            case DataMessage():
+                return self._data(partition, message)
+            case LowerFrontierUpdate(updates=updates):
+                return self._frontier_changed() if self._lower.update(updates) else []
+            case _:
+                return [Ended()] if self.is_ended else []
+
+    def _data(self, partition: int, message: DataMessage) -> list[Event]:
+        if not self._passes(message.time):
+            self._filtered += 1
+            return []
+        self._delivered += 1
+        encoded = EncodedBatch(message.encoding, message.payload, message.records)
+        return [Batch(message.time, partition, encoded, self._counter)]
+
+    def _passes(self, time: Time) -> bool:
+        return self._filter is None or self._filter.passes(time)
+
+    def _frontier_changed(self) -> list[Event]:
+        frontier = self._lower.frontier
+        if self._filter is not None and self._filter.is_done(frontier):
+            self._filter = None
+        return [FrontierChanged(frontier)]
+
+    def _error(self, partition: int, message: Failed | Disconnected) -> DeliveryError:
+        where = f"topic {self._topic!r}, partition {partition}"
+        if isinstance(message, Failed):
+            text = f"{where}: the publisher failed: {message.reason}"
+            return PublisherLost(text, topic=self._topic, partition=partition)
+        text = f"{where}: the publisher has disconnected this subscriber: {message.reason}"
+        return DeliveryError(text, topic=self._topic, partition=partition)

@@ -1,0 +1,118 @@
+"""Where a subscription gets its messages from: the interface, and its form within one process."""
+
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from tidewheel.pubsub.errors import DeliveryError
+from tidewheel.pubsub.local_publisher import LocalPublisher
+from tidewheel.pubsub.wire import Numbered
+
+WAIT_S = 5.0
+"""How long a reader waits for news before it returns with nothing, in seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """Messages of one partition, in order."""
+
+    partition: int
+    messages: Sequence[Numbered]
+
+
+class TopicReader(ABC):
+    """Connects one subscriber to all partitions of a topic. One thread reads; any thread may close."""
+
+    @abstractmethod
+    def attach(self) -> None:
+        """Connect to every partition; raises DeliveryError if that does not work."""
+
+    @abstractmethod
+    def read(self, wanted: Collection[int]) -> list[Fetched]:
+        """Return the next messages of some of the ``wanted`` partitions, as soon as there are any.
+
+        Returns nothing after a while without news, and at once after `close`.
+
+        Raises:
+            PublisherLost: a publisher is dead.
+            DeliveryError: nothing will ever come.
+        """
+
+    @abstractmethod
+    def detach(self, partition: int) -> None:
+        """Let go of one partition, whose last message has been read; does not wait."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of every partition; does not wait. Called again, it does nothing."""
+
+
+class LocalTopicReader(TopicReader):
+    """Reads from the publishers of a job in this process, and runs the job when there is nothing to read.
+
+    Args:
+        topic: its name.
+        publishers: one for each partition, at least one.
+        subscriber: the name of the subscriber.
+    """
+
+    def __init__(self, topic: str, publishers: Sequence[LocalPublisher], subscriber: str) -> None:
+        self._topic = topic
+        self._publishers = publishers
+        self._subscriber = subscriber
+        self._acknowledged = [-1] * len(publishers)
+        self._is_closed = threading.Event()
+
+    def attach(self) -> None:
+        """Connect to every partition."""
+        for publisher in self._publishers:
+            publisher.attach(self._subscriber)
+
+    def read(self, wanted: Collection[int]) -> list[Fetched]:
+        """Return what waits; if nothing does, run the job until something does."""
+        pump = self._publishers[0].pump
+        while not self._is_closed.is_set():
+            found = self._fetch(wanted)
+            if found:
+                return found
+            if pump is None:
+                return self._wait(wanted)
+            # Another thread may have published between the look and the pump, so look once more before giving up.
+            if not pump() and not (found := self._fetch(wanted)) and not self._is_closed.is_set():
+                raise DeliveryError(
+                    f"topic {self._topic!r}: the local job that publishes it is idle, so nothing will come: "
+                    "send to its inputs, and advance or close them, before reading on",
+                    topic=self._topic,
+                )
+            if found:
+                return found
+        return []
+
+    def _wait(self, wanted: Collection[int]) -> list[Fetched]:
+        changed = self._publishers[0].changed
+        with changed:
+            changed.wait_for(lambda: self._is_closed.is_set() or self._has_news(wanted), WAIT_S)
+        return self._fetch(wanted)
+
+    def _has_news(self, wanted: Collection[int]) -> bool:
+        return any(self._messages(partition) for partition in wanted)
+
+    def _fetch(self, wanted: Collection[int]) -> list[Fetched]:
+        found = [Fetched(partition, messages) for partition in wanted if (messages := self._messages(partition))]
+        for fetched in found:
+            self._acknowledged[fetched.partition] = fetched.messages[-1].sequence
+        return found
+
+    def _messages(self, partition: int) -> list[Numbered]:
+        return self._publishers[partition].fetch(self._subscriber, self._acknowledged[partition])
+
+    def detach(self, partition: int) -> None:
+        """Let go of one partition."""
+        self._publishers[partition].detach(self._subscriber)
+
+    def close(self) -> None:
+        """Let go of every partition and wake whoever reads."""
+        self._is_closed.set()
+        for publisher in self._publishers:
+            publisher.detach(self._subscriber)

@@ -1,0 +1,76 @@
+"""The messages of the protocol between a publisher and its subscribers, and nothing else.
+
+The first message to a subscriber is an `InitialFrontierSnapshot`. After it come `DataMessage` and `LowerFrontierUpdate`
+in the order in which the publisher took them, then one of `End`, `Failed` or `Disconnected`, and nothing after that.
+
+Times are hashable picklable values of any kind, so messages travel pickled, as a list of `Numbered`. The payload of a
+`DataMessage` stays encoded until the subscriber knows that its time passes.
+
+Source: seed "Strymon publish-subscribe", section "Protocol Messages".
+"""
+
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from tidewheel.progress import Time
+
+Encoding: TypeAlias = Literal["arrow", "pickle"]
+"""How a payload is encoded: an Arrow IPC stream, or a pickle of protocol 5."""
+
+
+class InitialFrontierSnapshot(msgspec.Struct, frozen=True):
+    """Both frontiers of a partition at the moment of subscription; sent once, first."""
+
+    lower: list[Time]
+    upper: list[Time]
+
+
+class LowerFrontierUpdate(msgspec.Struct, frozen=True):
+    """How the lower frontier changed: +1 for a time that entered it, -1 for one that left. Indivisible."""
+
+    updates: list[tuple[Time, int]]
+
+
+class DataMessage(msgspec.Struct, frozen=True):
+    """One batch of ``records`` records at ``time``, encoded."""
+
+    time: Time
+    payload: bytes
+    encoding: Encoding
+    records: int
+
+
+class End(msgspec.Struct, frozen=True):
+    """The lower frontier is empty: all data has been sent, and the partition is finished."""
+
+
+class Failed(msgspec.Struct, frozen=True):
+    """The topic ended for everybody before its time."""
+
+    reason: str
+
+
+class Disconnected(msgspec.Struct, frozen=True):
+    """This one subscriber gets no more messages: it fell too far behind, or was away too long."""
+
+    reason: str
+
+
+Message: TypeAlias = InitialFrontierSnapshot | LowerFrontierUpdate | DataMessage | End | Failed | Disconnected
+"""What a subscriber receives."""
+
+FeedEvent: TypeAlias = DataMessage | LowerFrontierUpdate
+"""What a worker tells its publisher; the publisher passes these messages on as they are."""
+
+
+class Numbered(msgspec.Struct, frozen=True):
+    """A message with its number in the order of its publisher.
+
+    A publisher numbers what it broadcasts 1, 2, 3, and so on from its start. A snapshot, which only one subscriber
+    gets, has the number of the last broadcast that it includes (0 before any), so numbers rise by one at a subscriber
+    wherever it joined. `Failed` and `Disconnected` may come after a gap: what is missing was dropped on purpose.
+    """
+
+    sequence: int
+    message: Message

@@ -1,0 +1,33 @@
+"""Dataflow descriptions, tokens, workers and jobs."""
+
+from tidewheel.runtime.attachment import Attachment, AttachmentHost, RunningAttachment
+from tidewheel.runtime.dataflow_description import DataflowDescription
+from tidewheel.runtime.errors import JobError, TokenError
+from tidewheel.runtime.input_handle import InputHandle
+from tidewheel.runtime.job import Captured, Job
+from tidewheel.runtime.operator_context import OperatorContext
+from tidewheel.runtime.partitioned_source import PartitionedSource
+from tidewheel.runtime.ports import InputPort, OutputPort
+from tidewheel.runtime.probe_handle import ProbeHandle
+from tidewheel.runtime.run import run
+from tidewheel.runtime.tokens import LentToken, TimestampToken
+
+__all__ = [
+    "Attachment",
+    "AttachmentHost",
+    "Captured",
+    "DataflowDescription",
+    "InputHandle",
+    "InputPort",
+    "Job",
+    "JobError",
+    "LentToken",
+    "OperatorContext",
+    "OutputPort",
+    "PartitionedSource",
+    "ProbeHandle",
+    "RunningAttachment",
+    "TimestampToken",
+    "TokenError",
+    "run",
+]

@@ -1,0 +1,41 @@
+"""What lives beside a job as long as it runs, such as the publishers of a topic.
+
+The runtime starts attachments before the workers and ends them after, hands each worker its handle, and knows nothing
+else of them; that is how operators reach publishers without this layer knowing the other.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class AttachmentHost:
+    """What an attachment may know of the job that starts it.
+
+    ``pump``, on the local engine only, runs the job one round in the calling thread and returns False if there was
+    nothing to do.
+    """
+
+    job: str
+    engine: Literal["local", "ray"]
+    workers: int
+    pump: Callable[[], bool] | None = None
+
+
+class RunningAttachment(Protocol):
+    """An attachment that has been started."""
+
+    @property
+    def handles(self) -> Sequence[Any]:
+        """One handle for each worker; on Ray they are pickled and sent to it."""
+
+    def finish(self, error: str | None, timeout: float) -> None:
+        """End it within ``timeout`` seconds: after completion if ``error`` is None, else telling whom it concerns."""
+
+
+class Attachment(Protocol):
+    """The description of something to be started beside a job."""
+
+    def start(self, host: AttachmentHost) -> RunningAttachment:
+        """Start it; raise if that cannot be done, and then leave nothing behind."""

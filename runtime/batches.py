@@ -1,0 +1,93 @@
+"""What a message carries: a list, an Arrow table or record batch, or a NumPy array, handled alike.
+
+Arrow and NumPy are looked up among the modules that are loaded already: a batch of theirs cannot exist before.
+"""
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+Batch: TypeAlias = Any
+"""A list, `pyarrow.Table`, `pyarrow.RecordBatch` or `numpy.ndarray`."""
+
+
+def is_arrow(batch: Batch) -> bool:
+    """Tell whether ``batch`` is an Arrow table or record batch."""
+    pyarrow = sys.modules.get("pyarrow")
+    return pyarrow is not None and isinstance(batch, pyarrow.Table | pyarrow.RecordBatch)
+
+
+def is_numpy(batch: Batch) -> bool:
+    """Tell whether ``batch`` is a NumPy array of at least one dimension."""
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and isinstance(batch, numpy.ndarray) and batch.ndim > 0
+
+
+def check_batch(batch: Batch) -> None:
+    """Raise TypeError unless ``batch`` is something that a message can carry."""
+    if not (isinstance(batch, list) or is_arrow(batch) or is_numpy(batch)):
+        raise TypeError(
+            f"a batch is a list, a pyarrow.Table, a pyarrow.RecordBatch or a numpy.ndarray, not "
+            f"{type(batch).__qualname__}: wrap a single record in a list"
+        )
+
+
+def length(batch: Batch) -> int:
+    """Return the number of records of a batch."""
+    return len(batch) if isinstance(batch, list) else int(batch.num_rows if is_arrow(batch) else len(batch))
+
+
+def records(batch: Batch) -> list[Any]:
+    """Return the records of a batch as Python objects: dicts for Arrow rows, scalars or tuples for NumPy."""
+    if isinstance(batch, list):
+        return batch
+    found: list[Any] = batch.to_pylist() if is_arrow(batch) else batch.tolist()
+    return found
+
+
+def concatenate(batches: Sequence[Batch]) -> Batch:
+    """Join batches of one kind, at least one, into a single one."""
+    if len(batches) == 1:
+        return batches[0]
+    if all(isinstance(batch, list) for batch in batches):
+        return [record for batch in batches for record in batch]
+    if all(is_arrow(batch) for batch in batches):
+        import pyarrow as pa
+
+        return pa.concat_tables(
+            pa.Table.from_batches([batch]) if isinstance(batch, pa.RecordBatch) else batch for batch in batches
+        )
+    if all(is_numpy(batch) for batch in batches):
+        import numpy as np
+
+        return np.concatenate(batches)
+    raise TypeError(f"batches of different kinds cannot be joined: {sorted({type(b).__name__ for b in batches})}")
+
+
+def take_slice(batch: Batch, start: int, stop: int) -> Batch:
+    """Return records ``start`` up to, not including, ``stop``; without a copy for Arrow and NumPy."""
+    return batch.slice(start, stop - start) if is_arrow(batch) else batch[start:stop]
+
+
+def scatter(batch: Batch, owners: "npt.NDArray[np.int64]", parts: int) -> list[Batch | None]:
+    """Split an Arrow or NumPy batch: part ``i`` has, in order, the records whose owner is ``i``, None if there are none.
+
+    ``owners`` has one number in ``0 .. parts - 1`` for each record.
+    """
+    import numpy as np
+
+    counts = np.bincount(owners, minlength=parts)
+    if counts.max() == len(owners):
+        only = int(counts.argmax())
+        return [batch if part == only else None for part in range(parts)]
+    order = np.argsort(owners, kind="stable")
+    ordered = batch.take(order) if is_arrow(batch) else batch[order]
+    ends = np.cumsum(counts)
+    return [
+        take_slice(ordered, int(end - count), int(end)) if count else None
+        for count, end in zip(counts, ends, strict=True)
+    ]

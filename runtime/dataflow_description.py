@@ -1,0 +1,217 @@
+"""The description of a dataflow while it is being built: operators, edges and scopes; nothing runs yet."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tidewheel.progress import (
+    CompiledGraph,
+    GraphError,
+    IntegerDomain,
+    OperatorShape,
+    PathSummary,
+    Source,
+    TimeDomain,
+)
+from tidewheel.runtime.attachment import Attachment
+from tidewheel.runtime.exchange import Exchange
+from tidewheel.runtime.plan import Build, OperatorPlan, Plan, passing
+from tidewheel.runtime.scope import Scope
+
+
+@dataclass(frozen=True, slots=True)
+class Outlet:
+    """An output port of an operator of a description, with the scope that it is in."""
+
+    description: "DataflowDescription"
+    source: Source
+    scope: Scope
+
+
+@dataclass(slots=True)
+class _Operator:
+    name: str
+    input_scopes: tuple[Scope, ...]
+    output_scopes: tuple[Scope, ...]
+    sources: list[Source | None]
+    pacts: tuple[Exchange | None, ...]
+    build: Build
+    summaries: Mapping[tuple[int, int], tuple[PathSummary, ...]]
+    notify: bool
+
+
+class DataflowDescription:
+    """Operators and the edges between them, checked as far as each call allows; `plan` checks the whole.
+
+    Args:
+        name: the dataflow's name, for people.
+        domain: the times of the outermost scope, integers from 0 by default.
+    """
+
+    def __init__(self, name: str, domain: TimeDomain | None = None) -> None:
+        if not isinstance(name, str) or not name:
+            raise GraphError(f"a dataflow needs a name, a non-empty string, not {name!r}")
+        self.name = name
+        self.root = Scope(name, None, domain if domain is not None else IntegerDomain())
+        self.attachments: dict[str, Attachment] = {}
+        self._operators: list[_Operator] = []
+        self._names: set[str] = set()
+        self._named: dict[str, dict[str, Any]] = {"input": {}, "capture": {}, "probe": {}}
+
+    def add_operator(
+        self,
+        name: str,
+        inputs: Sequence[Outlet],
+        output_scopes: Sequence[Scope],
+        build: Build,
+        *,
+        pacts: Sequence[Exchange | None] | None = None,
+        summaries: Mapping[tuple[int, int], tuple[PathSummary, ...]] | None = None,
+        notify: bool = True,
+    ) -> tuple[Outlet, ...]:
+        """Add an operator whose inputs are connected, and return its outputs.
+
+        Raises:
+            GraphError: an input belongs to another dataflow, or, without ``summaries``, the ports are not all in one
+                scope.
+        """
+        for outlet in inputs:
+            self._check_ours(name, outlet)
+        input_scopes = tuple(outlet.scope for outlet in inputs)
+        if summaries is None:
+            self.check_one_scope(name, (*input_scopes, *output_scopes))
+        return self._add(
+            name,
+            [outlet.source for outlet in inputs],
+            input_scopes,
+            tuple(output_scopes),
+            build,
+            tuple(pacts) if pacts is not None else (None,) * len(inputs),
+            summaries,
+            notify,
+        )
+
+    def add_open_operator(
+        self, name: str, scope: Scope, build: Build, summary: PathSummary
+    ) -> tuple[int, Outlet]:
+        """Add an operator of one input, to be connected later by `connect`, and one output: the end of a loop."""
+        (outlet,) = self._add(
+            name, [None], (scope,), (scope,), build, (None,), {(0, 0): (summary,)}, notify=False
+        )
+        return outlet.source.operator, outlet
+
+    def connect(self, operator: int, outlet: Outlet) -> None:
+        """Connect the open input of an operator.
+
+        Raises:
+            GraphError: it is connected already, or ``outlet`` is in another scope or dataflow.
+        """
+        opened = self._operators[operator]
+        self._check_ours(opened.name, outlet)
+        if opened.sources[0] is not None:
+            raise GraphError(f"{opened.name!r} is connected already: a feedback takes one stream, concat() several first")
+        if outlet.scope is not opened.input_scopes[0]:
+            raise GraphError(
+                f"{opened.name!r} is in {opened.input_scopes[0].describe()}, the stream connected to it in "
+                f"{outlet.scope.describe()}: enter() or leave() first"
+            )
+        opened.sources[0] = outlet.source
+
+    def register(self, kind: str, name: str, what: Any) -> None:
+        """Give an input, capture or probe its name; raise GraphError if it is taken or not a non-empty string."""
+        if not isinstance(name, str) or not name:
+            raise GraphError(f"dataflow {self.name!r}: the name of a {kind} is a non-empty string, not {name!r}")
+        names = self._named[kind]
+        if name in names:
+            raise GraphError(f"dataflow {self.name!r} has a {kind} named {name!r} already: give this one another name")
+        names[name] = what
+
+    def attach(self, name: str, attachment: Attachment) -> None:
+        """Add something that is to live as long as the job; raise GraphError if its name is taken."""
+        if name in self.attachments:
+            raise GraphError(f"dataflow {self.name!r} has a topic {name!r} already: give this one another name")
+        self.attachments[name] = attachment
+
+    @property
+    def size(self) -> int:
+        """How many operators there are; also the index of the next one."""
+        return len(self._operators)
+
+    def plan(self) -> Plan:
+        """Check the whole dataflow and return the form that workers run.
+
+        Raises:
+            GraphError: a feedback was never connected, or a cycle does not strictly advance time.
+        """
+        plan = Plan(
+            self.name,
+            tuple(self._plan_operator(operator) for operator in self._operators),
+            dict(self._named["input"]),
+            dict(self._named["capture"]),
+            dict(self._named["probe"]),
+        )
+        CompiledGraph(plan.graph())
+        return plan
+
+    def _add(
+        self,
+        name: str,
+        sources: Sequence[Source | None],
+        input_scopes: tuple[Scope, ...],
+        output_scopes: tuple[Scope, ...],
+        build: Build,
+        pacts: tuple[Exchange | None, ...],
+        summaries: Mapping[tuple[int, int], tuple[PathSummary, ...]] | None,
+        notify: bool,
+    ) -> tuple[Outlet, ...]:
+        if not callable(build):
+            raise GraphError(f"operator {name!r}: build must be a function of a context, not {build!r}")
+        if summaries is None:
+            nestings = tuple(scope.nesting for scope in input_scopes)
+            summaries = passing(nestings, tuple(scope.nesting for scope in output_scopes))
+        index = len(self._operators)
+        scopes = (*output_scopes, *input_scopes, self.root)
+        unique = self._unique_name(name, scopes[0])
+        self._operators.append(
+            _Operator(unique, input_scopes, output_scopes, list(sources), pacts, build, summaries, notify)
+        )
+        return tuple(Outlet(self, Source(index, port), scope) for port, scope in enumerate(output_scopes))
+
+    def _unique_name(self, name: str, scope: Scope) -> str:
+        if not isinstance(name, str) or not name:
+            raise GraphError(f"dataflow {self.name!r}: the name of an operator is a non-empty string, not {name!r}")
+        full = f"{scope.path}/{name}" if scope.path else name
+        unique, count = full, 1
+        while unique in self._names:
+            count += 1
+            unique = f"{full}-{count}"
+        self._names.add(unique)
+        return unique
+
+    def _check_ours(self, name: str, outlet: Outlet) -> None:
+        if outlet.description is not self:
+            raise GraphError(
+                f"operator {name!r} of dataflow {self.name!r} cannot read a stream of dataflow "
+                f"{outlet.description.name!r}: publish it there and subscribe to it here"
+            )
+
+    def check_one_scope(self, name: str, scopes: Sequence[Scope]) -> None:
+        """Raise GraphError unless all ``scopes`` are the same."""
+        for scope in scopes[1:]:
+            if scope is not scopes[0]:
+                raise GraphError(
+                    f"operator {name!r} joins streams of {scopes[0].describe()} and of {scope.describe()}: "
+                    "enter() or leave() first, so that their times are of one kind"
+                )
+
+    def _plan_operator(self, operator: _Operator) -> OperatorPlan:
+        if any(source is None for source in operator.sources):
+            raise GraphError(f"{operator.name!r} was never connected: call connect(stream) on the feedback")
+        shape = OperatorShape(
+            operator.name,
+            tuple(scope.nesting for scope in operator.input_scopes),
+            tuple(scope.nesting for scope in operator.output_scopes),
+            operator.summaries,
+        )
+        sources = tuple(source for source in operator.sources if source is not None)
+        return OperatorPlan(shape, sources, operator.pacts, operator.build, operator.notify)

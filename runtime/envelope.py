@@ -1,0 +1,41 @@
+"""What travels between workers, and from the driver to a worker."""
+
+from typing import Any, Literal
+
+import msgspec
+
+from tidewheel.progress import ProgressBatch, Time
+
+DRIVER = -1
+"""The sender number of the driver; workers count from 0."""
+
+
+class Message(msgspec.Struct, frozen=True, array_like=True):
+    """One batch at one time for one input port, given by its location number."""
+
+    target: int
+    time: Time
+    batch: Any
+
+
+class InputCommand(msgspec.Struct, frozen=True, array_like=True):
+    """What the driver does to one worker's share of an input."""
+
+    input: str
+    action: Literal["send", "advance", "close"]
+    time: Time = None
+    batch: Any = None
+
+
+class Envelope(msgspec.Struct, frozen=True, array_like=True):
+    """All that one step of a sender has for one receiver: data and progress together, applied at once.
+
+    ``sequence`` counts from 0 for each sender and receiver; see `OrderedInbox`.
+    """
+
+    sender: int
+    incarnation: int
+    sequence: int
+    messages: list[Message] = []
+    progress: ProgressBatch = []
+    commands: list[InputCommand] = []

@@ -1,0 +1,37 @@
+"""The errors of the runtime layer."""
+
+from typing import Any
+
+from tidewheel.progress.errors import TidewheelError
+
+
+class TokenError(TidewheelError):
+    """A timestamp token, or an input handle (which holds one), was used in a way that it does not allow."""
+
+
+class JobError(TidewheelError):
+    """A job failed, or was asked for something that it does not have or can no longer do.
+
+    Attributes:
+        operator: the name of the operator that raised, None if none did.
+        worker: the number of the worker that failed, None if none did.
+        time: the time of the message being worked on, None if there was none.
+        traceback_text: the traceback of what the operator raised, as text; empty if none did.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        operator: str | None = None,
+        worker: int | None = None,
+        time: Any = None,
+        traceback_text: str = "",
+    ) -> None:
+        super().__init__(message, operator, worker, time, traceback_text)
+        self.operator = operator
+        self.worker = worker
+        self.time = time
+        self.traceback_text = traceback_text
+
+    def __str__(self) -> str:
+        return str(self.args[0]) + (f"\n\n{self.traceback_text}" if self.traceback_text else "")

@@ -1,0 +1,77 @@
+"""The exchange pact: which worker a record goes to."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from tidewheel.runtime.batches import Batch, is_arrow, is_numpy, records, scatter
+from tidewheel.runtime.stable_hash import hash_column, hash_integers, hash_tuples, stable_hash
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+Key: TypeAlias = Callable[[Any], Any] | str | tuple[str, ...]
+"""How the key of a record is found: a function, the name of a column or field, or a tuple of names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """Sends each record to the worker that owns its key, the same in every process and for every kind of batch.
+
+    Names of columns are vectorised on Arrow tables and structured NumPy arrays; on lists they index the record, which
+    is then a dict. A function is called for each record.
+    """
+
+    key: Key
+
+    def split(self, batch: Batch, workers: int) -> list[Batch | None]:
+        """Return one part for each worker, None where a worker gets nothing."""
+        if workers == 1:
+            return [batch]
+        if isinstance(batch, list):
+            return self._split_list(batch, workers)
+        import numpy as np
+
+        owners = (self._hashes(batch) % np.uint64(workers)).astype(np.int64)
+        return scatter(batch, owners, workers)
+
+    def _split_list(self, batch: list[Any], workers: int) -> list[Batch | None]:
+        key_of = self._key_function()
+        parts: list[list[Any]] = [[] for _ in range(workers)]
+        for record in batch:
+            parts[stable_hash(key_of(record)) % workers].append(record)
+        return [part or None for part in parts]
+
+    def _key_function(self) -> Callable[[Any], Any]:
+        if callable(self.key):
+            return self.key
+        names = (self.key,) if isinstance(self.key, str) else self.key
+        if isinstance(self.key, str):
+            return itemgetter(self.key)
+        return lambda record: tuple(record[name] for name in names)
+
+    def _hashes(self, batch: Batch) -> "npt.NDArray[np.uint64]":
+        import numpy as np
+
+        if callable(self.key):
+            return np.array([stable_hash(self.key(record)) for record in records(batch)], dtype=np.uint64)
+        if isinstance(self.key, str):
+            return self._hash_field(batch, self.key)
+        return hash_tuples([self._hash_field(batch, name) for name in self.key])
+
+    @staticmethod
+    def _hash_field(batch: Batch, name: str) -> "npt.NDArray[np.uint64]":
+        import numpy as np
+
+        if is_arrow(batch):
+            if name not in batch.schema.names:
+                raise KeyError(f"no column {name!r} to exchange by; the batch has {batch.schema.names}")
+            return hash_column(batch.column(name))
+        if not is_numpy(batch) or batch.dtype.names is None or name not in batch.dtype.names:
+            raise KeyError(f"no field {name!r} to exchange by; the array's dtype is {batch.dtype}")
+        values = batch[name]
+        if values.dtype.kind in "iub":
+            return hash_integers(values)
+        return np.array([stable_hash(value) for value in values.tolist()], dtype=np.uint64)

@@ -1,0 +1,179 @@
+"""A running dataflow, as the driver holds it; the engines differ only in how work gets done meanwhile."""
+
+import logging
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Literal
+
+from tidewheel.progress import Antichain, Time
+from tidewheel.runtime.attachment import Attachment, AttachmentHost, RunningAttachment
+from tidewheel.runtime.batches import Batch
+from tidewheel.runtime.envelope import InputCommand
+from tidewheel.runtime.errors import JobError
+from tidewheel.runtime.input_handle import InputHandle
+from tidewheel.runtime.plan import Plan
+from tidewheel.runtime.probe_handle import ProbeHandle
+
+_LOGGER = logging.getLogger(__name__)
+_FINISH_TIMEOUT_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Captured:
+    """One batch that a ``capture`` kept."""
+
+    time: Time
+    batch: Batch
+
+
+class Job(ABC):
+    """A running dataflow. Use it in a ``with`` block: leaving the block stops the job and everything that it started."""
+
+    engine: Literal["local", "ray"]
+
+    def __init__(self, plan: Plan, workers: int) -> None:
+        self.plan = plan
+        self.workers = workers
+        self.name = f"{plan.name}-{uuid.uuid4().hex[:8]}"
+        self._error: BaseException | None = None
+        self._stopped = False
+        self._attachments: dict[str, RunningAttachment] = {}
+        self._inputs = {
+            name: InputHandle(name, plan.input_nesting(name).domain, workers, self._submit) for name in plan.inputs
+        }
+
+    # ------------------------------------------------------------------ what an engine does
+
+    @abstractmethod
+    def start(self) -> None:
+        """Begin to run, where the job was deployed with ``paused=True``; otherwise it has begun. Idempotent."""
+
+    @abstractmethod
+    def _submit(self, worker: int, command: InputCommand) -> None:
+        """Hand a command to one worker's share of an input."""
+
+    @abstractmethod
+    def _frontier(self, probe: str) -> Antichain:
+        """Return the frontier at a probe, as far as the driver knows."""
+
+    @abstractmethod
+    def _wait_for(self, condition: Callable[[], bool], what: str, timeout: float | None) -> None:
+        """Run or wait until ``condition()``; raise TimeoutError, or JobError where it cannot come true any more."""
+
+    @abstractmethod
+    def _fetch_captured(self, name: str) -> list[Captured]:
+        """Return what all workers have captured."""
+
+    @abstractmethod
+    def _release(self) -> None:
+        """Give up the workers, whatever they are doing."""
+
+    @property
+    @abstractmethod
+    def is_complete(self) -> bool:
+        """Whether every frontier is empty: nothing can ever happen again."""
+
+    # ------------------------------------------------------------------ what users call
+
+    def input(self, name: str) -> InputHandle:
+        """Return the handle of an input of the dataflow. Raises JobError if there is none of that name."""
+        return self._inputs[self._known("input", name, self._inputs)]
+
+    def probe(self, name: str) -> ProbeHandle:
+        """Return the handle of a probe of the dataflow. Raises JobError if there is none of that name."""
+        self._known("probe", name, self.plan.probes)
+        return ProbeHandle(name, lambda: self._frontier(name), self._wait_for)
+
+    def captured(self, name: str) -> list[Captured]:
+        """Return what ``stream.capture(name)`` has kept so far, worker by worker, each in order of arrival.
+
+        Raises:
+            JobError: there is no capture of that name, the job has failed, or it was stopped before: read captures
+                inside the ``with`` block.
+        """
+        self._known("capture", name, self.plan.captures)
+        self._check_alive()
+        return self._fetch_captured(name)
+
+    def topic(self, name: str) -> RunningAttachment:
+        """Return the running publication of ``stream.publish(name)``. Raises JobError if there is none of that name."""
+        return self._attachments[self._known("topic", name, self._attachments)]
+
+    def wait(self, timeout: float | None = None) -> None:
+        """Wait until every frontier is empty: all sources have ended, all inputs are closed, all work is done.
+
+        Raises:
+            JobError: an operator raised (the error names it, its worker and the time), a worker died, or the job was
+                stopped.
+            TimeoutError: it did not end within ``timeout`` seconds.
+        """
+        left_open = [name for name, handle in self._inputs.items() if not handle.is_closed]
+        if left_open:
+            _LOGGER.warning("job %r waits for its end while inputs are open: close() %s", self.name, left_open)
+        self._wait_for(lambda: self.is_complete, f"job {self.name!r} to end", timeout)
+
+    def stop(self) -> None:
+        """End the job now and release all that it holds; a job that has not completed is cut short. Idempotent."""
+        if self._stopped:
+            return
+        self._stopped = True
+        complete = self._error is None and self.is_complete
+        if self._error is not None:
+            reason: str | None = str(self._error.args[0] if self._error.args else self._error)
+        else:
+            reason = None if complete else f"job {self.name!r} was stopped"
+        try:
+            self._finish_attachments(reason)
+        finally:
+            self._release()
+
+    def __enter__(self) -> "Job":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+        if kind is None and self._error is not None:
+            raise self._error
+
+    # ------------------------------------------------------------------ shared by the engines
+
+    def _start_attachments(self, attachments: Mapping[str, Attachment], pump: Callable[[], bool] | None) -> None:
+        host = AttachmentHost(self.name, self.engine, self.workers, pump)
+        try:
+            for name, attachment in attachments.items():
+                self._attachments[name] = attachment.start(host)
+        except BaseException:
+            self._finish_attachments(f"job {self.name!r} could not start")
+            raise
+
+    def _finish_attachments(self, reason: str | None) -> None:
+        for name, running in self._attachments.items():
+            try:
+                running.finish(reason, _FINISH_TIMEOUT_S)
+            except Exception:
+                _LOGGER.exception("job %r could not end %r in good order", self.name, name)
+
+    def _handles(self, worker: int) -> dict[str, Any]:
+        return {name: running.handles[worker] for name, running in self._attachments.items()}
+
+    def _check_alive(self) -> None:
+        if self._error is not None:
+            raise self._error
+        if self._stopped:
+            raise JobError(f"job {self.name!r} was stopped: use it inside its with block")
+
+    def _known(self, kind: str, name: str, names: Mapping[str, Any]) -> str:
+        if name not in names:
+            raise JobError(f"dataflow {self.plan.name!r} has no {kind} {name!r}; it has {sorted(names) or 'none'}")
+        return name
+
+    def _describe_inputs(self) -> str:
+        handles = [handle for handle in self._inputs.values() if not handle.is_closed]
+        if not handles:
+            return "all inputs are closed"
+        return "open inputs: " + ", ".join(f"{handle.name!r} at time {handle.time!r}" for handle in handles)

@@ -1,0 +1,106 @@
+"""The local engine: any number of workers in this process, no thread, no Ray; the same run every time."""
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+
+from tidewheel.progress import Antichain
+from tidewheel.runtime.attachment import Attachment
+from tidewheel.runtime.envelope import DRIVER, Envelope, InputCommand
+from tidewheel.runtime.errors import JobError
+from tidewheel.runtime.job import Captured, Job
+from tidewheel.runtime.plan import Plan
+from tidewheel.runtime.worker_core import WorkerCore
+
+
+class LocalJob(Job):
+    """Runs the workers in turn, one step each, whenever the driver waits for something.
+
+    Nothing runs between calls; `Job.wait`, `ProbeHandle.wait_until` and reading a subscription run it. Where it has
+    nothing left to do and the driver still waits, that is an error at once, not a hang.
+    """
+
+    engine = "local"
+
+    def __init__(self, plan: Plan, workers: int, attachments: Mapping[str, Attachment], paused: bool) -> None:
+        super().__init__(plan, workers)
+        self._lock = threading.RLock()
+        self._paused = paused
+        self._sequences = [0] * workers
+        self._in_flight: list[deque[Envelope]] = [deque() for _ in range(workers)]
+        self._start_attachments(attachments, self.run_round)
+        self._cores: list[WorkerCore] = []
+        try:
+            for worker in range(workers):
+                self._cores.append(WorkerCore(plan, worker, workers, self._handles(worker)))
+        except BaseException:
+            self._finish_attachments(f"job {self.name!r} could not start")
+            raise
+
+    def start(self) -> None:
+        """Let the workers run. Idempotent."""
+        self._paused = False
+
+    def run_round(self) -> bool:
+        """Deliver what is in flight and run one step of each worker; return False if there was nothing to do.
+
+        Raises:
+            JobError: an operator raised, now or before.
+        """
+        with self._lock:
+            self._check_alive()
+            if self._paused or (not any(self._in_flight) and all(core.is_idle for core in self._cores)):
+                return False
+            try:
+                for worker, core in enumerate(self._cores):
+                    self._step(worker, core)
+            except JobError as error:
+                self._error = error
+                self._finish_attachments(str(error.args[0]))
+                raise
+            return True
+
+    def _step(self, worker: int, core: WorkerCore) -> None:
+        arrived, self._in_flight[worker] = self._in_flight[worker], deque()
+        for envelope in arrived:
+            core.receive(envelope)
+        for peer, envelope in core.step():
+            self._in_flight[peer].append(envelope)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every frontier is empty and nothing is in flight."""
+        with self._lock:
+            return not any(self._in_flight) and all(core.is_complete for core in self._cores)
+
+    def _submit(self, worker: int, command: InputCommand) -> None:
+        with self._lock:
+            self._check_alive()
+            envelope = Envelope(DRIVER, 0, self._sequences[worker], commands=[command])
+            self._sequences[worker] += 1
+            self._in_flight[worker].append(envelope)
+
+    def _frontier(self, probe: str) -> Antichain:
+        with self._lock:
+            return self._cores[0].probe(probe)
+
+    def _wait_for(self, condition: Callable[[], bool], what: str, timeout: float | None) -> None:
+        self._check_alive()
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while not condition():
+            if deadline is not None and time.monotonic() > deadline:
+                raise TimeoutError(f"waited {timeout} s for {what}; {self._describe_inputs()}")
+            if not self.run_round() and not condition():
+                hint = "call start() first" if self._paused else "advance or close the inputs first"
+                raise JobError(
+                    f"waiting for {what}, but the local job has nothing left to do: {hint} ({self._describe_inputs()})"
+                )
+
+    def _fetch_captured(self, name: str) -> list[Captured]:
+        with self._lock:
+            return [Captured(at, batch) for core in self._cores for at, batch in core.captured(name)]
+
+    def _release(self) -> None:
+        for queue in self._in_flight:
+            queue.clear()

@@ -1,0 +1,69 @@
+"""What an operator's build function gets to know and to use on its worker."""
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tidewheel.runtime.envelope import InputCommand
+from tidewheel.runtime.errors import TokenError
+from tidewheel.runtime.tokens import TimestampToken
+
+
+class OperatorContext:
+    """One operator on one worker, as its build function sees it.
+
+    Attributes:
+        name: the operator's name.
+        worker: the number of this worker, from 0.
+        workers: how many workers there are.
+        mailbox: what the driver sent to this operator, oldest first; only inputs have any.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        worker: int,
+        workers: int,
+        initial: list[TimestampToken | None],
+        activate: Callable[[], None],
+        attachments: Mapping[str, Any],
+    ) -> None:
+        self.name = name
+        self.worker = worker
+        self.workers = workers
+        self.mailbox: deque[InputCommand] = deque()
+        self.captured: list[tuple[Any, Any]] = []
+        self._initial = initial
+        self._activate = activate
+        self._attachments = attachments
+
+    def token(self, output: int = 0) -> TimestampToken:
+        """Take the initial token of an output, at the minimum time; it is discarded if build returns without it.
+
+        Raises:
+            TokenError: there is no such output, or its token was taken already or is gone.
+        """
+        if not 0 <= output < len(self._initial):
+            raise TokenError(f"operator {self.name!r} has {len(self._initial)} outputs, there is no output {output}")
+        token = self._initial[output]
+        if token is None:
+            raise TokenError(
+                f"operator {self.name!r}: the initial token of output {output} was taken already, or build has returned"
+            )
+        self._initial[output] = None
+        return token
+
+    def discard_initial_tokens(self) -> None:
+        """Discard the initial tokens that build did not take."""
+        for output, token in enumerate(self._initial):
+            if token is not None:
+                token.discard()
+                self._initial[output] = None
+
+    def activate(self) -> None:
+        """Ask to be scheduled again in the worker's next step, though nothing new may have arrived."""
+        self._activate()
+
+    def attachment(self, name: str) -> Any:
+        """Return this worker's handle of an attachment of the dataflow."""
+        return self._attachments[name]

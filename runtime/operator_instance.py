@@ -1,0 +1,42 @@
+"""One operator on one worker, while it runs."""
+
+from tidewheel.progress import Time
+from tidewheel.runtime.operator_context import OperatorContext
+from tidewheel.runtime.plan import Schedule
+from tidewheel.runtime.ports import InputPort, OutputPort
+
+
+class OperatorInstance:
+    """An operator's ports and schedule function, and what is known of the call that is under way.
+
+    Attributes:
+        time: the time of the message last received, None before the first of a call; errors name it.
+        schedules: how often the operator has been scheduled.
+        is_scheduled: whether a call is under way.
+    """
+
+    __slots__ = ("context", "inputs", "is_scheduled", "name", "notify", "outputs", "schedule", "schedules", "time")
+
+    def __init__(self, name: str, notify: bool) -> None:
+        self.name = name
+        self.notify = notify
+        self.inputs: tuple[InputPort, ...] = ()
+        self.outputs: tuple[OutputPort, ...] = ()
+        self.context: OperatorContext
+        self.schedule: Schedule
+        self.schedules = 0
+        self.is_scheduled = False
+        self.time: Time | None = None
+
+    def run(self) -> bool:
+        """Schedule the operator once; return whether it left messages behind after it took some."""
+        before = sum(port.consumed for port in self.inputs)
+        self.schedules += 1
+        self.time = None
+        self.is_scheduled = True
+        try:
+            self.schedule(*self.inputs, *self.outputs)
+        finally:
+            self.is_scheduled = False
+        left = any(port.queue for port in self.inputs)
+        return left and sum(port.consumed for port in self.inputs) > before

@@ -1,0 +1,67 @@
+"""A checked dataflow in the form that every worker gets: plain data and the operators' build functions."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from tidewheel.progress import GraphShape, Nesting, OperatorShape, PathSummary, Source, Target
+from tidewheel.runtime.exchange import Exchange
+
+Schedule: TypeAlias = Callable[..., None]
+"""Called with an operator's input ports and after them its output ports, whenever there is something to do."""
+
+Build: TypeAlias = Callable[[Any], Schedule]
+"""Called once on each worker with an `OperatorContext`; returns the operator's `Schedule`."""
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorPlan:
+    """One operator: its ports, where its inputs come from and by which pact, and how a worker's share of it is built."""
+
+    shape: OperatorShape
+    sources: tuple[Source, ...]
+    pacts: tuple[Exchange | None, ...]
+    build: Build
+    notify: bool
+    """Whether the operator looks at the frontiers of its inputs and is scheduled when they change."""
+
+    @property
+    def name(self) -> str:
+        """The operator's name, unique in the dataflow."""
+        return self.shape.name
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A dataflow that has been checked; every worker runs all operators of it on its share of the records."""
+
+    name: str
+    operators: tuple[OperatorPlan, ...]
+    inputs: Mapping[str, int]
+    """The operators fed through `Job.input`, by the input's name."""
+    captures: Mapping[str, int]
+    """The operators whose records `Job.captured` returns, by the capture's name."""
+    probes: Mapping[str, Source]
+    """The outputs that `Job.probe` looks at, by the probe's name."""
+
+    def graph(self) -> GraphShape:
+        """Return what progress tracking needs to know."""
+        edges = tuple(
+            (source, Target(index, port))
+            for index, operator in enumerate(self.operators)
+            for port, source in enumerate(operator.sources)
+        )
+        return GraphShape(tuple(operator.shape for operator in self.operators), edges)
+
+    def input_nesting(self, name: str) -> Nesting:
+        """Return the nesting of an input's times."""
+        return self.operators[self.inputs[name]].shape.outputs[0]
+
+
+def passing(inputs: tuple[Nesting, ...], outputs: tuple[Nesting, ...]) -> dict[tuple[int, int], tuple[PathSummary, ...]]:
+    """Return the usual summaries: a time at any input can come out unchanged at any output."""
+    return {
+        (port_in, port_out): (PathSummary.identity(nesting),)
+        for port_in, nesting in enumerate(inputs)
+        for port_out in range(len(outputs))
+    }

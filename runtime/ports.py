@@ -1,0 +1,177 @@
+"""What an operator's schedule function reads from and sends to."""
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from tidewheel.progress import Antichain, PathSummary, Time, TimeDomain
+from tidewheel.runtime.batches import Batch, check_batch, length
+from tidewheel.runtime.errors import TokenError
+from tidewheel.runtime.exchange import Exchange
+from tidewheel.runtime.tokens import LentToken, TimestampToken
+
+if TYPE_CHECKING:
+    from tidewheel.runtime.operator_instance import OperatorInstance
+    from tidewheel.runtime.worker_core import WorkerCore
+
+
+class InputPort:
+    """One input of an operator on one worker: iterate over it to receive ``(token, batch)`` pairs.
+
+    Receiving a message consumes it. Each comes with the token that it lends, good until the operator returns.
+    """
+
+    __slots__ = ("_core", "_instance", "_paths", "consumed", "location", "port", "queue")
+
+    def __init__(
+        self,
+        core: "WorkerCore",
+        instance: "OperatorInstance",
+        port: int,
+        location: int,
+        paths: Sequence[tuple[PathSummary, ...]],
+    ) -> None:
+        self._core = core
+        self._instance = instance
+        self._paths = paths
+        self.port = port
+        self.location = location
+        self.queue: deque[tuple[Time, Batch]] = deque()
+        self.consumed = 0
+
+    def __iter__(self) -> Iterator[tuple[LentToken, Batch]]:
+        queue, instance = self.queue, self._instance
+        while queue:
+            time, batch = queue.popleft()
+            self._core.consume(self.location, time)
+            self.consumed += 1
+            instance.time = time
+            yield LentToken(self, instance.schedules, time), batch
+
+    @property
+    def frontier(self) -> Antichain:
+        """The lower bound on the times that can still arrive here, from any worker.
+
+        Raises:
+            TokenError: the operator said, by ``notify=False``, that it does not look at frontiers.
+        """
+        return self._core.frontier_at(self._instance, self.location)
+
+    @property
+    def operator(self) -> str:
+        """The name of the operator."""
+        return self._instance.name
+
+    @property
+    def schedule(self) -> int:
+        """The number of the operator's current call, by which lent tokens know that it has returned."""
+        return self._instance.schedules if self._instance.is_scheduled else -1
+
+    def only_output(self) -> "OutputPort":
+        """Return the operator's output if it has exactly one; raise TokenError otherwise."""
+        outputs = self._instance.outputs
+        if len(outputs) != 1:
+            raise TokenError(
+                f"operator {self.operator!r} has {len(outputs)} outputs: say for which one, retain(output), "
+                "the token is to be kept"
+            )
+        return outputs[0]
+
+    def time_on(self, output: "OutputPort", time: Time) -> Time:
+        """Return the least time at which a message at ``time`` here allows to send on ``output``."""
+        if output.operator != self.operator:
+            raise TokenError(
+                f"operator {output.operator!r} used a token lent to operator {self.operator!r}: "
+                "a token lets its holder send on its own output only"
+            )
+        arrivals = [path.results_in(time) for path in self._paths[output.port]]
+        if len(arrivals) != 1 or arrivals[0] is None:
+            reason = "nothing passes at this time" if arrivals == [None] else f"it names {len(arrivals)} paths"
+            raise TokenError(
+                f"operator {self.operator!r}: a message at time {time!r} on input {self.port} lends no token for output "
+                f"{output.port}, because by the operator's summaries {reason}"
+            )
+        return arrivals[0]
+
+
+class OutputPort:
+    """One output of an operator on one worker."""
+
+    __slots__ = ("_channels", "_core", "_instance", "domain", "location", "port", "sent")
+
+    def __init__(
+        self, core: "WorkerCore", instance: "OperatorInstance", port: int, location: int, domain: TimeDomain
+    ) -> None:
+        self._core = core
+        self._instance = instance
+        self._channels: list[Channel] = []
+        self.port = port
+        self.location = location
+        self.domain = domain
+        self.sent = 0
+
+    @property
+    def operator(self) -> str:
+        """The name of the operator."""
+        return self._instance.name
+
+    def connect(self, channel: "Channel") -> None:
+        """Add an edge that leads from here."""
+        self._channels.append(channel)
+
+    def send(self, token: TimestampToken | LentToken, batch: Batch) -> None:
+        """Send ``batch`` at the token's time to everything connected; an empty batch is not sent.
+
+        The batch must not be changed afterwards: receivers on the same worker get the same object.
+
+        Raises:
+            TokenError: the token does not allow it, or the operator is not being scheduled.
+            TypeError: ``batch`` is not a list, Arrow table, record batch or NumPy array.
+        """
+        time = token.time_on(self)
+        if not self._instance.is_scheduled:
+            raise TokenError(
+                f"operator {self.operator!r} sent on output {self.port} outside its schedule function: keep the records "
+                "and the token, and send when the operator is scheduled next"
+            )
+        if type(batch) is not list:
+            check_batch(batch)
+        if not length(batch):
+            return
+        self.sent += 1
+        for channel in self._channels:
+            channel.push(self._core, time, batch)
+
+    def new_token(self, time: Time) -> TimestampToken:
+        """Make a token, counted from now on; only for who has the right to, by a token for the same time."""
+        return self._core.new_token(self._instance, self.location, self.domain, time)
+
+
+class Channel:
+    """One edge as one worker sees it: its end on this worker, and the pact by which records are spread."""
+
+    __slots__ = ("_location", "_operator", "_pact", "_port", "_queue")
+
+    def __init__(self, target: InputPort, operator: int, pact: Exchange | None) -> None:
+        self._queue = target.queue
+        self._location = target.location
+        self._operator = operator
+        self._port = target.port
+        self._pact = pact
+
+    def push(self, core: "WorkerCore", time: Time, batch: Batch) -> None:
+        """Carry a batch over the edge."""
+        if self._pact is None or core.workers == 1:
+            core.produce(self._location, time)
+            self._queue.append((time, batch))
+            core.activate(self._operator)
+            return
+        for worker, part in enumerate(self._pact.split(batch, core.workers)):
+            if part is None:
+                continue
+            core.produce(self._location, time)
+            if worker == core.worker:
+                self._queue.append((time, part))
+                core.activate(self._operator)
+            else:
+                core.send_to(worker, self._location, time, part)

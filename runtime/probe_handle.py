@@ -1,0 +1,48 @@
+"""Watching from the driver how far a dataflow has come."""
+
+from collections.abc import Callable
+
+from tidewheel.progress import Antichain, Time
+
+
+class ProbeHandle:
+    """The driver's view of the frontier at one stream."""
+
+    def __init__(
+        self,
+        name: str,
+        frontier: Callable[[], Antichain],
+        wait: Callable[[Callable[[], bool], str, float | None], None],
+    ) -> None:
+        self.name = name
+        self._frontier = frontier
+        self._wait = wait
+
+    @property
+    def frontier(self) -> Antichain:
+        """The lower bound on the times that can still occur; empty once the stream has ended."""
+        return self._frontier()
+
+    def has_reached(self, time: Time) -> bool:
+        """Tell whether every time before ``time`` is complete."""
+        return not self.frontier.less_than(time)
+
+    def is_complete(self, time: Time) -> bool:
+        """Tell whether ``time`` itself is complete."""
+        return not self.frontier.less_equal(time)
+
+    def wait_until(self, time: Time, timeout: float | None = None) -> None:
+        """Wait until every time before ``time`` is complete: the input was advanced to it, and all of that was worked off.
+
+        Args:
+            time: a time of the probed stream.
+            timeout: in seconds; None waits as long as the job lives.
+
+        Raises:
+            TimeoutError: the time was not reached in ``timeout`` seconds.
+            JobError: the job failed, was stopped, or (on the local engine) has nothing left to do.
+        """
+        self._wait(lambda: self.has_reached(time), f"probe {self.name!r} to reach {time!r}", timeout)
+
+    def __repr__(self) -> str:
+        return f"ProbeHandle({self.name!r}, {self.frontier})"

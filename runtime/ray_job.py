@@ -1,0 +1,209 @@
+"""The Ray engine: one actor for each worker, watched from a thread of the driver."""
+
+import logging
+import os
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tidewheel.progress import Antichain, GraphError
+from tidewheel.runtime.attachment import Attachment
+from tidewheel.runtime.envelope import DRIVER, Envelope, InputCommand
+from tidewheel.runtime.errors import JobError
+from tidewheel.runtime.job import Captured, Job
+from tidewheel.runtime.plan import Plan
+from tidewheel.runtime.ray_cluster import NAMESPACE, connect
+from tidewheel.runtime.ray_link import RayLink
+from tidewheel.runtime.worker_actor import CONCURRENT_CALLS, WorkerActor
+from tidewheel.runtime.worker_status import Phase, WorkerStatus
+
+_LOGGER = logging.getLogger(__name__)
+_DEPLOY_TIMEOUT_S = 60.0
+_WATCH_S = 2.0
+_FETCH_TIMEOUT_S = 120.0
+
+
+class RayJob(Job):
+    """Runs each worker in a Ray actor.
+
+    The actors belong to this process: they end when the job is stopped or fails, and when this process dies. They
+    reserve no CPUs, so a job always finds room beside what else runs on the cluster.
+    """
+
+    engine = "ray"
+
+    def __init__(self, plan: Plan, workers: int, attachments: Mapping[str, Attachment], paused: bool) -> None:
+        super().__init__(plan, workers)
+        connect()
+        self._changed = threading.Condition()
+        self._statuses: dict[int, WorkerStatus] = {}
+        self._sequences = [0] * workers
+        self._submit_lock = threading.Lock()
+        self._started = False
+        self._actors: list[Any] = []
+        self.pids: list[int] = []
+        packed = _pack(plan)
+        self._start_attachments(attachments, None)
+        try:
+            self._deploy(packed)
+        except BaseException:
+            self._finish_attachments(f"job {self.name!r} could not start")
+            self._release()
+            raise
+        self._link = RayLink(self._actors)
+        self._monitor = threading.Thread(target=self._watch, name=f"tidewheel-{self.name}", daemon=True)
+        self._monitor.start()
+        if not paused:
+            self.start()
+
+    def _deploy(self, packed: Any) -> None:
+        import ray
+
+        actor = ray.remote(WorkerActor)
+        self._actors = [
+            actor.options(
+                num_cpus=0,
+                max_concurrency=CONCURRENT_CALLS,
+                max_restarts=0,
+                max_task_retries=0,
+                scheduling_strategy="SPREAD",
+                name=f"tidewheel-{self.name}-worker-{worker}",
+                namespace=NAMESPACE,
+            ).remote(worker, self.workers)
+            for worker in range(self.workers)
+        ]
+        incarnation = int.from_bytes(os.urandom(6), "big")
+        calls = [
+            actor.deploy.remote(packed, self._handles(worker), self._actors, incarnation)
+            for worker, actor in enumerate(self._actors)
+        ]
+        try:
+            self.pids = ray.get(calls, timeout=_DEPLOY_TIMEOUT_S)
+        except ray.exceptions.RayTaskError as error:
+            cause = error.cause
+            raise cause if isinstance(cause, JobError | GraphError) else JobError(
+                f"job {self.name!r} could not be deployed: {error}"
+            ) from None
+        except (ray.exceptions.RayActorError, ray.exceptions.GetTimeoutError) as error:
+            raise JobError(
+                f"job {self.name!r}: its {self.workers} workers did not come up within {_DEPLOY_TIMEOUT_S:g} s: {error}"
+            ) from error
+
+    def start(self) -> None:
+        """Let the workers run. Idempotent."""
+        import ray
+
+        self._check_alive()
+        with self._submit_lock:
+            if self._started:
+                return
+            self._started = True
+        ray.get([actor.start.remote() for actor in self._actors], timeout=_DEPLOY_TIMEOUT_S)
+
+    # ------------------------------------------------------------------ watching, on a thread of its own
+
+    def _watch(self) -> None:
+        """Keep one pending call to each worker: it returns on news, and raises at once when the worker dies."""
+        import ray
+
+        pending = {actor.watch.remote(-1, _WATCH_S): worker for worker, actor in enumerate(self._actors)}
+        while not self._stopped and self._error is None:
+            done, _ = ray.wait(list(pending), num_returns=1, timeout=_WATCH_S)
+            for call in done:
+                worker = pending.pop(call)
+                try:
+                    status = ray.get(call)
+                except Exception as error:  # noqa: BLE001 - whatever it is, the worker is lost
+                    self._fail(self._worker_lost(worker, error))
+                    return
+                if status.failure is not None:
+                    self._fail(status.failure)
+                    return
+                with self._changed:
+                    self._statuses[worker] = status
+                    self._changed.notify_all()
+                pending[self._actors[worker].watch.remote(status.version, _WATCH_S)] = worker
+
+    def _worker_lost(self, worker: int, error: Exception) -> JobError:
+        return JobError(
+            f"worker {worker} of job {self.name!r} (process {self.pids[worker]}) died: {error}", worker=worker
+        )
+
+    def _fail(self, error: Exception) -> None:
+        with self._changed:
+            if self._stopped or self._error is not None:
+                return
+            self._error = error
+            self._changed.notify_all()
+        _LOGGER.error("job %r failed: %s", self.name, error.args[0] if error.args else error)
+        self._release()
+        self._finish_attachments(str(error.args[0]) if error.args else repr(error))
+
+    # ------------------------------------------------------------------ for the base class
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every worker has seen every frontier empty."""
+        with self._changed:
+            statuses = [self._statuses.get(worker) for worker in range(self.workers)]
+            return all(status is not None and status.phase is Phase.COMPLETE for status in statuses)
+
+    def _submit(self, worker: int, command: InputCommand) -> None:
+        self._check_alive()
+        with self._submit_lock:
+            envelope = Envelope(DRIVER, 0, self._sequences[worker], commands=[command])
+            self._sequences[worker] += 1
+            self._link.send(worker, envelope)
+
+    def _frontier(self, probe: str) -> Antichain:
+        domain = self.plan.graph().nesting(self.plan.probes[probe]).domain
+        self._check_alive()
+        with self._changed:
+            status = self._statuses.get(0)
+            if status is None or probe not in status.probes:
+                return Antichain(domain, [domain.minimum()])
+            return Antichain.from_minimal(domain, status.probes[probe])
+
+    def _wait_for(self, condition: Callable[[], bool], what: str, timeout: float | None) -> None:
+        self._check_alive()
+        with self._changed:
+            reached = self._changed.wait_for(
+                lambda: self._error is not None or self._stopped or condition(), timeout
+            )
+        self._check_alive()
+        if not reached:
+            raise TimeoutError(f"waited {timeout} s for {what}; {self._describe_inputs()}")
+
+    def _fetch_captured(self, name: str) -> list[Captured]:
+        import ray
+
+        parts = ray.get([actor.captured.remote(name) for actor in self._actors], timeout=_FETCH_TIMEOUT_S)
+        return [Captured(at, batch) for part in parts for at, batch in part]
+
+    def _release(self) -> None:
+        import ray
+
+        with self._changed:
+            self._changed.notify_all()
+        if ray.is_initialized():
+            for actor in self._actors:
+                ray.kill(actor, no_restart=True)
+
+
+def _pack(plan: Plan) -> Any:
+    """Put the plan in the object store; raise GraphError naming the operator whose function cannot be pickled."""
+    import ray
+    from ray import cloudpickle
+
+    try:
+        return ray.put(plan)
+    except Exception as error:
+        for operator in plan.operators:
+            try:
+                cloudpickle.dumps(operator.build)
+            except Exception as cause:
+                raise GraphError(
+                    f"operator {operator.name!r} cannot be pickled, so it cannot be sent to the workers: "
+                    f"{type(cause).__name__}: {cause}. Make what its function uses inside the function, or in build()"
+                ) from error
+        raise

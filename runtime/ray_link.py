@@ -1,0 +1,54 @@
+"""A link over Ray actor calls."""
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+from tidewheel.runtime.envelope import Envelope
+from tidewheel.runtime.errors import JobError
+
+_CHECK_EVERY = 64
+_MOST_OUTSTANDING = 4096
+_ANSWER_TIMEOUT_S = 60.0
+
+
+class RayLink:
+    """Sends each envelope as one call of the peer's actor, and watches that the calls succeed.
+
+    Ray runs a call at most once and does not retry it. One that failed may or may not have run, so it ends the job.
+    """
+
+    def __init__(self, peers: Sequence[Any]) -> None:
+        self._peers = peers
+        self._outstanding: deque[tuple[int, Any]] = deque()
+
+    def send(self, peer: int, envelope: Envelope) -> None:
+        """Call the peer's actor; look at earlier calls every now and then."""
+        self._outstanding.append((peer, self._peers[peer].receive.remote(envelope)))
+        if len(self._outstanding) % _CHECK_EVERY == 0:
+            self._settle(0.0, 1)
+        if len(self._outstanding) > _MOST_OUTSTANDING:
+            self._settle(_ANSWER_TIMEOUT_S, len(self._outstanding))
+
+    def check(self) -> None:
+        """Look at all calls that have ended."""
+        if self._outstanding:
+            self._settle(0.0, 1)
+
+    def _settle(self, timeout_s: float, count: int) -> None:
+        import ray
+
+        calls = [call for _, call in self._outstanding]
+        done, _ = ray.wait(calls, num_returns=count if timeout_s else len(calls), timeout=timeout_s)
+        ended = set(done)
+        for peer, call in self._outstanding:
+            if call in ended:
+                try:
+                    ray.get(call)
+                except ray.exceptions.RayError as error:
+                    raise JobError(
+                        f"worker {peer} cannot be reached, it has probably died: {error}", worker=peer
+                    ) from error
+        self._outstanding = deque(entry for entry in self._outstanding if entry[1] not in ended)
+        if timeout_s and len(done) < count:
+            raise JobError(f"a peer has not taken {count - len(done)} envelopes for {timeout_s:g} s")

@@ -1,0 +1,45 @@
+"""Running a dataflow."""
+
+from typing import Literal
+
+from tidewheel.progress import GraphError
+from tidewheel.runtime.dataflow_description import DataflowDescription
+from tidewheel.runtime.job import Job
+
+
+def run(
+    flow: DataflowDescription,
+    *,
+    workers: int = 1,
+    engine: Literal["ray", "local"] = "ray",
+    paused: bool = False,
+) -> Job:
+    """Deploy a dataflow and let it run.
+
+    Args:
+        flow: the dataflow; it may be run several times.
+        workers: how many workers share the records; each runs every operator.
+        engine: ``"ray"`` hosts each worker in a Ray actor, on the cluster that this process is connected to, else on the
+            one that RAY_ADDRESS names, else on a new one on this machine. ``"local"`` runs all of them in this process,
+            the same way every time, whenever the driver waits for something.
+        paused: deploy only, so that subscribers can connect before the first record; `Job.start` lets it run.
+
+    Raises:
+        GraphError: the dataflow is wrong: a feedback without connection, a cycle that does not advance time, an
+            operator that cannot be pickled.
+        JobError: it could not be deployed.
+    """
+    if not isinstance(flow, DataflowDescription):
+        raise GraphError(f"run() takes a Dataflow, not {flow!r}")
+    if not isinstance(workers, int) or isinstance(workers, bool) or workers < 1:
+        raise GraphError(f"dataflow {flow.name!r}: workers must be a whole number, 1 or more, not {workers!r}")
+    plan = flow.plan()
+    if engine == "local":
+        from tidewheel.runtime.local_job import LocalJob
+
+        return LocalJob(plan, workers, flow.attachments, paused)
+    if engine == "ray":
+        from tidewheel.runtime.ray_job import RayJob
+
+        return RayJob(plan, workers, flow.attachments, paused)
+    raise GraphError(f"dataflow {flow.name!r}: engine is 'ray' or 'local', not {engine!r}")

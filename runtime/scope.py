@@ -1,0 +1,29 @@
+"""Scopes: the loops of a dataflow, each of which adds one coordinate to the times inside it."""
+
+from tidewheel.progress import IntegerDomain, Nesting, TimeDomain
+
+
+class Scope:
+    """One loop, or the dataflow itself; compared by identity, since two loops side by side are not the same place."""
+
+    __slots__ = ("name", "nesting", "parent")
+
+    def __init__(self, name: str, parent: "Scope | None", domain: TimeDomain) -> None:
+        self.name = name
+        self.parent = parent
+        self.nesting: Nesting = Nesting((domain,)) if parent is None else parent.nesting.inside(domain)
+
+    def inside(self, name: str, domain: TimeDomain | None = None) -> "Scope":
+        """Return a new scope within this one, counting rounds by default."""
+        return Scope(name, self, domain if domain is not None else IntegerDomain())
+
+    @property
+    def path(self) -> str:
+        """The names of the scopes from the outermost loop to this one, joined by slashes; empty outside every loop."""
+        if self.parent is None:
+            return ""
+        return f"{self.parent.path}/{self.name}" if self.parent.path else self.name
+
+    def describe(self) -> str:
+        """Return the scope's name for people."""
+        return f"scope {self.path!r}" if self.parent is not None else "the outermost scope"

@@ -1,0 +1,152 @@
+"""Hashes of keys that are the same in every process, one key at a time or a column at a time.
+
+Python's own ``hash`` of a string differs from process to process, so it must never decide which worker owns a key. Two
+keys that Python holds equal (``1``, ``1.0``, ``True``, ``numpy.int64(1)``) hash alike, and a column hashes to what its
+values hash to one by one, so a list and an Arrow table exchanged by the same key meet on the same worker.
+"""
+
+import datetime
+import enum
+import math
+import numbers
+import uuid
+import zlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+    import pyarrow as pa
+
+_MASK = (1 << 64) - 1
+_GOLDEN = 0x9E3779B97F4A7C15
+_NONE, _NAN, _TUPLE = 0x6E6F6E65, 0x6E616E, 0x7475706C
+
+
+def stable_hash(key: Any) -> int:
+    """Return a 64-bit hash of ``key`` that is the same in every process.
+
+    Keys may be None, numbers, strings, bytes, dates and times, UUIDs, members of an Enum, NumPy scalars, and tuples of
+    these.
+
+    Raises:
+        TypeError: the key is of another type.
+    """
+    if type(key) is int:
+        return _mix(key)
+    if isinstance(key, str):
+        return _mix(_checksum(key.encode("utf-8", "surrogatepass")))
+    return _mix(_fold(key))
+
+
+def _mix(value: int) -> int:
+    product = (value * _GOLDEN) & _MASK
+    return product ^ (product >> 32)
+
+
+def _checksum(data: bytes) -> int:
+    return zlib.crc32(data) << 32 | zlib.adler32(data)
+
+
+def _fold(key: Any) -> int:
+    """Return an integer for a key that is neither an int nor a string."""
+    if key is None:
+        return _NONE
+    if isinstance(key, enum.Enum):
+        return stable_hash(key.value)
+    if isinstance(key, numbers.Number):
+        return _fold_number(key)
+    if isinstance(key, tuple):
+        folded = _TUPLE
+        for part in key:
+            folded = _mix(folded ^ stable_hash(part))
+        return folded
+    if isinstance(key, bytes):
+        return _checksum(key)
+    if isinstance(key, uuid.UUID):
+        return key.int
+    if isinstance(key, datetime.datetime):
+        moment = key if key.tzinfo is None else key.astimezone(datetime.UTC)
+        return _checksum(moment.isoformat().encode())
+    if isinstance(key, datetime.date | datetime.time):
+        return _checksum(key.isoformat().encode())
+    if isinstance(key, datetime.timedelta):
+        return (key.days * 86_400 + key.seconds) * 1_000_000 + key.microseconds
+    if type(key).__module__ == "numpy" and hasattr(key, "item"):
+        return stable_hash(key.item())
+    raise TypeError(
+        f"a key of type {type(key).__qualname__} cannot be exchanged: use None, a number, a string, bytes, a date or "
+        "time, a UUID, an Enum member or a tuple of these"
+    )
+
+
+def _fold_number(key: Any) -> int:
+    if isinstance(key, float) and math.isnan(key):
+        return _NAN
+    if isinstance(key, numbers.Integral):
+        return int(key)
+    # Numbers hash alike in every process, and equal numbers of different types hash alike; but an integer must fold to
+    # itself, which Python's hash does only up to a bound.
+    whole = isinstance(key, float) and key.is_integer()
+    return int(key) if whole else hash(key)
+
+
+def hash_column(column: "pa.ChunkedArray | pa.Array") -> "npt.NDArray[np.uint64]":
+    """Return the `stable_hash` of every value of an Arrow column, vectorised.
+
+    Integers, booleans and anything with few distinct values are fast; other types cost one `stable_hash` a distinct
+    value.
+    """
+    import pyarrow as pa
+    import pyarrow.types as kinds
+
+    if isinstance(column, pa.ChunkedArray):
+        column = column.combine_chunks()
+    if column.null_count == 0 and (kinds.is_integer(column.type) or kinds.is_boolean(column.type)):
+        plain = column.cast(pa.uint8()) if kinds.is_boolean(column.type) else column
+        return hash_integers(plain.to_numpy(zero_copy_only=False))
+    return _hash_by_dictionary(column)
+
+
+def _hash_by_dictionary(column: "pa.Array") -> "npt.NDArray[np.uint64]":
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not pa.types.is_dictionary(column.type):
+        try:
+            column = pc.dictionary_encode(column)
+        except pa.ArrowNotImplementedError:
+            return np.array([stable_hash(value) for value in column.to_pylist()], dtype=np.uint64)
+    values = [stable_hash(value) for value in column.dictionary.to_pylist()]
+    hashes = np.array([*values, stable_hash(None)], dtype=np.uint64)
+    indices = pc.fill_null(column.indices.cast(pa.int64()), len(values))
+    return hashes[indices.to_numpy(zero_copy_only=False)]
+
+
+def hash_integers(values: "npt.NDArray[Any]") -> "npt.NDArray[np.uint64]":
+    """Return the `stable_hash` of every integer of an array."""
+    import numpy as np
+
+    wide = values if values.dtype == np.uint64 else values.astype(np.int64).view(np.uint64)
+    with np.errstate(over="ignore"):
+        product = wide * np.uint64(_GOLDEN)
+    return product ^ (product >> np.uint64(32))
+
+
+def hash_tuples(columns: "list[npt.NDArray[np.uint64]]") -> "npt.NDArray[np.uint64]":
+    """Return the `stable_hash` of the tuples whose parts hash to ``columns``."""
+    import numpy as np
+
+    folded = np.full(len(columns[0]), _TUPLE, dtype=np.uint64)
+    for column in columns:
+        folded = _mix_array(folded ^ column)
+    return _mix_array(folded)
+
+
+def _mix_array(values: "npt.NDArray[np.uint64]") -> "npt.NDArray[np.uint64]":
+    import numpy as np
+
+    with np.errstate(over="ignore"):
+        product = values * np.uint64(_GOLDEN)
+    return product ^ (product >> np.uint64(32))

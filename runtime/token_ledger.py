@@ -1,0 +1,63 @@
+"""What happened to the timestamp tokens of one worker since its last step.
+
+Tokens may be used from any thread. Each use is recorded as one group of changes, and a group is never taken apart: a
+downgrade cannot be seen half done. The lock guards the tokens' own state; a token that is collected as garbage records
+without it, since the collector may run while the lock is held.
+"""
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from tidewheel.progress import Time
+
+Change: TypeAlias = tuple[tuple[int, Time], int]
+"""((location number, time), difference of the count)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leak:
+    """A token that nobody discarded: it was collected as garbage while it was live."""
+
+    operator: str
+    time: Time
+
+
+class TokenLedger:
+    """Collects groups of changes until the worker's step takes them.
+
+    Args:
+        wake: called, from any thread, when a group is recorded; the worker may be asleep.
+    """
+
+    def __init__(self, wake: Callable[[], None] = lambda: None) -> None:
+        self.lock = threading.Lock()
+        self.wake = wake
+        self._groups: deque[tuple[Change, ...]] = deque()
+        self._leaks: deque[Leak] = deque()
+
+    def record(self, *changes: Change) -> None:
+        """Add one indivisible group of changes."""
+        self._groups.append(changes)
+        self.wake()
+
+    def record_leak(self, leak: Leak, change: Change) -> None:
+        """Add the discarding of a token that nobody discarded."""
+        self._leaks.append(leak)
+        self.record(change)
+
+    def drain(self) -> Iterator[Change]:
+        """Take the changes of all groups recorded so far, whole groups only."""
+        while self._groups:
+            yield from self._groups.popleft()
+
+    def drain_leaks(self) -> list[Leak]:
+        """Take the leaks found so far."""
+        return [self._leaks.popleft() for _ in range(len(self._leaks))]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was recorded since the last drain."""
+        return not self._groups

@@ -1,0 +1,178 @@
+"""Timestamp tokens: the right to send at a time on an output.
+
+Source: seed "Timestamp tokens" (Lattuada and McSherry), section 3.
+"""
+
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from tidewheel.progress import Time, TimeDomain
+from tidewheel.runtime.errors import TokenError
+from tidewheel.runtime.token_ledger import Leak, TokenLedger
+
+if TYPE_CHECKING:
+    from tidewheel.runtime.ports import InputPort, OutputPort
+
+
+class TimestampToken:
+    """The right to send at ``time`` on one output of one operator (timely dataflow calls it a capability).
+
+    While it is live, no frontier downstream passes its time. It must be discarded in the end: by `discard`, by leaving a
+    ``with`` block, or by taking the time forward with `downgrade`. One that is collected as garbage while it is live
+    is discarded and reported as a leak. May be used from any thread.
+    """
+
+    __slots__ = ("_domain", "_ledger", "_live", "_location", "_operator", "_time")
+
+    def __init__(  # the worker core makes these, users never do
+        self, ledger: TokenLedger, domain: TimeDomain, location: int, time: Time, operator: str
+    ) -> None:
+        self._ledger = ledger
+        self._domain = domain
+        self._location = location
+        self._time = time
+        self._operator = operator
+        self._live = True
+
+    @property
+    def time(self) -> Time:
+        """The time at which this token lets its holder send."""
+        return self._time
+
+    @property
+    def is_live(self) -> bool:
+        """Whether the token has not been discarded."""
+        return self._live
+
+    def clone(self) -> "TimestampToken":
+        """Return a second token for the same time and output. Raises TokenError after `discard`."""
+        return self.delayed(self._time)
+
+    def delayed(self, time: Time) -> "TimestampToken":
+        """Return a new token for the same output at ``time``, which must not be before this token's.
+
+        Raises:
+            TokenError: ``time`` is not at or after this token's time, is not a time of this scope, or the token has been
+                discarded.
+        """
+        with self._ledger.lock:
+            self._check(time, "delay")
+            token = TimestampToken(self._ledger, self._domain, self._location, time, self._operator)
+            self._ledger.record(((self._location, time), 1))
+            return token
+
+    def downgrade(self, time: Time) -> None:
+        """Take this token forward to ``time``. Raises TokenError as `delayed` does, and then changes nothing."""
+        with self._ledger.lock:
+            self._check(time, "downgrade")
+            if time != self._time:
+                self._ledger.record(((self._location, time), 1), ((self._location, self._time), -1))
+                self._time = time
+
+    def discard(self) -> None:
+        """Give up the right to send. Raises TokenError the second time."""
+        with self._ledger.lock:
+            self._check_live()
+            self._live = False
+            self._ledger.record(((self._location, self._time), -1))
+
+    def _check_live(self) -> None:
+        if not self._live:
+            raise TokenError(
+                f"operator {self._operator!r} used a token for time {self._time!r} after it was discarded: "
+                "clone() or retain() a token to keep one"
+            )
+
+    def _check(self, time: Time, action: str) -> None:
+        self._check_live()
+        if not self._domain.contains(time):
+            raise TokenError(
+                f"operator {self._operator!r} cannot {action} a token for time {self._time!r} to {time!r}: "
+                f"that is not a time of this scope, which are like {self._domain.minimum()!r}"
+            )
+        if not self._domain.less_equal(self._time, time):
+            raise TokenError(
+                f"operator {self._operator!r} cannot {action} a token for time {self._time!r} to {time!r}: "
+                "a token only moves forward"
+            )
+
+    def time_on(self, output: "OutputPort") -> Time:
+        """Return the time at which this token sends on ``output``; raise TokenError if it does not."""
+        self._check_live()
+        if output.location != self._location:
+            raise TokenError(
+                f"operator {output.operator!r} used a token of another output for output {output.port}: "
+                "a token lets its holder send on one output only; retain one for each"
+            )
+        return self._time
+
+    def __enter__(self) -> "TimestampToken":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._live:
+            self.discard()
+
+    def __del__(self) -> None:
+        if getattr(self, "_live", False):
+            self._live = False
+            self._ledger.record_leak(Leak(self._operator, self._time), ((self._location, self._time), -1))
+
+    def __reduce__(self) -> Any:
+        raise TokenError(
+            f"a token of operator {self._operator!r} cannot be copied or sent to another process: send the records, "
+            "or clone() the token within the worker"
+        )
+
+    def __repr__(self) -> str:
+        state = "" if self._live else ", discarded"
+        return f"TimestampToken(time={self._time!r}, operator={self._operator!r}{state})"
+
+
+class LentToken:
+    """The token that an input message lends for each output, until the operator returns.
+
+    It sends on any output that its input can reach, at the message's time; `retain` makes a token of one's own of it.
+    """
+
+    __slots__ = ("_input", "_schedule", "time")
+
+    def __init__(self, lender: "InputPort", schedule: int, time: Time) -> None:
+        self._input = lender
+        self._schedule = schedule
+        self.time = time
+
+    def retain(self, output: "OutputPort | None" = None) -> TimestampToken:
+        """Return a token at this message's time for ``output``, by default the only one.
+
+        Raises:
+            TokenError: the operator has returned since, has several outputs and none is named, or the input does not
+                reach that output.
+        """
+        chosen = output if output is not None else self._input.only_output()
+        return chosen.new_token(self.time_on(chosen))
+
+    def delayed(self, time: Time, output: "OutputPort | None" = None) -> TimestampToken:
+        """Return a token at ``time``, at or after this message's, for ``output``. Raises TokenError as `retain` does."""
+        token = self.retain(output)
+        try:
+            token.downgrade(time)
+        except TokenError:
+            token.discard()
+            raise
+        return token
+
+    def time_on(self, output: "OutputPort") -> Time:
+        """Return the least time at which this message lets its receiver send on ``output``."""
+        lender = self._input
+        if self._schedule != lender.schedule:
+            raise TokenError(
+                f"operator {lender.operator!r} used the token lent by a message at time {self.time!r} after it "
+                "returned: retain() it while the message is at hand"
+            )
+        return lender.time_on(output, self.time)
+
+    def __repr__(self) -> str:
+        return f"LentToken(time={self.time!r}, operator={self._input.operator!r})"

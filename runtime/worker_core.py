@@ -1,0 +1,299 @@
+"""One worker of a dataflow, without I/O: envelopes in, envelopes out, and in between the operators run.
+
+Invariants:
+
+- One call of `step` is one scheduling step: each operator that has something to do runs at most once, in the order in
+  which the dataflow was described, and all that happened is one indivisible progress batch.
+- The batch leaves in the same envelope as the messages it speaks of, after the operators have acted.
+- No clock, thread, randomness or socket: the same envelopes in the same order give the same steps.
+
+Source: seed "Progress Tracking", section "Maintaining Capabilities"; seed "Timestamp tokens", section 3.
+"""
+
+import heapq
+import logging
+import traceback
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tidewheel.progress import (
+    Antichain,
+    Broadcast,
+    CompiledGraph,
+    Location,
+    OrderedInbox,
+    Source,
+    Target,
+    Time,
+    TimeDomain,
+    Tracker,
+)
+from tidewheel.runtime.batches import Batch
+from tidewheel.runtime.envelope import Envelope, InputCommand, Message
+from tidewheel.runtime.errors import JobError, TokenError
+from tidewheel.runtime.operator_context import OperatorContext
+from tidewheel.runtime.operator_instance import OperatorInstance
+from tidewheel.runtime.plan import OperatorPlan, Plan
+from tidewheel.runtime.ports import Channel, InputPort, OutputPort
+from tidewheel.runtime.token_ledger import Leak, TokenLedger
+from tidewheel.runtime.tokens import TimestampToken
+
+_LOGGER = logging.getLogger(__name__)
+
+
+class WorkerCore:
+    """Runs one worker's share of every operator of a plan.
+
+    Args:
+        plan: the dataflow.
+        worker: the number of this worker.
+        workers: how many workers there are.
+        attachments: this worker's handles of the dataflow's attachments.
+        wake: called from any thread when a token was used, in case the worker sleeps.
+        incarnation: grows when a worker restarts; peers refuse a mixture.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        worker: int,
+        workers: int,
+        attachments: Mapping[str, Any] | None = None,
+        wake: Callable[[], None] = lambda: None,
+        incarnation: int = 0,
+    ) -> None:
+        self.plan = plan
+        self.worker = worker
+        self.workers = workers
+        self._incarnation = incarnation
+        self._ledger = TokenLedger(wake)
+        self._compiled = CompiledGraph(plan.graph())
+        self._tracker = Tracker(self._compiled, workers, self._interesting())
+        self._broadcast = Broadcast(self._tracker)
+        self._inbox: OrderedInbox[Envelope] = OrderedInbox()
+        self._sequences = [0] * workers
+        self._outgoing: list[list[Message]] = [[] for _ in range(workers)]
+        self._frontiers: dict[int, Antichain] = {}
+        self._current: list[int] = []
+        self._in_current: set[int] = set()
+        self._next: set[int] = set()
+        self._running = -1
+        self._ports: dict[int, InputPort] = {}
+        self._leaks: list[Leak] = []
+        self._instances = [OperatorInstance(operator.name, operator.notify) for operator in plan.operators]
+        self._wire()
+        self._build(attachments or {})
+
+    # ------------------------------------------------------------------ building
+
+    def _interesting(self) -> list[Location]:
+        targets: list[Location] = [
+            Target(index, port)
+            for index, operator in enumerate(self.plan.operators)
+            if operator.notify
+            for port in range(len(operator.shape.inputs))
+        ]
+        return targets + list(self.plan.probes.values())
+
+    def _wire(self) -> None:
+        for index, operator in enumerate(self.plan.operators):
+            instance = self._instances[index]
+            instance.inputs = tuple(
+                self._input_port(instance, index, port, operator) for port in range(len(operator.shape.inputs))
+            )
+            instance.outputs = tuple(
+                OutputPort(self, instance, port, self._compiled.index[Source(index, port)], nesting.domain)
+                for port, nesting in enumerate(operator.shape.outputs)
+            )
+        for index, operator in enumerate(self.plan.operators):
+            for port, source in enumerate(operator.sources):
+                channel = Channel(self._instances[index].inputs[port], index, operator.pacts[port])
+                self._instances[source.operator].outputs[source.port].connect(channel)
+
+    def _input_port(self, instance: OperatorInstance, index: int, port: int, operator: OperatorPlan) -> InputPort:
+        location = self._compiled.index[Target(index, port)]
+        outputs = range(len(operator.shape.outputs))
+        paths = [operator.shape.summaries.get((port, output), ()) for output in outputs]
+        found = self._ports[location] = InputPort(self, instance, port, location, paths)
+        return found
+
+    def _build(self, attachments: Mapping[str, Any]) -> None:
+        for index, (operator, instance) in enumerate(zip(self.plan.operators, self._instances, strict=True)):
+            initial: list[TimestampToken | None] = [
+                TimestampToken(self._ledger, port.domain, port.location, port.domain.minimum(), instance.name)
+                for port in instance.outputs
+            ]
+            instance.context = OperatorContext(
+                instance.name,
+                self.worker,
+                self.workers,
+                initial,
+                lambda index=index: self.activate(index),  # type: ignore[misc]
+                attachments,
+            )
+            try:
+                instance.schedule = operator.build(instance.context)
+                if not callable(instance.schedule):
+                    raise TypeError(
+                        f"build must return the operator's schedule function, it returned {instance.schedule!r}"
+                    )
+            except Exception as error:
+                raise self._failure(instance, error, "could not be built") from error
+            finally:
+                instance.context.discard_initial_tokens()
+            self._next.add(index)
+
+    # ------------------------------------------------------------------ events in
+
+    def receive(self, envelope: Envelope) -> None:
+        """Take an envelope from a peer or the driver; what is in it takes effect once all before it has come.
+
+        Raises:
+            ProtocolError: an envelope was lost or comes from another incarnation of its sender.
+        """
+        ready = self._inbox.accept(envelope.sender, envelope.incarnation, envelope.sequence, envelope)
+        for ordered in ready:
+            for message in ordered.messages:
+                port = self._ports[message.target]
+                port.queue.append((message.time, message.batch))
+                self.activate(self._compiled.locations[message.target].operator)
+            if ordered.progress:
+                self._frontiers_moved(self._broadcast.receive(ordered.progress))
+            for command in ordered.commands:
+                self._command(command)
+
+    def _command(self, command: InputCommand) -> None:
+        operator = self.plan.inputs[command.input]
+        self._instances[operator].context.mailbox.append(command)
+        self.activate(operator)
+
+    # ------------------------------------------------------------------ the step
+
+    def step(self) -> list[tuple[int, Envelope]]:
+        """Run what there is to run once, and return the envelopes for the peers, as (worker number, envelope).
+
+        Raises:
+            JobError: an operator raised; it names the operator, this worker and the time. The core must not be used
+                again.
+        """
+        self._current = sorted(self._next)
+        self._in_current, self._next = self._next, set()
+        while self._current:
+            index = self._running = heapq.heappop(self._current)
+            self._in_current.discard(index)
+            instance = self._instances[index]
+            try:
+                if instance.run():
+                    self.activate(index)
+            except Exception as error:
+                raise self._failure(instance, error, "failed") from error
+        self._running = -1
+        self._broadcast.record(self._ledger.drain())
+        self._collect_leaks()
+        batch, moved = self._broadcast.commit()
+        self._frontiers_moved(moved)
+        return [
+            (peer, self._envelope(peer, batch))
+            for peer in range(self.workers)
+            if peer != self.worker and (batch or self._outgoing[peer])
+        ]
+
+    def _envelope(self, peer: int, progress: list[Any]) -> Envelope:
+        messages, self._outgoing[peer] = self._outgoing[peer], []
+        sequence = self._sequences[peer]
+        self._sequences[peer] += 1
+        return Envelope(self.worker, self._incarnation, sequence, messages, progress)
+
+    def _frontiers_moved(self, locations: set[int]) -> None:
+        for number in locations:
+            self._frontiers.pop(number, None)
+            if number in self._ports:
+                self.activate(self._compiled.locations[number].operator)
+
+    def _collect_leaks(self) -> None:
+        for leak in self._ledger.drain_leaks():
+            self._leaks.append(leak)
+            _LOGGER.warning(
+                "worker %d: operator %r dropped a live token for time %r without discard(); it was discarded for it. "
+                "Use 'with token:' or discard() it when it is no longer needed",
+                self.worker,
+                leak.operator,
+                leak.time,
+            )
+
+    def _failure(self, instance: OperatorInstance, error: Exception, what: str) -> JobError:
+        at = "" if instance.time is None else f" at time {instance.time!r}"
+        return JobError(
+            f"operator {instance.name!r} {what} on worker {self.worker}{at}: {type(error).__name__}: {error}",
+            operator=instance.name,
+            worker=self.worker,
+            time=instance.time,
+            traceback_text="".join(traceback.format_exception(error)),
+        )
+
+    # ------------------------------------------------------------------ for ports and tokens
+
+    def activate(self, operator: int) -> None:
+        """Schedule an operator: still in this step if its turn has not passed, else in the next."""
+        if operator > self._running and self._running >= 0:
+            if operator not in self._in_current:
+                self._in_current.add(operator)
+                heapq.heappush(self._current, operator)
+        else:
+            self._next.add(operator)
+
+    def produce(self, location: int, time: Time) -> None:
+        """Count a message on its way to an input port."""
+        self._broadcast.record_one(location, time, 1)
+
+    def consume(self, location: int, time: Time) -> None:
+        """Count a message as received at an input port."""
+        self._broadcast.record_one(location, time, -1)
+
+    def send_to(self, worker: int, location: int, time: Time, batch: Batch) -> None:
+        """Put a message for a peer in the envelope of this step."""
+        self._outgoing[worker].append(Message(location, time, batch))
+
+    def new_token(self, instance: OperatorInstance, location: int, domain: TimeDomain, time: Time) -> TimestampToken:
+        """Make a token and count it."""
+        self._ledger.record(((location, time), 1))
+        return TimestampToken(self._ledger, domain, location, time, instance.name)
+
+    def frontier_at(self, instance: OperatorInstance, location: int) -> Antichain:
+        """Return the frontier at an operator's input port."""
+        if not instance.notify:
+            raise TokenError(
+                f"operator {instance.name!r} was described with notify=False, so no frontier is kept for it"
+            )
+        return self._frontier(location)
+
+    def _frontier(self, location: int) -> Antichain:
+        found = self._frontiers.get(location)
+        if found is None:
+            found = self._frontiers[location] = self._tracker.frontier(self._compiled.locations[location])
+        return found
+
+    # ------------------------------------------------------------------ looking in
+
+    def probe(self, name: str) -> Antichain:
+        """Return the frontier at a probe: the lower bound on the times that can still pass there, on any worker."""
+        return self._frontier(self._compiled.index[self.plan.probes[name]])
+
+    def captured(self, name: str) -> list[tuple[Time, Batch]]:
+        """Return what this worker captured under ``name``, as (time, batch) in order of arrival."""
+        return self._instances[self.plan.captures[name]].context.captured
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether a step would do nothing."""
+        return not self._next and self._ledger.is_empty
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether nothing can ever occur again, as far as this worker knows, and it has acted on that."""
+        return self.is_idle and self._tracker.is_complete
+
+    @property
+    def leaks(self) -> list[Leak]:
+        """The tokens that were collected as garbage while live, so far."""
+        return self._leaks

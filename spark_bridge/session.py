@@ -1,0 +1,135 @@
+"""A Spark session whose executors are actors of a Ray cluster.
+
+RayDP has fixed actor names and PySpark one SparkContext, so there is one session per process and per Ray namespace.
+This module starts one with everything around it in order (Java, Python, Ray, room for the executors) and leaves the
+process as it found it.
+"""
+
+import logging
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tidewheel.spark_bridge import ray_cluster
+from tidewheel.spark_bridge.cluster_capacity import executor_demand
+from tidewheel.spark_bridge.errors import BridgeError
+from tidewheel.spark_bridge.java import find_java, java_environment
+from tidewheel.spark_bridge.process_environment import process_environment
+from tidewheel.spark_bridge.spark_configuration import (
+    DRIVER_LOG_CONFIGURATION,
+    DRIVER_LOG_SETTING,
+    executor_cpus,
+    spark_configuration,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_logger = logging.getLogger(__name__)
+_only_one = threading.Lock()
+
+
+@contextmanager
+def session(
+    app_name: str,
+    *,
+    executors: int = 1,
+    cores: int = 1,
+    memory: str = "1g",
+    configs: Mapping[str, object] | None = None,
+) -> "Iterator[SparkSession]":
+    """Start Spark on Ray, yield its ``SparkSession``, and stop Spark at the end of the block.
+
+    It uses the Ray that this process is connected to, or starts one in the namespace ``tidewheel``. Ray is never
+    stopped: a job may still use it, and a Ray started here ends with the process. What ``from_spark`` made outlives the
+    block; a DataFrame, also one of ``to_spark``, does not.
+
+    While the block lasts, ``executors * cores`` CPUs of the cluster are taken, and ``JAVA_HOME``, ``PATH`` and
+    ``PYSPARK_PYTHON`` of this process are set for Spark. Spark's console output is limited to errors. Starting takes
+    10 to 20 seconds.
+
+    Args:
+        app_name: the name of the Spark application.
+        executors: how many Spark executors to start, each a Ray actor.
+        cores: how many CPUs each of them takes.
+        memory: the heap of each of them, as Spark writes it (``"512m"``, ``"1g"``).
+        configs: more Spark settings; Java options are added to those that RayDP needs.
+
+    Raises:
+        BridgeError: there is no Java 17, no room on the cluster, another session in this process or namespace, a Ray
+            Client, or RayDP could not start.
+    """
+    if cores < 1:
+        raise BridgeError(f"a Spark executor needs one core or more, not cores={cores!r}")
+    settings = spark_configuration(configs)
+    demand = executor_demand(executors, executor_cpus(settings, cores), memory)
+    if not _only_one.acquire(blocking=False):
+        raise BridgeError(f"this process already has a Spark session, and can have one: leave it before {app_name!r}")
+    try:
+        _refuse_foreign_session()
+        java = find_java()
+        with java_environment(java), process_environment(PYSPARK_PYTHON=sys.executable):
+            ray_cluster.connect()
+            ray_cluster.await_names(ray_cluster.APP_MASTER)
+            ray_cluster.await_room(demand)
+            with _quiet_driver() as log_configuration:
+                settings.setdefault(DRIVER_LOG_SETTING, str(log_configuration))
+                spark = _start(app_name, executors, cores, memory, settings)
+            try:
+                yield spark
+            finally:
+                _stop()
+    finally:
+        _only_one.release()
+
+
+def _refuse_foreign_session() -> None:
+    """Raise if PySpark already runs in this process: RayDP would be handed that SparkContext instead of its own."""
+    from pyspark import SparkContext
+
+    context = SparkContext._active_spark_context
+    if context is not None:
+        raise BridgeError(
+            f"this process already runs Spark ({context.appName!r} on {context.master}), and can run one: "
+            "stop that session first, or use it with its own executors outside tidewheel"
+        )
+
+
+@contextmanager
+def _quiet_driver() -> Iterator[Path]:
+    """Yield a file that makes the driver log errors only; its JVM reads it when it starts."""
+    with tempfile.TemporaryDirectory(prefix="tidewheel-") as folder:
+        path = Path(folder, "log4j2.properties")
+        path.write_text(DRIVER_LOG_CONFIGURATION, encoding="utf-8")
+        yield path
+
+
+def _start(app_name: str, executors: int, cores: int, memory: str, settings: dict[str, str]) -> "SparkSession":
+    import raydp
+
+    _logger.info("starting Spark %r on Ray: %d executor(s) of %d core(s)", app_name, executors, cores)
+    try:
+        spark: SparkSession = raydp.init_spark(app_name, executors, cores, memory, configs=settings)
+    except Exception as error:
+        raise BridgeError(f"RayDP could not start Spark {app_name!r} on Ray: {error}") from error
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark
+
+
+def _stop() -> None:
+    """Stop Spark and wait until its actors have given their names and CPUs back."""
+    import ray
+    import raydp
+
+    if not ray.is_initialized():
+        _logger.warning("Ray was shut down before the Spark session that ran on it ended")
+        # Without this RayDP would call its master's actor, and the call would start another Ray.
+        raydp.context._global_spark_context._spark_cluster = None
+        raydp.stop_spark()
+        return
+    raydp.stop_spark()
+    ray_cluster.await_names(ray_cluster.APP_MASTER)

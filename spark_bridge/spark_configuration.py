@@ -1,0 +1,91 @@
+"""The Spark settings that RayDP needs on Java 17, merged with the user's.
+
+Ray's Java workers serialise with a library that reflects into the JDK, which Java 17 forbids unless the packages are
+opened on the command line: without that the application master dies at the first conversion. The driver, the executors
+and RayDP's master each have a setting of their own for it, and all three are needed.
+"""
+
+from collections.abc import Mapping
+
+from tidewheel.spark_bridge.errors import BridgeError
+
+OPENED_PACKAGES = (
+    "java.base/java.io",
+    "java.base/java.lang",
+    "java.base/java.lang.invoke",
+    "java.base/java.lang.reflect",
+    "java.base/java.math",
+    "java.base/java.net",
+    "java.base/java.nio",
+    "java.base/java.text",
+    "java.base/java.util",
+    "java.base/java.util.concurrent",
+    "java.base/java.util.concurrent.atomic",
+    "java.base/sun.nio.ch",
+    "java.base/sun.nio.cs",
+    "java.base/sun.security.action",
+    "java.base/sun.util.calendar",
+    "java.sql/java.sql",
+)
+JAVA_OPTIONS_SETTINGS = (
+    "spark.driver.extraJavaOptions",
+    "spark.executor.extraJavaOptions",
+    "spark.ray.raydp_app_master.extraJavaOptions",
+)
+DRIVER_LOG_SETTING = "spark.log4j.config.file.name"
+
+_EXECUTOR_CPUS_SETTING = "spark.ray.raydp_spark_executor.actor.resource.cpu"
+_QUIET = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
+_ARGUMENTS = {
+    "spark.app.name": "app_name",
+    "spark.executor.instances": "executors",
+    "spark.executor.cores": "cores",
+    "spark.executor.memory": "memory",
+}
+
+# The driver's log, from its first line on: Spark's own default announces itself and warns before its level can be set.
+DRIVER_LOG_CONFIGURATION = """\
+rootLogger.level = error
+rootLogger.appenderRef.stderr.ref = stderr
+logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
+logger.gateway.level = error
+appender.stderr.type = Console
+appender.stderr.name = stderr
+appender.stderr.target = SYSTEM_ERR
+appender.stderr.layout.type = PatternLayout
+appender.stderr.layout.pattern = %d{yy/MM/dd HH:mm:ss} %p %c{1}: %m%n%ex
+"""
+
+
+def spark_configuration(configs: Mapping[str, object] | None = None) -> dict[str, str]:
+    """Return ``configs`` with what RayDP needs and with the defaults that keep Spark quiet.
+
+    Java options are added to the user's; for anything else the user's value wins. Booleans become what Spark calls
+    them.
+
+    >>> spark_configuration({"spark.sql.ansi.enabled": True})["spark.sql.ansi.enabled"]
+    'true'
+
+    Raises:
+        BridgeError: a setting is an argument of ``session``, which would silently win.
+    """
+    given = {name: _spark_value(value) for name, value in (configs or {}).items()}
+    for name, argument in _ARGUMENTS.items():
+        if name in given:
+            raise BridgeError(f"configs sets {name}: pass it to session as {argument}= instead")
+    opened = " ".join(f"--add-opens={package}=ALL-UNNAMED" for package in OPENED_PACKAGES)
+    options = {name: f"{opened} {given.get(name, '')}".strip() for name in JAVA_OPTIONS_SETTINGS}
+    return _QUIET | given | options
+
+
+def executor_cpus(settings: Mapping[str, str], cores: int) -> float:
+    """Return how many Ray CPUs an executor with ``cores`` Spark cores takes: as many, unless a setting says otherwise.
+
+    >>> executor_cpus({}, cores=2)
+    2.0
+    """
+    return float(settings.get(_EXECUTOR_CPUS_SETTING, cores))
+
+
+def _spark_value(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

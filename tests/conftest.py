@@ -1,0 +1,40 @@
+"""What every test shares: the Hypothesis profile, and a seed that is said aloud so that a run can be repeated."""
+
+import secrets
+
+import pytest
+from hypothesis import settings
+
+settings.register_profile("tidewheel", deadline=None, print_blob=True)
+settings.load_profile("tidewheel")
+
+_SPARK_SOCKET = r"ignore:unclosed <socket\.socket.*127\.0\.0\.1:ResourceWarning"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Choose the seed of Hypothesis here unless `--hypothesis-seed` names one, so that it can be printed."""
+    if config.option.hypothesis_seed is None:
+        config.option.hypothesis_seed = str(secrets.randbits(32))
+
+
+def _how_to_repeat(config: pytest.Config) -> str:
+    return f"repeat the random choices of this run with: --hypothesis-seed={config.option.hypothesis_seed}"
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    """Say the seed at the top of a run."""
+    return _how_to_repeat(config)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, exitstatus: int, config: pytest.Config) -> None:
+    """Say the seed again beside the failures, where it is wanted, also under `-q`."""
+    if exitstatus == pytest.ExitCode.TESTS_FAILED:
+        terminalreporter.write_line(_how_to_repeat(config))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let PySpark leave a local socket open whenever it fetches a result; nobody else may."""
+    for item in items:
+        if item.get_closest_marker("spark"):
+            item.add_marker(pytest.mark.filterwarnings(_SPARK_SOCKET))

@@ -1,0 +1,132 @@
+"""Trackers of several workers against brute force, while a dataflow runs at random."""
+
+from collections.abc import Iterator
+from random import Random
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.laws.domains import BITEMPORAL, INTEGERS, VECTOR_CLOCK
+from tests.laws.graphs import GraphLimits, describe_graph
+from tests.laws.oracles import possible_frontiers, sources
+from tests.laws.simulated_workers import SimulatedWorkers, View
+from tests.laws.strategies import SEEDS, graphs, law_settings
+from tidewheel.progress import Antichain, CompiledGraph, GraphShape, Location, Nesting, Tracker
+
+GRAPHS = st.one_of(
+    graphs(GraphLimits(operators=7)),
+    graphs(GraphLimits(operators=5, depth=1, root=Nesting((BITEMPORAL,)))),
+    graphs(GraphLimits(operators=5, depth=1, root=Nesting((VECTOR_CLOCK,)), coordinates=(INTEGERS, BITEMPORAL))),
+)
+
+runs = given(graph=GRAPHS, workers=st.integers(1, 3), events=st.integers(0, 40), seed=SEEDS)
+
+
+class Run:
+    """One random run, and what to print when it breaks a promise."""
+
+    def __init__(self, graph: GraphShape, workers: int, seed: int, *, all_interesting: bool = True) -> None:
+        random = Random(seed)
+        compiled = CompiledGraph(graph)
+        self.graph = graph
+        self.interesting: list[Location] = [
+            location for location in compiled.locations if all_interesting or random.random() < 0.4
+        ]
+        self.workers = SimulatedWorkers(compiled, workers, self.interesting, random)
+        self.story = f"seed {seed}, {workers} workers\n{describe_graph(graph)}"
+
+    def frontiers(self, view: View) -> dict[Location, Antichain]:
+        """Return all kept frontiers of a view."""
+        return {location: view.tracker.frontier(location) for location in self.interesting}
+
+    def all_events(self, events: int) -> Iterator[View]:
+        """Run, then finish."""
+        yield from self.workers.run(events)
+        yield from self.workers.finish()
+
+
+@law_settings(20)
+@given(graph=GRAPHS, workers=st.integers(1, 3))
+def test_every_source_starts_with_a_token_for_each_worker(graph: GraphShape, workers: int) -> None:
+    """At first every source has as many pointstamps at the minimum time as there are workers, and nothing else has."""
+    compiled = CompiledGraph(graph)
+    tracker = Tracker(compiled, workers, compiled.locations)
+    minima = [(source, graph.nesting(source).domain.minimum()) for source in sources(graph)]
+    assert {
+        (compiled.locations[pointstamp.location], pointstamp.time): count for pointstamp, count in tracker.counts()
+    } == dict.fromkeys(minima, workers)
+    assert tracker.is_complete == (not minima)
+    for location, expected in possible_frontiers(graph, minima).items():
+        assert set(tracker.frontier(location)) == expected
+
+
+@law_settings(60)
+@runs
+def test_frontiers_agree_with_brute_force(graph: GraphShape, workers: int, events: int, seed: int) -> None:
+    """In every view a frontier is the minimal times at which what is counted there can arrive; no count hides another."""
+    run = Run(graph, workers, seed)
+    for view in run.all_events(events):
+        expected = possible_frontiers(graph, view.live())
+        for location in run.interesting:
+            found = view.tracker.frontier(location)
+            assert set(found) == expected[location], f"{graph.describe(location)}: {run.story}"
+        counts = {pointstamp: count for pointstamp, count in view.counts.items() if count}
+        locations = CompiledGraph(graph).locations
+        assert {(locations[number], time): count for (number, time), count in view.tracker.counts()} == counts, run.story
+        assert view.tracker.is_complete == (not counts), run.story
+
+
+@law_settings(60)
+@runs
+def test_no_frontier_passes_what_can_still_arrive(graph: GraphShape, workers: int, events: int, seed: int) -> None:
+    """Safety: whatever can still arrive, as one who sees everything knows, is at or after every view's frontier."""
+    run = Run(graph, workers, seed, all_interesting=False)
+    for _ in run.all_events(events):
+        possible = possible_frontiers(graph, run.workers.live())
+        for view in run.workers.views:
+            for location, frontier in run.frontiers(view).items():
+                assert all(map(frontier.less_equal, possible[location])), (
+                    f"{frontier} at {graph.describe(location)} passed {possible[location]}: {run.story}"
+                )
+
+
+@law_settings(60)
+@runs
+def test_frontiers_never_go_back(graph: GraphShape, workers: int, events: int, seed: int) -> None:
+    """A frontier only moves on, and exactly the locations whose frontier moved are reported."""
+    run = Run(graph, workers, seed, all_interesting=False)
+    last = {id(view): run.frontiers(view) for view in run.workers.views}
+    for view in run.all_events(events):
+        before, now = last[id(view)], run.frontiers(view)
+        for location, frontier in now.items():
+            assert before[location].dominates(frontier), f"{graph.describe(location)}: {run.story}"
+        moved = {location for location, frontier in now.items() if frontier != before[location]}
+        assert moved == view.moved, run.story
+        last[id(view)] = now
+
+
+@law_settings(60)
+@runs
+def test_all_is_complete_at_the_end(graph: GraphShape, workers: int, events: int, seed: int) -> None:
+    """When every token is dropped, every message consumed and every batch delivered, each view is complete and empty."""
+    run = Run(graph, workers, seed)
+    for _ in run.all_events(events):
+        pass
+    assert not run.workers.live(), run.story
+    for view in run.workers.views:
+        assert view.tracker.is_complete, run.story
+        assert dict(view.tracker.counts()) == {}, run.story
+        assert all(len(frontier) == 0 for frontier in run.frontiers(view).values()), run.story
+
+
+@law_settings(40)
+@runs
+def test_only_what_somebody_asks_about_is_kept(graph: GraphShape, workers: int, events: int, seed: int) -> None:
+    """A frontier is the same whichever other locations are of interest; the rest are kept nowhere."""
+    run = Run(graph, workers, seed, all_interesting=False)
+    for view in run.all_events(events):
+        expected = possible_frontiers(graph, view.live())
+        for location in graph.locations():
+            assert view.tracker.is_interesting(location) == (location in run.interesting), run.story
+        for location, frontier in run.frontiers(view).items():
+            assert set(frontier) == expected[location], run.story

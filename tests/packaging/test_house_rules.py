@@ -1,0 +1,87 @@
+"""House rules that no linter knows."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.packaging.repository import FACADE, ROOT, all_modules, name_of, shipped_modules
+
+LONGEST_FILE = 400
+LONGEST_FUNCTION = 70
+
+
+def _calls(source: str, function: str) -> Iterator[int]:
+    """The lines that call `function`: `print`, or `time.sleep` also as `from time import sleep`."""
+    module, _, name = function.rpartition(".")
+    tree = ast.parse(source)
+    local = {
+        alias.asname or alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module == module
+        for alias in node.names
+        if alias.name == name
+    }
+    spellings = local | {function}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in spellings:
+            yield node.lineno
+
+
+def _calls_in(modules: list[Path], function: str) -> list[str]:
+    return [f"{name_of(module)}:{line}" for module in modules for line in _calls(module.read_text(), function)]
+
+
+@pytest.mark.parametrize(
+    ("source", "function"),
+    [
+        ("import time\ntime.sleep(1)", "time.sleep"),
+        ("from time import sleep as nap\nnap(1)", "time.sleep"),
+        ("'print(1)'\nprint(1)", "print"),
+    ],
+)
+def test_calls_are_found(source: str, function: str) -> None:
+    """The two rules below see each spelling of a call, and no call in a string."""
+    assert list(_calls(source, function)) == [2]
+
+
+def test_files_are_short() -> None:
+    """One noun a module: a file of more than 400 lines has more than one."""
+    lengths = {name_of(module): len(module.read_text().splitlines()) for module in all_modules()}
+    assert {name: length for name, length in lengths.items() if length > LONGEST_FILE} == {}
+
+
+def test_functions_are_short() -> None:
+    """A shipped function, docstring included, fits on a screen or two."""
+    found = [
+        f"{name_of(module)}:{node.lineno}: {node.name}"
+        for module in shipped_modules()
+        for node in ast.walk(ast.parse(module.read_text()))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        if (node.end_lineno or node.lineno) - node.lineno >= LONGEST_FUNCTION
+    ]
+    assert found == []
+
+
+def test_no_test_sleeps() -> None:
+    """A test waits for an event with a deadline, so it is neither slow on a fast machine nor flaky on a slow one."""
+    assert _calls_in(sorted((ROOT / "tests").rglob("*.py")), "time.sleep") == []
+
+
+def test_the_library_does_not_print() -> None:
+    """Output belongs to the user's program; only `python -m tidewheel` writes to it."""
+    command_line = FACADE / "__main__.py"
+    assert _calls_in([module for module in shipped_modules() if module != command_line], "print") == []
+
+
+def test_what_starts_ray_or_spark_is_marked() -> None:
+    """`make fast` starts neither: every file in tests/ray/ and tests/spark/ marks all its tests."""
+    unmarked = [
+        name_of(module)
+        for folder in ("ray", "spark")
+        for module in (ROOT / "tests" / folder).rglob("test_*.py")
+        if not re.search(rf"^pytestmark = .*pytest\.mark\.{folder}\b", module.read_text(), re.MULTILINE)
+    ]
+    assert unmarked == []

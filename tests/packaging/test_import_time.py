@@ -1,0 +1,37 @@
+"""`import tidewheel` is cheap: a program pays for Ray, Spark and Arrow when it uses them."""
+
+import json
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+LIMIT_SECONDS = 0.3
+HEAVY = {"pandas", "pyarrow", "pyspark", "ray", "raydp"}
+PROGRAM = """
+import json, sys, time
+started = time.perf_counter()
+import tidewheel
+seconds = time.perf_counter() - started
+print(json.dumps([seconds, sorted({name.partition(".")[0] for name in sys.modules})]))
+"""
+
+
+def _import_in_a_fresh_interpreter(cwd: Path) -> tuple[float, set[str]]:
+    command = [sys.executable, "-c", PROGRAM]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True, cwd=cwd)
+    seconds, modules = json.loads(ran.stdout)
+    return float(seconds), set(modules)
+
+
+def test_import_loads_no_heavy_library(tmp_path: Path) -> None:
+    """A program that only describes a dataflow, or asks for help, loads neither Ray nor Spark nor Arrow."""
+    _, modules = _import_in_a_fresh_interpreter(tmp_path)
+    assert "tidewheel" in modules
+    assert modules & HEAVY == set()
+
+
+def test_import_takes_under_a_third_of_a_second(tmp_path: Path) -> None:
+    """The median of seven fresh interpreters stays under the limit; the first of all fills the file caches."""
+    seconds = [_import_in_a_fresh_interpreter(tmp_path)[0] for _ in range(8)][1:]
+    assert statistics.median(seconds) < LIMIT_SECONDS

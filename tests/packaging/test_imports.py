@@ -1,0 +1,96 @@
+"""Imports are absolute, point one way between the layers, and reach only libraries that are declared."""
+
+import re
+import sys
+from importlib.metadata import packages_distributions
+
+import pytest
+
+from tests.packaging.repository import (
+    PACKAGES,
+    Import,
+    all_modules,
+    imports_of,
+    name_of,
+    package_modules,
+    pyproject,
+    shipped_modules,
+)
+
+MAY_IMPORT = {
+    "progress": {"progress"},
+    "pubsub": {"pubsub", "progress"},
+    "runtime": {"runtime", "progress"},
+    "operators": {"operators", "runtime", "pubsub", "progress"},
+    "spark_bridge": {"spark_bridge", "operators", "runtime", "pubsub", "progress"},
+}
+
+
+def _canonical(distribution: str) -> str:
+    return re.sub(r"[-_.]+", "-", distribution).lower()
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("import tidewheel.runtime.token", Import("tidewheel.runtime.token", 1, relative=False)),
+        ("from tidewheel import pubsub", Import("tidewheel.pubsub", 1, relative=False)),
+        ("from .token import Token", Import("token.Token", 1, relative=True)),
+        ("from . import token", Import("token", 1, relative=True)),
+        ("def f():\n    import runtime", Import("runtime", 2, relative=False)),
+        ("if TYPE_CHECKING:\n    from progress import Antichain", Import("progress.Antichain", 2, relative=False)),
+        ("importlib.import_module('tidewheel.runtime')", Import("tidewheel.runtime", 1, relative=False)),
+        ("import_module('.runtime', 'tidewheel')", Import("runtime", 1, relative=True)),
+    ],
+)
+def test_every_way_to_import_is_seen(source: str, expected: Import) -> None:
+    """The rules below cannot be passed by importing in a function, for type checking only, or by name."""
+    assert list(imports_of(source)) == [expected]
+
+
+def test_imports_are_absolute_and_full() -> None:
+    """No module is loaded twice under two names: nothing imports a root folder as such, or relatively."""
+    found = [
+        f"{name_of(module)}:{imported.line}: {imported.name}"
+        for module in all_modules()
+        for imported in imports_of(module.read_text())
+        if imported.relative or imported.top in PACKAGES
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_layers_import_one_way(package: str) -> None:
+    """The layers are progress <- pubsub, runtime <- operators <- spark_bridge; none imports the facade."""
+    found = [
+        f"{name_of(module)}:{imported.line}: {imported.name}"
+        for module in package_modules(package)
+        for imported in imports_of(module.read_text())
+        if imported.layer is not None and imported.layer not in MAY_IMPORT[package]
+    ]
+    assert found == []
+
+
+def test_progress_needs_only_the_standard_library() -> None:
+    """The progress protocol can be read, tested and reused without any other library."""
+    found = [
+        f"{name_of(module)}:{imported.line}: {imported.name}"
+        for module in package_modules("progress")
+        for imported in imports_of(module.read_text())
+        if imported.layer is None and imported.top not in sys.stdlib_module_names
+    ]
+    assert found == []
+
+
+def test_imported_libraries_are_declared() -> None:
+    """Whoever installs tidewheel has what it imports: no module relies on what another dependency brings along."""
+    declared = {_canonical(re.split(r"[^\w.-]", line)[0]) for line in pyproject()["project"]["dependencies"]}
+    distributions = packages_distributions()
+    found = [
+        f"{name_of(module)}:{imported.line}: {imported.name}"
+        for module in shipped_modules()
+        for imported in imports_of(module.read_text())
+        if imported.layer is None and imported.top not in sys.stdlib_module_names
+        if not declared & {_canonical(name) for name in distributions.get(imported.top, [])}
+    ]
+    assert found == []

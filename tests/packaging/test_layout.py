@@ -1,0 +1,78 @@
+"""The root folders, the links in src/tidewheel/, the mapping in pyproject.toml and the wheel say the same."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+
+from tests.packaging.repository import FACADE, PACKAGES, ROOT, package_modules, pyproject
+
+
+@pytest.fixture(scope="module")
+def wheel_contents(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
+    """The names of the files in a wheel built from a copy of the sources, links included, without any network."""
+    copy = tmp_path_factory.mktemp("sources")
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, copy)
+    for name in ("src", *PACKAGES):
+        shutil.copytree(ROOT / name, copy / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
+    wheels = tmp_path_factory.mktemp("wheels")
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check", "--no-deps"]
+    command += ["--no-build-isolation", "--wheel-dir", str(wheels), str(copy)]
+    built = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert built.returncode == 0, built.stdout + built.stderr
+    (wheel,) = wheels.glob("*.whl")
+    with ZipFile(wheel) as archive:
+        return set(archive.namelist())
+
+
+def test_wheel_holds_every_module_once_under_tidewheel(wheel_contents: set[str]) -> None:
+    """A wheel has exactly the modules of the root folders and the facade: none missing, none twice, no tests."""
+    expected = {f"tidewheel/{module.name}" for module in FACADE.glob("*.py")} | {"tidewheel/py.typed"}
+    for package in PACKAGES:
+        expected |= {f"tidewheel/{module.relative_to(ROOT).as_posix()}" for module in package_modules(package)}
+    assert {name for name in wheel_contents if ".dist-info/" not in name} == expected
+
+
+def test_wheel_says_that_it_is_typed_and_licensed(wheel_contents: set[str]) -> None:
+    """Type checkers of users see the annotations (PEP 561), and the license travels with the code."""
+    assert "tidewheel/py.typed" in wheel_contents
+    assert [name for name in wheel_contents if name.endswith(".dist-info/licenses/LICENSE")]
+
+
+def test_mapping_names_every_folder_that_holds_modules() -> None:
+    """Every folder with modules in it is a package in pyproject.toml, listed and mapped to its place."""
+    expected = {"tidewheel": "src/tidewheel"}
+    for package in PACKAGES:
+        for folder in {module.parent for module in package_modules(package)}:
+            place = folder.relative_to(ROOT)
+            expected["tidewheel." + ".".join(place.parts)] = place.as_posix()
+    setuptools = pyproject()["tool"]["setuptools"]
+    assert setuptools["package-dir"] == expected
+    assert sorted(setuptools["packages"]) == sorted(expected)
+
+
+def test_each_root_package_has_its_relative_link() -> None:
+    """Tools that read sources through src/ see each package, in every clone, wherever it lies."""
+    links = {entry.name: entry.readlink() for entry in FACADE.iterdir() if entry.is_symlink()}
+    assert links == {package: Path("..", "..", package) for package in PACKAGES}
+    assert all((FACADE / package / "__init__.py").is_file() for package in PACKAGES)
+
+
+def test_installation_imports_this_checkout_from_anywhere(tmp_path: Path) -> None:
+    """In an editable install each package is the folder of this checkout, and none of them is a top-level package."""
+    program = f"""
+import importlib, importlib.util, pathlib
+for package in {PACKAGES!r}:
+    module = importlib.import_module(f"tidewheel.{{package}}")
+    assert importlib.util.find_spec(package) is None, f"{{package}} can be imported without tidewheel"
+    assert isinstance(module.__file__, str), f"tidewheel.{{package}} has no __init__.py"
+    print(pathlib.Path(module.__file__).resolve().parent)
+"""
+    command = [sys.executable, "-I", "-c", program]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.split("\n")[:-1] == [str(ROOT / package) for package in PACKAGES]
