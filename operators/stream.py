@@ -12,6 +12,7 @@ from tidewheel.runtime.exchange import Exchange, Key
 from tidewheel.runtime.plan import Build
 
 if TYPE_CHECKING:
+    from tidewheel.operators.dataflow import Dataflow
     from tidewheel.operators.loop import Loop
 
 Record = TypeVar("Record")
@@ -30,6 +31,11 @@ class Stream(Generic[Record]):
 
     def __init__(self, outlet: Outlet) -> None:
         self.outlet = outlet
+
+    @property
+    def flow(self) -> "Dataflow":
+        """The dataflow that this stream belongs to."""
+        return cast("Dataflow", self.outlet.description)
 
     # ------------------------------------------------------------------ core operators
 
@@ -186,9 +192,8 @@ class Stream(Generic[Record]):
         """
         from tidewheel.operators.loop import Loop, make_feedback
 
-        description = self.outlet.description
-        loop = Loop(cast(Any, description), self.outlet.scope.inside(name))
-        feedback = make_feedback(description, loop.scope, advance=1)
+        loop = Loop(self.flow, self.outlet.scope.inside(name))
+        feedback = make_feedback(self.flow, loop.scope, advance=1)
         returned = body(self.enter(loop).concat(feedback))
         if not (isinstance(returned, tuple) and len(returned) == 2 and all(isinstance(s, Stream) for s in returned)):
             raise GraphError(

@@ -35,10 +35,15 @@ class LocalPublisher:
             self.publisher.subscribe(subscriber)
             self.changed.notify_all()
 
-    def fetch(self, subscriber: str, acknowledged: int) -> list[Numbered]:
-        """Return what waits for a subscriber beyond the message numbered ``acknowledged``; never waits."""
+    def take(self, subscriber: str) -> list[Numbered]:
+        """Return and remove what is there for a subscriber; never waits."""
         with self.changed:
-            return self.publisher.fetch(subscriber, acknowledged)
+            return self.publisher.take(subscriber)
+
+    def has_news(self, subscriber: str) -> bool:
+        """Tell whether anything is there for a subscriber."""
+        with self.changed:
+            return bool(self.publisher.fetch(subscriber, acknowledged=-1, max_bytes=1))
 
     def detach(self, subscriber: str) -> None:
         """Forget a subscriber."""

@@ -11,6 +11,7 @@ Invariants:
 Source: seed "Strymon publish-subscribe", section "Publisher Logic". The bound, the numbers and the ends are added.
 """
 
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -145,7 +146,7 @@ class Publisher:
         """Forget a subscriber and free its queue; does nothing if there is none of that name."""
         self._queues.pop(subscriber, None)
 
-    def fetch(self, subscriber: str, acknowledged: int, max_bytes: int = DEFAULT_CAPACITY_BYTES) -> list[Numbered]:
+    def fetch(self, subscriber: str, acknowledged: int, max_bytes: int = sys.maxsize) -> list[Numbered]:
         """Return the oldest messages that wait for a subscriber, without removing them.
 
         Args:
@@ -158,6 +159,13 @@ class Publisher:
             return [Numbered(self._sequence + 1, Disconnected(_UNKNOWN))]
         queue.acknowledge(acknowledged)
         return queue.head(max_bytes)
+
+    def take(self, subscriber: str) -> list[Numbered]:
+        """Return and remove all that waits for a subscriber, for a shell that cannot lose a reply."""
+        messages = self.fetch(subscriber, acknowledged=-1)
+        if subscriber in self._queues and messages:
+            self._queues[subscriber].acknowledge(messages[-1].sequence)
+        return messages
 
     # What can be seen from outside
 

@@ -61,7 +61,6 @@ class LocalTopicReader(TopicReader):
         self._topic = topic
         self._publishers = publishers
         self._subscriber = subscriber
-        self._acknowledged = [-1] * len(publishers)
         self._is_closed = threading.Event()
 
     def attach(self) -> None:
@@ -96,16 +95,11 @@ class LocalTopicReader(TopicReader):
         return self._fetch(wanted)
 
     def _has_news(self, wanted: Collection[int]) -> bool:
-        return any(self._messages(partition) for partition in wanted)
+        return any(self._publishers[partition].has_news(self._subscriber) for partition in wanted)
 
     def _fetch(self, wanted: Collection[int]) -> list[Fetched]:
-        found = [Fetched(partition, messages) for partition in wanted if (messages := self._messages(partition))]
-        for fetched in found:
-            self._acknowledged[fetched.partition] = fetched.messages[-1].sequence
-        return found
-
-    def _messages(self, partition: int) -> list[Numbered]:
-        return self._publishers[partition].fetch(self._subscriber, self._acknowledged[partition])
+        taken = ((partition, self._publishers[partition].take(self._subscriber)) for partition in wanted)
+        return [Fetched(partition, messages) for partition, messages in taken if messages]
 
     def detach(self, partition: int) -> None:
         """Let go of one partition."""

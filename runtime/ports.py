@@ -142,9 +142,9 @@ class OutputPort:
         for channel in self._channels:
             channel.push(self._core, time, batch)
 
-    def new_token(self, time: Time) -> TimestampToken:
-        """Make a token, counted from now on; only for who has the right to, by a token for the same time."""
-        return self._core.new_token(self._instance, self.location, self.domain, time)
+    def new_token(self, time: Time, lender: InputPort) -> TimestampToken:
+        """Make a token of one that ``lender`` has lent for ``time``; it is counted from now on."""
+        return self._core.new_token(self._instance, self, time, lender)
 
 
 class Channel:

@@ -22,11 +22,19 @@ class TimestampToken:
     is discarded and reported as a leak. May be used from any thread.
     """
 
-    __slots__ = ("_domain", "_ledger", "_live", "_location", "_operator", "_time")
+    __slots__ = ("_domain", "_ledger", "_lender", "_live", "_location", "_operator", "_schedule", "_time")
 
     def __init__(  # the worker core makes these, users never do
-        self, ledger: TokenLedger, domain: TimeDomain, location: int, time: Time, operator: str
+        self,
+        ledger: TokenLedger,
+        domain: TimeDomain,
+        location: int,
+        time: Time,
+        operator: str,
+        lender: "InputPort | None" = None,
     ) -> None:
+        self._lender = lender
+        self._schedule = lender.schedule if lender is not None else -1
         self._ledger = ledger
         self._domain = domain
         self._location = location
@@ -116,9 +124,14 @@ class TimestampToken:
             self.discard()
 
     def __del__(self) -> None:
-        if getattr(self, "_live", False):
-            self._live = False
-            self._ledger.record_leak(Leak(self._operator, self._time), ((self._location, self._time), -1))
+        if not getattr(self, "_live", False):
+            return
+        self._live = False
+        change = ((self._location, self._time), -1)
+        if self._lender is not None and self._lender.schedule == self._schedule:
+            self._ledger.record(change)  # retained and dropped in one call, as by dict.setdefault: as good as never kept
+        else:
+            self._ledger.record_leak(Leak(self._operator, self._time), change)
 
     def __reduce__(self) -> Any:
         raise TokenError(
@@ -152,7 +165,7 @@ class LentToken:
                 reach that output.
         """
         chosen = output if output is not None else self._input.only_output()
-        return chosen.new_token(self.time_on(chosen))
+        return chosen.new_token(self.time_on(chosen), self._input)
 
     def delayed(self, time: Time, output: "OutputPort | None" = None) -> TimestampToken:
         """Return a token at ``time``, at or after this message's, for ``output``. Raises TokenError as `retain` does."""

@@ -25,7 +25,6 @@ from tidewheel.progress import (
     Source,
     Target,
     Time,
-    TimeDomain,
     Tracker,
 )
 from tidewheel.runtime.batches import Batch
@@ -254,10 +253,12 @@ class WorkerCore:
         """Put a message for a peer in the envelope of this step."""
         self._outgoing[worker].append(Message(location, time, batch))
 
-    def new_token(self, instance: OperatorInstance, location: int, domain: TimeDomain, time: Time) -> TimestampToken:
+    def new_token(
+        self, instance: OperatorInstance, output: OutputPort, time: Time, lender: InputPort
+    ) -> TimestampToken:
         """Make a token and count it."""
-        self._ledger.record(((location, time), 1))
-        return TimestampToken(self._ledger, domain, location, time, instance.name)
+        self._ledger.record(((output.location, time), 1))
+        return TimestampToken(self._ledger, output.domain, output.location, time, instance.name, lender)
 
     def frontier_at(self, instance: OperatorInstance, location: int) -> Antichain:
         """Return the frontier at an operator's input port."""

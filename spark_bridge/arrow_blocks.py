@@ -100,11 +100,20 @@ def _arrow_schema(df: "DataFrame") -> "pa.Schema | None":
         java_schema = jvm.org.apache.spark.sql.raydp.ObjectStoreWriter.toArrowSchema(df._jdf)
         jvm.org.apache.arrow.vector.ipc.message.MessageSerializer.serialize(channel, java_schema)
         schema = pa.ipc.read_schema(pa.py_buffer(stream.toByteArray())).remove_metadata()
-        for kind in schema.types:
-            pa.nulls(0, kind)  # pyarrow reads the names of types that it has no arrays for
-    except (Py4JError, PySparkException, pa.ArrowException, KeyError):
+    except (Py4JError, PySparkException, pa.ArrowException):
         return None
-    return schema
+    return schema if all(map(_has_arrays, schema.types)) else None
+
+
+def _has_arrays(kind: "pa.DataType") -> bool:
+    """Whether pyarrow has arrays of ``kind`` and of all that is in it; it knows some types by name only."""
+    import pyarrow as pa
+
+    try:
+        pa.nulls(0, kind)
+    except KeyError:
+        return False
+    return all(_has_arrays(kind.field(child).type) for child in range(kind.num_fields))
 
 
 @contextmanager

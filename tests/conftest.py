@@ -5,7 +5,8 @@ import secrets
 import pytest
 from hypothesis import settings
 
-settings.register_profile("tidewheel", deadline=None, print_blob=True)
+# Not on top of the profile that Hypothesis loads by itself where CI is set: it makes the same choices on every run.
+settings.register_profile("tidewheel", settings.get_profile("default"), deadline=None, print_blob=True)
 settings.load_profile("tidewheel")
 
 _SPARK_SOCKET = r"ignore:unclosed <socket\.socket.*127\.0\.0\.1:ResourceWarning"

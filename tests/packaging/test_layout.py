@@ -26,7 +26,9 @@ def wheel_contents(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
     assert built.returncode == 0, built.stdout + built.stderr
     (wheel,) = wheels.glob("*.whl")
     with ZipFile(wheel) as archive:
-        return set(archive.namelist())
+        names = archive.namelist()
+    assert len(names) == len(set(names)), "a file is in the wheel twice"
+    return set(names)
 
 
 def test_wheel_holds_every_module_once_under_tidewheel(wheel_contents: set[str]) -> None:

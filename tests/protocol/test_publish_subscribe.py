@@ -50,7 +50,8 @@ def test_there_are_no_holes_in_what_a_subscriber_sees(order: Order, partitions: 
 @given(seed=SEEDS)
 def test_the_frontier_is_never_ahead_of_data_still_to_come(order: Order, partitions: int, seed: int) -> None:
     """The merged lower frontier is a lower bound, never moves back, and is empty before the end, which is the end."""
-    check_frontier(TopicWorld(seed, order, partitions).run().readers[0])
+    world = TopicWorld(seed, order, partitions).run()
+    check_frontier(world, world.readers[0])
 
 
 @every_shape
@@ -58,7 +59,7 @@ def test_the_frontier_is_never_ahead_of_data_still_to_come(order: Order, partiti
 def test_the_frontier_holds_without_the_filter_too(order: Order, partitions: int, seed: int) -> None:
     """``atomic=False`` gives parts of epochs, but no batch after the frontier has passed it."""
     world = TopicWorld(seed, order, partitions, atomic=False).run()
-    check_frontier(world.readers[0])
+    check_frontier(world, world.readers[0])
     assert world.readers[0].core.statistics().filtered == 0
 
 
@@ -102,7 +103,7 @@ def test_a_subscriber_that_leaves_stops_nobody(order: Order, partitions: int, se
     world.run(leave_in_the_middle)
     for reader in stayers:
         check_atomic(world, reader)
-        check_frontier(reader)
+        check_frontier(world, reader)
 
 
 def test_overflow_cuts_off_the_slow_subscriber_only() -> None:
@@ -111,16 +112,16 @@ def test_overflow_cuts_off_the_slow_subscriber_only() -> None:
     for world in worlds(seeds=60, readers=2, eager=1, capacity_bytes=CAPACITY_BYTES):
         quick, slow = world.readers
         world.run(lambda reader, quick=quick: reader is quick)  # type: ignore[misc]
-        assert quick.error is None
+        assert quick.error is None, world.label
         check_atomic(world, quick)
-        check_frontier(quick)
+        check_frontier(world, quick)
         overflows = sum(publisher.statistics().overflows for publisher in world.publishers)
         world.run()
-        assert (slow.error is not None) == (overflows > 0)
+        assert (slow.error is not None) == (overflows > 0), world.label
         if slow.error is None:
-            check_frontier(slow)
+            check_frontier(world, slow)
         else:
-            assert "fell too far behind" in str(slow.error)
+            assert "fell too far behind" in str(slow.error), world.label
             cut_off += 1
         assert all(publisher.statistics().queued_bytes <= 2 * CAPACITY_BYTES for publisher in world.publishers)
     assert cut_off > 50

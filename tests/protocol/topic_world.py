@@ -143,6 +143,7 @@ class TopicWorld:
         atomic: bool = True,
         eager: int = 0,
     ) -> None:
+        self.label = f"seed {seed}, {order} order, {partitions} partitions"
         self.rng = random.Random(seed)
         self.upstream = Upstream(order, partitions, steps=self.rng.randint(5, 60), rng=self.rng)
         self.domain = self.upstream.domain
@@ -217,7 +218,7 @@ class TopicWorld:
 def check_atomic(world: TopicWorld, reader: Reader) -> None:
     """Assert that a reader saw all of an epoch, from all partitions, or nothing of it."""
     for time, records in reader.seen.items():
-        assert records == world.upstream.published[time], f"epoch {time!r} was seen in part"
+        assert records == world.upstream.published[time], f"epoch {time!r} was seen in part ({world.label})"
 
 
 def check_no_holes(world: TopicWorld, reader: Reader) -> None:
@@ -225,20 +226,20 @@ def check_no_holes(world: TopicWorld, reader: Reader) -> None:
     seen = reader.seen
     for time in seen:
         for other in world.upstream.published:
-            assert other in seen or not world.domain.less_equal(time, other), f"{time!r} was seen, {other!r} was not"
+            missed = other not in seen and world.domain.less_equal(time, other)
+            assert not missed, f"{time!r} was seen, {other!r} was not ({world.label})"
 
 
-def check_frontier(reader: Reader) -> None:
+def check_frontier(world: TopicWorld, reader: Reader) -> None:
     """Assert that no batch came at a time that the frontier had passed, and that the topic ended last."""
     frontier: Antichain | None = None
     for event in reader.events:
         if isinstance(event, FrontierChanged):
-            assert frontier is None or frontier.dominates(event.frontier), "the frontier moved back"
+            assert frontier is None or frontier.dominates(event.frontier), f"the frontier moved back ({world.label})"
             frontier = event.frontier
         elif isinstance(event, Batch):
-            assert frontier is not None, "a batch came before the first frontier"
-            assert frontier.less_equal(event.time), f"{event.time!r} came after the frontier had passed it"
-    assert isinstance(reader.events[-1], Ended)
-    assert sum(isinstance(event, Ended) for event in reader.events) == 1
+            assert frontier is not None, f"a batch came before the first frontier ({world.label})"
+            assert frontier.less_equal(event.time), f"{event.time!r} came too late ({world.label})"
+    assert [event for event in reader.events if isinstance(event, Ended)] == [reader.events[-1]], world.label
     assert frontier is not None
-    assert len(frontier) == 0
+    assert len(frontier) == 0, world.label

@@ -1,0 +1,56 @@
+"""The catalog core."""
+
+import pytest
+
+from tidewheel.progress import IntegerDomain
+from tidewheel.pubsub import Catalog, DeliveryError, TopicInfo
+
+
+def topic(name: str, job: str = "job", registration: str = "first") -> TopicInfo:
+    return TopicInfo(name, job, IntegerDomain(), ("address",), registration)
+
+
+def test_topics_are_found_and_listed_by_name() -> None:
+    """What was registered can be looked up, and nothing else."""
+    catalog = Catalog()
+    for name in ("b", "a"):
+        catalog.register(topic(name))
+    assert catalog.lookup("a") == topic("a")
+    assert catalog.lookup("c") is None
+    assert catalog.names() == ["a", "b"]
+    assert catalog.topics() == [topic("a"), topic("b")]
+
+
+def test_a_taken_name_is_refused_with_its_owner() -> None:
+    """The error names topic and job, and the holder stays."""
+    catalog = Catalog()
+    catalog.register(topic("a", "old"))
+    with pytest.raises(DeliveryError, match="topic 'a' is published by job 'old' already"):
+        catalog.register(topic("a", "new", "second"))
+    assert catalog.lookup("a") == topic("a", "old")
+
+
+def test_a_dead_holder_makes_room() -> None:
+    """Who is found dead loses the name to the next."""
+    catalog = Catalog()
+    catalog.register(topic("a", "old"))
+    catalog.register(topic("a", "new", "second"), dead=topic("a", "old"))
+    assert catalog.lookup("a") == topic("a", "new", "second")
+
+
+def test_an_answer_about_somebody_else_makes_no_room() -> None:
+    """If the name changed hands while one asked whether the holder lives, the new holder keeps it."""
+    catalog = Catalog()
+    catalog.register(topic("a", "newer", "second"))
+    with pytest.raises(DeliveryError, match="newer"):
+        catalog.register(topic("a", "new", "third"), dead=topic("a", "old"))
+
+
+def test_only_the_registration_itself_is_retracted() -> None:
+    """A late retraction of an earlier life of the topic, even of a job of the same name, does not hit this one."""
+    catalog = Catalog()
+    catalog.register(topic("a", registration="second"))
+    assert not catalog.retract("a", "first")
+    assert not catalog.retract("b", "second")
+    assert catalog.retract("a", "second")
+    assert catalog.lookup("a") is None

@@ -1,0 +1,73 @@
+"""The checks on the messages of one partition."""
+
+from itertools import product
+
+import pytest
+
+from tidewheel.progress import ProtocolError
+from tidewheel.pubsub.partition_stream import TRANSITIONS, PartitionState, PartitionStream
+from tidewheel.pubsub.wire import (
+    DataMessage,
+    Disconnected,
+    End,
+    Failed,
+    InitialFrontierSnapshot,
+    LowerFrontierUpdate,
+    Message,
+    Numbered,
+)
+
+SNAPSHOT = InitialFrontierSnapshot([0], [])
+MESSAGES: list[Message] = [
+    SNAPSHOT,
+    DataMessage(0, b"", "pickle", 1),
+    LowerFrontierUpdate([(0, -1)]),
+    End(),
+    Failed("why"),
+    Disconnected("why"),
+]
+
+
+def stream_in(state: PartitionState) -> PartitionStream:
+    stream = PartitionStream()
+    if state is not PartitionState.AWAITING_SNAPSHOT:
+        stream.accept(Numbered(0, SNAPSHOT))
+    if state is PartitionState.ENDED:
+        stream.accept(Numbered(1, End()))
+    return stream
+
+
+@pytest.mark.parametrize(("state", "message"), list(product(PartitionState, MESSAGES)))
+def test_each_message_is_accepted_where_the_table_says_and_nowhere_else(
+    state: PartitionState, message: Message
+) -> None:
+    """Every pair of state and message either moves on as the table says, or is an error."""
+    stream = stream_in(state)
+    following = TRANSITIONS.get((state, type(message)))
+    if following is None:
+        with pytest.raises(ProtocolError, match=f"{type(message).__name__} came while"):
+            stream.accept(Numbered(2 if state is PartitionState.ENDED else 1, message))
+    else:
+        assert stream.accept(Numbered(1, message)) is message
+        assert stream.state is following
+
+
+def test_a_gap_is_an_error() -> None:
+    """Nothing can get lost unnoticed."""
+    stream = stream_in(PartitionState.LIVE)
+    with pytest.raises(ProtocolError, match="message 1 is missing: 2 came after 0"):
+        stream.accept(Numbered(2, MESSAGES[1]))
+
+
+@pytest.mark.parametrize("message", MESSAGES[4:])
+def test_being_cut_off_may_follow_a_gap(message: Message) -> None:
+    """What is missing then was dropped on purpose."""
+    assert stream_in(PartitionState.LIVE).accept(Numbered(9, message)) is message
+
+
+def test_duplicates_are_dropped_and_counted() -> None:
+    """A reply that is sent again does no harm, not even after the end."""
+    stream = stream_in(PartitionState.ENDED)
+    assert stream.accept(Numbered(0, SNAPSHOT)) is None
+    assert stream.accept(Numbered(1, End())) is None
+    assert stream.duplicates == 2

@@ -1,0 +1,97 @@
+"""Publications, in their local form."""
+
+import pickle
+import threading
+from typing import Any
+
+import pytest
+
+from tests.unit.pubsub.local_job import LocalJob, send_end, send_epoch
+from tidewheel.progress import IntegerDomain
+from tidewheel.pubsub import DeliveryError, Publication, PublisherLost, subscribe
+
+
+@pytest.mark.parametrize("topic", ["", None, 7])
+def test_a_topic_needs_a_name(topic: Any) -> None:
+    """A name that is no text, or empty, is refused when the dataflow is described."""
+    with pytest.raises(DeliveryError, match="the name of a topic is a text"):
+        Publication(topic, IntegerDomain())
+
+
+def test_a_topic_needs_room() -> None:
+    """A capacity of nothing is refused."""
+    with pytest.raises(DeliveryError, match="capacity_bytes is 0"):
+        Publication("a", IntegerDomain(), capacity_bytes=0)
+
+
+def test_a_description_can_be_sent_to_workers() -> None:
+    """It pickles."""
+    publication = Publication("a", IntegerDomain(), capacity_bytes=10)
+    assert pickle.loads(pickle.dumps(publication)) == publication
+
+
+def test_waiting_for_subscribers_tells_how_many_there_are() -> None:
+    """Enough is enough; too few is an error with the count at each partition."""
+    running = LocalJob(workers=2).publish("publication/a")
+    with pytest.raises(DeliveryError, match=r"waited 0 s for 1 subscribers, and there are \[0, 0\]"):
+        running.wait_for_subscribers(1, 0)
+    with subscribe("publication/a"):
+        running.wait_for_subscribers(1, 10)
+    running.finish(None, 1)
+
+
+def test_a_subscriber_that_comes_wakes_who_waits_for_it() -> None:
+    """The wait ends when another thread subscribes."""
+    running = LocalJob().publish("publication/b")
+    failures: list[DeliveryError] = []
+
+    def wait() -> None:
+        try:
+            running.wait_for_subscribers(1, 30)
+        except DeliveryError as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    with subscribe("publication/b"):
+        thread.join(30)
+    assert not thread.is_alive()
+    assert not failures
+    running.finish(None, 1)
+
+
+def test_what_was_published_can_be_read_after_the_job_has_finished() -> None:
+    """A local job that is over leaves its subscribers what they have not read."""
+    running = LocalJob().publish("publication/c")
+    with subscribe("publication/c") as subscription:
+        send_epoch(running, 0, [1])
+        send_end(running, 1)
+        running.finish(None, 0)
+        running.finish(None, 0)
+        assert [epoch.records for epoch in subscription.epochs()] == [[1]]
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"), [("it broke", "it broke"), (None, "the job was stopped before the topic ended")]
+)
+def test_a_topic_that_has_not_ended_fails(error: str | None, reason: str) -> None:
+    """A job that fails, or is stopped early, is an error for its subscribers, after all that came before."""
+    running = LocalJob().publish("publication/d")
+    with subscribe("publication/d") as subscription:
+        send_epoch(running, 0, [1])
+        running.finish(error, 0)
+        epochs = subscription.epochs()
+        assert next(epochs).records == [1]
+        with pytest.raises(PublisherLost, match=reason):
+            next(epochs)
+        with pytest.raises(PublisherLost, match=reason):
+            next(subscription)
+
+
+def test_an_error_after_the_end_is_no_news() -> None:
+    """A topic that ended before its job failed has ended well."""
+    running = LocalJob().publish("publication/e")
+    with subscribe("publication/e") as subscription:
+        send_end(running, 0)
+        running.finish("it broke", 0)
+        assert list(subscription.epochs()) == []

@@ -1,0 +1,172 @@
+"""Subscriptions to jobs of this process."""
+
+import gc
+import threading
+
+import pyarrow as pa
+import pytest
+
+from tests.unit.pubsub.local_job import LocalJob, send_end, send_epoch, send_numbers
+from tidewheel.pubsub import Batch, DeliveryError, Ended, FrontierChanged, subscribe
+
+
+def test_reading_runs_the_job() -> None:
+    """Who reads in the thread of a local job pumps it, and gets every epoch, whole, to the end."""
+    job = LocalJob(workers=2)
+    running = job.publish("subscription/a")
+    send_numbers(job, running, range(3))
+    with subscribe("subscription/a") as subscription:
+        assert subscription.topic == "subscription/a"
+        epochs = [(epoch.time, epoch.records) for epoch in subscription.epochs()]
+    assert epochs == [(0, [0, 1]), (1, [10, 11]), (2, [20, 21])]
+    running.finish(None, 1)
+
+
+def test_events_are_batches_frontiers_and_the_end() -> None:
+    """The raw events of a topic, in order, with the frontier at hand."""
+    job = LocalJob()
+    running = job.publish("subscription/b")
+    send_numbers(job, running, [0])
+    with subscribe("subscription/b") as subscription:
+        events = list(subscription)
+        assert [type(event) for event in events] == [
+            FrontierChanged,
+            Batch,
+            FrontierChanged,
+            FrontierChanged,
+            Ended,
+        ]
+        assert len(subscription.frontier) == 0
+        assert list(subscription) == []
+    running.finish(None, 1)
+
+
+def test_an_idle_job_is_an_error_at_once_and_not_the_end() -> None:
+    """Waiting would be for ever, so it says what to do; afterwards reading goes on where it was."""
+    running = LocalJob().publish("subscription/c")
+    with subscribe("subscription/c") as subscription:
+        send_epoch(running, 0, [1])
+        epochs = subscription.epochs()
+        assert next(epochs).records == [1]
+        with pytest.raises(DeliveryError, match=r"'subscription/c': the local job .* is idle"):
+            next(epochs)
+        send_epoch(running, 1, [2])
+        assert next(subscription.epochs()).records == [2]
+    running.finish(None, 1)
+
+
+def test_epochs_can_be_left_and_taken_up_again() -> None:
+    """Leaving the loop in the middle of a burst of epochs loses none of them."""
+    job = LocalJob()
+    running = job.publish("subscription/d")
+    with subscribe("subscription/d") as subscription:
+        connection = running.handles[0]
+        for time in range(3):
+            connection.data(time, [time])
+        connection.frontier([(0, -1)])
+        connection.flush()
+        seen = [next(subscription.epochs()).time for _ in range(3)]
+    assert seen == [0, 1, 2]
+    running.finish(None, 1)
+
+
+def test_subscribers_get_copies() -> None:
+    """What one does to its records, nobody else sees; Arrow stays Arrow."""
+    running = LocalJob().publish("subscription/e")
+    with subscribe("subscription/e") as one, subscribe("subscription/e") as other:
+        send_epoch(running, 0, [[1]])
+        send_epoch(running, 1, pa.table({"x": [1]}))
+        next(one.epochs()).records[0].append(2)
+        assert next(other.epochs()).records == [[1]]
+        assert next(other.epochs()).to_arrow().num_rows == 1
+        statistics = other.statistics()
+        assert (statistics.delivered, statistics.decoded, statistics.filtered) == (2, 2, 0)
+    running.finish(None, 1)
+
+
+def test_a_late_subscriber_does_not_see_the_epoch_under_way() -> None:
+    """Unless it asks for parts with ``atomic=False``."""
+    running = LocalJob().publish("subscription/f")
+    connection = running.handles[0]
+    connection.data(0, ["missed"])
+    connection.flush()
+    with subscribe("subscription/f") as whole, subscribe("subscription/f", atomic=False) as parts:
+        send_epoch(running, 0, ["seen"])
+        send_epoch(running, 1, ["next"])
+        send_end(running, 2)
+        assert [epoch.records for epoch in whole.epochs()] == [["next"]]
+        assert [epoch.records for epoch in parts.epochs()] == [["seen"], ["next"]]
+        assert whole.statistics().filtered == 1
+    running.finish(None, 1)
+
+
+def test_closing_from_another_thread_ends_the_iteration() -> None:
+    """A thread that waits for events of a job that runs by itself is let go."""
+    job = LocalJob(runs_by_itself=True)
+    running = job.publish("subscription/g")
+    subscription = subscribe("subscription/g")
+    send_epoch(running, 0, [1])
+    seen: list[int] = []
+    has_read = threading.Event()
+
+    def read() -> None:
+        for epoch in subscription.epochs():
+            seen.append(epoch.time)
+            has_read.set()
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    assert has_read.wait(30)
+    subscription.close()
+    subscription.close()
+    thread.join(30)
+    assert not thread.is_alive()
+    assert seen == [0]
+    running.wait_for_subscribers(0, 0)
+    with pytest.raises(DeliveryError, match=r"\[0\]"):
+        running.wait_for_subscribers(1, 0)
+    running.finish(None, 1)
+
+
+def test_a_job_that_runs_by_itself_is_waited_for() -> None:
+    """Without a pump, reading waits for what another thread publishes."""
+    job = LocalJob(runs_by_itself=True, workers=2)
+    running = job.publish("subscription/h")
+    subscription = subscribe("subscription/h")
+
+    def run() -> None:
+        send_epoch(running, 0, [1], [2])
+        send_end(running, 1)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    assert [epoch.records for epoch in subscription.epochs()] == [[1, 2]]
+    thread.join(30)
+    running.finish(None, 1)
+
+
+def test_a_subscription_that_is_dropped_lets_go() -> None:
+    """Nobody waits for a subscriber that nobody holds any more."""
+    running = LocalJob().publish("subscription/i")
+    subscription = subscribe("subscription/i")
+    running.wait_for_subscribers(1, 0)
+    del subscription
+    gc.collect()
+    with pytest.raises(DeliveryError, match=r"there are \[0\]"):
+        running.wait_for_subscribers(1, 0)
+    running.finish(None, 1)
+
+
+def test_falling_behind_is_an_error_of_the_slow_one_only() -> None:
+    """Overflow names topic and partition; the other subscriber reads to the end."""
+    running = LocalJob().publish("subscription/j", capacity_bytes=2000)
+    with subscribe("subscription/j") as slow, subscribe("subscription/j") as quick:
+        epochs = quick.epochs()
+        for time in range(20):
+            send_epoch(running, time, ["x" * 500])
+            assert next(epochs).time == time
+        send_end(running, 20)
+        assert list(epochs) == []
+        with pytest.raises(DeliveryError, match=r"'subscription/j', partition 0: .* fell too far behind"):
+            next(slow)
+    running.finish(None, 1)
