@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from graph_share import Share
 
 import tidewheel as tw
+from graph_share import Share
 
 
 def both_ways(edges: pa.Table) -> pa.Table:
@@ -61,7 +61,7 @@ def improve(share: Share) -> Any:
 
 
 def last_answers(context: Any) -> Any:
-    """Build an operator that waits for the end of each epoch and sends the last, which is the least, answer of each node."""
+    """Build an operator that waits for the end of each epoch and sends each node's last answer, which is the least."""
     held: dict[int, tuple[Any, list[Any]]] = {}
 
     def schedule(input: Any, output: Any) -> None:

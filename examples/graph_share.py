@@ -1,4 +1,4 @@
-"""What one worker knows of a growing graph: the nodes it owns, their best answers so far, and the arcs that leave them."""
+"""One worker's share of a growing graph: the nodes it owns, their best answers so far, and the arcs that leave them."""
 
 from typing import Any, TypeAlias
 

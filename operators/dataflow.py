@@ -80,7 +80,8 @@ class Dataflow(DataflowDescription):
         paths = None
         if summaries is not None:
             paths = {
-                ports: (given,) if isinstance(given, PathSummary) else tuple(given) for ports, given in summaries.items()
+                ports: (given,) if isinstance(given, PathSummary) else tuple(given)
+                for ports, given in summaries.items()
             }
         made = self.add_operator(
             name,
@@ -98,5 +99,5 @@ class Dataflow(DataflowDescription):
         return Loop(self, self.root.inside(name))
 
     def feedback(self, advance: int = 1) -> Feedback[Any]:
-        """Return the open end of a cycle in the outermost scope: what is connected comes out ``advance`` epochs later."""
+        """Return the open end of a cycle in the outermost scope: what goes in comes out ``advance`` epochs later."""
         return make_feedback(self, self.root, advance)

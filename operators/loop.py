@@ -1,7 +1,7 @@
 """Scopes by hand: entering, leaving and closing a loop."""
 
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from tidewheel.operators.forward import build_pass
 from tidewheel.operators.stream import Stream
@@ -57,7 +57,7 @@ class Loop:
         """Return a loop within this one, whose times are ``((outer, round), inner round)``."""
         return Loop(self.flow, self.scope.inside(name))
 
-    def __enter__(self) -> "Loop":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(

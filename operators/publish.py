@@ -8,7 +8,7 @@ from tidewheel.runtime.ports import InputPort
 
 
 def build_publish(topic: str) -> Build:
-    """Return the build function of an operator that hands data and frontier changes to its publisher, in one call a step.
+    """Return the build function of an operator that hands its publisher data and frontier changes, in one call a step.
 
     Data goes before the frontier change that follows it, so a publisher never announces a time as complete before it
     has all of it.

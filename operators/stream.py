@@ -48,9 +48,7 @@ class Stream(Generic[Record]):
             exchange: how records are spread over the workers before they reach it; None leaves them where they are.
         """
         outlet = self.outlet
-        (made,) = outlet.description.add_operator(
-            name, [outlet], [outlet.scope], build, pacts=[_pact(name, exchange)]
-        )
+        (made,) = outlet.description.add_operator(name, [outlet], [outlet.scope], build, pacts=[_pact(name, exchange)])
         return Stream(made)
 
     def binary(
@@ -64,9 +62,7 @@ class Stream(Generic[Record]):
         _check_stream(name, other)
         outlet = self.outlet
         pacts = [_pact(name, key) for key in exchange]
-        (made,) = outlet.description.add_operator(
-            name, [outlet, other.outlet], [outlet.scope], build, pacts=pacts
-        )
+        (made,) = outlet.description.add_operator(name, [outlet, other.outlet], [outlet.scope], build, pacts=pacts)
         return Stream(made)
 
     def exchange(self, key: Key) -> "Stream[Record]":
@@ -82,9 +78,7 @@ class Stream(Generic[Record]):
         for other in others:
             _check_stream("concat", other)
         outlets = [self.outlet, *(other.outlet for other in others)]
-        (made,) = self.outlet.description.add_operator(
-            "concat", outlets, [self.outlet.scope], build_pass, notify=False
-        )
+        (made,) = self.outlet.description.add_operator("concat", outlets, [self.outlet.scope], build_pass, notify=False)
         return Stream(made)
 
     def enter(self, loop: "Loop") -> "Stream[Record]":
@@ -96,7 +90,7 @@ class Stream(Generic[Record]):
         inner = loop.scope
         if inner.parent is not self.outlet.scope:
             raise GraphError(
-                f"enter: {inner.describe()} does not lie directly in {self.outlet.scope.describe()}, where the stream is"
+                f"enter: {inner.describe()} does not lie directly in the stream's, {self.outlet.scope.describe()}"
             )
         summaries = {(0, 0): (PathSummary.enter(inner.nesting),)}
         (made,) = self.outlet.description.add_operator(
@@ -123,7 +117,7 @@ class Stream(Generic[Record]):
         return Stream(made)
 
     def probe(self, name: str) -> "Stream[Record]":
-        """Let ``job.probe(name)`` tell which times are complete up to here; costs the data nothing. Returns this stream."""
+        """Let ``job.probe(name)`` tell which times are complete up to here, at no cost to data. Returns this stream."""
         self.outlet.description.register("probe", name, self.outlet.source)
         return self
 
@@ -134,7 +128,7 @@ class Stream(Generic[Record]):
         return self
 
     def publish(self, topic: str) -> "Stream[Record]":
-        """Offer this stream, live, as a topic of one partition a worker; see `tidewheel.subscribe`. Returns this stream.
+        """Offer this stream live, as a topic of one partition a worker; see `tidewheel.subscribe`. Returns this stream.
 
         Raises:
             GraphError: this dataflow publishes a topic of that name already.
@@ -155,7 +149,8 @@ class Stream(Generic[Record]):
     def flat_map(self, function: Callable[[Record], Iterable[Result]]) -> "Stream[Result]":
         """Replace each record by all that ``function(record)`` yields."""
         return self._forward(
-            "flat_map", build_forward(lambda batch: [result for record in records(batch) for result in function(record)])
+            "flat_map",
+            build_forward(lambda batch: [result for record in records(batch) for result in function(record)]),
         )
 
     def filter(self, predicate: Callable[[Record], object]) -> "Stream[Record]":

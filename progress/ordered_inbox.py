@@ -1,7 +1,7 @@
 """In order, at most once, from each sender: what every link and every publisher owes its receiver.
 
-Transports may reorder and repeat. A sender numbers what it sends, from 0, and gives its incarnation, a number that grows
-when it restarts. The receiver restores the order, drops what it had before and refuses what belongs to another life.
+Transports may reorder and repeat. A sender numbers what it sends, from 0, and gives its incarnation, a number that is
+another when it restarts. The receiver restores the order, drops what it had before and refuses another incarnation.
 """
 
 from collections.abc import Hashable

@@ -73,9 +73,7 @@ class PathSummary:
         kept = self.source.coordinates(time)
         advanced = [
             domain.results_in(summary, coordinate)
-            for domain, summary, coordinate in zip(
-                self.source.coordinate_domains, self.advances, kept, strict=False
-            )
+            for domain, summary, coordinate in zip(self.source.coordinate_domains, self.advances, kept, strict=False)
         ]
         if any(coordinate is None for coordinate in advanced):
             return None
@@ -109,9 +107,7 @@ class PathSummary:
         greatest time; a collection of minimal summaries then holds one element more than it must.
         """
         domains = self.target.coordinate_domains
-        return all(
-            self._coordinate_less_equal(other, domains[index], index) for index in range(len(domains))
-        )
+        return all(self._coordinate_less_equal(other, domains[index], index) for index in range(len(domains)))
 
     def _coordinate_less_equal(self, other: "PathSummary", domain: TimeDomain, index: int) -> bool:
         kept, other_kept = len(self.advances), len(other.advances)

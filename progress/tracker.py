@@ -3,8 +3,8 @@
 Invariants:
 
 - A pointstamp holds a frontier back while its own accumulated count is positive; a negative count at one location never
-  cancels a positive one at another, even where both map to the same time at a target. So the counts of each location are
-  accumulated by themselves, and only the frontier of each location travels on along the path summaries.
+  cancels a positive one at another, even where both map to the same time at a target. So the counts of each location
+  are accumulated by themselves, and only the frontier of each location travels on along the path summaries.
 - Every source starts with one count a worker at the minimum time: each worker owns one initial token there.
 
 Source: seed "Progress Tracking", sections "Maintaining Capabilities" and "A Safety Property".

@@ -73,20 +73,22 @@ class LocalTopicReader(TopicReader):
         pump = self._publishers[0].pump
         while not self._is_closed.is_set():
             found = self._fetch(wanted)
-            if found:
-                return found
-            if pump is None:
-                return self._wait(wanted)
-            # Another thread may have published between the look and the pump, so look once more before giving up.
-            if not pump() and not (found := self._fetch(wanted)) and not self._is_closed.is_set():
-                raise DeliveryError(
-                    f"topic {self._topic!r}: the local job that publishes it is idle, so nothing will come: "
-                    "send to its inputs, and advance or close them, before reading on",
-                    topic=self._topic,
-                )
-            if found:
+            if found or pump is None:
+                return found or self._wait(wanted)
+            if not pump():
+                # Another thread may have published between the look and the pump, so look once more before giving up.
+                found = self._fetch(wanted)
+                if not found and not self._is_closed.is_set():
+                    raise self._idle()
                 return found
         return []
+
+    def _idle(self) -> DeliveryError:
+        return DeliveryError(
+            f"topic {self._topic!r}: the local job that publishes it is idle, so nothing will come: "
+            "send to its inputs, and advance or close them, before reading on",
+            topic=self._topic,
+        )
 
     def _wait(self, wanted: Collection[int]) -> list[Fetched]:
         changed = self._publishers[0].changed

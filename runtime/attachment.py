@@ -30,6 +30,9 @@ class RunningAttachment(Protocol):
     def handles(self) -> Sequence[Any]:
         """One handle for each worker; on Ray they are pickled and sent to it."""
 
+    def wait_for_subscribers(self, count: int, timeout: float) -> None:
+        """Wait until ``count`` subscribers are connected; raise a `TidewheelError` after ``timeout`` seconds."""
+
     def finish(self, error: str | None, timeout: float) -> None:
         """End it within ``timeout`` seconds: after completion if ``error`` is None, else telling whom it concerns."""
 

@@ -74,9 +74,9 @@ def take_slice(batch: Batch, start: int, stop: int) -> Batch:
 
 
 def scatter(batch: Batch, owners: "npt.NDArray[np.int64]", parts: int) -> list[Batch | None]:
-    """Split an Arrow or NumPy batch: part ``i`` has, in order, the records whose owner is ``i``, None if there are none.
+    """Split an Arrow or NumPy batch: part ``i`` has, in order, the records whose owner is ``i``.
 
-    ``owners`` has one number in ``0 .. parts - 1`` for each record.
+    A part without records is None. ``owners`` has one number in ``0 .. parts - 1`` for each record.
     """
     import numpy as np
 

@@ -91,13 +91,9 @@ class DataflowDescription:
             notify,
         )
 
-    def add_open_operator(
-        self, name: str, scope: Scope, build: Build, summary: PathSummary
-    ) -> tuple[int, Outlet]:
+    def add_open_operator(self, name: str, scope: Scope, build: Build, summary: PathSummary) -> tuple[int, Outlet]:
         """Add an operator of one input, to be connected later by `connect`, and one output: the end of a loop."""
-        (outlet,) = self._add(
-            name, [None], (scope,), (scope,), build, (None,), {(0, 0): (summary,)}, notify=False
-        )
+        (outlet,) = self._add(name, [None], (scope,), (scope,), build, (None,), {(0, 0): (summary,)}, notify=False)
         return outlet.source.operator, outlet
 
     def connect(self, operator: int, outlet: Outlet) -> None:
@@ -109,7 +105,9 @@ class DataflowDescription:
         opened = self._operators[operator]
         self._check_ours(opened.name, outlet)
         if opened.sources[0] is not None:
-            raise GraphError(f"{opened.name!r} is connected already: a feedback takes one stream, concat() several first")
+            raise GraphError(
+                f"{opened.name!r} is connected already: a feedback takes one stream, concat() several first"
+            )
         if outlet.scope is not opened.input_scopes[0]:
             raise GraphError(
                 f"{opened.name!r} is in {opened.input_scopes[0].describe()}, the stream connected to it in "

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable
 from types import TracebackType
+from typing import Self
 
 from tidewheel.progress import Time, TimeDomain
 from tidewheel.runtime.batches import Batch, check_batch, length
@@ -91,10 +92,11 @@ class InputHandle:
     def _check_open(self, action: str) -> None:
         if self._closed:
             raise TokenError(
-                f"cannot {action} input {self.name!r}: it was closed at time {self._time!r}; close it after the last batch"
+                f"cannot {action} input {self.name!r}, which was closed at time {self._time!r}: "
+                "close it after the last batch"
             )
 
-    def __enter__(self) -> "InputHandle":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(

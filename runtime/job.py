@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from tidewheel.progress import Antichain, Time
 from tidewheel.runtime.attachment import Attachment, AttachmentHost, RunningAttachment
@@ -30,7 +30,7 @@ class Captured:
 
 
 class Job(ABC):
-    """A running dataflow. Use it in a ``with`` block: leaving the block stops the job and everything that it started."""
+    """A running dataflow. Use it in a ``with`` block: leaving that stops the job and everything that it started."""
 
     engine: Literal["local", "ray"]
 
@@ -130,7 +130,7 @@ class Job(ABC):
         finally:
             self._release()
 
-    def __enter__(self) -> "Job":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(

@@ -6,7 +6,10 @@ from tidewheel.runtime.envelope import Envelope
 
 
 class Link(Protocol):
-    """A worker's way to its peers. It may reorder and repeat, since envelopes are numbered, but must not lose in silence."""
+    """A worker's way to its peers.
+
+    It may reorder and repeat, since envelopes are numbered, but must not lose any in silence.
+    """
 
     def send(self, peer: int, envelope: Envelope) -> None:
         """Send an envelope to a peer, by its worker number. Raises JobError if that peer is known to be gone."""

@@ -16,7 +16,7 @@ Build: TypeAlias = Callable[[Any], Schedule]
 
 @dataclass(frozen=True, slots=True)
 class OperatorPlan:
-    """One operator: its ports, where its inputs come from and by which pact, and how a worker's share of it is built."""
+    """One operator: its ports, where its inputs come from and by which pact, and how a worker builds its share."""
 
     shape: OperatorShape
     sources: tuple[Source, ...]
@@ -58,10 +58,20 @@ class Plan:
         return self.operators[self.inputs[name]].shape.outputs[0]
 
 
-def passing(inputs: tuple[Nesting, ...], outputs: tuple[Nesting, ...]) -> dict[tuple[int, int], tuple[PathSummary, ...]]:
+def passing(
+    inputs: tuple[Nesting, ...], outputs: tuple[Nesting, ...]
+) -> dict[tuple[int, int], tuple[PathSummary, ...]]:
     """Return the usual summaries: a time at any input can come out unchanged at any output."""
     return {
         (port_in, port_out): (PathSummary.identity(nesting),)
         for port_in, nesting in enumerate(inputs)
         for port_out in range(len(outputs))
     }
+
+
+def checked_schedule(made: Any) -> Schedule:
+    """Return what a build function returned if that can be called; raise TypeError otherwise."""
+    if not callable(made):
+        raise TypeError(f"build must return the operator's schedule function, it returned {made!r}")
+    schedule: Schedule = made
+    return schedule

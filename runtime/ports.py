@@ -88,8 +88,8 @@ class InputPort:
         if len(arrivals) != 1 or arrivals[0] is None:
             reason = "nothing passes at this time" if arrivals == [None] else f"it names {len(arrivals)} paths"
             raise TokenError(
-                f"operator {self.operator!r}: a message at time {time!r} on input {self.port} lends no token for output "
-                f"{output.port}, because by the operator's summaries {reason}"
+                f"operator {self.operator!r}: a message at time {time!r} on input {self.port} lends no token for "
+                f"output {output.port}, because by the operator's summaries {reason}"
             )
         return arrivals[0]
 
@@ -131,8 +131,8 @@ class OutputPort:
         time = token.time_on(self)
         if not self._instance.is_scheduled:
             raise TokenError(
-                f"operator {self.operator!r} sent on output {self.port} outside its schedule function: keep the records "
-                "and the token, and send when the operator is scheduled next"
+                f"operator {self.operator!r} sent on output {self.port} outside its schedule function: keep the "
+                "records and the token, and send when the operator is scheduled next"
             )
         if type(batch) is not list:
             check_batch(batch)

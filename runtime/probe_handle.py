@@ -32,7 +32,7 @@ class ProbeHandle:
         return not self.frontier.less_equal(time)
 
     def wait_until(self, time: Time, timeout: float | None = None) -> None:
-        """Wait until every time before ``time`` is complete: the input was advanced to it, and all of that was worked off.
+        """Wait until every time before ``time`` is complete: inputs have passed it, and all of it was worked off.
 
         Args:
             time: a time of the probed stream.

@@ -81,8 +81,10 @@ class RayJob(Job):
             self.pids = ray.get(calls, timeout=_DEPLOY_TIMEOUT_S)
         except ray.exceptions.RayTaskError as error:
             cause = error.cause
-            raise cause if isinstance(cause, JobError | GraphError) else JobError(
-                f"job {self.name!r} could not be deployed: {error}"
+            raise (
+                cause
+                if isinstance(cause, JobError | GraphError)
+                else JobError(f"job {self.name!r} could not be deployed: {error}")
             ) from None
         except (ray.exceptions.RayActorError, ray.exceptions.GetTimeoutError) as error:
             raise JobError(
@@ -167,9 +169,7 @@ class RayJob(Job):
     def _wait_for(self, condition: Callable[[], bool], what: str, timeout: float | None) -> None:
         self._check_alive()
         with self._changed:
-            reached = self._changed.wait_for(
-                lambda: self._error is not None or self._stopped or condition(), timeout
-            )
+            reached = self._changed.wait_for(lambda: self._error is not None or self._stopped or condition(), timeout)
         self._check_alive()
         if not reached:
             raise TimeoutError(f"waited {timeout} s for {what}; {self._describe_inputs()}")
@@ -201,7 +201,7 @@ def _pack(plan: Plan) -> Any:
         for operator in plan.operators:
             try:
                 cloudpickle.dumps(operator.build)
-            except Exception as cause:
+            except Exception as cause:  # noqa: BLE001 - a user's object may raise anything when it is pickled
                 raise GraphError(
                     f"operator {operator.name!r} cannot be pickled, so it cannot be sent to the workers: "
                     f"{type(cause).__name__}: {cause}. Make what its function uses inside the function, or in build()"

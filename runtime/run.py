@@ -19,9 +19,9 @@ def run(
     Args:
         flow: the dataflow; it may be run several times.
         workers: how many workers share the records; each runs every operator.
-        engine: ``"ray"`` hosts each worker in a Ray actor, on the cluster that this process is connected to, else on the
-            one that RAY_ADDRESS names, else on a new one on this machine. ``"local"`` runs all of them in this process,
-            the same way every time, whenever the driver waits for something.
+        engine: ``"ray"`` hosts each worker in a Ray actor, on the cluster that this process is connected to, else on
+            the one that RAY_ADDRESS names, else on a new one on this machine. ``"local"`` runs all of them in this
+            process, the same way every time, whenever the driver waits for something.
         paused: deploy only, so that subscribers can connect before the first record; `Job.start` lets it run.
 
     Raises:

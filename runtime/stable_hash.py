@@ -11,6 +11,7 @@ import math
 import numbers
 import uuid
 import zlib
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -52,32 +53,31 @@ def _fold(key: Any) -> int:
     """Return an integer for a key that is neither an int nor a string."""
     if key is None:
         return _NONE
-    if isinstance(key, enum.Enum):
-        return stable_hash(key.value)
-    if isinstance(key, numbers.Number):
-        return _fold_number(key)
-    if isinstance(key, tuple):
-        folded = _TUPLE
-        for part in key:
-            folded = _mix(folded ^ stable_hash(part))
-        return folded
-    if isinstance(key, bytes):
-        return _checksum(key)
-    if isinstance(key, uuid.UUID):
-        return key.int
-    if isinstance(key, datetime.datetime):
-        moment = key if key.tzinfo is None else key.astimezone(datetime.UTC)
-        return _checksum(moment.isoformat().encode())
-    if isinstance(key, datetime.date | datetime.time):
-        return _checksum(key.isoformat().encode())
-    if isinstance(key, datetime.timedelta):
-        return (key.days * 86_400 + key.seconds) * 1_000_000 + key.microseconds
+    for kind, fold in _FOLDS:
+        if isinstance(key, kind):
+            return fold(key)
     if type(key).__module__ == "numpy" and hasattr(key, "item"):
         return stable_hash(key.item())
     raise TypeError(
         f"a key of type {type(key).__qualname__} cannot be exchanged: use None, a number, a string, bytes, a date or "
         "time, a UUID, an Enum member or a tuple of these"
     )
+
+
+def _fold_tuple(key: tuple[Any, ...]) -> int:
+    folded = _TUPLE
+    for part in key:
+        folded = _mix(folded ^ stable_hash(part))
+    return folded
+
+
+def _fold_moment(key: datetime.datetime) -> int:
+    moment = key if key.tzinfo is None else key.astimezone(datetime.UTC)
+    return _checksum(moment.isoformat().encode())
+
+
+def _fold_duration(key: datetime.timedelta) -> int:
+    return (key.days * 86_400 + key.seconds) * 1_000_000 + key.microseconds
 
 
 def _fold_number(key: Any) -> int:
@@ -89,6 +89,19 @@ def _fold_number(key: Any) -> int:
     # itself, which Python's hash does only up to a bound.
     whole = isinstance(key, float) and key.is_integer()
     return int(key) if whole else hash(key)
+
+
+_FOLDS: tuple[tuple[Any, Callable[[Any], int]], ...] = (
+    (enum.Enum, lambda key: stable_hash(key.value)),
+    (numbers.Number, _fold_number),
+    (tuple, _fold_tuple),
+    (bytes, _checksum),
+    (uuid.UUID, lambda key: key.int),
+    (datetime.datetime, _fold_moment),  # before date, of which it is a kind
+    ((datetime.date, datetime.time), lambda key: _checksum(key.isoformat().encode())),
+    (datetime.timedelta, _fold_duration),
+)
+"""How keys of each type become integers; the first that fits."""
 
 
 def hash_column(column: "pa.ChunkedArray | pa.Array") -> "npt.NDArray[np.uint64]":
@@ -121,17 +134,15 @@ def _hash_by_dictionary(column: "pa.Array") -> "npt.NDArray[np.uint64]":
     values = [stable_hash(value) for value in column.dictionary.to_pylist()]
     hashes = np.array([*values, stable_hash(None)], dtype=np.uint64)
     indices = pc.fill_null(column.indices.cast(pa.int64()), len(values))
-    return hashes[indices.to_numpy(zero_copy_only=False)]
+    found: npt.NDArray[np.uint64] = hashes[indices.to_numpy(zero_copy_only=False)]
+    return found
 
 
 def hash_integers(values: "npt.NDArray[Any]") -> "npt.NDArray[np.uint64]":
     """Return the `stable_hash` of every integer of an array."""
     import numpy as np
 
-    wide = values if values.dtype == np.uint64 else values.astype(np.int64).view(np.uint64)
-    with np.errstate(over="ignore"):
-        product = wide * np.uint64(_GOLDEN)
-    return product ^ (product >> np.uint64(32))
+    return _mix_array(values if values.dtype == np.uint64 else values.astype(np.int64).view(np.uint64))
 
 
 def hash_tuples(columns: "list[npt.NDArray[np.uint64]]") -> "npt.NDArray[np.uint64]":
@@ -148,5 +159,5 @@ def _mix_array(values: "npt.NDArray[np.uint64]") -> "npt.NDArray[np.uint64]":
     import numpy as np
 
     with np.errstate(over="ignore"):
-        product = values * np.uint64(_GOLDEN)
+        product: npt.NDArray[np.uint64] = values * np.uint64(_GOLDEN)
     return product ^ (product >> np.uint64(32))

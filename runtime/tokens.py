@@ -4,7 +4,7 @@ Source: seed "Timestamp tokens" (Lattuada and McSherry), section 3.
 """
 
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from tidewheel.progress import Time, TimeDomain
 from tidewheel.runtime.errors import TokenError
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 class TimestampToken:
     """The right to send at ``time`` on one output of one operator (timely dataflow calls it a capability).
 
-    While it is live, no frontier downstream passes its time. It must be discarded in the end: by `discard`, by leaving a
-    ``with`` block, or by taking the time forward with `downgrade`. One that is collected as garbage while it is live
+    While it is live, no frontier downstream passes its time. It must be discarded in the end: by `discard`, by leaving
+    a ``with`` block, or by taking the time forward with `downgrade`. One that is collected as garbage while it is live
     is discarded and reported as a leak. May be used from any thread.
     """
 
@@ -60,8 +60,8 @@ class TimestampToken:
         """Return a new token for the same output at ``time``, which must not be before this token's.
 
         Raises:
-            TokenError: ``time`` is not at or after this token's time, is not a time of this scope, or the token has been
-                discarded.
+            TokenError: ``time`` is not at or after this token's time, is not a time of this scope, or the token has
+                been discarded.
         """
         with self._ledger.lock:
             self._check(time, "delay")
@@ -114,7 +114,7 @@ class TimestampToken:
             )
         return self._time
 
-    def __enter__(self) -> "TimestampToken":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -129,7 +129,9 @@ class TimestampToken:
         self._live = False
         change = ((self._location, self._time), -1)
         if self._lender is not None and self._lender.schedule == self._schedule:
-            self._ledger.record(change)  # retained and dropped in one call, as by dict.setdefault: as good as never kept
+            self._ledger.record(
+                change
+            )  # retained and dropped in one call, as by dict.setdefault: as good as never kept
         else:
             self._ledger.record_leak(Leak(self._operator, self._time), change)
 
@@ -168,7 +170,7 @@ class LentToken:
         return chosen.new_token(self.time_on(chosen), self._input)
 
     def delayed(self, time: Time, output: "OutputPort | None" = None) -> TimestampToken:
-        """Return a token at ``time``, at or after this message's, for ``output``. Raises TokenError as `retain` does."""
+        """Return a token at ``time``, at or after this message's, for ``output``; raises as `retain` does."""
         token = self.retain(output)
         try:
             token.downgrade(time)

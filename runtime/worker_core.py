@@ -32,7 +32,7 @@ from tidewheel.runtime.envelope import Envelope, InputCommand, Message
 from tidewheel.runtime.errors import JobError, TokenError
 from tidewheel.runtime.operator_context import OperatorContext
 from tidewheel.runtime.operator_instance import OperatorInstance
-from tidewheel.runtime.plan import OperatorPlan, Plan
+from tidewheel.runtime.plan import OperatorPlan, Plan, checked_schedule
 from tidewheel.runtime.ports import Channel, InputPort, OutputPort
 from tidewheel.runtime.token_ledger import Leak, TokenLedger
 from tidewheel.runtime.tokens import TimestampToken
@@ -131,11 +131,7 @@ class WorkerCore:
                 attachments,
             )
             try:
-                instance.schedule = operator.build(instance.context)
-                if not callable(instance.schedule):
-                    raise TypeError(
-                        f"build must return the operator's schedule function, it returned {instance.schedule!r}"
-                    )
+                instance.schedule = checked_schedule(operator.build(instance.context))
             except Exception as error:
                 raise self._failure(instance, error, "could not be built") from error
             finally:

@@ -1,9 +1,9 @@
 """The rows of a DataFrame as Arrow blocks in Ray's object store.
 
-One partition of the DataFrame becomes one block: an Arrow IPC stream, a Ray object owned by this process. Spark computes
-the partitions into its cache, then each executor, being a Ray actor, returns them as results of actor calls; rows never
-pass through this process, and no Python worker takes part. RayDP's own conversion to a Ray dataset takes the same path
-from Spark, and then runs Ray tasks that need free CPUs: it hangs when the executors hold all of them.
+One partition of the DataFrame becomes one block: an Arrow IPC stream, a Ray object owned by this process. Spark
+computes the partitions into its cache, then each executor, being a Ray actor, returns its own as results of actor
+calls; rows never pass through this process, and no Python worker takes part. RayDP's own conversion to a Ray dataset
+takes the same path from Spark, and then runs Ray tasks that need a free CPU: it hangs when the executors hold all.
 """
 
 import logging

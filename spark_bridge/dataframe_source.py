@@ -1,8 +1,8 @@
 """A Spark DataFrame as a source of a dataflow.
 
-``from_spark`` does Spark's part at once, in the driver: it checks the epoch column, brings the rows into epoch order and
-stores them as Arrow blocks. What remains is a ``DataFrameSource``, which needs Ray to be read and Spark no more, so the
-Spark session may end, and give its CPUs back, before the dataflow runs.
+``from_spark`` does Spark's part at once, in the driver: it checks the epoch column, brings the rows into epoch order
+and stores them as Arrow blocks. What remains is a ``DataFrameSource``, which needs Ray to be read and Spark no more, so
+the Spark session may end, and give its CPUs back, before the dataflow runs.
 """
 
 from collections.abc import Iterator, Sequence
@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from tidewheel.spark_bridge.arrow_blocks import ArrowBlocks, quoted, store_blocks
+from tidewheel.spark_bridge.arrow_blocks import ArrowBlocks, arrow_schema, quoted, store_blocks
 from tidewheel.spark_bridge.epoch_slices import epoch_slices
 from tidewheel.spark_bridge.errors import BridgeError
 
@@ -121,7 +121,8 @@ def from_spark(
         with _cached(df) as cached:
             rows = _checked_row_count(cached, name, time)
             count = partitions or _block_count(rows, df.sparkSession.sparkContext.defaultParallelism)
-            blocks = store_blocks(_in_epoch_order(cached, time, count) if rows else cached.limit(0), name)
+            ordered = _in_epoch_order(cached, time, count)
+            blocks = store_blocks(ordered, name) if rows else ArrowBlocks(arrow_schema(df, name), ())
     return flow.source(name, DataFrameSource(name, blocks, time))
 
 
@@ -136,7 +137,7 @@ def _require_ray_dataframe(df: "DataFrame", name: str) -> None:
             f"DataFrame {name!r} is a streaming one, which from_spark cannot read: feed it with foreachBatch"
         )
     master = df.sparkSession.sparkContext.master
-    if not master.startswith("ray:") or not ray.is_initialized():
+    if not str(master).startswith("ray:") or not ray.is_initialized():
         raise BridgeError(
             f"DataFrame {name!r} is of a Spark that does not run on this process's Ray (its master is {master}): "
             "make it with the session that tidewheel.spark_bridge.session() yields"
@@ -152,7 +153,7 @@ def _require_integer_column(df: "DataFrame", name: str, time: str) -> None:
     if not isinstance(kind, IntegralType):
         raise BridgeError(
             f"column {time!r} of DataFrame {name!r} is {kind.simpleString()}, and an epoch is an integer: "
-            f"cast it, or number its values in order (dense_rank() over an ordering by {time} - 1)"
+            f"cast it, or number its values in order (dense_rank().over(Window.orderBy({time!r})) - 1)"
         )
 
 
@@ -161,8 +162,9 @@ def _checked_row_count(df: "DataFrame", name: str, time: str) -> int:
     from pyspark.sql import functions
 
     epoch = functions.col(quoted(time))
-    aggregates = (functions.count(functions.lit(1)), functions.count(epoch), functions.min(epoch))
-    [(rows, present, least)] = df.agg(*aggregates).collect()
+    aggregates = (functions.count(functions.lit(1)), functions.count(epoch), functions.min(epoch).cast("long"))
+    row = df.agg(*aggregates)._jdf.head()
+    rows, present, least = (row.get(column) for column in range(3))
     column = f"column {time!r} ({df.schema[time].dataType.simpleString()}) of DataFrame {name!r}"
     if present < rows:
         raise BridgeError(

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tidewheel.spark_bridge import ray_cluster
+from tidewheel.spark_bridge.block_lease import LEASES
 from tidewheel.spark_bridge.cluster_capacity import executor_demand
 from tidewheel.spark_bridge.errors import BridgeError
 from tidewheel.spark_bridge.java import find_java, java_environment
@@ -83,6 +84,7 @@ def session(
                 yield spark
             finally:
                 _stop()
+                LEASES.clear()
     finally:
         _only_one.release()
 

@@ -64,8 +64,8 @@ def test_a_ring_is_refused_exactly_if_idle(graph: GraphShape) -> None:
     check_refused_exactly_if_idle(graph)
 
 
-@law_settings(150)
-@given(graph=rings(GraphLimits(operators=4, depth=2, coordinates=(INTEGERS, UNIT, BITEMPORAL))))
+@law_settings(200)
+@given(graph=rings(GraphLimits(operators=3, depth=2, coordinates=(INTEGERS, BITEMPORAL))))
 def test_a_forgotten_coordinate_does_not_count_as_advanced(graph: GraphShape) -> None:
     """A cycle that advances a coordinate in one operator and forgets it in another is idle all the same."""
     check_refused_exactly_if_idle(graph)

@@ -1,0 +1,83 @@
+"""The dependency graph of Debian, from Spark through a loop on Ray to a live subscriber, and back to Spark.
+
+Spark reads the graph and numbers its packages; the edges go, eight sections of the archive an epoch, to a dataflow on
+two workers that keeps connected components and the hops from one package up to date; another process prints each
+epoch's changes as they come; the final table returns to Spark. Run it with ``make demo``.
+"""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import ray
+from pyspark.sql import DataFrame, SparkSession
+
+import tidewheel as tw
+from connectivity import changes
+from tidewheel.spark_bridge import from_spark, session, to_spark
+
+HERE = Path(__file__).parent
+START = "gnome"
+
+
+def number(spark: SparkSession) -> tuple[DataFrame, DataFrame]:
+    """Return the packages with their numbers, and the edges between numbers with their epochs."""
+    spark.read.parquet(str(HERE / "data" / "debian-bookworm-dependencies.parquet")).createOrReplaceTempView("edges")
+    packages = spark.sql("""
+        SELECT name, row_number() OVER (ORDER BY name) - 1 AS node
+        FROM (SELECT source AS name FROM edges UNION SELECT target FROM edges)""").cache()
+    packages.createOrReplaceTempView("packages")
+    edges = spark.sql("""
+        WITH epochs AS (SELECT section, (row_number() OVER (ORDER BY section) - 1) DIV 8 AS epoch
+                        FROM (SELECT DISTINCT section FROM edges))
+        SELECT epoch, a.node AS source, b.node AS target
+        FROM edges JOIN epochs USING (section)
+        JOIN packages a ON a.name = source JOIN packages b ON b.name = target""").cache()
+    return packages, edges
+
+
+def main() -> None:
+    """Run all stages and say how long each took."""
+    stages, last = {}, time.perf_counter()
+
+    def done(stage: str) -> None:
+        nonlocal last
+        stages[stage], last = time.perf_counter() - last, time.perf_counter()
+
+    with session("dependencies") as spark:
+        done("Spark started on Ray")
+        packages, edges = number(spark)
+        start = packages.where(packages.name == START).collect()[0]["node"]
+        epochs = edges.selectExpr("max(epoch) + 1").collect()[0][0]
+        done("packages numbered by Spark")
+        flow = tw.Dataflow("dependencies")
+        stream = from_spark(flow, "edges", edges, time="epoch")
+        done("DataFrame handed to the dataflow")
+        changes(stream, start).publish("components").capture("components").probe("done")
+        with tw.run(flow, workers=2, paused=True) as job:
+            address = {"RAY_ADDRESS": ray.get_runtime_context().gcs_address}
+            watcher = subprocess.Popen([sys.executable, HERE / "watch_components.py"], env=os.environ | address)
+            job.topic("components").wait_for_subscribers(1, timeout=60)
+            done("workers and subscriber started")
+            job.start()
+            for epoch in range(1, epochs + 1):
+                job.probe("done").wait_until(epoch, timeout=60)
+                print(f"\repochs completed: {epoch} of {epochs}", end="\n" if epoch == epochs else "", flush=True)
+            job.wait(timeout=60)
+            done("dataflow run to its end")
+            to_spark(spark, job.captured("components"), time="epoch").createOrReplaceTempView("changes")
+        watcher.wait(timeout=60)
+        final = spark.sql("""SELECT node, max_by(component, epoch) AS component, max_by(hops, epoch) AS hops
+                             FROM changes GROUP BY node""").cache()
+        final.join(packages, "node").orderBy("hops", "name").select("name", "component", "hops").show(8)
+        sizes = final.groupBy("component").count().orderBy("count", ascending=False).limit(5)
+        sizes.join(packages, sizes.component == packages.node).select("count", "name").show()
+        done("final table back in Spark")
+    for name, seconds in stages.items():
+        print(f"{seconds:8.2f} s  {name}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,22 @@
+"""Print each epoch's changes of the topic ``components`` as they come, from a process that knows nothing of the job."""
+
+import pyarrow.compute as pc
+
+import tidewheel as tw
+
+
+def main() -> None:
+    """Subscribe and print until the topic ends."""
+    with tw.subscribe("components", timeout=60) as subscription:
+        for epoch in subscription.epochs():
+            table = epoch.to_arrow()
+            components, farthest = pc.count_distinct(table["component"]).as_py(), pc.max(table["hops"]).as_py()
+            print(
+                f"  [subscriber] epoch {epoch.time}: {table.num_rows:6,} packages changed, now in {components:,} "
+                f"components, {pc.count(table['hops']).as_py():6,} within {farthest} hops",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()

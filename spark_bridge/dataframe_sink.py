@@ -1,0 +1,127 @@
+"""Results of a dataflow as a Spark DataFrame.
+
+Batches become Arrow IPC streams in Ray's object store, and the executors' JVMs read them from there: no pandas, and no
+Python worker. Ray holds them for as long as Spark can read them (``block_lease``).
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from tidewheel.spark_bridge.block_lease import LEASES
+from tidewheel.spark_bridge.errors import BridgeError
+from tidewheel.spark_bridge.record_tables import RecordTables
+from tidewheel.spark_bridge.spark_types import spark_schema
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+    from ray import ObjectRef
+
+BLOCK_BYTES = 16 * 2**20
+"""How large a block is at least before the next begins. A block is a partition of the DataFrame."""
+
+ROWS_PER_BATCH = 65_536
+"""How many rows Spark reads at once."""
+
+
+def to_spark(
+    spark: "SparkSession",
+    source: Any,
+    *,
+    schema: "pa.Schema | None" = None,
+    time: str | None = None,
+) -> "DataFrame":
+    """Return a DataFrame of the rows of ``source``, which is read to its end here.
+
+    The rows stay in Ray's object store, owned by this process, until the JVM has collected the DataFrame and everything
+    derived from it (noticed at the next ``to_spark``) or the session ends. Nothing is left with RayDP's master. Rows
+    have no order in a DataFrame; ``time`` keeps what order there was.
+
+    Args:
+        spark: the session that ``tidewheel.spark_bridge.session`` yields.
+        source: an iterable of messages with ``.time`` and ``.batch``, or something whose ``epochs()`` yields epochs
+            with ``.time`` and ``.batches``, such as a subscription. A batch is an Arrow table or record batch, or a
+            list of dicts. It must end: one that is published live, for ever, would be waited for.
+        schema: the schema of the rows; needed for lists of dicts whose types do not show in the first, and for
+            results that may have no batch at all.
+        time: the name of a column (64-bit integer) to add with the time of each row.
+
+    Raises:
+        BridgeError: batches differ in schema, are of a kind or hold types that Spark has no columns for, or there is
+            none and ``schema`` is not given.
+    """
+    _require_ray_session(spark)
+    rows = RecordTables(schema, time)
+    tables = (rows.table(at, batch) for at, batch in _messages(source))
+    blocks = [_store(block) for block in _blocks(table for table in tables if table is not None)]
+    if rows.schema is None:
+        raise BridgeError("there is no batch to take the columns of the DataFrame from: pass schema= to to_spark")
+    return _read(spark, blocks or [_store([rows.schema.empty_table()])], rows.schema)
+
+
+def _require_ray_session(spark: "SparkSession") -> None:
+    import ray
+
+    master = spark.sparkContext.master
+    if not str(master).startswith("ray:") or not ray.is_initialized():
+        raise BridgeError(
+            f"the Spark session does not run on this process's Ray (its master is {master}): "
+            "use the one that tidewheel.spark_bridge.session() yields"
+        )
+
+
+def _messages(source: Any) -> Iterator[tuple[Any, Any]]:
+    """Yield ``(time, batch)`` for all that ``source`` has."""
+    items: Iterable[Any] = source.epochs() if callable(getattr(source, "epochs", None)) else source
+    for item in items:
+        if hasattr(item, "batches"):
+            yield from ((item.time, batch) for batch in item.batches)
+        elif hasattr(item, "batch"):
+            yield item.time, item.batch
+        else:
+            raise BridgeError(
+                f"to_spark was given a {type(item).__qualname__}, not a message with .time and .batch "
+                "or an epoch with .time and .batches"
+            )
+
+
+def _blocks(tables: "Iterable[pa.Table]") -> "Iterator[list[pa.Table]]":
+    """Yield ``tables`` in groups of about ``BLOCK_BYTES``, the large ones cut up; none if there are no rows."""
+    block: list[pa.Table] = []
+    size = 0
+    for table in tables:
+        rows = max(1, table.num_rows * BLOCK_BYTES // max(1, table.nbytes))
+        for start in range(0, table.num_rows, rows):
+            part = table.slice(start, rows)
+            block.append(part)
+            size += part.nbytes
+            if size >= BLOCK_BYTES:
+                yield block
+                block, size = [], 0
+    if block:
+        yield block
+
+
+def _store(tables: "list[pa.Table]") -> "ObjectRef[bytes]":
+    import pyarrow as pa
+    import ray
+
+    buffer = pa.BufferOutputStream()
+    with pa.ipc.new_stream(buffer, tables[0].schema) as stream:
+        for table in tables:
+            stream.write_table(table, max_chunksize=ROWS_PER_BATCH)
+    return ray.put(buffer.getvalue().to_pybytes())
+
+
+def _read(spark: "SparkSession", blocks: "list[ObjectRef[bytes]]", schema: "pa.Schema") -> "DataFrame":
+    """Return the DataFrame that reads ``blocks`` in the executors' JVMs."""
+    from pyspark.sql import DataFrame
+    from ray._private.worker import global_worker
+
+    jvm: Any = spark._jvm
+    worker: Any = global_worker
+    owners = [worker.core_worker.get_owner_address(block) for block in blocks]
+    rdd = jvm.org.apache.spark.rdd.RayDatasetRDD(spark._jsc, [block.binary() for block in blocks], owners)
+    LEASES.hold(jvm, rdd, blocks)
+    reader = jvm.org.apache.spark.sql.raydp.ObjectStoreReader
+    return DataFrame(reader.RayDatasetToDataFrame(spark._jsparkSession, rdd, spark_schema(schema).json()), spark)

@@ -1,0 +1,131 @@
+"""Batches of any kind as Arrow tables of one schema that Spark can read."""
+
+import operator
+from typing import TYPE_CHECKING, Any
+
+from tidewheel.spark_bridge.errors import BridgeError
+from tidewheel.spark_bridge.spark_types import readable_schema
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_TIMES = range(-(2**63), 2**63)
+
+
+class RecordTables:
+    """Turns batches into tables that all have one schema: the one that was given, else the first batch's.
+
+    Columns are dictionary-decoded and widened to types that Spark reads; no value changes.
+
+    Args:
+        schema: the schema of the batches, None to take the first batch's.
+        time: the column to add with the time of each row, None for none.
+    """
+
+    def __init__(self, schema: "pa.Schema | None" = None, time: str | None = None) -> None:
+        self._time = time
+        self._origin = "schema="
+        self._columns = None if schema is None else readable_schema(schema, self._origin)
+
+    @property
+    def schema(self) -> "pa.Schema | None":
+        """The schema of every table, the time column included; None before anything has told it."""
+        import pyarrow as pa
+
+        if self._columns is None or self._time is None:
+            return self._columns
+        return self._columns.append(pa.field(self._time, pa.int64()))
+
+    def table(self, time: Any, batch: Any) -> "pa.Table | None":
+        """Return ``batch`` as a table; None if it is an empty list while the schema is not known yet.
+
+        Raises:
+            BridgeError: the batch has another schema, or is of a kind or holds values that Spark has no columns for, or
+                its time does not fit the time column.
+        """
+        where = f"the batch at time {time!r}"
+        table = self._table(batch, where)
+        if table is None:
+            return None
+        columns = readable_schema(table.schema, where)
+        if self._time in columns.names:
+            raise BridgeError(f"{where} already has a column {self._time!r}: give time= another name, or leave it out")
+        if self._columns is None:
+            self._columns, self._origin = columns, where
+        if columns != self._columns:
+            raise BridgeError(
+                f"{where} has the columns ({_listed(columns)}), but {self._origin} has ({_listed(self._columns)}): "
+                "a DataFrame has one schema, so send the same columns, in order and type, in every batch"
+            )
+        table = _cast(table, columns, where)
+        return table if self._time is None else self._with_time(table, self._time, time)
+
+    def _table(self, batch: Any, where: str) -> "pa.Table | None":
+        import pyarrow as pa
+
+        if isinstance(batch, pa.Table):
+            return batch
+        if isinstance(batch, pa.RecordBatch):
+            return pa.Table.from_batches([batch])
+        if isinstance(batch, list):
+            return self._table_of_dicts(batch, where) if batch or self._columns is not None else None
+        raise BridgeError(
+            f"{where} is a {type(batch).__module__}.{type(batch).__qualname__}, and Spark needs named columns: "
+            "send Arrow tables or lists of dicts"
+        )
+
+    def _table_of_dicts(self, records: list[Any], where: str) -> "pa.Table":
+        """Return a table of ``records``; what a record lacks is null, what the schema lacks is refused."""
+        import pyarrow as pa
+
+        foreign = next((record for record in records if not isinstance(record, dict)), None)
+        if foreign is not None:
+            raise BridgeError(
+                f"{where} holds {foreign!r}, a {type(foreign).__qualname__}, and Spark needs named columns: "
+                "map the records to dicts, or send Arrow tables"
+            )
+        names = list(dict.fromkeys(name for record in records for name in record))
+        if self._columns is not None:
+            unknown = [name for name in names if name not in self._columns.names]
+            if unknown:
+                raise BridgeError(
+                    f"{where} has records with {', '.join(map(repr, unknown))}, which {self._origin} has not "
+                    f"({_listed(self._columns)}): pass a schema= with every column"
+                )
+            names = self._columns.names
+        values = {name: [record.get(name) for record in records] for name in names}
+        try:
+            return pa.Table.from_pydict(values, schema=self._columns)
+        except (pa.ArrowException, OverflowError) as error:
+            columns = "" if self._columns is None else f" ({_listed(self._columns)}, as in {self._origin})"
+            raise BridgeError(f"{where} does not fit in columns{columns}: {error}; pass schema=") from error
+
+    @staticmethod
+    def _with_time(table: "pa.Table", column: str, time: Any) -> "pa.Table":
+        import pyarrow as pa
+
+        try:
+            number = operator.index(time)
+        except TypeError:
+            number = None
+        if number is None or number not in _TIMES:
+            raise BridgeError(
+                f"the time {time!r} is no 64-bit integer, so it has no place in column {column!r}: "
+                "leave time= out, and add what you need of the time to the records"
+            )
+        return table.append_column(column, pa.repeat(pa.scalar(number, pa.int64()), table.num_rows))
+
+
+def _cast(table: "pa.Table", schema: "pa.Schema", where: str) -> "pa.Table":
+    import pyarrow as pa
+
+    try:
+        return table.cast(schema)
+    except pa.ArrowException as error:
+        raise BridgeError(
+            f"{where} has values that Spark's types cannot hold exactly ({_listed(table.schema)}): {error}"
+        ) from error
+
+
+def _listed(schema: "pa.Schema") -> str:
+    return ", ".join(f"{field.name}: {field.type}" for field in schema)

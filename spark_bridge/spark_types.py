@@ -1,0 +1,137 @@
+"""Which Arrow types Spark reads, and as what.
+
+Spark reads the buffers of a record batch by its own schema, without looking at the batch's, so the Arrow type must be
+exactly the one that Spark would have chosen. ``readable_type`` widens, decodes or re-encodes a type to that one without
+losing a value, and ``spark_type`` names Spark's type for it.
+"""
+
+from typing import TYPE_CHECKING
+
+from tidewheel.spark_bridge.errors import BridgeError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import DataType, StructType
+
+_MOST_DIGITS = 38
+
+
+def readable_schema(schema: "pa.Schema", where: str) -> "pa.Schema":
+    """Return ``schema`` with the types that Spark reads, every field nullable and without metadata.
+
+    Raises:
+        BridgeError: columns share a name, or one is of a type that Spark has no counterpart of; ``where`` says whose.
+    """
+    import pyarrow as pa
+
+    fields = []
+    for field in schema:
+        kind = readable_type(field.type)
+        if kind is None:
+            raise BridgeError(
+                f"column {field.name!r} of {where} is {field.type}, which Spark has no type for: cast it first"
+            )
+        fields.append(pa.field(field.name, kind))
+    if len(set(schema.names)) < len(schema.names):
+        raise BridgeError(f"{where} has several columns of one name ({', '.join(schema.names)}): rename them")
+    return pa.schema(fields)
+
+
+def readable_type(kind: "pa.DataType") -> "pa.DataType | None":
+    """Return the Arrow type in which Spark reads values of ``kind``, or None if it cannot.
+
+    >>> import pyarrow as pa
+    >>> readable_type(pa.dictionary(pa.int8(), pa.uint32()))
+    DataType(int64)
+    """
+    import pyarrow as pa
+
+    types = pa.types
+    if types.is_dictionary(kind):
+        return readable_type(kind.value_type)
+    if types.is_decimal(kind):
+        return pa.decimal128(kind.precision, kind.scale) if kind.precision <= _MOST_DIGITS else None
+    if types.is_timestamp(kind):
+        return pa.timestamp("us", kind.tz)
+    if types.is_duration(kind):
+        return pa.duration("us")
+    if types.is_nested(kind):
+        return _readable_nested(kind)
+    widened = {
+        pa.uint8(): pa.int16(),
+        pa.uint16(): pa.int32(),
+        pa.uint32(): pa.int64(),
+        pa.uint64(): pa.decimal128(20, 0),
+        pa.float16(): pa.float32(),
+        pa.large_string(): pa.string(),
+        pa.string_view(): pa.string(),
+        pa.large_binary(): pa.binary(),
+        pa.binary_view(): pa.binary(),
+        pa.date64(): pa.date32(),
+    }
+    if types.is_fixed_size_binary(kind):
+        return pa.binary()
+    kind = widened.get(kind, kind)
+    return kind if kind in _scalars() or types.is_decimal(kind) else None
+
+
+def spark_schema(schema: "pa.Schema") -> "StructType":
+    """Return the Spark schema of an Arrow schema that ``readable_schema`` made."""
+    from pyspark.sql.types import StructField, StructType
+
+    return StructType([StructField(field.name, spark_type(field.type), nullable=True) for field in schema])
+
+
+def spark_type(kind: "pa.DataType") -> "DataType":
+    """Return Spark's type for an Arrow type that ``readable_type`` returned."""
+    import pyarrow as pa
+    from pyspark.sql import types as spark
+
+    if pa.types.is_decimal(kind):
+        return spark.DecimalType(kind.precision, kind.scale)
+    if pa.types.is_timestamp(kind):
+        return spark.TimestampNTZType() if kind.tz is None else spark.TimestampType()
+    if pa.types.is_duration(kind):
+        return spark.DayTimeIntervalType()
+    if pa.types.is_list(kind):
+        return spark.ArrayType(spark_type(kind.value_type))
+    if pa.types.is_map(kind):
+        return spark.MapType(spark_type(kind.key_type), spark_type(kind.item_type))
+    if pa.types.is_struct(kind):
+        return spark.StructType([spark.StructField(field.name, spark_type(field.type)) for field in kind])
+    return _scalars()[kind]
+
+
+def _scalars() -> "dict[pa.DataType, DataType]":
+    import pyarrow as pa
+    from pyspark.sql import types as spark
+
+    return {
+        pa.null(): spark.NullType(),
+        pa.bool_(): spark.BooleanType(),
+        pa.int8(): spark.ByteType(),
+        pa.int16(): spark.ShortType(),
+        pa.int32(): spark.IntegerType(),
+        pa.int64(): spark.LongType(),
+        pa.float32(): spark.FloatType(),
+        pa.float64(): spark.DoubleType(),
+        pa.string(): spark.StringType(),
+        pa.binary(): spark.BinaryType(),
+        pa.date32(): spark.DateType(),
+    }
+
+
+def _readable_nested(kind: "pa.DataType") -> "pa.DataType | None":
+    import pyarrow as pa
+
+    types = pa.types
+    if types.is_map(kind):
+        parts = [readable_type(kind.key_type), readable_type(kind.item_type)]
+        return None if None in parts else pa.map_(*parts)
+    if types.is_struct(kind):
+        fields = [(field.name, readable_type(field.type)) for field in kind]
+        return None if any(part is None for _, part in fields) else pa.struct(fields)
+    if not hasattr(kind, "value_type"):
+        return None  # a union
+    item = readable_type(kind.value_type)
+    return None if item is None else pa.list_(item)
