@@ -1,34 +1,31 @@
 """Refusal of cycles around which a time could come back unchanged.
 
 Such a cycle would let a message circulate for ever at one time, and no frontier past it could ever be told. A cycle
-that touches depth ``d`` and nothing further out keeps coordinates ``0 .. d``; it is sound exactly if some step of it
-strictly advances one of these. So for each depth: among the locations at that depth or further in, leave out every step
-that advances a kept coordinate; a cycle through that depth that remains is refused. Linear in the graph for each depth.
+keeps the coordinates that all of its steps keep, say the outermost ``kept``, and forgets the others; it is sound exactly
+if some step of it strictly advances one of those. So for each number of coordinates: among the steps that keep at least
+so many, leave out those that advance one of them; a cycle that remains, and has a step that keeps no more, is refused.
+Linear in the graph for each depth of nesting.
 
 Source: seed "Progress Tracking", section "A Compiled Representation" (the one constraint on the graph).
 """
 
 from collections import deque
 from collections.abc import Iterable, Mapping
+from typing import TypeAlias
 
 from tidewheel.progress.errors import GraphError
 from tidewheel.progress.graph import GraphShape, Step
 from tidewheel.progress.location import Location
 
-Adjacency = Mapping[Location, list[Step]]
+_Adjacency: TypeAlias = Mapping[Location, list[Step]]
 
 
 def refuse_idle_cycles(graph: GraphShape) -> None:
     """Raise GraphError, showing the path, if some cycle of ``graph`` does not strictly advance time."""
     steps = list(graph.steps())
-    depths = {location: graph.nesting(location).depth for location in graph.locations()}
-    for depth in sorted(set(depths.values())):
-        idle = [
-            step
-            for step in steps
-            if depths[step.start] >= depth and depths[step.end] >= depth and not _advances(step, depth)
-        ]
-        cycle = _cycle_through(idle, {location for location, at in depths.items() if at == depth})
+    for kept in sorted({len(step.summary.advances) for step in steps}):
+        idle = [step for step in steps if len(step.summary.advances) >= kept and not _advances(step, kept)]
+        cycle = _cycle_through(idle, kept)
         if cycle:
             path = " -> ".join(graph.describe(step.start) for step in cycle)
             raise GraphError(
@@ -38,39 +35,40 @@ def refuse_idle_cycles(graph: GraphShape) -> None:
             )
 
 
-def _advances(step: Step, depth: int) -> bool:
-    domains = step.summary.source.coordinate_domains[: depth + 1]
+def _advances(step: Step, kept: int) -> bool:
     return any(
         not domain.summary_less_equal(summary, domain.identity())
-        for domain, summary in zip(domains, step.summary.advances, strict=False)
+        for domain, summary in zip(
+            step.summary.source.coordinate_domains[:kept], step.summary.advances[:kept], strict=True
+        )
     )
 
 
-def _cycle_through(steps: Iterable[Step], start_set: set[Location]) -> list[Step]:
-    """Return the steps of a shortest cycle through some location of ``start_set``, [] if there is none."""
+def _cycle_through(steps: Iterable[Step], kept: int) -> list[Step]:
+    """Return a shortest cycle through some step that keeps exactly ``kept`` coordinates, [] if there is none."""
     outgoing: dict[Location, list[Step]] = {}
     for step in steps:
         outgoing.setdefault(step.start, []).append(step)
-    for start in _on_cycles(outgoing):
-        if start in start_set:
-            return _shortest_cycle(outgoing, start)
+    component = _components(outgoing)
+    for start, leaving in outgoing.items():
+        for step in leaving:
+            if len(step.summary.advances) == kept and component[start] == component[step.end]:
+                return [step, *_shortest_path(outgoing, step.end, start)]
     return []
 
 
-def _on_cycles(outgoing: Adjacency) -> list[Location]:
-    """Return the locations of nontrivial strongly connected components (Tarjan's algorithm, iterative)."""
+def _components(outgoing: _Adjacency) -> dict[Location, int]:
+    """Number the strongly connected components of all locations (Tarjan's algorithm, without recursion)."""
     index: dict[Location, int] = {}
     low: dict[Location, int] = {}
+    component: dict[Location, int] = {}
     stack: list[Location] = []
-    on_stack: set[Location] = set()
-    found: list[Location] = []
     for root in outgoing:
         if root in index:
             continue
         work = [(root, iter(outgoing[root]))]
         index[root] = low[root] = len(index)
         stack.append(root)
-        on_stack.add(root)
         while work:
             location, remaining = work[-1]
             step = next(remaining, None)
@@ -79,43 +77,29 @@ def _on_cycles(outgoing: Adjacency) -> list[Location]:
                 if work:
                     low[work[-1][0]] = min(low[work[-1][0]], low[location])
                 if low[location] == index[location]:
-                    found.extend(_pop_component(outgoing, stack, on_stack, location))
+                    while location not in component:
+                        component[stack.pop()] = index[location]
             elif step.end not in index:
                 index[step.end] = low[step.end] = len(index)
                 stack.append(step.end)
-                on_stack.add(step.end)
                 work.append((step.end, iter(outgoing.get(step.end, ()))))
-            elif step.end in on_stack:
+            elif step.end not in component:
                 low[location] = min(low[location], index[step.end])
-    return found
+    return component
 
 
-def _pop_component(
-    outgoing: Adjacency, stack: list[Location], on_stack: set[Location], root: Location
-) -> list[Location]:
-    component = []
-    while True:
-        location = stack.pop()
-        on_stack.discard(location)
-        component.append(location)
-        if location == root:
-            break
-    loops_to_itself = any(step.end == root for step in outgoing.get(root, ()))
-    return component if len(component) > 1 or loops_to_itself else []
-
-
-def _shortest_cycle(outgoing: Adjacency, start: Location) -> list[Step]:
+def _shortest_path(outgoing: _Adjacency, start: Location, end: Location) -> list[Step]:
+    """Return the steps of a shortest path, [] if ``start`` is ``end``; there must be one."""
     arrived_by: dict[Location, Step] = {}
     queue = deque([start])
-    while queue:
-        location = queue.popleft()
-        for step in outgoing.get(location, ()):
+    while end not in arrived_by and end != start:
+        for step in outgoing.get(queue[0], ()):
             if step.end not in arrived_by:
                 arrived_by[step.end] = step
                 queue.append(step.end)
-        if start in arrived_by:
-            break
-    cycle = [arrived_by[start]]
-    while cycle[-1].start != start:
-        cycle.append(arrived_by[cycle[-1].start])
-    return cycle[::-1]
+        queue.popleft()
+    path: list[Step] = []
+    while end != start:
+        path.append(arrived_by[end])
+        end = path[-1].start
+    return path[::-1]

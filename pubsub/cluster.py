@@ -2,11 +2,13 @@
 
 import logging
 import os
+import socket
 import uuid
 
 from tidewheel.pubsub.errors import DeliveryError
 
 NAMESPACE = "tidewheel"
+_KNOCK_TIMEOUT_S = 10.0
 
 
 def namespace() -> str:
@@ -32,13 +34,24 @@ def connect() -> None:
 
     if ray.is_initialized():
         return
-    address = os.environ.get("RAY_ADDRESS") or "auto"
+    address = os.environ.get("RAY_ADDRESS", "")
+    if address in {"", "local"}:
+        address = "auto"  # "local" would start a cluster, in which nobody publishes anything
     try:
+        _knock(address)
         ray.init(address=address, namespace=NAMESPACE, log_to_driver=False, logging_level=logging.ERROR)
-    except (ConnectionError, ValueError, RuntimeError) as error:
+    except (OSError, ValueError, RuntimeError) as error:
         raise DeliveryError(
             f"no Ray cluster to subscribe on (address {address!r}: {error}): call ray.init first, or set RAY_ADDRESS"
         ) from error
+
+
+def _knock(address: str) -> None:
+    """Raise OSError if nobody listens at ``host:port``: Ray itself would go on trying for minutes."""
+    host, separator, port = address.rpartition(":")
+    if separator and port.isdecimal() and "/" not in host:
+        with socket.create_connection((host, int(port)), timeout=_KNOCK_TIMEOUT_S):
+            pass
 
 
 def _is_uuid(text: str) -> bool:

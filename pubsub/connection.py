@@ -148,8 +148,8 @@ class RayConnection(PublisherConnection):
             raise PublisherLost(
                 f"{self._where}: the publisher is dead: {error}", topic=self._topic, partition=self._partition
             ) from error
-        except ray.exceptions.RayError as error:
-            raise self._refusal(error) from error
+        except ray.exceptions.RayTaskError as error:
+            raise self._refusal(error.cause) from error
         if timeout_s and len(done) < count:
             raise DeliveryError(
                 f"{self._where}: the publisher has not answered for {timeout_s:g} s",

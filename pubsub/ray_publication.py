@@ -77,7 +77,7 @@ class RayPublication(RunningPublication):
             remaining_s = min(remaining_s, _FAILURE_GRACE_S)
             self._ask("fail", reason, within_s=_REPLY_MARGIN_S)
         if not all(self._ask("drained", remaining_s, within_s=remaining_s)):
-            _LOG.warning("topic %r: some subscribers have not fetched its last messages", self._topic)
+            _LOG.warning("topic %r: some subscribers may not have fetched its last messages", self._topic)
 
     def _ask(self, method: str, *arguments: Any, within_s: float) -> list[Any]:
         """Call every publisher; return the answers by partition, None for one that is dead or does not answer."""
@@ -117,5 +117,5 @@ def _answer(call: Any) -> Any:
     try:
         return ray.get(call)
     except ray.exceptions.RayError as error:
-        _LOG.warning("a publisher did not answer: %s", error)
+        _LOG.debug("a publisher did not answer: %s", error)
         return None

@@ -1,5 +1,6 @@
 """Reads a topic from publisher actors: one long poll outstanding at each partition."""
 
+import contextlib
 import threading
 from collections.abc import Collection, Sequence
 from typing import Any
@@ -89,7 +90,9 @@ class RayTopicReader(TopicReader):
 
     def detach(self, partition: int) -> None:
         """Let go of one partition; the publisher takes it as the last acknowledgement."""
-        self._publishers[partition].detach.options(num_returns=0).remote(self._subscriber)
+        # The cluster may be gone by now, or even be another one: then there is nothing to let go of.
+        with contextlib.suppress(Exception):
+            self._publishers[partition].detach.options(num_returns=0).remote(self._subscriber)
 
     def close(self) -> None:
         """Let go of every partition. The publishers answer the polls that are out, which wakes whoever reads."""

@@ -32,6 +32,9 @@ class Subscription:
     It ends when the topic ends. If the topic fails, or a publisher dies, or this subscriber is cut off, iteration
     raises, after all that came before. One thread iterates; `close` may be called from another.
 
+    What has not been read waits at the publishers, within their capacity. Publishers on Ray give up a subscriber that
+    has not read for a minute.
+
     Args:
         info: the topic.
         reader: connected to it.

@@ -4,33 +4,27 @@ Everything that would make RayDP hang or die half-way is asked here first: Ray C
 the namespace, a cluster whose nodes have no Java 17.
 """
 
-import logging
-import os
 import shutil
 import time
 from pathlib import Path
 
+from tidewheel.runtime import ray_cluster as runtime_ray_cluster
 from tidewheel.spark_bridge.cluster_capacity import ExecutorDemand
 from tidewheel.spark_bridge.errors import BridgeError
 from tidewheel.spark_bridge.java import REQUIRED_VERSION, Java, probe_java
 
-NAMESPACE = "tidewheel"
 APP_MASTER = "RAY_APP_MASTER"
 """The name that RayDP gives the actor of its application master, one in a Ray namespace."""
 
 _RELEASE_SECONDS = 10.0
 _POLL_SECONDS = 0.1
 
-_logger = logging.getLogger(__name__)
-
-
 def connect() -> None:
-    """Join the Ray that this process already uses, or start (or, with ``RAY_ADDRESS``, join) one.
+    """Join the Ray that this process uses or finds, or start one.
 
     Raises:
-        BridgeError: this process uses Ray Client, or the nodes of a Ray that ran before cannot start Java workers.
+        BridgeError: this process uses Ray Client, or the nodes of the cluster cannot start Java workers.
     """
-    import ray
     from ray.util.client import ray as client
 
     if client.is_connected():
@@ -38,12 +32,8 @@ def connect() -> None:
             "this process is connected through Ray Client (a ray:// address), which RayDP does not support: "
             "run the program on a machine of the cluster and connect with ray.init(address='auto')"
         )
-    joins = ray.is_initialized() or "RAY_ADDRESS" in os.environ
-    if not ray.is_initialized():
-        _logger.info("starting Ray in the namespace %r", NAMESPACE)
-        ray.init(namespace=NAMESPACE, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
-    if joins:
-        _check_java()
+    runtime_ray_cluster.connect()
+    _check_java()
 
 
 def await_room(demand: ExecutorDemand) -> None:

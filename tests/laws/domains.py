@@ -141,6 +141,11 @@ def small_summaries(domain: TimeDomain) -> tuple[Summary, ...]:
     raise NotImplementedError(f"no small summaries for {domain}")
 
 
+def small_times(domain: TimeDomain) -> tuple[Time, ...]:
+    """Return a few times of ``domain`` that are far from the greatest, the minimum first."""
+    return tuple(domain.results_in(summary, domain.minimum()) for summary in small_summaries(domain))
+
+
 def far_time(domain: TimeDomain) -> Time:
     """Return a time later than any that a few small summaries reach from the minimum."""
     match domain:

@@ -7,7 +7,7 @@ from random import Random
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-from tests.laws.domains import INTEGERS, small_summaries, summary_pool, time_pool
+from tests.laws.domains import INTEGERS, small_summaries, small_times, summary_pool, time_pool
 from tests.laws.graphs import GraphLimits, random_graph, random_ring
 from tidewheel.progress import GraphShape, Nesting, PathSummary, Summary, Time, TimeDomain
 
@@ -67,12 +67,12 @@ def path_summaries(draw: st.DrawFn, source: Nesting, target: Nesting, *, small: 
     pairs = zip(source.coordinate_domains, target.coordinate_domains, strict=False)
     common = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
     kept = draw(st.integers(1, common))
-    pool = small_summaries if small else summary_pool
+    pool, later = (small_summaries, small_times) if small else (summary_pool, time_pool)
     return PathSummary(
         source,
         target,
         tuple(draw(st.sampled_from(pool(domain))) for domain in source.coordinate_domains[:kept]),
-        tuple(draw(st.sampled_from(time_pool(domain)[:4])) for domain in target.coordinate_domains[kept:]),
+        tuple(draw(st.sampled_from(later(domain))) for domain in target.coordinate_domains[kept:]),
     )
 
 

@@ -10,6 +10,6 @@ def ray_cluster() -> Iterator[str]:
     """Start Ray on this machine for the session and give its address, for ``RAY_ADDRESS`` of other processes."""
     import ray
 
-    context = ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False, namespace="tidewheel")
-    yield str(context.address_info["gcs_address"])
+    ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False, namespace="tidewheel")
+    yield str(ray.get_runtime_context().gcs_address)
     ray.shutdown()

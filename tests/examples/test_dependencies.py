@@ -1,0 +1,43 @@
+"""The main example as users run it."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.examples.dependency_graph import DependencyGraph
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "dependencies.py"
+
+
+@pytest.mark.spark
+def test_demo_from_spark_through_a_loop_to_a_subscriber_and_back() -> None:
+    """`make demo` without a system Java: every stage runs, the subscriber sees every epoch, the numbers are scipy's."""
+    without_java = [folder for folder in os.environ["PATH"].split(os.pathsep) if not (Path(folder) / "java").exists()]
+    environment = {
+        name: value for name, value in os.environ.items() if name not in {"JAVA_HOME", "RAY_ADDRESS", "PYTHONPATH"}
+    }
+    run = subprocess.run(
+        [sys.executable, EXAMPLE],
+        env=environment | {"PATH": os.pathsep.join(without_java)},
+        capture_output=True,
+        text=True,
+        timeout=170,
+        check=False,
+    )
+    assert run.returncode == 0, run.stdout + run.stderr
+    seen = [int(epoch) for epoch in re.findall(r"\[subscriber\] epoch (\d+)", run.stdout)]
+    assert seen == list(range(8)), run.stdout
+    assert "epochs completed: 8 of 8" in run.stdout
+    graph = DependencyGraph.load(epochs=1)
+    sizes: dict[int, int] = {}
+    for component, _ in graph.expected(graph.names.index("gnome"), 0).values():
+        sizes[component] = sizes.get(component, 0) + 1
+    largest, size = max(sizes.items(), key=lambda item: item[1])
+    assert re.search(rf"\|\s*{size}\|\s*{re.escape(graph.names[largest])}\s*\|", run.stdout), run.stdout
+    seconds = re.search(r"([\d.]+) s  dataflow run to its end", run.stdout)
+    assert seconds is not None
+    assert float(seconds[1]) < 15, run.stdout

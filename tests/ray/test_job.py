@@ -1,0 +1,218 @@
+"""Jobs on real Ray actors: the same results as in one process, and nothing left behind however they end."""
+
+import os
+import random
+import signal
+import threading
+import time
+from collections.abc import Callable
+
+import psutil
+import pytest
+import ray
+
+import tidewheel as tw
+from tidewheel.runtime.ray_job import RayJob
+
+pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
+
+GONE_WITHIN_S = 10.0
+
+
+def eventually(condition: Callable[[], bool], within_s: float = GONE_WITHIN_S) -> bool:
+    """Poll until ``condition()`` or the deadline."""
+    deadline = time.monotonic() + within_s
+    pause = threading.Event()
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        pause.wait(0.02)
+    return True
+
+
+def started(flow: tw.Dataflow, workers: int) -> RayJob:
+    """Deploy on Ray."""
+    job = tw.run(flow, workers=workers)
+    assert isinstance(job, RayJob)
+    return job
+
+
+def nothing_left(job: RayJob) -> bool:
+    """Tell whether no process and no named actor of the job is there any more."""
+    names = {actor["name"] for actor in ray.util.list_named_actors(all_namespaces=True)}
+    return not any(psutil.pid_exists(pid) for pid in job.pids) and not any(job.name in name for name in names)
+
+
+def collatz() -> tw.Dataflow:
+    """Return a dataflow that counts, for each number, the steps down to 1, going round a loop with an exchange."""
+    flow = tw.Dataflow("collatz")
+
+    def body(walks: tw.Stream[tuple[int, int, int]]) -> tuple[tw.Stream[tuple[int, int, int]], tw.Stream[object]]:
+        stepped = walks.exchange(lambda walk: walk[1]).map(
+            lambda walk: (walk[0], walk[1] // 2 if walk[1] % 2 == 0 else 3 * walk[1] + 1, walk[2] + 1)
+        )
+        return stepped.filter(lambda walk: walk[1] != 1), stepped.filter(lambda walk: walk[1] == 1)
+
+    steps = flow.input("numbers").map(lambda n: (n, n, 0)).iterate(body, "walk")
+    steps.map(lambda walk: (walk[0], walk[2])).capture("steps").publish("collatz").probe("done")
+    return flow
+
+
+def collatz_steps(number: int) -> int:
+    """Return the number of steps by plain Python."""
+    steps = 0
+    while number != 1:
+        number = number // 2 if number % 2 == 0 else 3 * number + 1
+        steps += 1
+    return steps
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3])
+def test_a_loop_gives_the_same_on_any_number_of_workers(workers: int) -> None:
+    """Records that go round a loop of exchanges, several epochs in flight, come out at their epoch, each once."""
+    job = started(collatz(), workers)
+    with job:
+        numbers = job.input("numbers")
+        for epoch in range(5):
+            numbers.advance_to(epoch)
+            numbers.send([2 + epoch * 3])
+            numbers.send([3 + epoch * 3, 4 + epoch * 3])
+        numbers.close()
+        job.wait(timeout=60)
+        found = sorted((entry.time, record) for entry in job.captured("steps") for record in entry.batch)
+    assert found == [((n - 2) // 3, (n, collatz_steps(n))) for n in range(2, 17)]
+    assert eventually(lambda: nothing_left(job))
+
+
+def test_a_probe_follows_the_epochs() -> None:
+    """`wait_until` returns when the epochs before are complete, not earlier, and says so when it gives up."""
+    with started(collatz(), 2) as job:
+        numbers, done = job.input("numbers"), job.probe("done")
+        for epoch in range(1, 4):
+            numbers.send([epoch + 5])
+            numbers.advance_to(epoch)
+            done.wait_until(epoch, timeout=30)
+            assert list(done.frontier) == [epoch]
+        with pytest.raises(TimeoutError, match=r"probe 'done' to reach 4.*'numbers' at time 3"):
+            done.wait_until(4, timeout=0.1)
+
+
+def test_an_operators_exception_fails_the_job() -> None:
+    """The error names operator, worker and time and shows the user's line; every actor goes away; nothing hangs."""
+    flow = tw.Dataflow("division")
+    flow.input("numbers").exchange(lambda n: n).map(lambda n: 1 // n).probe("done")
+    job = started(flow, 2)
+    job.input("numbers").advance_to(3)
+    job.input("numbers").send([4, 0, 5])
+    with pytest.raises(tw.JobError, match=r"operator 'map' failed on worker \d at time 3: ZeroDivision") as failure:
+        job.probe("done").wait_until(4, timeout=60)
+    assert (failure.value.operator, failure.value.time) == ("map", 3)
+    assert failure.value.worker in {0, 1}
+    assert "1 // n" in failure.value.traceback_text
+    with pytest.raises(tw.JobError, match="ZeroDivisionError"):
+        job.input("numbers").send([1])
+    assert eventually(lambda: nothing_left(job))
+    job.stop()
+
+
+def fail_in_block(flow: tw.Dataflow) -> None:
+    """Leave the block of a job that has failed meanwhile, without having waited for it."""
+    with started(flow, 1) as job:
+        job.input("numbers").send([0])
+        assert eventually(lambda: nothing_left(job))
+
+
+def test_leaving_the_block_of_a_failed_job_raises() -> None:
+    """A failure is not lost when the program never waits for the job."""
+    flow = tw.Dataflow("division")
+    flow.input("numbers").map(lambda n: 1 // n)
+    with pytest.raises(tw.JobError, match="ZeroDivisionError"):
+        fail_in_block(flow)
+
+
+def test_a_build_that_raises_fails_the_deployment() -> None:
+    """An operator that cannot be built is named before anything runs."""
+
+    def build(context: tw.OperatorContext) -> object:
+        raise LookupError(f"no model on worker {context.worker}")
+
+    flow = tw.Dataflow("building")
+    flow.input("numbers").unary("predict", build)  # type: ignore[arg-type]
+    with pytest.raises(tw.JobError, match=r"operator 'predict' could not be built on worker \d: LookupError: no model"):
+        tw.run(flow, workers=2)
+
+
+def test_a_function_that_cannot_be_pickled_is_refused() -> None:
+    """The operator whose function cannot travel to the workers is named, and nothing is deployed."""
+    lock = threading.Lock()
+    flow = tw.Dataflow("locked")
+    flow.input("numbers").map(lambda n: n).filter(lambda n: lock.locked())
+    with pytest.raises(tw.GraphError, match=r"operator 'filter' cannot be pickled.*lock"):
+        tw.run(flow, workers=2)
+
+
+@pytest.mark.parametrize("victim", [0, 1])
+def test_a_killed_worker_process_fails_the_job(victim: int) -> None:
+    """SIGKILL of one worker: the job raises within 10 s, names the worker, and leaves no actor behind."""
+    job = started(collatz(), 2)
+    job.input("numbers").send([27])
+    begin = time.monotonic()
+    os.kill(job.pids[victim], signal.SIGKILL)
+    with pytest.raises(tw.JobError, match=rf"worker {victim}") as failure:
+        job.wait(timeout=30)
+    assert time.monotonic() - begin < GONE_WITHIN_S
+    assert failure.value.worker == victim
+    assert eventually(lambda: nothing_left(job))
+    job.stop()
+
+
+def test_stopping_a_job_that_still_runs_leaves_nothing() -> None:
+    """A job stopped in the middle, its inputs open and a record circulating for ever, is gone within seconds."""
+    flow = tw.Dataflow("circulating")
+    flow.input("numbers").iterate(lambda s: (s.exchange(lambda n: n), s.filter(lambda _: False))).probe("done")
+    job = started(flow, 2)
+    with job:
+        job.input("numbers").send([1, 2, 3])
+        job.input("numbers").advance_to(1)
+        with pytest.raises(TimeoutError):
+            job.probe("done").wait_until(1, timeout=0.3)
+    assert eventually(lambda: nothing_left(job))
+    with pytest.raises(tw.JobError, match="was stopped"):
+        job.wait()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_late_subscriber_sees_whole_epochs(seed: int) -> None:
+    """A subscriber that joins at a random moment, two partitions, sees an epoch whole or not at all, without holes."""
+    chance = random.Random(seed)
+    epochs, join_at = 40, chance.randrange(40)
+    sent: dict[int, list[int]] = {epoch: [] for epoch in range(epochs + 1)}
+    seen: dict[int, list[int]] = {}
+
+    def read() -> None:
+        with tw.subscribe("late", timeout=30) as subscription:
+            for epoch in subscription.epochs():
+                seen[epoch.time] = sorted(epoch.records)
+
+    flow = tw.Dataflow("late")
+    flow.input("numbers").exchange(lambda n: n).publish("late")
+    reader = threading.Thread(target=read)
+    with started(flow, 2) as job:
+        numbers = job.input("numbers")
+        for epoch in range(epochs):
+            for part in range(chance.randrange(1, 5)):
+                if epoch == join_at and part == 0:
+                    reader.start()
+                sent[epoch] += (batch := [epoch * 1000 + part * 10 + n for n in range(10)])
+                numbers.send(batch)
+            numbers.advance_to(epoch + 1)
+        job.topic("late").wait_for_subscribers(1, timeout=30)
+        sent[epochs] = list(range(10))
+        numbers.send(sent[epochs])
+        numbers.close()
+        job.wait(timeout=60)
+    reader.join(timeout=30)
+    assert not reader.is_alive(), f"seed {seed}: the iterator did not end with the job"
+    assert list(seen) == list(range(epochs + 1 - len(seen), epochs + 1)), f"seed {seed}: a hole in {list(seen)}"
+    assert len(seen) >= 1
+    assert seen == {epoch: sorted(sent[epoch]) for epoch in seen}, f"seed {seed}"
