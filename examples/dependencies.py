@@ -20,11 +20,14 @@ from tidewheel.spark_bridge import from_spark, session, to_spark
 
 HERE = Path(__file__).parent
 START = "gnome"
+# For a program of a minute: compile fast rather than well, and shuffle into few partitions.
+FAST_START = {f"spark.{jvm}.extraJavaOptions": "-XX:TieredStopAtLevel=1" for jvm in ("driver", "executor")}
+CONFIGS = FAST_START | {"spark.sql.shuffle.partitions": 4}
 
 
 def number(spark: SparkSession) -> tuple[DataFrame, DataFrame]:
     """Return the packages with their numbers, and the edges between numbers with their epochs."""
-    spark.read.parquet(str(HERE / "data" / "debian-bookworm-dependencies.parquet")).createOrReplaceTempView("edges")
+    spark.read.parquet(str(HERE / "data/debian-bookworm-dependencies.parquet")).createOrReplaceTempView("edges")
     packages = spark.sql("""
         SELECT name, row_number() OVER (ORDER BY name) - 1 AS node
         FROM (SELECT source AS name FROM edges UNION SELECT target FROM edges)""").cache()
@@ -46,7 +49,7 @@ def main() -> None:
         nonlocal last
         stages[stage], last = time.perf_counter() - last, time.perf_counter()
 
-    with session("dependencies") as spark:
+    with session("dependencies", configs=CONFIGS) as spark:
         done("Spark started on Ray")
         packages, edges = number(spark)
         start = packages.where(packages.name == START).collect()[0]["node"]
@@ -64,16 +67,16 @@ def main() -> None:
             job.start()
             for epoch in range(1, epochs + 1):
                 job.probe("done").wait_until(epoch, timeout=60)
-                print(f"\repochs completed: {epoch} of {epochs}", end="\n" if epoch == epochs else "", flush=True)
+                print(f"epochs completed: {epoch} of {epochs}", flush=True)
             job.wait(timeout=60)
             done("dataflow run to its end")
             to_spark(spark, job.captured("components"), time="epoch").createOrReplaceTempView("changes")
         watcher.wait(timeout=60)
-        final = spark.sql("""SELECT node, max_by(component, epoch) AS component, max_by(hops, epoch) AS hops
-                             FROM changes GROUP BY node""").cache()
-        final.join(packages, "node").orderBy("hops", "name").select("name", "component", "hops").show(8)
-        sizes = final.groupBy("component").count().orderBy("count", ascending=False).limit(5)
-        sizes.join(packages, sizes.component == packages.node).select("count", "name").show()
+        final = spark.sql("SELECT node, max_by((component, hops), epoch).* FROM changes GROUP BY node").cache()
+        final.join(packages, "node").orderBy("hops", "name", ascending=[False, True]).select("name", "hops").show(5)
+        sizes = final.groupBy("component").count().withColumnRenamed("component", "node")
+        largest = sizes.join(packages, "node").orderBy("count", "name", ascending=[False, True])
+        largest.selectExpr("count AS packages", "name AS first").show(5)
         done("final table back in Spark")
     for name, seconds in stages.items():
         print(f"{seconds:8.2f} s  {name}")

@@ -1,6 +1,6 @@
 """What a subscriber tells its consumer: batches, moves of the frontier, and the end."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeAlias
 
@@ -30,8 +30,8 @@ class Batch:
 
     time: Time
     partition: int
-    encoded: EncodedBatch
-    counter: DecodeCounter
+    encoded: EncodedBatch = field(repr=False)
+    counter: DecodeCounter = field(repr=False)
 
     @cached_property
     def data(self) -> Any:

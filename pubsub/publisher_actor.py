@@ -95,12 +95,10 @@ class PublisherActor:
 
         await self._changed.wait_until(has_news, timeout_s)
         self._leases.renew(subscriber, self._clock())
-        if self._publisher.is_finished:
-            self._changed.notify()  # the acknowledgement may have been the last one that `drained` waits for
         return messages
 
     async def detach(self, subscriber: str) -> None:
-        """Forget a subscriber; a poll of it that still waits returns at once."""
+        """Forget a subscriber, which is its last acknowledgement too; a poll of it that waits returns at once."""
         self._publisher.unsubscribe(subscriber)
         self._leases.release(subscriber)
         self._changed.notify()

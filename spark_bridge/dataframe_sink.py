@@ -7,6 +7,7 @@ Python worker. Ray holds them for as long as Spark can read them (``block_lease`
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from tidewheel.pubsub.events import Batch
 from tidewheel.spark_bridge.block_lease import LEASES
 from tidewheel.spark_bridge.errors import BridgeError
 from tidewheel.spark_bridge.record_tables import RecordTables
@@ -39,9 +40,9 @@ def to_spark(
 
     Args:
         spark: the session that ``tidewheel.spark_bridge.session`` yields.
-        source: an iterable of messages with ``.time`` and ``.batch``, or something whose ``epochs()`` yields epochs
-            with ``.time`` and ``.batches``, such as a subscription. A batch is an Arrow table or record batch, or a
-            list of dicts. It must end: one that is published live, for ever, would be waited for.
+        source: an iterable of messages with ``.time`` and ``.batch``, such as ``job.captured(name)``, or something
+            whose ``epochs()`` yields epochs with ``.time`` and ``.batches``, such as a subscription, which is read
+            until its topic ends. A batch is an Arrow table or record batch, or a list of dicts.
         schema: the schema of the rows; needed for lists of dicts whose types do not show in the first, and for
             results that may have no batch at all.
         time: the name of a column (64-bit integer) to add with the time of each row.
@@ -75,7 +76,7 @@ def _messages(source: Any) -> Iterator[tuple[Any, Any]]:
     items: Iterable[Any] = source.epochs() if callable(getattr(source, "epochs", None)) else source
     for item in items:
         if hasattr(item, "batches"):
-            yield from ((item.time, batch) for batch in item.batches)
+            yield from ((item.time, batch.data if isinstance(batch, Batch) else batch) for batch in item.batches)
         elif hasattr(item, "batch"):
             yield item.time, item.batch
         else:

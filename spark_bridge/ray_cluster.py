@@ -19,6 +19,7 @@ APP_MASTER = "RAY_APP_MASTER"
 _RELEASE_SECONDS = 10.0
 _POLL_SECONDS = 0.1
 
+
 def connect() -> None:
     """Join the Ray that this process uses or finds, or start one.
 

@@ -1,6 +1,9 @@
 """Batches of any kind as Arrow tables of one schema that Spark can read."""
 
 import operator
+from collections.abc import Iterable, Mapping
+from itertools import chain
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 from tidewheel.spark_bridge.errors import BridgeError
@@ -95,8 +98,10 @@ class RecordTables:
             names = self._columns.names
         values = {name: [record.get(name) for record in records] for name in names}
         try:
+            for field in self._columns or ():
+                _refuse_fractions(values[field.name], field.type)
             return pa.Table.from_pydict(values, schema=self._columns)
-        except (pa.ArrowException, OverflowError) as error:
+        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
             columns = "" if self._columns is None else f" ({_listed(self._columns)}, as in {self._origin})"
             raise BridgeError(f"{where} does not fit in columns{columns}: {error}; pass schema=") from error
 
@@ -114,6 +119,28 @@ class RecordTables:
                 "leave time= out, and add what you need of the time to the records"
             )
         return table.append_column(column, pa.repeat(pa.scalar(number, pa.int64()), table.num_rows))
+
+
+def _refuse_fractions(values: Iterable[Any], kind: "pa.DataType") -> None:
+    """Raise if ``values`` has a fraction where ``kind`` has integers: Arrow would cut it off in silence."""
+    import pyarrow as pa
+
+    present = [value for value in values if value is not None]
+    if pa.types.is_integer(kind):
+        fraction = next((value for value in present if isinstance(value, Real) and value % 1 != 0), None)
+        if fraction is not None:
+            raise ValueError(f"{fraction!r} is no {kind}")
+    elif pa.types.is_list(kind):
+        lists = (value for value in present if isinstance(value, Iterable))
+        _refuse_fractions(chain.from_iterable(lists), kind.value_type)
+    elif pa.types.is_struct(kind):
+        mappings = [value for value in present if isinstance(value, Mapping)]
+        for field in kind:
+            _refuse_fractions((value.get(field.name) for value in mappings), field.type)
+    elif pa.types.is_map(kind):
+        maps = [dict(value) for value in present]
+        _refuse_fractions(chain.from_iterable(maps), kind.key_type)
+        _refuse_fractions(chain.from_iterable(value.values() for value in maps), kind.item_type)
 
 
 def _cast(table: "pa.Table", schema: "pa.Schema", where: str) -> "pa.Table":

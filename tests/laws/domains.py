@@ -43,9 +43,7 @@ class BitemporalDomain(TimeDomain):
         return self.less_equal(a, b)
 
     def contains(self, time: Time) -> bool:
-        return (
-            isinstance(time, Bitemporal) and 0 <= time.valid <= self.last_day and 0 <= time.recorded <= self.last_day
-        )
+        return isinstance(time, Bitemporal) and 0 <= time.valid <= self.last_day and 0 <= time.recorded <= self.last_day
 
 
 @dataclass(frozen=True, slots=True)

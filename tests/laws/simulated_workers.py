@@ -60,7 +60,7 @@ class SimulatedWorkers:
             for location in self._graph.locations()
             if isinstance(location, Source)
         ]
-        self.truth: Counts = Counter({pointstamp: workers for pointstamp in initial})
+        self.truth: Counts = Counter(dict.fromkeys(initial, workers))
         self._workers = []
         for _ in range(workers):
             tracker = Tracker(compiled, workers, interesting)
@@ -162,7 +162,7 @@ class SimulatedWorkers:
 
     def _record(self, worker: _Worker, location: Location, time: Time, difference: int) -> None:
         self.truth[location, time] += difference
-        worker.view.broadcast.record([((self._compiled.index[location], time), difference)])
+        worker.view.broadcast.record_one(self._compiled.index[location], time, difference)
 
     def _commit(self, number: int) -> None:
         view = self._workers[number].view

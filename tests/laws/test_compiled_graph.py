@@ -13,7 +13,7 @@ from tidewheel.progress import CompiledGraph, GraphShape, Nesting
 SMALL = {
     "integers": GraphLimits(operators=7, depth=2),
     "bitemporal": GraphLimits(operators=5, depth=1, root=Nesting((BITEMPORAL,))),
-    "vector clock": GraphLimits(operators=5, depth=1, root=Nesting((VECTOR_CLOCK,)), coordinates=(INTEGERS, BITEMPORAL)),
+    "vector clock": GraphLimits(5, depth=1, root=Nesting((VECTOR_CLOCK,)), coordinates=(INTEGERS, BITEMPORAL)),
 }
 
 

@@ -45,8 +45,7 @@ def check_refused_exactly_if_idle(graph: GraphShape) -> None:
     assert len(set(path)) == len(path) - 1
     around = set(pairwise(path))
     assert any(
-        is_idle(graph, cycle) and {(step.start, step.end) for step in cycle} == around
-        for cycle in simple_cycles(graph)
+        is_idle(graph, cycle) and {(step.start, step.end) for step in cycle} == around for cycle in simple_cycles(graph)
     ), "the path shown is no idle cycle"
 
 

@@ -157,13 +157,13 @@ def test_less_equal_is_kept_by_composition(data: st.DataObject) -> None:
     before = data.draw(path_summaries(source, source, small=True))
     assert after is not None
     if p.less_equal(q):
-        p_on, q_on, p_back, q_back = p.followed_by(after), q.followed_by(after), before.followed_by(p), before.followed_by(q)
-        assert p_on is not None
-        assert q_on is not None
-        assert p_on.less_equal(q_on)
-        assert p_back is not None
-        assert q_back is not None
-        assert p_back.less_equal(q_back)
+        for p_longer, q_longer in (
+            (p.followed_by(after), q.followed_by(after)),
+            (before.followed_by(p), before.followed_by(q)),
+        ):
+            assert p_longer is not None
+            assert q_longer is not None
+            assert p_longer.less_equal(q_longer)
 
 
 @law_settings(150)

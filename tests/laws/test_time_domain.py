@@ -20,7 +20,7 @@ def passes_earlier(domain: TimeDomain, a: Time | None, b: Time | None) -> bool:
 @law_settings(25)
 @given(data=st.data())
 def test_less_equal_is_a_partial_order_with_a_minimum(domain: TimeDomain, data: st.DataObject) -> None:
-    """``less_equal`` is reflexive, antisymmetric and transitive, the minimum is least, ``less_than`` is its strict part."""
+    """``less_equal`` is reflexive, antisymmetric and transitive; the minimum is least; ``less_than`` is strict."""
     drawn = data.draw(st.lists(times(domain), min_size=3, max_size=6))
     for a in drawn:
         assert domain.less_equal(a, a)
@@ -114,5 +114,6 @@ def test_contains_tells_times_from_other_values(domain: TimeDomain) -> None:
     """``contains`` accepts every time of the domain and refuses values that are none."""
     assert all(domain.contains(time) for time in time_pool(domain))
     assert domain.contains(domain.minimum())
-    for other in (None, "0", -1, 1.5, True, [], (None,), (0, -1), (0, 0, 0, 0), ((), ())):
+    others: tuple[object, ...] = (None, "0", -1, 1.5, True, [], (None,), (0, -1), (0, 0, 0, 0), ((), ()))
+    for other in others:
         assert not domain.contains(other)

@@ -63,16 +63,16 @@ def test_every_source_starts_with_a_token_for_each_worker(graph: GraphShape, wor
 @law_settings(60)
 @runs
 def test_frontiers_agree_with_brute_force(graph: GraphShape, workers: int, events: int, seed: int) -> None:
-    """In every view a frontier is the minimal times at which what is counted there can arrive; no count hides another."""
+    """In every view a frontier is the minimal times at which what is counted can arrive; no count hides another."""
     run = Run(graph, workers, seed)
+    locations = tuple(graph.locations())
     for view in run.all_events(events):
         expected = possible_frontiers(graph, view.live())
         for location in run.interesting:
             found = view.tracker.frontier(location)
             assert set(found) == expected[location], f"{graph.describe(location)}: {run.story}"
         counts = {pointstamp: count for pointstamp, count in view.counts.items() if count}
-        locations = CompiledGraph(graph).locations
-        assert {(locations[number], time): count for (number, time), count in view.tracker.counts()} == counts, run.story
+        assert {(locations[number], time): count for (number, time), count in view.tracker.counts()} == counts, seed
         assert view.tracker.is_complete == (not counts), run.story
 
 
@@ -108,7 +108,7 @@ def test_frontiers_never_go_back(graph: GraphShape, workers: int, events: int, s
 @law_settings(60)
 @runs
 def test_all_is_complete_at_the_end(graph: GraphShape, workers: int, events: int, seed: int) -> None:
-    """When every token is dropped, every message consumed and every batch delivered, each view is complete and empty."""
+    """With every token dropped, every message consumed and every batch delivered, each view is complete and empty."""
     run = Run(graph, workers, seed)
     for _ in run.all_events(events):
         pass

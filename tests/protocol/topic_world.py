@@ -172,9 +172,13 @@ class TopicWorld:
                 self._poll_one(polls)
         self._join_who_is_due()
         for reader in self.readers:
-            while polls(reader) and not reader.is_over:
+            for _ in range(10_000):
+                if reader.is_over or not polls(reader):
+                    break
                 for partition in reader.core.wanted:
                     self._poll(reader, partition)
+            else:
+                raise AssertionError(f"{reader.name} does not come to an end ({self.label})")
         return self
 
     def _deliver_one(self) -> None:

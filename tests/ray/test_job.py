@@ -6,6 +6,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable
+from typing import TypeAlias
 
 import psutil
 import pytest
@@ -17,6 +18,8 @@ from tidewheel.runtime.ray_job import RayJob
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
 
 GONE_WITHIN_S = 10.0
+Walk: TypeAlias = tuple[int, int, int]
+"""Where a walk began, where it is, and how many steps it took."""
 
 
 def eventually(condition: Callable[[], bool], within_s: float = GONE_WITHIN_S) -> bool:
@@ -47,7 +50,7 @@ def collatz() -> tw.Dataflow:
     """Return a dataflow that counts, for each number, the steps down to 1, going round a loop with an exchange."""
     flow = tw.Dataflow("collatz")
 
-    def body(walks: tw.Stream[tuple[int, int, int]]) -> tuple[tw.Stream[tuple[int, int, int]], tw.Stream[object]]:
+    def body(walks: tw.Stream[Walk]) -> tuple[tw.Stream[Walk], tw.Stream[Walk]]:
         stepped = walks.exchange(lambda walk: walk[1]).map(
             lambda walk: (walk[0], walk[1] // 2 if walk[1] % 2 == 0 else 3 * walk[1] + 1, walk[2] + 1)
         )

@@ -55,6 +55,22 @@ def test_an_idle_job_is_an_error_at_once_and_not_the_end() -> None:
     running.finish(None, 1)
 
 
+def test_what_another_thread_publishes_meanwhile_is_no_idleness() -> None:
+    """A pump that finds nothing to do, because somebody else has just done it, is no error."""
+
+    class PumpedElsewhere(LocalJob):
+        def _pump(self) -> bool:
+            super()._pump()
+            return False
+
+    job = PumpedElsewhere()
+    running = job.publish("subscription/k")
+    send_numbers(job, running, [0])
+    with subscribe("subscription/k") as subscription:
+        assert [epoch.records for epoch in subscription.epochs()] == [[0]]
+    running.finish(None, 1)
+
+
 def test_epochs_can_be_left_and_taken_up_again() -> None:
     """Leaving the loop in the middle of a burst of epochs loses none of them."""
     job = LocalJob()

@@ -1,0 +1,45 @@
+"""The README's programs do what it says."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+import tidewheel as tw
+
+_README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+_PROGRAMS = re.findall(r"```python\n(.*?)```", _README, re.DOTALL)
+
+
+@pytest.mark.ray
+@pytest.mark.usefixtures("ray_cluster")
+def test_the_loop_prints_what_the_readme_shows(capsys: pytest.CaptureFixture[str]) -> None:
+    """The first program, as it stands, prints the lines under it."""
+    exec(compile(_PROGRAMS[0], "README.md", "exec"), {"__name__": "__main__"})
+    shown = re.search(r"```\n\n((?:    \d.*\n)+)", _README)
+    assert shown is not None
+    assert capsys.readouterr().out == re.sub(r"^    ", "", shown[1], flags=re.MULTILINE)
+
+
+def test_the_loop_is_about_twenty_lines() -> None:
+    """The README promises 20 lines."""
+    assert len([line for line in _PROGRAMS[0].splitlines() if line.strip()]) <= 20
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_the_operator_sorts_each_epoch(workers: int) -> None:
+    """The second program sends each epoch once, sorted, when it is complete."""
+    flow = tw.Dataflow("sorting")
+    stream = flow.input("numbers").exchange(lambda _: 0)
+    names = {"stream": stream}
+    exec(compile(_PROGRAMS[1].replace("stream.unary", "made = stream.unary"), "README.md", "exec"), names)
+    names["made"].capture("sorted")
+    with tw.run(flow, workers=workers, engine="local") as job:
+        numbers = job.input("numbers")
+        for batch in ([5, 1], [4]):
+            numbers.send(batch)
+        numbers.advance_to(1)
+        numbers.send([3, 2])
+        numbers.close()
+        job.wait()
+        assert [(entry.time, entry.batch) for entry in job.captured("sorted")] == [(0, [1, 4, 5]), (1, [2, 3])]

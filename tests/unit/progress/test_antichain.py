@@ -1,0 +1,61 @@
+from tidewheel.progress import Antichain, IntegerDomain, ProductDomain
+
+PAIRS = ProductDomain(IntegerDomain(), IntegerDomain())
+
+
+def test_later_times_are_dropped_whichever_comes_first() -> None:
+    """Only minimal times stay, in order of insertion; a time that is there already is not there twice."""
+    assert list(Antichain(PAIRS, [(2, 2), (1, 1), (0, 4), (1, 1), (5, 5)])) == [(1, 1), (0, 4)]
+    assert list(Antichain(PAIRS, [(1, 3), (3, 1), (1, 1)])) == [(1, 1)]
+
+
+def test_questions_about_a_time() -> None:
+    """``less_equal`` says whether a time can still occur, ``less_than`` whether an earlier one can."""
+    frontier = Antichain(PAIRS, [(1, 1), (0, 4)])
+    assert frontier.less_equal((1, 1))
+    assert not frontier.less_than((1, 1))
+    assert frontier.less_than((0, 5))
+    assert not frontier.less_equal((0, 3))
+
+
+def test_the_empty_frontier_lets_everything_pass() -> None:
+    """Nothing can occur at an empty frontier; everything dominates it, and it dominates only itself."""
+    empty, start = Antichain(PAIRS), Antichain(PAIRS, [(0, 0)])
+    assert not empty.less_equal((9, 9))
+    assert not empty.less_than((9, 9))
+    assert start.dominates(empty)
+    assert not empty.dominates(start)
+    assert empty.dominates(Antichain(PAIRS))
+    assert len(empty) == 0
+
+
+def test_domination_needs_every_element() -> None:
+    """An antichain dominates another only if each element of that is at or after one of its own."""
+    frontier = Antichain(PAIRS, [(1, 1)])
+    assert frontier.dominates(Antichain(PAIRS, [(1, 2), (2, 1)]))
+    assert not frontier.dominates(Antichain(PAIRS, [(1, 2), (0, 9)]))
+
+
+def test_with_time_makes_a_new_one() -> None:
+    """An antichain is immutable: adding a time leaves it alone."""
+    frontier = Antichain(PAIRS, [(1, 1)])
+    assert list(frontier.with_time((0, 3))) == [(1, 1), (0, 3)]
+    assert list(frontier.with_time((0, 0))) == [(0, 0)]
+    assert list(frontier) == [(1, 1)]
+
+
+def test_equality_ignores_order_and_other_types() -> None:
+    """Antichains are equal as sets are, hash alike then, and are equal to nothing else."""
+    one, other = Antichain(PAIRS, [(1, 1), (0, 4)]), Antichain(PAIRS, [(0, 4), (1, 1)])
+    assert one == other
+    assert len({one, other}) == 1
+    assert one != Antichain(PAIRS, [(1, 1)])
+    assert one != {(1, 1), (0, 4)}
+
+
+def test_printed_form_shows_the_elements() -> None:
+    """A frontier in a message can be read."""
+    assert repr(Antichain(PAIRS, [(1, 1), (0, 4)])) == "Antichain({(1, 1), (0, 4)})"
+    assert repr(Antichain(PAIRS)) == "Antichain({})"
+    assert (1, 1) in Antichain(PAIRS, [(1, 1)])
+    assert (2, 2) not in Antichain(PAIRS, [(1, 1)])

@@ -1,0 +1,125 @@
+import pytest
+
+from tidewheel.progress import (
+    ROOT,
+    CompiledGraph,
+    GraphShape,
+    IntegerDomain,
+    Location,
+    OperatorShape,
+    PathSummary,
+    Pointstamp,
+    Source,
+    Target,
+    Time,
+    Tracker,
+)
+
+LOOP = ROOT.inside(IntegerDomain())
+SAME = (PathSummary.identity(ROOT),)
+
+PIPE = CompiledGraph(
+    GraphShape(
+        (
+            OperatorShape("input", (), (ROOT,), {}),
+            OperatorShape("map", (ROOT,), (ROOT,), {(0, 0): SAME}),
+            OperatorShape("probe", (ROOT,), (), {}),
+        ),
+        ((Source(0, 0), Target(1, 0)), (Source(1, 0), Target(2, 0))),
+    )
+)
+"""input -> map -> probe."""
+
+INPUT, MAP_IN, MAP, PROBE = PIPE.locations
+
+
+def changes(*changed: tuple[Location, Time, int]) -> list[tuple[tuple[int, Time], int]]:
+    """Write a batch with locations instead of their numbers."""
+    return [((PIPE.index[location], time), difference) for location, time, difference in changed]
+
+
+def test_every_worker_must_drop_its_initial_token() -> None:
+    """The frontier stays at the minimum until all workers have reported; until then it says nothing moved."""
+    tracker = Tracker(PIPE, 2, [PROBE])
+    assert dict(tracker.counts()) == {Pointstamp(0, 0): 2, Pointstamp(2, 0): 2}
+    assert tracker.update(changes((MAP, 0, -2))) == set()
+    assert tracker.update(changes((INPUT, 0, -1), (INPUT, 4, 1))) == set()
+    assert list(tracker.frontier(PROBE)) == [0]
+    assert tracker.update(changes((INPUT, 0, -1), (INPUT, 7, 1))) == {PIPE.index[PROBE]}
+    assert list(tracker.frontier(PROBE)) == [4]
+    assert not tracker.is_complete
+
+
+def test_a_consumption_may_be_heard_of_before_the_message() -> None:
+    """A count below zero for a while lets nothing pass: the token behind the message still holds the frontier."""
+    tracker = Tracker(PIPE, 1, [PROBE, MAP_IN])
+    tracker.update(changes((MAP, 0, -1)))
+    assert tracker.update(changes((MAP_IN, 0, -1))) == set()
+    assert (Pointstamp(PIPE.index[MAP_IN], 0), -1) in list(tracker.counts())
+    assert list(tracker.frontier(PROBE)) == [0]
+    assert list(tracker.frontier(MAP_IN)) == [0]
+    tracker.update(changes((INPUT, 0, -1), (MAP_IN, 0, 1)))
+    assert tracker.is_complete
+    assert len(tracker.frontier(PROBE)) == 0
+
+
+def test_a_negative_count_never_hides_a_positive_one_elsewhere() -> None:
+    """Both arrive at the probe at the same time; summed up there they would cancel out, and the frontier would pass."""
+    tracker = Tracker(PIPE, 1, [PROBE])
+    tracker.update(changes((INPUT, 0, -1), (INPUT, 3, 1), (MAP, 0, -1)))
+    assert tracker.update(changes((MAP_IN, 3, -1))) == set()
+    assert list(tracker.frontier(PROBE)) == [3]
+
+
+def test_only_what_leads_there_holds_a_frontier_back() -> None:
+    """A pointstamp behind a location does not hold it, one at the location itself does."""
+    tracker = Tracker(PIPE, 1, [MAP_IN, PROBE])
+    tracker.update(changes((INPUT, 0, -1)))
+    assert len(tracker.frontier(MAP_IN)) == 0
+    assert list(tracker.frontier(PROBE)) == [0]
+    assert tracker.update(changes((MAP, 0, -1), (PROBE, 5, 1))) == {PIPE.index[PROBE]}
+    assert list(tracker.frontier(PROBE)) == [5]
+
+
+def test_frontiers_in_a_loop_count_rounds() -> None:
+    """At the head of a loop the frontier is the earliest round that can come, over all ways round."""
+    same = (PathSummary.identity(LOOP),)
+    compiled = CompiledGraph(
+        GraphShape(
+            (
+                OperatorShape("enter", (ROOT,), (LOOP,), {(0, 0): (PathSummary.enter(LOOP),)}),
+                OperatorShape("body", (LOOP, LOOP), (LOOP,), {(0, 0): same, (1, 0): same}),
+                OperatorShape("feedback", (LOOP,), (LOOP,), {(0, 0): (PathSummary.advance(LOOP, 1),)}),
+            ),
+            ((Source(0, 0), Target(1, 0)), (Source(1, 0), Target(2, 0)), (Source(2, 0), Target(1, 1))),
+        )
+    )
+    back = Target(1, 1)
+    tracker = Tracker(compiled, 1, [back])
+    tracker.update(((number, (0, 0)), -1) for number, at in enumerate(compiled.locations) if isinstance(at, Source))
+    assert tracker.is_complete
+    enter = compiled.index[Target(0, 0)]
+    tracker.update([((enter, 4), 1)])
+    assert list(tracker.frontier(back)) == [(4, 1)]
+    tracker.update([((enter, 4), -1), ((compiled.index[Target(1, 0)], (4, 0)), 1), ((enter, 6), 1)])
+    assert list(tracker.frontier(back)) == [(4, 1)]
+    tracker.update([((compiled.index[Target(1, 0)], (4, 0)), -1), ((compiled.index[Target(2, 0)], (4, 5)), 1)])
+    assert set(tracker.frontier(back)) == {(4, 6), (6, 1)}
+
+
+def test_a_location_nobody_asked_about_has_no_frontier() -> None:
+    """Only frontiers that were asked for are kept; asking for one twice is asking once."""
+    tracker = Tracker(PIPE, 1, [PROBE, PROBE])
+    assert tracker.is_interesting(PROBE)
+    assert not tracker.is_interesting(MAP_IN)
+    with pytest.raises(KeyError):
+        tracker.frontier(MAP_IN)
+    assert tracker.update(changes((INPUT, 0, -1), (MAP, 0, -1))) == {PIPE.index[PROBE]}
+
+
+def test_an_empty_batch_moves_nothing() -> None:
+    """Nothing in, nothing out; and a batch that undoes itself is the same."""
+    tracker = Tracker(PIPE, 1, PIPE.locations)
+    assert tracker.update([]) == set()
+    assert tracker.update(changes((INPUT, 0, -1), (INPUT, 0, 1))) == set()
+    assert tracker.update(iter(changes((INPUT, 1, 1)))) == set()

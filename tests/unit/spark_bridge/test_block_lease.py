@@ -1,0 +1,58 @@
+"""Ray objects kept alive while Spark can read them, with Python's weak references for Java's."""
+
+import gc
+import weakref
+from types import SimpleNamespace
+from typing import Any
+
+from tidewheel.spark_bridge.block_lease import BlockLeases
+
+
+class Thing:
+    """An RDD, or a block: something that can be collected."""
+
+
+class WeakReference:
+    """``java.lang.ref.WeakReference``, as far as it is used."""
+
+    def __init__(self, thing: Thing) -> None:
+        self._thing = weakref.ref(thing)
+
+    def refersTo(self, thing: Thing | None) -> bool:  # noqa: N802
+        return self._thing() is thing
+
+
+JVM: Any = SimpleNamespace(java=SimpleNamespace(lang=SimpleNamespace(ref=SimpleNamespace(WeakReference=WeakReference))))
+
+
+def held(leases: BlockLeases, rdd: Thing) -> "weakref.ref[Thing]":
+    """Lease a new block for ``rdd``, and return how to see whether it is still there."""
+    block: Any = Thing()
+    leases.hold(JVM, rdd, [block])
+    return weakref.ref(block)
+
+
+def test_blocks_live_as_long_as_their_rdd() -> None:
+    """The blocks of an RDD that Spark can still reach are kept; those of one that it collected go at the next lease."""
+    leases = BlockLeases()
+    kept, dropped = Thing(), Thing()
+    kept_block, dropped_block = held(leases, kept), held(leases, dropped)
+    del dropped
+    gc.collect()
+    assert dropped_block() is not None
+    held(leases, kept)
+    gc.collect()
+    assert dropped_block() is None
+    assert kept_block() is not None
+    assert len(leases) == 2
+
+
+def test_the_end_of_the_session_drops_everything() -> None:
+    """A session leaves nothing in the object store that belongs to its DataFrames."""
+    leases = BlockLeases()
+    rdd = Thing()
+    block = held(leases, rdd)
+    leases.clear()
+    gc.collect()
+    assert block() is None
+    assert len(leases) == 0

@@ -1,0 +1,106 @@
+"""Sharing the blocks of a DataFrame among workers, with a stand-in for Ray's object store."""
+
+import pickle
+from typing import Any
+
+import pyarrow as pa
+import pytest
+import ray
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidewheel.runtime import PartitionedSource
+from tidewheel.spark_bridge.arrow_blocks import ArrowBlocks
+from tidewheel.spark_bridge.dataframe_source import DataFrameSource
+from tidewheel.spark_bridge.errors import BridgeError
+
+SCHEMA = pa.schema([("row", pa.int64()), ("epoch", pa.int64())])
+
+
+def stream(table: Any) -> bytes:
+    """Return what an executor stores for one partition: a stream of small batches, with metadata."""
+    buffer = pa.BufferOutputStream()
+    with pa.ipc.new_stream(buffer, table.schema.with_metadata({"made": "by Spark"})) as writer:
+        writer.write_table(table, max_chunksize=3)
+    return bytes(buffer.getvalue())
+
+
+def source(epochs: list[int], block_rows: int, time: str | None) -> DataFrameSource:
+    """Return a source of numbered rows with these epochs, whose references are the blocks themselves."""
+    table = pa.table([range(len(epochs)), epochs], schema=SCHEMA)
+    blocks: Any = [stream(table.slice(start, block_rows)) for start in range(0, len(epochs), block_rows)]
+    return DataFrameSource("numbers", ArrowBlocks(SCHEMA, tuple(blocks)), time)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def store() -> Any:
+    """Let a block be its own reference."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ray, "get", lambda reference: reference)
+        yield
+
+
+@given(
+    epochs=st.lists(st.integers(0, 6), max_size=60).map(sorted),
+    block_rows=st.integers(1, 20),
+    workers=st.integers(1, 5),
+)
+def test_each_row_is_read_once_at_its_epoch(epochs: list[int], block_rows: int, workers: int) -> None:
+    """Over all workers every row comes once, at its own epoch, and on each worker epochs never decrease."""
+    shared = source(epochs, block_rows, "epoch")
+    seen = []
+    for worker in range(workers):
+        (partition,) = shared.partitions(worker, workers)
+        batches = list(partition)
+        assert [time for time, _ in batches] == sorted(time for time, _ in batches)
+        assert all(batch.num_rows for _, batch in batches)
+        assert all(set(batch["epoch"].to_pylist()) == {time} for time, batch in batches)
+        seen += [row for _, batch in batches for row in batch["row"].to_pylist()]
+    assert sorted(seen) == list(range(len(epochs)))
+
+
+@given(rows=st.integers(0, 30), workers=st.integers(1, 4))
+def test_without_an_epoch_column_all_is_at_time_zero(rows: int, workers: int) -> None:
+    """A table without time is one epoch, a batch for each block, in the order of the blocks."""
+    shared = source([5] * rows, 4, None)
+    for worker in range(workers):
+        (partition,) = shared.partitions(worker, workers)
+        batches = list(partition)
+        assert {time for time, _ in batches} <= {0}
+        expected = [list(range(rows))[start : start + 4] for start in range(4 * worker, rows, 4 * workers)]
+        assert [batch["row"].to_pylist() for _, batch in batches] == expected
+
+
+def test_a_source_can_be_read_again() -> None:
+    """A dataflow is a description: running it twice reads the same rows twice."""
+    shared = source([0, 1, 1, 2], 3, "epoch")
+    first, second = (
+        [(time, batch.to_pylist()) for part in shared.partitions(0, 1) for time, batch in part] for _ in range(2)
+    )
+    assert first == second
+
+
+def test_tables_are_plain() -> None:
+    """A block is one chunk without Spark's metadata, so slices of it are cheap and concatenate with others."""
+    ((_, table),) = source([0] * 10, 10, None).partitions(0, 1)[0]
+    assert table.schema.metadata is None
+    assert table["row"].num_chunks == 1
+
+
+def test_the_source_is_what_a_dataflow_takes() -> None:
+    """It has the runtime's protocol, and goes to the workers pickled."""
+    shared = source([0, 1], 1, "epoch")
+    assert isinstance(shared, PartitionedSource)
+    assert pickle.loads(pickle.dumps(shared)) == shared
+
+
+def test_a_lost_block_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The message says which block of which DataFrame is gone, why, and what to do."""
+
+    def lose(_reference: Any) -> Any:
+        raise ray.exceptions.ObjectLostError("0" * 56, None, "")
+
+    monkeypatch.setattr(ray, "get", lose)
+    (partition,) = source([0, 1, 2], 1, "epoch").partitions(1, 2)
+    with pytest.raises(BridgeError, match="block 1 of 3 of DataFrame 'numbers' cannot be read"):
+        next(partition)
