@@ -5,6 +5,7 @@ from typing import Any, Literal
 import msgspec
 
 from tidewheel.progress import ProgressBatch, Time
+from tidewheel.runtime.packed_batch import pack, unpack
 
 DRIVER = -1
 """The sender number of the driver; workers count from 0."""
@@ -17,6 +18,9 @@ class Message(msgspec.Struct, frozen=True, array_like=True):
     time: Time
     batch: Any
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _message, (self.target, self.time, pack(self.batch))
+
 
 class InputCommand(msgspec.Struct, frozen=True, array_like=True):
     """What the driver does to one worker's share of an input."""
@@ -25,6 +29,9 @@ class InputCommand(msgspec.Struct, frozen=True, array_like=True):
     action: Literal["send", "advance", "close"]
     time: Time = None
     batch: Any = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _command, (self.input, self.action, self.time, pack(self.batch))
 
 
 class Envelope(msgspec.Struct, frozen=True, array_like=True):
@@ -39,3 +46,11 @@ class Envelope(msgspec.Struct, frozen=True, array_like=True):
     messages: list[Message] = []
     progress: ProgressBatch = []
     commands: list[InputCommand] = []
+
+
+def _message(target: int, time: Time, packed: Any) -> Message:
+    return Message(target, time, unpack(packed))
+
+
+def _command(name: str, action: Literal["send", "advance", "close"], time: Time, packed: Any) -> InputCommand:
+    return InputCommand(name, action, time, unpack(packed))

@@ -11,6 +11,7 @@ from tidewheel.runtime.attachment import Attachment
 from tidewheel.runtime.envelope import DRIVER, Envelope, InputCommand
 from tidewheel.runtime.errors import JobError
 from tidewheel.runtime.job import Captured, Job
+from tidewheel.runtime.packed_batch import unpack
 from tidewheel.runtime.plan import Plan
 from tidewheel.runtime.ray_cluster import NAMESPACE, connect
 from tidewheel.runtime.ray_link import RayLink
@@ -21,6 +22,7 @@ _LOGGER = logging.getLogger(__name__)
 _DEPLOY_TIMEOUT_S = 60.0
 _WATCH_S = 2.0
 _FETCH_TIMEOUT_S = 120.0
+_RELEASE_TIMEOUT_S = 10.0
 
 
 class RayJob(Job):
@@ -41,6 +43,7 @@ class RayJob(Job):
         self._submit_lock = threading.Lock()
         self._started = False
         self._actors: list[Any] = []
+        self._monitor: threading.Thread | None = None
         self.pids: list[int] = []
         packed = _pack(plan)
         self._start_attachments(attachments, None)
@@ -105,6 +108,13 @@ class RayJob(Job):
     # ------------------------------------------------------------------ watching, on a thread of its own
 
     def _watch(self) -> None:
+        """Watch the workers until the job ends; whatever goes wrong meanwhile fails it."""
+        try:
+            self._watch_workers()
+        except Exception as error:  # noqa: BLE001 - the thread must not end in silence
+            self._fail(JobError(f"the driver lost contact with the workers of job {self.name!r}: {error}"))
+
+    def _watch_workers(self) -> None:
         """Keep one pending call to each worker: it returns on news, and raises at once when the worker dies."""
         import ray
 
@@ -115,7 +125,7 @@ class RayJob(Job):
                 worker = pending.pop(call)
                 try:
                     status = ray.get(call)
-                except Exception as error:  # noqa: BLE001 - whatever it is, the worker is lost
+                except ray.exceptions.RayError as error:
                     self._fail(self._worker_lost(worker, error))
                     return
                 if status.failure is not None:
@@ -178,7 +188,7 @@ class RayJob(Job):
         import ray
 
         parts = ray.get([actor.captured.remote(name) for actor in self._actors], timeout=_FETCH_TIMEOUT_S)
-        return [Captured(at, batch) for part in parts for at, batch in part]
+        return [Captured(at, unpack(batch)) for part in parts for at, batch in part]
 
     def _release(self) -> None:
         import ray
@@ -188,6 +198,8 @@ class RayJob(Job):
         if ray.is_initialized():
             for actor in self._actors:
                 ray.kill(actor, no_restart=True)
+        if self._monitor is not None and self._monitor is not threading.current_thread():
+            self._monitor.join(_RELEASE_TIMEOUT_S)
 
 
 def _pack(plan: Plan) -> Any:

@@ -41,14 +41,22 @@ class RayLink:
         calls = [call for _, call in self._outstanding]
         done, _ = ray.wait(calls, num_returns=count if timeout_s else len(calls), timeout=timeout_s)
         ended = set(done)
+        try:
+            ray.get(done)
+        except ray.exceptions.RayError as error:
+            raise self._lost(ended) from error
+        self._outstanding = deque(entry for entry in self._outstanding if entry[1] not in ended)
+        if timeout_s and len(done) < count:
+            raise JobError(f"a peer has not taken {count - len(done)} envelopes for {timeout_s:g} s")
+
+    def _lost(self, ended: set[Any]) -> JobError:
+        """Find the peer that one of the calls that have ended did not reach."""
+        import ray
+
         for peer, call in self._outstanding:
             if call in ended:
                 try:
                     ray.get(call)
                 except ray.exceptions.RayError as error:
-                    raise JobError(
-                        f"worker {peer} cannot be reached, it has probably died: {error}", worker=peer
-                    ) from error
-        self._outstanding = deque(entry for entry in self._outstanding if entry[1] not in ended)
-        if timeout_s and len(done) < count:
-            raise JobError(f"a peer has not taken {count - len(done)} envelopes for {timeout_s:g} s")
+                    return JobError(f"worker {peer} cannot be reached, it has probably died: {error}", worker=peer)
+        raise AssertionError("a call that failed is among those that have ended")

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tidewheel.runtime.envelope import Envelope
+from tidewheel.runtime.packed_batch import pack
 from tidewheel.runtime.plan import Plan
 from tidewheel.runtime.ray_link import RayLink
 from tidewheel.runtime.worker_loop import WorkerLoop
@@ -41,8 +42,8 @@ class WorkerActor:
         return self._deployed.watch(seen, timeout)
 
     def captured(self, name: str) -> list[tuple[Any, Any]]:
-        """Return what was captured on this worker."""
-        return self._deployed.captured(name)
+        """Return what was captured on this worker, packed."""
+        return [(time, pack(batch)) for time, batch in self._deployed.captured(name)]
 
     @property
     def _deployed(self) -> WorkerLoop:

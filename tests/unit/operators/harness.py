@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 import tidewheel as tw
 from tests.laws.strategies import law_settings
 from tidewheel.runtime.batches import length, records
+from tidewheel.runtime.local_job import LocalJob
 from tidewheel.runtime.plan import Schedule
 
 Feed: TypeAlias = list[tuple[int, list[int]]]
@@ -82,7 +83,7 @@ def cases(*kinds: Kind) -> st.SearchStrategy[Case]:
     return st.builds(Case, feeds(), st.sampled_from(kinds or KINDS), st.integers(1, 3))
 
 
-def operator_settings(max_examples: int = 25) -> settings:
+def operator_settings(max_examples: int = 30) -> settings:
     """How often an operator is tried; each time is a whole job."""
     return law_settings(max_examples)
 
@@ -93,6 +94,13 @@ def send(job: tw.Job, name: str, feed: Feed, kind: Kind = LISTS) -> None:
         for time, numbers in feed:
             handle.advance_to(time)
             handle.send(kind.make(numbers))
+
+
+def settle(job: tw.Job) -> None:
+    """Run a local job until it has nothing left to do."""
+    assert isinstance(job, LocalJob)
+    while job.run_round():
+        pass
 
 
 def run(describe: Callable[[tw.Stream[Any]], tw.Stream[Any]], case: Case) -> list[tw.Captured]:

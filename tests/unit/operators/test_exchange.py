@@ -38,9 +38,7 @@ def test_exchange_loses_and_repeats_nothing(case: Case) -> None:
 
 
 @operator_settings()
-@given(
-    feeds(), feeds(), st.sampled_from((LISTS, TABLES)), st.sampled_from((TABLES, RECORD_BATCHES)), st.integers(1, 3)
-)
+@given(feeds(), feeds(), st.sampled_from((LISTS, TABLES)), st.sampled_from((TABLES, RECORD_BATCHES)), st.integers(1, 3))
 def test_equal_keys_of_different_streams_meet(left: Feed, right: Feed, one: Kind, other: Kind, workers: int) -> None:
     """A key has one owner, whichever stream, kind of batch, epoch and worker it comes from, by name or by function."""
     flow = tw.Dataflow("test")
@@ -52,7 +50,9 @@ def test_equal_keys_of_different_streams_meet(left: Feed, right: Feed, one: Kind
         job.wait()
         owners = {pair for result in job.captured("results") for pair in result.batch}
     assert len(owners) == len({number for number, _ in owners})
-    assert {number for number, _ in owners} == {number for feed in (left, right) for _, batch in feed for number in batch}
+    assert {number for number, _ in owners} == {
+        number for feed in (left, right) for _, batch in feed for number in batch
+    }
 
 
 def test_all_workers_get_their_share() -> None:

@@ -1,0 +1,66 @@
+"""A program that opens two sessions one after the other, run by a test in a process of its own.
+
+Its standard output is one JSON object of what it saw. With the argument ``ray-first`` it starts Ray itself before.
+"""
+
+import json
+import os
+import sys
+from typing import Any
+
+from tests.spark.conftest import FAST_START
+from tests.spark.sources import KeepsSource, messages, read
+from tidewheel.spark_bridge import BridgeError, from_spark, session, to_spark
+
+VARIABLES = ("JAVA_HOME", "PATH", "PYSPARK_PYTHON")
+
+
+def refusal(app_name: str, **arguments: Any) -> str:
+    """Return why no session opens with these arguments."""
+    try:
+        with session(app_name, **arguments):
+            return "it opened"
+    except BridgeError as error:
+        return str(error)
+
+
+def environment() -> dict[str, str | None]:
+    """Return the variables that a session sets."""
+    return {name: os.environ.get(name) for name in VARIABLES}
+
+
+def two_sessions() -> dict[str, Any]:
+    """Open a session, leave it, read what is left of it, and open another."""
+    import ray
+
+    seen: dict[str, Any] = {"too big": refusal("too big", executors=99), "before": environment()}
+    with session("first", configs=FAST_START) as spark:
+        seen["inside"] = environment()
+        seen["nested"] = refusal("nested")
+        seen["cpus inside"] = ray.available_resources().get("CPU", 0)
+        df = spark.range(1_000).selectExpr("id", "id % 4 as epoch")
+        source = from_spark(KeepsSource(), "numbers", df, time="epoch")
+    seen["after"] = environment()
+    seen["ray after"] = ray.is_initialized()
+    seen["cpus after"] = ray.available_resources().get("CPU", 0)
+    seen["cpus"] = ray.cluster_resources()["CPU"]
+    seen["rows after"] = sum(batch.num_rows for part in read(source) for _, batch in part)
+    with session("second", configs=FAST_START) as spark:
+        seen["rows back"] = to_spark(spark, messages(source)).where("epoch = id % 4").count()
+    return seen
+
+
+def main() -> None:
+    """Print what was seen."""
+    if "ray-first" in sys.argv:
+        import ray
+
+        ray.init(include_dashboard=False, log_to_driver=False)
+        seen = {"refused": refusal("late"), "again": refusal("late"), "after": environment()}
+    else:
+        seen = two_sessions()
+    sys.stdout.write(json.dumps(seen) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,24 @@
+"""A dataflow that only keeps its source, and how to read one as workers do."""
+
+from types import SimpleNamespace
+from typing import Any
+
+from tidewheel.spark_bridge.dataframe_source import DataFrameSource
+
+
+class KeepsSource:
+    """Stands in for a dataflow: what ``from_spark`` adds to it is what it returns."""
+
+    def source(self, _name: str, source: DataFrameSource, /) -> DataFrameSource:
+        """Return ``source`` itself in place of a stream."""
+        return source
+
+
+def read(source: DataFrameSource, workers: int = 2) -> list[list[tuple[Any, Any]]]:
+    """Return for each worker what its partition yields, in order."""
+    return [list(part) for worker in range(workers) for part in source.partitions(worker, workers)]
+
+
+def messages(source: DataFrameSource, workers: int = 2) -> list[SimpleNamespace]:
+    """Return all that the workers read, as messages for ``to_spark``."""
+    return [SimpleNamespace(time=time, batch=batch) for part in read(source, workers) for time, batch in part]

@@ -1,0 +1,180 @@
+"""DataFrames as sources: epochs, their order, and what is refused."""
+
+import os
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+import ray
+from pyspark import StorageLevel
+
+from tests.spark.sources import KeepsSource, read
+from tidewheel.spark_bridge import BridgeError, from_spark
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_rows_come_once_and_in_epoch_order(spark: "SparkSession", workers: int) -> None:
+    """Each worker's epochs never decrease, blocks follow each other in time, and no row is lost or repeated."""
+    df = spark.range(20_000).selectExpr("id", "cast(abs(hash(id)) % 50 as int) as epoch")
+    source = from_spark(KeepsSource(), "numbers", df, time="epoch", partitions=8)
+    parts = read(source, workers)
+    for part in parts:
+        assert all(earlier[0] <= later[0] for earlier, later in pairwise(part))
+        assert all(set(batch["epoch"].to_pylist()) == {epoch} for epoch, batch in part)
+    assert sorted(row for part in parts for _, batch in part for row in batch["id"].to_pylist()) == list(range(20_000))
+    ranges = [(block[0][0], block[-1][0]) for block in read(source, len(source.blocks.references)) if block]
+    assert all(earlier[1] <= later[0] for earlier, later in pairwise(ranges))
+
+
+def test_one_big_epoch_is_shared(spark: "SparkSession") -> None:
+    """An epoch with nearly all rows is split over blocks, so that no worker has to read it alone."""
+    df = spark.range(10_000).selectExpr("id", "cast(if(id < 10, id, 5) as bigint) as epoch")
+    source = from_spark(KeepsSource(), "skewed", df, time="epoch", partitions=6)
+    sizes = [sum(batch.num_rows for _, batch in part) for part in read(source, 6)]
+    assert sum(sizes) == 10_000
+    assert max(sizes) < 5_000
+
+
+def test_without_a_time_column_all_is_one_epoch(spark: "SparkSession") -> None:
+    """Every row is at time 0, in as many blocks as were asked for."""
+    source = from_spark(KeepsSource(), "plain", spark.range(1_000), partitions=3)
+    parts = read(source, 3)
+    assert all(time == 0 for part in parts for time, _ in part)
+    assert all(part for part in parts)
+    assert sorted(row for part in parts for _, batch in part for row in batch["id"].to_pylist()) == list(range(1_000))
+
+
+@pytest.mark.parametrize("time", [None, "epoch"])
+@pytest.mark.parametrize("query", ["select 1L as epoch where false", "select id as epoch from range(9) where id > 9"])
+def test_no_rows(spark: "SparkSession", query: str, time: str | None) -> None:
+    """An empty DataFrame is a source that ends at once and still knows its columns."""
+    source = from_spark(KeepsSource(), "empty", spark.sql(query), time=time)
+    assert read(source, 2) == [[], []]
+    assert source.blocks.schema.names == ["epoch"]
+    assert source.blocks.schema.types == [pa.int64()]
+
+
+def test_a_dataframe_without_partitions(spark: "SparkSession") -> None:
+    """Spark knows of some empty DataFrames that they have not even a partition."""
+    df = spark.createDataFrame(spark.sparkContext.emptyRDD(), "a int")
+    assert read(from_spark(KeepsSource(), "empty", df), 2) == [[], []]
+
+
+@pytest.mark.parametrize("kind", ["tinyint", "smallint", "int", "bigint"])
+def test_every_integer_type_is_an_epoch(spark: "SparkSession", kind: str) -> None:
+    """Epochs are plain ints, whatever the width of their column, which stays in the rows."""
+    df = spark.range(4).selectExpr(f"cast(id + 120 as {kind}) as `the epoch.`")
+    (part,) = read(from_spark(KeepsSource(), "narrow", df, time="the epoch.", partitions=1), 1)
+    assert [(epoch, batch["the epoch."].to_pylist()) for epoch, batch in part] == [(n, [n]) for n in range(120, 124)]
+    assert all(type(epoch) is int for epoch, _ in part)
+
+
+def test_maps_do_not_hinder_the_order(spark: "SparkSession") -> None:
+    """Spark neither hashes nor compares maps; rows that hold one are ordered all the same."""
+    df = spark.range(100).selectExpr("id % 3 as epoch", "map('k', id) as m", "array(struct(map(id, 1) as m)) as a")
+    (part,) = read(from_spark(KeepsSource(), "maps", df, time="epoch", partitions=4), 1)
+    assert [epoch for epoch, _ in part] == sorted(epoch for epoch, _ in part)
+    assert sorted(pair[1] for _, batch in part for (pair,) in batch["m"].to_pylist()) == list(range(100))
+
+
+def test_nulls_in_the_epoch_column_are_refused(spark: "SparkSession") -> None:
+    """The message says which column, of what type and DataFrame, how many nulls, and how to be rid of them."""
+    df = spark.sql("select if(id % 4 = 0, null, cast(id as int)) as day from range(20)")
+    with pytest.raises(BridgeError) as raised:
+        from_spark(KeepsSource(), "visits", df, time="day")
+    message = str(raised.value)
+    assert "column 'day' (int) of DataFrame 'visits' holds 5 null(s) in 20 rows" in message
+    assert "df.dropna(subset=['day'])" in message
+    assert df.storageLevel == StorageLevel.NONE
+
+
+@pytest.mark.parametrize(
+    ("expression", "message"),
+    [
+        ("cast(id as string)", r"column 'day' of DataFrame 'visits' is string, and an epoch is an integer: cast it"),
+        ("cast(id as double)", "is double, and an epoch is an integer"),
+        ("date'2020-01-01'", "is date, and an epoch is an integer"),
+        ("id - 3", r"column 'day' \(bigint\) of DataFrame 'visits' holds negative epochs, down to -3"),
+    ],
+)
+def test_other_epochs_are_refused(spark: "SparkSession", expression: str, message: str) -> None:
+    """What is no time, or lies before time begins, is refused before anything runs."""
+    with pytest.raises(BridgeError, match=message):
+        from_spark(KeepsSource(), "visits", spark.range(9).selectExpr(f"{expression} as day"), time="day")
+
+
+def test_an_unknown_column_is_refused(spark: "SparkSession") -> None:
+    """The message lists the columns that there are; names are exact, unlike Spark's own."""
+    with pytest.raises(BridgeError, match="DataFrame 'visits' has no column 'Day' for time=; it has id, day"):
+        from_spark(KeepsSource(), "visits", spark.range(9).selectExpr("id", "id as day"), time="Day")
+
+
+def test_columns_that_arrow_cannot_hold_are_refused(spark: "SparkSession") -> None:
+    """All of them are named with their types, also where only a part of a column is to blame."""
+    df = spark.sql("select 1 as ok, interval 1 month as a, array(interval 2 year) as b, make_interval(1) as c")
+    with pytest.raises(BridgeError) as raised:
+        from_spark(KeepsSource(), "spans", df)
+    assert "a (interval month), b (array<interval year>), c (interval)" in str(raised.value)
+    assert "ok" not in str(raised.value)
+
+
+def test_two_columns_of_one_name_are_refused(spark: "SparkSession") -> None:
+    """A join without care makes them, and nothing after it could tell them apart."""
+    with pytest.raises(BridgeError, match="DataFrame 'pairs' has several columns called id: rename them"):
+        from_spark(KeepsSource(), "pairs", spark.range(2).join(spark.range(2)))
+
+
+@pytest.mark.parametrize("partitions", [0, -1])
+def test_no_blocks_are_refused(spark: "SparkSession", partitions: int) -> None:
+    """A number of blocks that cannot be is an error of the caller."""
+    with pytest.raises(BridgeError, match=f"not partitions={partitions}"):
+        from_spark(KeepsSource(), "none", spark.range(2), partitions=partitions)
+
+
+def test_what_is_no_batch_dataframe_is_refused(spark: "SparkSession") -> None:
+    """A streaming DataFrame, or no DataFrame of Spark at all, is told apart from one that can be read."""
+    with pytest.raises(BridgeError, match="'rate' is a streaming one"):
+        from_spark(KeepsSource(), "rate", spark.readStream.format("rate").load())
+    other: Any = [1, 2]
+    with pytest.raises(BridgeError, match=r"'list' is a builtins\.list, not a Spark DataFrame"):
+        from_spark(KeepsSource(), "list", other)
+
+
+@pytest.mark.parametrize("cached", [False, True])
+def test_the_cache_is_left_as_it_was(spark: "SparkSession", cached: bool) -> None:
+    """What from_spark caches it drops again, what the user cached stays cached."""
+    df = spark.range(100).selectExpr("id", f"id % {7 + cached} as epoch")
+    if cached:
+        df.cache()
+    from_spark(KeepsSource(), "numbers", df, time="epoch")
+    assert (df.storageLevel != StorageLevel.NONE) is cached
+    df.unpersist()
+
+
+def test_spark_keeps_nothing(spark: "SparkSession") -> None:
+    """Once the blocks are stored, Spark's copy of them is gone: repeated conversions do not fill its memory."""
+    context: Any = spark.sparkContext._jsc
+    before = set(context.getPersistentRDDs())
+    from_spark(KeepsSource(), "numbers", spark.range(1_000))
+    assert set(context.getPersistentRDDs()) == before
+
+
+def test_a_source_is_read_in_another_process(spark: "SparkSession") -> None:
+    """The source goes to a Ray actor pickled, references and all, and is read there."""
+
+    class Reader:
+        def total(self, source: Any, worker: int, workers: int) -> tuple[int, int]:
+            (part,) = source.partitions(worker, workers)
+            return os.getpid(), sum(sum(batch["id"].to_pylist()) for _, batch in part)
+
+    source = from_spark(KeepsSource(), "numbers", spark.range(1_000), partitions=4)
+    readers: list[Any] = [ray.remote(Reader).options(num_cpus=0).remote() for _ in range(2)]
+    found = ray.get([reader.total.remote(source, worker, 2) for worker, reader in enumerate(readers)])
+    assert os.getpid() not in {pid for pid, _ in found}
+    assert sum(total for _, total in found) == sum(range(1_000))

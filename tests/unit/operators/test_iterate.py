@@ -1,0 +1,116 @@
+"""Iterate: sending a stream round a loop until nothing comes back."""
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from hypothesis import given
+
+import tidewheel as tw
+from tests.unit.operators.harness import LISTS, TABLES, Case, bags, cases, expected, operator_settings, run
+
+
+class Walk(NamedTuple):
+    """A number on its way to 1."""
+
+    start: int
+    now: int
+    steps: int
+
+
+def halve_or_triple(number: int) -> int:
+    """Take one step of Collatz' sequence."""
+    return number // 2 if number % 2 == 0 else 3 * number + 1
+
+
+def steps_to_one(number: int) -> int:
+    """Return how many steps of Collatz' sequence lead to 1, in plain Python."""
+    steps = 0
+    while number != 1:
+        number, steps = halve_or_triple(number), steps + 1
+    return steps
+
+
+def positive(numbers: Iterable[int]) -> list[int]:
+    """Keep the numbers for which the sequence ends."""
+    return [number for number in numbers if number > 0]
+
+
+def collatz(walks: tw.Stream[Walk]) -> tuple[tw.Stream[Walk], tw.Stream[Walk]]:
+    """Take one step with each walk that is not at 1, on the worker that owns where it is; let the others leave."""
+    here = walks.exchange(lambda walk: walk.now)
+    again = here.filter(lambda walk: walk.now != 1).map(
+        lambda walk: Walk(walk.start, halve_or_triple(walk.now), walk.steps + 1)
+    )
+    return again, here.filter(lambda walk: walk.now == 1)
+
+
+@operator_settings()
+@given(cases())
+def test_collatz_steps_with_all_epochs_in_flight(case: Case) -> None:
+    """Records of many epochs, each with its own number of rounds, end with what plain Python computes, at their time."""
+
+    def describe(stream: tw.Stream[Any]) -> tw.Stream[Any]:
+        numbers = stream.map(case.kind.number).filter(lambda number: number > 0)
+        walks = numbers.map(lambda number: Walk(number, number, 0)).iterate(collatz, "collatz")
+        return walks.map(lambda walk: (walk.start, walk.steps))
+
+    assert bags(run(describe, case)) == expected(
+        case.feed, lambda numbers: [(n, steps_to_one(n)) for n in positive(numbers)]
+    )
+
+
+def start_walks(table: Any) -> Any:
+    kept = np.array(positive(table["n"].to_pylist()), dtype=np.int64)
+    return pa.table({"start": kept, "now": kept, "steps": np.zeros(len(kept), np.int64)})
+
+
+def columnar_step(table: Any) -> Any:
+    now = table["now"].to_numpy()
+    moved = np.where(now % 2 == 0, now // 2, 3 * now + 1)
+    return pa.table({"start": table["start"], "now": moved, "steps": table["steps"].to_numpy() + 1})
+
+
+def columnar_collatz(walks: tw.Stream[Any]) -> tuple[tw.Stream[Any], tw.Stream[Any]]:
+    """Do the same as `collatz` on columns."""
+    here = walks.exchange("start")
+    moving = here.map_batches(lambda table: table.filter(pc.field("now") != 1))
+    return moving.map_batches(columnar_step), here.map_batches(lambda table: table.filter(pc.field("now") == 1))
+
+
+@operator_settings(20)
+@given(cases(TABLES))
+def test_a_loop_of_arrow_tables(case: Case) -> None:
+    """A loop can be columnar all the way round: what is fed back stays Arrow, and ends where plain Python does."""
+    results = run(lambda stream: stream.map_batches(start_walks).iterate(columnar_collatz), case)
+    assert all(isinstance(result.batch, pa.Table) for result in results)
+    pairs = [
+        tw.Captured(result.time, [(row["start"], row["steps"]) for row in result.batch.to_pylist()])
+        for result in results
+    ]
+    assert bags(pairs) == expected(case.feed, lambda numbers: [(n, steps_to_one(n)) for n in positive(numbers)])
+
+
+@operator_settings(30)
+@given(cases(LISTS))
+def test_loops_one_after_the_other(case: Case) -> None:
+    """The result of a loop is a stream like any other, that can go into the next."""
+
+    def down(numbers: tw.Stream[int]) -> tuple[tw.Stream[int], tw.Stream[int]]:
+        return numbers.filter(lambda n: n > 9).map(lambda n: n - 10), numbers.filter(lambda n: n <= 9)
+
+    def up(numbers: tw.Stream[int]) -> tuple[tw.Stream[int], tw.Stream[int]]:
+        return numbers.filter(lambda n: n < 0).map(lambda n: n + 10), numbers.filter(lambda n: n >= 0)
+
+    results = run(lambda stream: stream.iterate(down).iterate(up), case)
+    assert bags(results) == expected(case.feed, lambda numbers: [n % 10 for n in numbers])
+
+
+def test_a_loop_that_nothing_goes_round_is_just_passed() -> None:
+    """Records that leave at once are not held up by the loop, and times complete."""
+    results = run(
+        lambda stream: stream.iterate(lambda inner: (inner.filter(lambda _: False), inner)), Case([(0, [1]), (1, [2])])
+    )
+    assert [(result.time, result.batch) for result in results] == [(0, [1]), (1, [2])]
