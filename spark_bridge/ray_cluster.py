@@ -64,25 +64,32 @@ def await_room(demand: ExecutorDemand) -> None:
         time.sleep(_POLL_SECONDS)
 
 
-def await_names(*names: str) -> None:
-    """Return once no actor of this Ray namespace has one of ``names``.
-
-    Waits a few seconds for an earlier session to go.
+def require_free_name() -> None:
+    """Return once this Ray namespace has no RayDP, after a few seconds in which an earlier one may go.
 
     Raises:
         BridgeError: another process has a RayDP session in this namespace.
     """
     import ray
 
+    if not await_free_name():
+        namespace = ray.get_runtime_context().namespace
+        raise BridgeError(
+            f"another RayDP session runs in the Ray namespace {namespace!r} (it has the actor {APP_MASTER}), and a "
+            "namespace has room for one: stop it, or connect with ray.init(namespace=...) to another."
+        )
+
+
+def await_free_name() -> bool:
+    """Wait a few seconds for the last RayDP of this Ray namespace to go, and tell whether it went."""
+    import ray
+
     deadline = time.monotonic() + _RELEASE_SECONDS
-    while taken := set(names).intersection(ray.util.list_named_actors()):
+    while APP_MASTER in ray.util.list_named_actors():
         if time.monotonic() > deadline:
-            namespace = ray.get_runtime_context().namespace
-            raise BridgeError(
-                f"another RayDP session runs in the Ray namespace {namespace!r} (actor {', '.join(sorted(taken))}), "
-                "and a namespace has room for one: stop it, or connect with ray.init(namespace=...) to another."
-            )
+            return False
         time.sleep(_POLL_SECONDS)
+    return True
 
 
 def _check_java() -> None:

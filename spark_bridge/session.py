@@ -75,7 +75,7 @@ def session(
         java = find_java()
         with java_environment(java), process_environment(PYSPARK_PYTHON=sys.executable):
             ray_cluster.connect()
-            ray_cluster.await_names(ray_cluster.APP_MASTER)
+            ray_cluster.require_free_name()
             ray_cluster.await_room(demand)
             with _quiet_driver() as log_configuration:
                 settings.setdefault(DRIVER_LOG_SETTING, str(log_configuration))
@@ -134,4 +134,5 @@ def _stop() -> None:
         raydp.stop_spark()
         return
     raydp.stop_spark()
-    ray_cluster.await_names(ray_cluster.APP_MASTER)
+    if not ray_cluster.await_free_name():
+        _logger.warning("the actors of the Spark session are still going: their CPUs will be free later")

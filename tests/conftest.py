@@ -1,9 +1,12 @@
 """What every test shares: the Hypothesis profile, and a seed that is said aloud so that a run can be repeated."""
 
 import secrets
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
+
+from tidewheel.spark_bridge.java import find_java, java_environment
 
 # Not on top of the profile that Hypothesis loads by itself where CI is set: it makes the same choices on every run.
 settings.register_profile("tidewheel", settings.get_profile("default"), deadline=None, print_blob=True)
@@ -39,3 +42,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("spark"):
             item.add_marker(pytest.mark.filterwarnings(_SPARK_SOCKET))
+
+
+@pytest.fixture(scope="session")
+def ray_cluster() -> Iterator[str]:
+    """Start Ray on this machine for all tests that need it; give its address, for ``RAY_ADDRESS`` of other processes.
+
+    It starts with a Java that Spark can use, because a Ray node looks for Java only then.
+    """
+    import ray
+
+    with java_environment(find_java()):
+        context = ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False, namespace="tidewheel")
+    yield str(context.address_info["gcs_address"])
+    ray.shutdown()

@@ -5,7 +5,6 @@ import random
 import signal
 import threading
 import time
-from collections.abc import Callable
 from typing import TypeAlias
 
 import psutil
@@ -13,6 +12,7 @@ import pytest
 import ray
 
 import tidewheel as tw
+from tests.waiting import eventually
 from tidewheel.runtime.ray_job import RayJob
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
@@ -20,17 +20,6 @@ pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
 GONE_WITHIN_S = 10.0
 Walk: TypeAlias = tuple[int, int, int]
 """Where a walk began, where it is, and how many steps it took."""
-
-
-def eventually(condition: Callable[[], bool], within_s: float = GONE_WITHIN_S) -> bool:
-    """Poll until ``condition()`` or the deadline."""
-    deadline = time.monotonic() + within_s
-    pause = threading.Event()
-    while not condition():
-        if time.monotonic() > deadline:
-            return False
-        pause.wait(0.02)
-    return True
 
 
 def started(flow: tw.Dataflow, workers: int) -> RayJob:

@@ -47,6 +47,8 @@ def two_sessions() -> dict[str, Any]:
     seen["rows after"] = sum(batch.num_rows for part in read(source) for _, batch in part)
     with session("second", configs=FAST_START) as spark:
         seen["rows back"] = to_spark(spark, messages(source)).where("epoch = id % 4").count()
+        ray.shutdown()
+    seen["ray after its shutdown"] = ray.is_initialized()
     return seen
 
 

@@ -47,10 +47,10 @@ def _array(numbers: list[int]) -> Any:
     return np.array(numbers, dtype=np.int64)
 
 
-LISTS = Kind("list", list, lambda record: int(record))
+LISTS = Kind("list", list, int)
 TABLES = Kind("table", _table, lambda row: int(row["n"]))
 RECORD_BATCHES = Kind("record batch", _record_batch, lambda row: int(row["n"]))
-ARRAYS = Kind("array", _array, lambda record: int(record))
+ARRAYS = Kind("array", _array, int)
 KINDS = (LISTS, TABLES, RECORD_BATCHES, ARRAYS)
 
 
@@ -142,5 +142,20 @@ def tag_with_worker(context: tw.OperatorContext) -> Schedule:
             rows = records(batch)
             numbers = [row["n"] if isinstance(row, dict) else row for row in rows]
             output.send(token, [(number, context.worker) for number in numbers])
+
+    return schedule
+
+
+def gather(context: tw.OperatorContext) -> Schedule:
+    """Build an operator that sends all records of a time, sorted, as one batch, once the time is complete."""
+    held: dict[Any, tuple[tw.TimestampToken, list[Any]]] = {}
+
+    def schedule(input: tw.InputPort, output: tw.OutputPort) -> None:
+        for lent, batch in input:
+            held.setdefault(lent.time, (lent.retain(), []))[1].extend(batch)
+        for time in sorted(time for time in held if not input.frontier.less_equal(time)):
+            token, gathered = held.pop(time)
+            with token:
+                output.send(token, sorted(gathered))
 
     return schedule

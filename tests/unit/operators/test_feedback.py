@@ -1,14 +1,13 @@
 """The feedback operator: what goes in comes out later."""
 
 from collections import Counter
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import tidewheel as tw
-from tests.unit.operators.harness import Bags, Case, bags, cases, operator_settings, run, send
+from tests.unit.operators.harness import Bags, Case, bags, cases, gather, operator_settings, run, send
 
 
 @operator_settings()
@@ -37,20 +36,12 @@ def test_feedback_in_the_outermost_scope_goes_to_later_epochs() -> None:
     flow = tw.Dataflow("test")
     back: tw.Feedback[int] = flow.feedback()
 
-    def build(context: tw.OperatorContext) -> Any:
-        held: dict[int, tuple[tw.TimestampToken, list[int]]] = {}
-
-        def schedule(input: tw.InputPort, output: tw.OutputPort) -> None:
-            for token, batch in input:
-                held.setdefault(token.time, (token.retain(), []))[1].extend(batch)
-            for time in sorted(time for time in held if not input.frontier.less_equal(time)):
-                token, numbers = held.pop(time)
-                with token:
-                    output.send(token, [sum(numbers)])
-
-        return schedule
-
-    sums = flow.input("numbers").concat(back).unary("sum", build, exchange=lambda _: 0)
+    sums = (
+        flow.input("numbers")
+        .concat(back)
+        .unary("gather", gather, exchange=lambda _: 0)
+        .map_batches(lambda batch: [sum(batch)])
+    )
     sums.capture("sums")
     back.connect(sums.filter(lambda total: total < 100))
     for workers in (1, 2):
@@ -85,9 +76,8 @@ def test_what_passes_the_greatest_time_is_an_error() -> None:
     back: tw.Feedback[int] = flow.feedback()
     numbers = flow.input("numbers").concat(back)
     back.connect(numbers)
-    with (
-        pytest.raises(tw.JobError, match="'feedback' failed on worker 0 at time 3: .*nothing passes at this time"),
-        tw.run(flow, engine="local") as job,
-    ):
-        send(job, "numbers", [(2, [1])])
+    job = tw.run(flow, engine="local")
+    send(job, "numbers", [(2, [1])])
+    with pytest.raises(tw.JobError, match=r"'feedback' failed on worker 0 at time 3: .*nothing passes at this time"):
         job.wait()
+    job.stop()

@@ -64,8 +64,8 @@ def test_waiting_for_a_time_means_that_its_records_have_come() -> None:
                 job.input("numbers").send([number])
             job.input("numbers").advance_to(epoch + 1)
             job.probe("done").wait_until(epoch + 1)
-            found = [result.batch for result in job.captured("results") if result.time == epoch]
-            assert sorted(sum(found, [])) == [1, 2, 3, 4]
+            found = [n for result in job.captured("results") if result.time == epoch for n in result.batch]
+            assert sorted(found) == [1, 2, 3, 4]
 
 
 def test_a_probe_in_a_loop_shows_rounds() -> None:

@@ -138,9 +138,10 @@ def test_a_topic_ends_with_its_job(topic: str) -> None:
     with pytest.raises(tw.DeliveryError, match="was stopped"):
         list(stopped.epochs())
     flow = publish(topic, lambda stream: stream.map(lambda number: 1 // number))
-    with pytest.raises(tw.JobError, match="ZeroDivisionError"), tw.run(flow, engine="local") as job:
-        failed = tw.subscribe(topic)
-        send(job, "numbers", [(0, [0])])
+    job = tw.run(flow, engine="local")
+    failed = tw.subscribe(topic)
+    send(job, "numbers", [(0, [0])])
+    with pytest.raises(tw.JobError, match="ZeroDivisionError"):
         job.wait()
     with pytest.raises(tw.DeliveryError, match="operator 'map' failed on worker 0 at time 0: ZeroDivisionError"):
         list(failed.epochs())

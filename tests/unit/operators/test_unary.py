@@ -1,37 +1,19 @@
 """The unary operator: tokens held until a frontier says that a time is complete."""
 
 from collections import Counter
-from typing import Any
 
 from hypothesis import given
 
 import tidewheel as tw
-from tests.unit.operators.harness import Case, bags, cases, expected, operator_settings, run
+from tests.unit.operators.harness import Case, bags, cases, expected, gather, operator_settings, run
 from tidewheel.runtime.plan import Schedule
-
-
-def build_sorted(context: tw.OperatorContext) -> Schedule:
-    """Build an operator that sends all records of a time, sorted, as one batch, once the time is complete."""
-    held: dict[int, tuple[tw.TimestampToken, list[Any]]] = {}
-
-    def schedule(input: tw.InputPort, output: tw.OutputPort) -> None:
-        for token, batch in input:
-            held.setdefault(token.time, (token.retain(), []))[1].extend(batch)
-        for time in sorted(time for time in held if not input.frontier.less_equal(time)):
-            token, numbers = held.pop(time)
-            with token:
-                output.send(token, sorted(numbers))
-
-    return schedule
 
 
 @operator_settings()
 @given(cases())
 def test_an_operator_that_waits_for_the_whole_of_a_time_gets_the_whole(case: Case) -> None:
     """With all records sent to one worker, each time comes out as one sorted batch, in order of time."""
-    results = run(
-        lambda stream: stream.map(case.kind.number).unary("sort", build_sorted, exchange=lambda _: "all"), case
-    )
+    results = run(lambda stream: stream.map(case.kind.number).unary("sort", gather, exchange=lambda _: "all"), case)
     assert [(result.time, result.batch) for result in results] == [
         (time, sorted(bag.elements())) for time, bag in sorted(expected(case.feed).items())
     ]
@@ -47,9 +29,7 @@ def test_counts_by_key_are_pythons(case: Case) -> None:
 
     results = run(
         lambda stream: (
-            stream.map(case.kind.number)
-            .unary("collect", build_sorted, exchange=lambda number: number % 5)
-            .map_batches(count)
+            stream.map(case.kind.number).unary("collect", gather, exchange=lambda number: number % 5).map_batches(count)
         ),
         case,
     )
@@ -58,7 +38,7 @@ def test_counts_by_key_are_pythons(case: Case) -> None:
 
 def test_records_stay_on_their_worker_without_an_exchange() -> None:
     """Only an exchange moves records: each worker collects what the input gave it."""
-    results = run(lambda stream: stream.unary("sort", build_sorted), Case([(0, [2]), (0, [1]), (0, [0])], workers=2))
+    results = run(lambda stream: stream.unary("sort", gather), Case([(0, [2]), (0, [1]), (0, [0])], workers=2))
     assert [result.batch for result in results] == [[0, 2], [1]]
 
 

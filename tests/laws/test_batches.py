@@ -1,0 +1,150 @@
+"""Batches of every kind against the list of their records."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.laws.strategies import law_settings
+from tidewheel.runtime.batches import check_batch, concatenate, is_arrow, length, records, scatter, take_slice
+
+NUMBERS = st.lists(st.integers(-99, 99), max_size=8)
+FIELDS = [("n", "i8"), ("text", "U4")]
+
+
+def table(numbers: list[int]) -> Any:
+    """Return a table of two chunks, with a null in the second column for every negative number."""
+    texts = [str(number) if number >= 0 else None for number in numbers]
+    half = len(numbers) // 2
+    return pa.table(
+        {
+            "n": pa.chunked_array([numbers[:half], numbers[half:]], pa.int64()),
+            "text": pa.chunked_array([texts[:half], texts[half:]], pa.string()),
+        }
+    )
+
+
+def record_batch(numbers: list[int]) -> Any:
+    return pa.record_batch({"n": pa.array(numbers, pa.int64()), "text": pa.array(map(str, numbers), pa.string())})
+
+
+MAKERS: dict[str, Callable[[list[int]], Any]] = {
+    "list": list,
+    "table": table,
+    "record batch": record_batch,
+    "array": lambda numbers: np.array(numbers, dtype=np.int32),
+    "matrix": lambda numbers: np.array(numbers, dtype=np.float64).repeat(2).reshape(-1, 2),
+    "structured array": lambda numbers: np.array([(number, str(number)) for number in numbers], dtype=FIELDS),
+    "objects": lambda numbers: np.array([f"<{number}>" for number in numbers], dtype=object),
+}
+VECTORISED = [name for name in MAKERS if name != "list"]
+
+
+@pytest.mark.parametrize("kind", MAKERS)
+@law_settings(20)
+@given(numbers=NUMBERS)
+def test_a_batch_has_its_records(kind: str, numbers: list[int]) -> None:
+    """The records of a batch are Python objects, one for each number it was made of, and length counts them."""
+    batch = MAKERS[kind](numbers)
+    check_batch(batch)
+    found = records(batch)
+    assert isinstance(found, list)
+    assert length(batch) == len(found) == len(numbers)
+    assert is_arrow(batch) == (kind in {"table", "record batch"})
+    match kind:
+        case "table" | "record batch":
+            assert [row["n"] for row in found] == numbers
+        case "matrix":
+            assert found == [[number, number] for number in numbers]
+        case "structured array":
+            assert found == [(number, str(number)) for number in numbers]
+        case "objects":
+            assert found == [f"<{number}>" for number in numbers]
+        case _:
+            assert found == numbers
+
+
+@pytest.mark.parametrize("kind", MAKERS)
+@law_settings(20)
+@given(several=st.lists(NUMBERS, min_size=1, max_size=4))
+def test_concatenation_is_that_of_the_records(kind: str, several: list[list[int]]) -> None:
+    """Batches of one kind become one, in order; a single one is returned as it is."""
+    batches = [MAKERS[kind](numbers) for numbers in several]
+    whole = concatenate(batches)
+    assert records(whole) == [record for batch in batches for record in records(batch)]
+    assert (whole is batches[0]) == (len(batches) == 1)
+    assert is_arrow(whole) == is_arrow(batches[0])
+
+
+@law_settings(20)
+@given(left=NUMBERS, right=NUMBERS)
+def test_tables_and_record_batches_go_together(left: list[int], right: list[int]) -> None:
+    """Both are Arrow: joined, they are one table."""
+    whole = concatenate([table(left), record_batch(right), table(right)])
+    assert [row["n"] for row in records(whole)] == [*left, *right, *right]
+
+
+@pytest.mark.parametrize(("one", "other"), [("list", "table"), ("array", "list"), ("record batch", "array")])
+def test_batches_of_different_kinds_are_not_joined(one: str, other: str) -> None:
+    """The error names the kinds."""
+    with pytest.raises(TypeError, match=r"batches of different kinds cannot be joined: \['\w+', '\w+'\]"):
+        concatenate([MAKERS[one]([1]), MAKERS[other]([1])])
+
+
+@pytest.mark.parametrize("kind", MAKERS)
+@law_settings(20)
+@given(numbers=NUMBERS, data=st.data())
+def test_a_slice_is_that_of_the_records(kind: str, numbers: list[int], data: st.DataObject) -> None:
+    """From start up to, not including, stop: any cut into slices can be put together again."""
+    batch = MAKERS[kind](numbers)
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(numbers)), max_size=3)))
+    bounds = list(zip([0, *cuts], [*cuts, len(numbers)], strict=True))
+    slices = [take_slice(batch, start, stop) for start, stop in bounds]
+    assert [records(part) for part in slices] == [records(batch)[start:stop] for start, stop in bounds]
+    assert records(concatenate(slices)) == records(batch)
+
+
+def test_slices_of_columns_copy_nothing() -> None:
+    """A slice of Arrow or NumPy shares its memory with the whole."""
+    array = np.arange(100)
+    assert np.shares_memory(array, take_slice(array, 10, 90))
+    batch = record_batch(list(range(100)))
+    whole, part = batch.column("n").buffers()[1], take_slice(batch, 10, 90).column("n").buffers()[1]
+    assert whole.address == part.address
+
+
+@pytest.mark.parametrize("kind", VECTORISED)
+@law_settings(30)
+@given(owned=st.lists(st.tuples(st.integers(-9, 9), st.integers(0, 2)), max_size=8), spare=st.integers(0, 2))
+def test_scattered_records_are_with_their_owner(kind: str, owned: list[tuple[int, int]], spare: int) -> None:
+    """Each part has exactly the records of its owner, in order, as a batch of the same kind; None if there are none."""
+    batch = MAKERS[kind]([number for number, _ in owned])
+    owners = np.array([owner for _, owner in owned], dtype=np.int64)
+    parts = scatter(batch, owners, 3 + spare)
+    assert len(parts) == 3 + spare
+    for owner, part in enumerate(parts):
+        own = [record for record, other in zip(records(batch), owners, strict=True) if other == owner]
+        assert (records(part) if part is not None else []) == own
+        assert part is None or type(part) is type(batch)
+        assert part is not None or not own
+        assert part is None or own or not owned
+
+
+def test_a_batch_of_one_owner_is_not_copied() -> None:
+    """Where nothing has to be split, the batch goes as it is."""
+    batch = table([1, 2, 3])
+    assert scatter(batch, np.array([1, 1, 1]), 3) == [None, batch, None]
+    assert scatter(batch, np.array([1, 1, 1]), 3)[1] is batch
+
+
+@pytest.mark.parametrize(
+    "batch", [None, 1, "text", b"bytes", (1, 2), {1}, {1: 2}, range(3), iter([1]), np.array(1), pa.array([1])]
+)
+def test_anything_else_is_no_batch(batch: object) -> None:
+    """A single record, or something that can be iterated over once, is refused: the error says what to do."""
+    with pytest.raises(TypeError, match=rf"not {type(batch).__qualname__}: wrap a single record in a list"):
+        check_batch(batch)

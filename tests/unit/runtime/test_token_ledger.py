@@ -1,0 +1,44 @@
+"""The ledger of what happened to tokens."""
+
+from tidewheel.runtime.token_ledger import Leak, TokenLedger
+
+
+def test_groups_come_out_in_order_and_once() -> None:
+    """What was recorded is drained as it came, and then the ledger is empty."""
+    ledger = TokenLedger()
+    assert ledger.is_empty
+    ledger.record(((1, 0), 1), ((1, 0), -1))
+    ledger.record(((2, 0), 1))
+    assert not ledger.is_empty
+    assert list(ledger.drain()) == [((1, 0), 1), ((1, 0), -1), ((2, 0), 1)]
+    assert ledger.is_empty
+    assert list(ledger.drain()) == []
+
+
+def test_a_group_that_comes_during_a_drain_is_taken_whole_or_not_at_all() -> None:
+    """Another thread may record at any moment; a downgrade is never seen half done."""
+    ledger = TokenLedger()
+    ledger.record(((1, 0), 1), ((1, 0), -1))
+    draining = ledger.drain()
+    taken = [next(draining)]
+    ledger.record(((2, 5), 1), ((2, 4), -1))
+    taken.extend(draining)
+    assert taken == [((1, 0), 1), ((1, 0), -1), ((2, 5), 1), ((2, 4), -1)]
+
+
+def test_every_record_wakes_the_worker() -> None:
+    """A worker that sleeps hears of every change, also of a leak."""
+    woken: list[int] = []
+    ledger = TokenLedger(lambda: woken.append(1))
+    ledger.record(((1, 0), 1))
+    ledger.record_leak(Leak("holder", 0), ((1, 0), -1))
+    assert len(woken) == 2
+
+
+def test_leaks_are_drained_apart() -> None:
+    """A leak is reported once, and its discarding is counted like any other."""
+    ledger = TokenLedger()
+    ledger.record_leak(Leak("holder", 7), ((1, 7), -1))
+    assert list(ledger.drain()) == [((1, 7), -1)]
+    assert ledger.drain_leaks() == [Leak("holder", 7)]
+    assert ledger.drain_leaks() == []
