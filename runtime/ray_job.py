@@ -39,6 +39,8 @@ class RayJob(Job):
         connect()
         self._changed = threading.Condition()
         self._statuses: dict[int, WorkerStatus] = {}
+        graph = plan.graph()
+        self._probe_domains = {name: graph.nesting(source).domain for name, source in plan.probes.items()}
         self._sequences = [0] * workers
         self._submit_lock = threading.Lock()
         self._started = False
@@ -168,7 +170,7 @@ class RayJob(Job):
             self._link.send(worker, envelope)
 
     def _frontier(self, probe: str) -> Antichain:
-        domain = self.plan.graph().nesting(self.plan.probes[probe]).domain
+        domain = self._probe_domains[probe]
         self._check_alive()
         with self._changed:
             status = self._statuses.get(0)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tidewheel.spark_bridge.errors import BridgeError
+from tidewheel.spark_bridge.ray_cluster import EXECUTOR
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -137,7 +138,7 @@ def _request_blocks(info: Any) -> "Iterator[ObjectRef[bytes]]":
 
     holders: Sequence[str | None] = list(info.locations())
     anyone = next(holder for holder in holders if holder is not None)
-    actors = {holder: ray.get_actor(f"raydp-executor-{holder}") for holder in {*holders, anyone} if holder is not None}
+    actors = {holder: ray.get_actor(f"{EXECUTOR}{holder}") for holder in {*holders, anyone} if holder is not None}
     for partition, holder in enumerate(holders):
         actor = actors[anyone if holder is None else holder]
         yield actor.getRDDPartition.remote(info.rddId(), partition, info.schemaJson(), info.driverAgentUrl())

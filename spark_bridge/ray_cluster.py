@@ -16,6 +16,9 @@ from tidewheel.spark_bridge.java import REQUIRED_VERSION, Java, probe_java
 APP_MASTER = "RAY_APP_MASTER"
 """The name that RayDP gives the actor of its application master, one in a Ray namespace."""
 
+EXECUTOR = "raydp-executor-"
+"""How the names of RayDP's executors begin; the number of the executor follows."""
+
 _RELEASE_SECONDS = 10.0
 _POLL_SECONDS = 0.1
 
@@ -75,17 +78,17 @@ def require_free_name() -> None:
     if not await_free_name():
         namespace = ray.get_runtime_context().namespace
         raise BridgeError(
-            f"another RayDP session runs in the Ray namespace {namespace!r} (it has the actor {APP_MASTER}), and a "
+            f"another RayDP session runs in the Ray namespace {namespace!r} (actors {APP_MASTER}, {EXECUTOR}N), and a "
             "namespace has room for one: stop it, or connect with ray.init(namespace=...) to another."
         )
 
 
 def await_free_name() -> bool:
-    """Wait a few seconds for the last RayDP of this Ray namespace to go, and tell whether it went."""
+    """Wait a few seconds for the last RayDP of this Ray namespace to go, executors too, and tell whether it went."""
     import ray
 
     deadline = time.monotonic() + _RELEASE_SECONDS
-    while APP_MASTER in ray.util.list_named_actors():
+    while any(name == APP_MASTER or name.startswith(EXECUTOR) for name in ray.util.list_named_actors()):
         if time.monotonic() > deadline:
             return False
         time.sleep(_POLL_SECONDS)

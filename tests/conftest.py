@@ -1,7 +1,9 @@
 """What every test shares: the Hypothesis profile, and a seed that is said aloud so that a run can be repeated."""
 
 import secrets
+import shutil
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -11,6 +13,9 @@ from tidewheel.spark_bridge.java import find_java, java_environment
 # Not on top of the profile that Hypothesis loads by itself where CI is set: it makes the same choices on every run.
 settings.register_profile("tidewheel", settings.get_profile("default"), deadline=None, print_blob=True)
 settings.load_profile("tidewheel")
+
+_SHELLS = ("bash", "env", "sh")
+_TOOLS = ("basename", "cat", "cut", "dirname", "expr", "grep", "ls", "nice", "ps", "readlink", "setsid", "tty", "uname")
 
 _SPARK_SOCKET = r"ignore:unclosed <socket\.socket.*127\.0\.0\.1:ResourceWarning"
 
@@ -56,3 +61,16 @@ def ray_cluster() -> Iterator[str]:
         context = ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False, namespace="tidewheel")
     yield str(context.address_info["gcs_address"])
     ray.shutdown()
+
+
+@pytest.fixture
+def path_without_java(tmp_path: Path) -> str:
+    """Return a PATH with the programs that Spark's and Ray's scripts call, and no Java."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    for tool in _SHELLS + _TOOLS:
+        found = shutil.which(tool)
+        if found is not None:
+            (folder / tool).symlink_to(found)
+    assert shutil.which("java", path=str(folder)) is None
+    return str(folder)

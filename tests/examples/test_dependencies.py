@@ -14,19 +14,12 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "dependencies.py"
 
 
 @pytest.mark.spark
-def test_demo_from_spark_through_a_loop_to_a_subscriber_and_back() -> None:
+def test_demo_from_spark_through_a_loop_to_a_subscriber_and_back(path_without_java: str) -> None:
     """`make demo` without a system Java: every stage runs, the subscriber sees every epoch, the numbers are scipy's."""
-    without_java = [folder for folder in os.environ["PATH"].split(os.pathsep) if not (Path(folder) / "java").exists()]
-    environment = {
-        name: value for name, value in os.environ.items() if name not in {"JAVA_HOME", "RAY_ADDRESS", "PYTHONPATH"}
-    }
+    unset = {"JAVA_HOME", "RAY_ADDRESS"}
+    environment = {name: value for name, value in os.environ.items() if name not in unset} | {"PATH": path_without_java}
     run = subprocess.run(
-        [sys.executable, EXAMPLE],
-        env=environment | {"PATH": os.pathsep.join(without_java)},
-        capture_output=True,
-        text=True,
-        timeout=170,
-        check=False,
+        [sys.executable, EXAMPLE], env=environment, capture_output=True, text=True, timeout=170, check=False
     )
     assert run.returncode == 0, run.stdout + run.stderr
     seen = [int(epoch) for epoch in re.findall(r"\[subscriber\] epoch (\d+)", run.stdout)]

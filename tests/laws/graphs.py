@@ -159,13 +159,12 @@ def _random_path(random: Random, limits: GraphLimits, source: Nesting, target: N
     return PathSummary(
         source,
         target,
-        tuple(_random_summary(random, domain) for domain in source.coordinate_domains[:kept]),
+        tuple(
+            random.choice(small_summaries(domain)) if random.random() < (0.4 if index else 0.15) else domain.identity()
+            for index, domain in enumerate(source.coordinate_domains[:kept])
+        ),
         tuple(later(random, domain, domain.minimum()) for domain in target.coordinate_domains[kept:]),
     )
-
-
-def _random_summary(random: Random, domain: TimeDomain) -> Time:
-    return domain.identity() if random.random() < 0.7 else random.choice(small_summaries(domain))
 
 
 def _random_source(

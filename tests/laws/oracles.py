@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeAlias
 
 from tests.laws.domains import probing_times
-from tidewheel.progress import GraphShape, Location, PathSummary, Source, Step, Time, TimeDomain
+from tidewheel.progress import GraphShape, Location, PathSummary, Source, Step, Target, Time, TimeDomain
 
 Arrivals: TypeAlias = tuple[Time | None, ...]
 """When each of the probing times arrives, None if it does not."""
@@ -23,10 +23,14 @@ def minimal_times(domain: TimeDomain, times: Iterable[Time]) -> set[Time]:
 
 
 def steps_from(graph: GraphShape) -> dict[Location, list[Step]]:
-    """Return the steps that leave each location."""
+    """Return the steps that leave each location, read off the operators and edges themselves."""
     outgoing: dict[Location, list[Step]] = {location: [] for location in graph.locations()}
-    for step in graph.steps():
-        outgoing[step.start].append(step)
+    for source, target in graph.edges:
+        outgoing[source].append(Step(source, target, PathSummary.identity(graph.nesting(source))))
+    for number, operator in enumerate(graph.operators):
+        for (port_in, port_out), paths in operator.summaries.items():
+            start, end = Target(number, port_in), Source(number, port_out)
+            outgoing[start].extend(Step(start, end, path) for path in paths)
     return outgoing
 
 

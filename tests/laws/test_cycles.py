@@ -56,14 +56,14 @@ def test_a_graph_is_refused_exactly_if_a_cycle_is_idle(graph: GraphShape) -> Non
     check_refused_exactly_if_idle(graph)
 
 
-@law_settings(150)
+@law_settings(250)
 @given(graph=rings(GraphLimits(operators=5, forgetful=False)))
 def test_a_ring_is_refused_exactly_if_idle(graph: GraphShape) -> None:
     """A cycle through any scopes must advance a coordinate that it keeps all the way round, and that is enough."""
     check_refused_exactly_if_idle(graph)
 
 
-@law_settings(200)
+@law_settings(250)
 @given(graph=rings(GraphLimits(operators=3, depth=2, coordinates=(INTEGERS, BITEMPORAL))))
 def test_a_forgotten_coordinate_does_not_count_as_advanced(graph: GraphShape) -> None:
     """A cycle that advances a coordinate in one operator and forgets it in another is idle all the same."""

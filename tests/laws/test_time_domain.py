@@ -62,6 +62,8 @@ def test_followed_by_composes_results_in(domain: TimeDomain, data: st.DataObject
         return None if summary is None or at is None else domain.results_in(summary, at)
 
     assert move(chain(a, b), time) == move(b, move(a, time))
+    passes = move(b, move(a, domain.minimum())) is not None
+    assert (chain(a, b) is not None) == passes  # where the minimum does not pass, nothing does
     assert chain(chain(a, b), c) == chain(a, chain(b, c))
     assert chain(domain.identity(), a) == a == chain(a, domain.identity())
     assert domain.results_in(domain.identity(), time) == time

@@ -14,12 +14,7 @@ FAST_START = {f"spark.{jvm}.extraJavaOptions": "-XX:TieredStopAtLevel=1" for jvm
 
 
 @pytest.fixture(scope="session")
-def spark() -> "Iterator[SparkSession]":
-    """Start Spark on Ray, with one executor of one core; a Ray that was not there before goes again afterwards."""
-    import ray
-
-    ray_was_there = ray.is_initialized()
+def spark(ray_cluster: str) -> "Iterator[SparkSession]":
+    """Start Spark, with one executor of one core, on the Ray that all tests share."""
     with session("tidewheel-tests", configs={"spark.sql.shuffle.partitions": 2, **FAST_START}) as started:
         yield started
-    if not ray_was_there:
-        ray.shutdown()

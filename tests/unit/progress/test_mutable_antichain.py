@@ -32,6 +32,8 @@ def test_a_negative_count_holds_nothing_and_passes_nothing() -> None:
     assert counts.update([(3, 1)]) == []
     assert dict(counts.counts()) == {5: 1}
     assert counts.update([(3, 1)]) == [(5, -1), (3, 1)]
+    assert counts.update([(3, -2), (4, -1)]) == [(3, -1), (5, 1)]
+    assert counts.update([(3, 2)]) == [(5, -1), (3, 1)]
 
 
 def test_what_happens_within_a_batch_does_not_show() -> None:

@@ -31,6 +31,8 @@ def test_a_round_is_counted_in_the_innermost_scope() -> None:
     around = path(PathSummary.enter(INNER), PathSummary.advance(INNER, 2))
     assert around.results_in((7, 1)) == ((7, 1), 2)
     assert (around.advances, around.appended) == ((0, 0), (2,))
+    deeper = path(PathSummary.enter(LOOP), PathSummary.advance(LOOP, 5), PathSummary.enter(INNER))
+    assert deeper.results_in(7) == ((7, 5), 0)
 
 
 def test_leaving_and_entering_again_starts_from_round_0() -> None:
@@ -49,6 +51,7 @@ def test_an_advance_is_lost_outside_the_scope_that_counts_it() -> None:
     outer = path(PathSummary.leave(LOOP), PathSummary.advance(ROOT, 1), PathSummary.enter(LOOP))
     assert outer.results_in((7, 5)) == (8, 0)
     assert outer.strictly_advances()
+    assert PathSummary.advance(LOOP, 1).strictly_advances()
 
 
 def test_identity_is_recognised() -> None:
@@ -99,6 +102,14 @@ def test_order_of_a_path_that_keeps_a_round_and_one_that_forgets_it() -> None:
     assert not keeps.less_equal(forgets)
     assert not PathSummary(LOOP, LOOP, (0,), (3,)).less_equal(keeps)
     assert not PathSummary(LOOP, LOOP, (1,), (0,)).less_equal(keeps)
+
+
+def test_order_of_paths_that_forget_different_rounds() -> None:
+    """What two paths append is compared coordinate by coordinate, whichever of them keeps more."""
+    assert PathSummary(INNER, INNER, (0,), (1, 2)).less_equal(PathSummary(INNER, INNER, (0,), (1, 3)))
+    assert not PathSummary(INNER, INNER, (0,), (1, 2)).less_equal(PathSummary(INNER, INNER, (0,), (2, 1)))
+    assert PathSummary(INNER, INNER, (0,), (1, 2)).less_equal(PathSummary(INNER, INNER, (0, 1), (2,)))
+    assert not PathSummary(INNER, INNER, (0,), (1, 2)).less_equal(PathSummary(INNER, INNER, (0, 1), (1,)))
 
 
 def test_anything_is_below_a_path_that_nothing_passes() -> None:

@@ -117,6 +117,14 @@ def test_a_location_nobody_asked_about_has_no_frontier() -> None:
     assert tracker.update(changes((INPUT, 0, -1), (MAP, 0, -1))) == {PIPE.index[PROBE]}
 
 
+def test_a_view_with_a_negative_count_is_not_complete() -> None:
+    """Where something is still to be heard of, a view is not complete, though nothing holds its frontiers back."""
+    tracker = Tracker(PIPE, 1, [PROBE])
+    tracker.update(changes((INPUT, 0, -1), (MAP, 0, -1), (MAP_IN, 0, -1)))
+    assert len(tracker.frontier(PROBE)) == 0
+    assert not tracker.is_complete
+
+
 def test_an_empty_batch_moves_nothing() -> None:
     """Nothing in, nothing out; and a batch that undoes itself is the same."""
     tracker = Tracker(PIPE, 1, PIPE.locations)

@@ -20,6 +20,12 @@ def scheduled(schedule: Callable[..., None]) -> Build:
     return build
 
 
+def ignore(input: tw.InputPort, output: tw.OutputPort) -> None:
+    """Take what comes and send nothing."""
+    for _ in input:
+        pass
+
+
 def flow_of(build: Build, name: str = "subject") -> tw.Dataflow:
     """Return a dataflow of the input ``numbers``, the operator, and the capture ``results``."""
     flow = tw.Dataflow("test")
@@ -45,10 +51,10 @@ def fail_operator(schedule: Callable[..., None], *epochs: list[int]) -> tw.JobEr
     return fail_flow(flow_of(scheduled(schedule)), *epochs)
 
 
-def fail_flow(flow: tw.Dataflow, *epochs: list[int]) -> tw.JobError:
+def fail_flow(flow: tw.Dataflow, *epochs: list[int], workers: int = 1) -> tw.JobError:
     """Run a job that is to fail, and return its error."""
     try:
-        run_flow(flow, *epochs)
+        run_flow(flow, *epochs, workers=workers)
     except tw.JobError as error:
         return error
     raise AssertionError("the job should have failed")

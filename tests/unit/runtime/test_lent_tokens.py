@@ -249,7 +249,7 @@ def test_an_output_that_is_reached_by_two_paths_gets_no_token() -> None:
         for lent, _ in input:
             lent.retain(right)
 
-    with pytest.raises(tw.TokenError, match="lends no token for output 1, .* it names 2 paths"):
+    with pytest.raises(tw.TokenError, match=r"lends no token for output 1, .* it names 2 paths"):
         raise_token_error(fail_flow(flow_of_two_outputs(schedule, {(0, 1): paths}), [1]))
 
 
@@ -284,7 +284,7 @@ def test_a_token_of_another_worker_is_refused(workers: int) -> None:
 
         return schedule
 
-    error = fail_flow(flow_of(build), [1], [2])
+    error = fail_flow(flow_of(build), [1], [2], workers=workers)
     assert misused == [1]
     assert isinstance(error.__cause__, tw.TokenError)
 

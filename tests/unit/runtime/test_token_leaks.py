@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import tidewheel as tw
-from tests.unit.runtime.one_operator import feed, flow_of, run_flow, scheduled
+from tests.unit.runtime.one_operator import feed, flow_of, ignore, run_flow, scheduled
 from tests.unit.runtime.worker_group import WorkerGroup
 from tidewheel.runtime.plan import Build, Schedule
 from tidewheel.runtime.token_ledger import Leak
@@ -123,7 +123,7 @@ def test_an_initial_token_that_is_taken_and_dropped_is_a_leak() -> None:
 
     def build(context: tw.OperatorContext) -> Schedule:
         context.token()
-        return lambda input, output: None
+        return ignore
 
     assert leaks_of(build) == [Leak("subject", 0)]
 

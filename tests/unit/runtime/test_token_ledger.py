@@ -6,13 +6,14 @@ from tidewheel.runtime.token_ledger import Leak, TokenLedger
 def test_groups_come_out_in_order_and_once() -> None:
     """What was recorded is drained as it came, and then the ledger is empty."""
     ledger = TokenLedger()
-    assert ledger.is_empty
+    empty = [ledger.is_empty]
     ledger.record(((1, 0), 1), ((1, 0), -1))
     ledger.record(((2, 0), 1))
-    assert not ledger.is_empty
+    empty.append(ledger.is_empty)
     assert list(ledger.drain()) == [((1, 0), 1), ((1, 0), -1), ((2, 0), 1)]
-    assert ledger.is_empty
+    empty.append(ledger.is_empty)
     assert list(ledger.drain()) == []
+    assert empty == [True, False, True]
 
 
 def test_a_group_that_comes_during_a_drain_is_taken_whole_or_not_at_all() -> None:

@@ -104,7 +104,9 @@ def test_a_wrong_move_is_refused_and_changes_nothing(
     """Backwards (in the partial order), or to what is no time of the scope: the error names operator and times."""
     ledger = TokenLedger()
     token = token_at(start, ledger, domain)
-    with pytest.raises(tw.TokenError, match=rf"operator 'holder' cannot (delay|downgrade) a token .*{reason}") as refusal:
+    with pytest.raises(
+        tw.TokenError, match=rf"operator 'holder' cannot (delay|downgrade) a token .*{reason}"
+    ) as refusal:
         getattr(token, action)(to)
 
     assert f"a token for time {start!r} to {to!r}" in str(refusal.value)
