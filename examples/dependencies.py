@@ -12,10 +12,10 @@ import time
 from pathlib import Path
 
 import ray
-from pyspark.sql import DataFrame, SparkSession
 
 import tidewheel as tw
 from connectivity import changes
+from debian import numbered
 from tidewheel.spark_bridge import from_spark, session, to_spark
 
 HERE = Path(__file__).parent
@@ -23,22 +23,6 @@ START = "gnome"
 # For a program of a minute: compile fast rather than well, and shuffle into few partitions.
 FAST_START = {f"spark.{jvm}.extraJavaOptions": "-XX:TieredStopAtLevel=1" for jvm in ("driver", "executor")}
 CONFIGS = FAST_START | {"spark.sql.shuffle.partitions": 4}
-
-
-def number(spark: SparkSession) -> tuple[DataFrame, DataFrame]:
-    """Return the packages with their numbers, and the edges between numbers with their epochs."""
-    spark.read.parquet(str(HERE / "data/debian-bookworm-dependencies.parquet")).createOrReplaceTempView("edges")
-    packages = spark.sql("""
-        SELECT name, row_number() OVER (ORDER BY name) - 1 AS node
-        FROM (SELECT source AS name FROM edges UNION SELECT target FROM edges)""").cache()
-    packages.createOrReplaceTempView("packages")
-    edges = spark.sql("""
-        WITH epochs AS (SELECT section, (row_number() OVER (ORDER BY section) - 1) DIV 8 AS epoch
-                        FROM (SELECT DISTINCT section FROM edges))
-        SELECT epoch, a.node AS source, b.node AS target
-        FROM edges JOIN epochs USING (section)
-        JOIN packages a ON a.name = source JOIN packages b ON b.name = target""").cache()
-    return packages, edges
 
 
 def main() -> None:
@@ -51,7 +35,7 @@ def main() -> None:
 
     with session("dependencies", configs=CONFIGS) as spark:
         done("Spark started on Ray")
-        packages, edges = number(spark)
+        packages, edges = numbered(spark)
         start = packages.where(packages.name == START).collect()[0]["node"]
         epochs = edges.selectExpr("max(epoch) + 1").collect()[0][0]
         done("packages numbered by Spark")
@@ -72,7 +56,8 @@ def main() -> None:
             done("dataflow run to its end")
             to_spark(spark, job.captured("components"), time="epoch").createOrReplaceTempView("changes")
         watcher.wait(timeout=60)
-        final = spark.sql("SELECT node, max_by((component, hops), epoch).* FROM changes GROUP BY node").cache()
+        final = spark.sql("""SELECT node, max_by(component, epoch) AS component, max_by(hops, epoch) AS hops
+                             FROM changes GROUP BY node""").cache()
         final.join(packages, "node").orderBy("hops", "name", ascending=[False, True]).select("name", "hops").show(5)
         sizes = final.groupBy("component").count().withColumnRenamed("component", "node")
         largest = sizes.join(packages, "node").orderBy("count", "name", ascending=[False, True])

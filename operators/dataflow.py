@@ -6,7 +6,7 @@ from typing import Any
 from tidewheel.operators.input import build_input
 from tidewheel.operators.loop import Feedback, Loop, make_feedback
 from tidewheel.operators.source import build_source
-from tidewheel.operators.stream import Stream, _check_stream, _pact
+from tidewheel.operators.stream import Stream, check_list, check_stream, make_pact
 from tidewheel.progress import GraphError, PathSummary
 from tidewheel.runtime.dataflow_description import DataflowDescription
 from tidewheel.runtime.exchange import Key
@@ -33,9 +33,8 @@ class Dataflow(DataflowDescription):
 
     def input(self, name: str) -> Stream[Any]:
         """Add a stream that the driver feeds through ``job.input(name)``."""
-        index = self.size
+        self.register("input", name, self.size)
         (outlet,) = self.add_operator(f"input {name}", [], [self.root], build_input, notify=False)
-        self.register("input", name, index)
         return Stream(outlet)
 
     def source(self, name: str, source: PartitionedSource) -> Stream[Any]:
@@ -68,27 +67,20 @@ class Dataflow(DataflowDescription):
             exchange: for each input, how records are spread over the workers.
             notify: False for an operator that never looks at a frontier.
         """
-        for stream in inputs:
-            _check_stream(name, stream)
-        outlets = [stream.outlet for stream in inputs]
+        outlets = self.check_inputs(name, [check_stream(name, stream) for stream in check_list(name, "inputs", inputs)])
         scope = outlets[0].scope if outlets else self.root
-        keys = exchange if exchange is not None else [None] * len(outlets)
+        keys = check_list(name, "exchange", exchange if exchange is not None else [None] * len(outlets))
         if len(keys) != len(outlets):
             raise GraphError(f"operator {name!r} has {len(outlets)} inputs, exchange names {len(keys)} keys")
-        for outlet in outlets:
-            self.check_one_scope(name, (scope, outlet.scope))
-        paths = None
-        if summaries is not None:
-            paths = {
-                ports: (given,) if isinstance(given, PathSummary) else tuple(given)
-                for ports, given in summaries.items()
-            }
+        if not isinstance(outputs, int) or outputs < 0:
+            raise GraphError(f"operator {name!r}: outputs is how many there are, 0 or more, not {outputs!r}")
+        paths = None if summaries is None else {ports: _paths(name, given) for ports, given in summaries.items()}
         made = self.add_operator(
             name,
             outlets,
             [scope] * outputs,
             build,
-            pacts=[_pact(name, key) for key in keys],
+            pacts=[make_pact(name, key) for key in keys],
             summaries=paths,
             notify=notify,
         )
@@ -101,3 +93,11 @@ class Dataflow(DataflowDescription):
     def feedback(self, advance: int = 1) -> Feedback[Any]:
         """Return the open end of a cycle in the outermost scope: what goes in comes out ``advance`` epochs later."""
         return make_feedback(self, self.root, advance)
+
+
+def _paths(name: str, given: PathSummary | Sequence[PathSummary]) -> tuple[PathSummary, ...]:
+    if isinstance(given, PathSummary):
+        return (given,)
+    if isinstance(given, list | tuple) and all(isinstance(path, PathSummary) for path in given):
+        return tuple(given)
+    raise GraphError(f"operator {name!r}: a summary is a PathSummary or a list of them, not {given!r}")

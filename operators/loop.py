@@ -4,7 +4,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from tidewheel.operators.forward import build_pass
-from tidewheel.operators.stream import Stream
+from tidewheel.operators.stream import Stream, check_stream
 from tidewheel.progress import GraphError, PathSummary
 from tidewheel.runtime.dataflow_description import DataflowDescription, Outlet
 from tidewheel.runtime.scope import Scope
@@ -30,7 +30,7 @@ class Feedback(Stream[Record]):
         Raises:
             GraphError: it is connected already, or ``stream`` is in another scope or dataflow.
         """
-        self.outlet.description.connect(self._operator, stream.outlet)
+        self.outlet.description.connect(self._operator, check_stream("feedback", stream))
 
 
 def make_feedback(description: DataflowDescription, scope: Scope, advance: Any) -> Feedback[Any]:

@@ -48,7 +48,9 @@ class Stream(Generic[Record]):
             exchange: how records are spread over the workers before they reach it; None leaves them where they are.
         """
         outlet = self.outlet
-        (made,) = outlet.description.add_operator(name, [outlet], [outlet.scope], build, pacts=[_pact(name, exchange)])
+        (made,) = outlet.description.add_operator(
+            name, [outlet], [outlet.scope], build, pacts=[make_pact(name, exchange)]
+        )
         return Stream(made)
 
     def binary(
@@ -59,10 +61,14 @@ class Stream(Generic[Record]):
         exchange: tuple[Key | None, Key | None] = (None, None),
     ) -> "Stream[Any]":
         """Add an operator of two inputs and one output; ``build`` returns ``schedule(left, right, output)``."""
-        _check_stream(name, other)
+        other_outlet = check_stream(name, other)
         outlet = self.outlet
-        pacts = [_pact(name, key) for key in exchange]
-        (made,) = outlet.description.add_operator(name, [outlet, other.outlet], [outlet.scope], build, pacts=pacts)
+        if not isinstance(exchange, tuple) or len(exchange) != 2:
+            raise GraphError(
+                f"operator {name!r}: exchange has a key for each side, (left, right), None for none, not {exchange!r}"
+            )
+        pacts = [make_pact(name, key) for key in exchange]
+        (made,) = outlet.description.add_operator(name, [outlet, other_outlet], [outlet.scope], build, pacts=pacts)
         return Stream(made)
 
     def exchange(self, key: Key) -> "Stream[Record]":
@@ -75,9 +81,7 @@ class Stream(Generic[Record]):
 
     def concat(self, *others: "Stream[Record]") -> "Stream[Record]":
         """Join this stream with others of the same scope; each record stays on its worker."""
-        for other in others:
-            _check_stream("concat", other)
-        outlets = [self.outlet, *(other.outlet for other in others)]
+        outlets = [self.outlet, *(check_stream("concat", other) for other in others)]
         (made,) = self.outlet.description.add_operator("concat", outlets, [self.outlet.scope], build_pass, notify=False)
         return Stream(made)
 
@@ -87,6 +91,10 @@ class Stream(Generic[Record]):
         Raises:
             GraphError: the loop does not lie directly in the scope of this stream.
         """
+        from tidewheel.operators.loop import Loop
+
+        if not isinstance(loop, Loop):
+            raise GraphError(f"enter: a stream enters a loop of flow.scope(name), not {loop!r}")
         inner = loop.scope
         if inner.parent is not self.outlet.scope:
             raise GraphError(
@@ -123,8 +131,8 @@ class Stream(Generic[Record]):
 
     def capture(self, name: str) -> "Stream[Record]":
         """Keep what passes here on its worker for ``job.captured(name)``. Returns this stream."""
-        index = self._sink(f"capture {name}", build_capture, notify=False)
-        self.outlet.description.register("capture", name, index)
+        self.outlet.description.register("capture", name, self.outlet.description.size)
+        self._sink(f"capture {name}", build_capture, notify=False)
         return self
 
     def publish(self, topic: str) -> "Stream[Record]":
@@ -196,6 +204,11 @@ class Stream(Generic[Record]):
             )
         again, result = returned
         feedback.connect(again)
+        if result.outlet.scope is not loop.scope:
+            raise GraphError(
+                f"the body of {name!r} must return what leaves in {loop.scope.describe()}, where the loop is, and not "
+                f"in {result.outlet.scope.describe()}"
+            )
         return result.leave()
 
     # ------------------------------------------------------------------ shared
@@ -203,18 +216,16 @@ class Stream(Generic[Record]):
     def _forward(self, name: str, build: Build, key: Key | None = None) -> "Stream[Any]":
         outlet = self.outlet
         (made,) = outlet.description.add_operator(
-            name, [outlet], [outlet.scope], build, pacts=[_pact(name, key)], notify=False
+            name, [outlet], [outlet.scope], build, pacts=[make_pact(name, key)], notify=False
         )
         return Stream(made)
 
-    def _sink(self, name: str, build: Build, notify: bool) -> int:
-        description = self.outlet.description
-        index = description.size
-        description.add_operator(name, [self.outlet], [], build, notify=notify)
-        return index
+    def _sink(self, name: str, build: Build, *, notify: bool) -> None:
+        self.outlet.description.add_operator(name, [self.outlet], [], build, notify=notify)
 
 
-def _pact(name: str, key: Key | None) -> Exchange | None:
+def make_pact(name: str, key: Key | None) -> Exchange | None:
+    """Return the exchange by ``key``, None for none; raise GraphError if that is no key."""
     if key is None:
         return None
     names = key if isinstance(key, tuple) else (key,)
@@ -225,6 +236,15 @@ def _pact(name: str, key: Key | None) -> Exchange | None:
     )
 
 
-def _check_stream(name: str, other: object) -> None:
+def check_stream(name: str, other: object) -> Outlet:
+    """Return the outlet of a stream; raise GraphError if it is none."""
     if not isinstance(other, Stream):
         raise GraphError(f"operator {name!r} reads streams, not {other!r}")
+    return other.outlet
+
+
+def check_list(name: str, argument: str, given: object) -> list[Any]:
+    """Return what was given as a list; raise GraphError if it is neither list nor tuple."""
+    if not isinstance(given, list | tuple):
+        raise GraphError(f"operator {name!r}: {argument} is a list with one entry for each input, not {given!r}")
+    return list(given)

@@ -73,6 +73,11 @@ def take_slice(batch: Batch, start: int, stop: int) -> Batch:
     return batch.slice(start, stop - start) if is_arrow(batch) else batch[start:stop]
 
 
+def copy_of(batch: Batch) -> Batch:
+    """Return a batch that does not change when the list or array that was given does; its records are not copied."""
+    return batch.copy() if isinstance(batch, list) or is_numpy(batch) else batch
+
+
 def scatter(batch: Batch, owners: "npt.NDArray[np.int64]", parts: int) -> list[Batch | None]:
     """Split an Arrow or NumPy batch: part ``i`` has, in order, the records whose owner is ``i``.
 

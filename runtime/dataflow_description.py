@@ -79,7 +79,7 @@ class DataflowDescription:
             self._check_ours(name, outlet)
         input_scopes = tuple(outlet.scope for outlet in inputs)
         if summaries is None:
-            self.check_one_scope(name, (*input_scopes, *output_scopes))
+            self._check_one_scope(name, (*input_scopes, *output_scopes))
         return self._add(
             name,
             [outlet.source for outlet in inputs],
@@ -193,8 +193,14 @@ class DataflowDescription:
                 f"{outlet.description.name!r}: publish it there and subscribe to it here"
             )
 
-    def check_one_scope(self, name: str, scopes: Sequence[Scope]) -> None:
-        """Raise GraphError unless all ``scopes`` are the same."""
+    def check_inputs(self, name: str, inputs: Sequence[Outlet]) -> Sequence[Outlet]:
+        """Return ``inputs``; raise GraphError unless all belong to this dataflow and are in one scope."""
+        for outlet in inputs:
+            self._check_ours(name, outlet)
+        self._check_one_scope(name, [outlet.scope for outlet in inputs])
+        return inputs
+
+    def _check_one_scope(self, name: str, scopes: Sequence[Scope]) -> None:
         for scope in scopes[1:]:
             if scope is not scopes[0]:
                 raise GraphError(

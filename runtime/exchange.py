@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from tidewheel.runtime.batches import Batch, is_arrow, is_numpy, records, scatter
+from tidewheel.runtime.batches import Batch, is_arrow, is_numpy, records, scatter, take_slice
 from tidewheel.runtime.stable_hash import hash_column, hash_integers, hash_tuples, stable_hash
 
 if TYPE_CHECKING:
@@ -27,8 +27,12 @@ class Exchange:
     key: Key
 
     def split(self, batch: Batch, workers: int) -> list[Batch | None]:
-        """Return one part for each worker, None where a worker gets nothing."""
+        """Return one part for each worker, None where a worker gets nothing; the batch is not empty.
+
+        With one worker only the first record's key is looked at: enough to find out that the key is wrong.
+        """
         if workers == 1:
+            self.split(take_slice(batch, 0, 1), 2)
             return [batch]
         if isinstance(batch, list):
             return self._split_list(batch, workers)

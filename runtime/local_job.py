@@ -5,8 +5,9 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 
-from tidewheel.progress import Antichain
+from tidewheel.progress import Antichain, TidewheelError
 from tidewheel.runtime.attachment import Attachment
+from tidewheel.runtime.batches import copy_of
 from tidewheel.runtime.envelope import DRIVER, Envelope, InputCommand
 from tidewheel.runtime.errors import JobError
 from tidewheel.runtime.job import Captured, Job
@@ -40,6 +41,7 @@ class LocalJob(Job):
 
     def start(self) -> None:
         """Let the workers run. Idempotent."""
+        self._check_alive()
         self._paused = False
 
     def run_round(self) -> bool:
@@ -55,9 +57,10 @@ class LocalJob(Job):
             try:
                 for worker, core in enumerate(self._cores):
                     self._step(worker, core)
-            except JobError as error:
-                self._error = error
-                self._finish_attachments(str(error.args[0]))
+            except BaseException as error:
+                interrupted = f"job {self.name!r} was interrupted in the middle of a step by {type(error).__name__}"
+                self._error = error if isinstance(error, TidewheelError) else JobError(interrupted)
+                self._finish_attachments(str(self._error.args[0]))
                 raise
             return True
 
@@ -77,12 +80,15 @@ class LocalJob(Job):
     def _submit(self, worker: int, command: InputCommand) -> None:
         with self._lock:
             self._check_alive()
-            envelope = Envelope(DRIVER, 0, self._sequences[worker], commands=[command])
+            # Ray pickles what is sent; here too the driver may use its list or array again.
+            sent = InputCommand(command.input, command.action, command.time, copy_of(command.batch))
+            envelope = Envelope(DRIVER, 0, self._sequences[worker], commands=[sent])
             self._sequences[worker] += 1
             self._in_flight[worker].append(envelope)
 
     def _frontier(self, probe: str) -> Antichain:
         with self._lock:
+            self._check_alive()
             return self._cores[0].probe(probe)
 
     def _wait_for(self, condition: Callable[[], bool], what: str, timeout: float | None) -> None:

@@ -8,6 +8,7 @@ from tidewheel.progress import Antichain, PathSummary, Time, TimeDomain
 from tidewheel.runtime.batches import Batch, check_batch, length
 from tidewheel.runtime.errors import TokenError
 from tidewheel.runtime.exchange import Exchange
+from tidewheel.runtime.token_ledger import TokenLedger
 from tidewheel.runtime.tokens import LentToken, TimestampToken
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ class InputPort:
 
     def time_on(self, output: "OutputPort", time: Time) -> Time:
         """Return the least time at which a message at ``time`` here allows to send on ``output``."""
-        if output.operator != self.operator:
+        if not any(output is own for own in self._instance.outputs):
             raise TokenError(
                 f"operator {output.operator!r} used a token lent to operator {self.operator!r}: "
                 "a token lets its holder send on its own output only"
@@ -115,6 +116,11 @@ class OutputPort:
         """The name of the operator."""
         return self._instance.name
 
+    @property
+    def ledger(self) -> TokenLedger:
+        """Where tokens for this output are recorded; it belongs to one worker."""
+        return self._core.ledger
+
     def connect(self, channel: "Channel") -> None:
         """Add an edge that leads from here."""
         self._channels.append(channel)
@@ -128,6 +134,10 @@ class OutputPort:
             TokenError: the token does not allow it, or the operator is not being scheduled.
             TypeError: ``batch`` is not a list, Arrow table, record batch or NumPy array.
         """
+        if not isinstance(token, TimestampToken | LentToken):
+            raise TokenError(
+                f"operator {self.operator!r} sends with a token, as received with a message or retained, not {token!r}"
+            )
         time = token.time_on(self)
         if not self._instance.is_scheduled:
             raise TokenError(
@@ -147,26 +157,34 @@ class OutputPort:
         return self._core.new_token(self._instance, self, time, lender)
 
 
+class ExchangeError(Exception):
+    """The key of a record could not be found: what went wrong is its cause, and ``args`` has the operator that asks."""
+
+
 class Channel:
     """One edge as one worker sees it: its end on this worker, and the pact by which records are spread."""
 
-    __slots__ = ("_location", "_operator", "_pact", "_port", "_queue")
+    __slots__ = ("_location", "_name", "_operator", "_pact", "_queue")
 
     def __init__(self, target: InputPort, operator: int, pact: Exchange | None) -> None:
         self._queue = target.queue
         self._location = target.location
+        self._name = target.operator
         self._operator = operator
-        self._port = target.port
         self._pact = pact
 
     def push(self, core: "WorkerCore", time: Time, batch: Batch) -> None:
         """Carry a batch over the edge."""
-        if self._pact is None or core.workers == 1:
+        if self._pact is None:
             core.produce(self._location, time)
             self._queue.append((time, batch))
             core.activate(self._operator)
             return
-        for worker, part in enumerate(self._pact.split(batch, core.workers)):
+        try:
+            parts = self._pact.split(batch, core.workers)
+        except Exception as error:
+            raise ExchangeError(self._name) from error
+        for worker, part in enumerate(parts):
             if part is None:
                 continue
             core.produce(self._location, time)

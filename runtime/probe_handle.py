@@ -45,4 +45,4 @@ class ProbeHandle:
         self._wait(lambda: self.has_reached(time), f"probe {self.name!r} to reach {time!r}", timeout)
 
     def __repr__(self) -> str:
-        return f"ProbeHandle({self.name!r}, {self.frontier})"
+        return f"ProbeHandle({self.name!r})"

@@ -1,6 +1,6 @@
 """Scopes: the loops of a dataflow, each of which adds one coordinate to the times inside it."""
 
-from tidewheel.progress import IntegerDomain, Nesting, TimeDomain
+from tidewheel.progress import GraphError, IntegerDomain, Nesting, TimeDomain
 
 
 class Scope:
@@ -9,6 +9,8 @@ class Scope:
     __slots__ = ("name", "nesting", "parent")
 
     def __init__(self, name: str, parent: "Scope | None", domain: TimeDomain) -> None:
+        if not isinstance(name, str) or not name:
+            raise GraphError(f"the name of a scope is a non-empty string, not {name!r}")
         self.name = name
         self.parent = parent
         self.nesting: Nesting = Nesting((domain,)) if parent is None else parent.nesting.inside(domain)

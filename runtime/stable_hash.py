@@ -7,7 +7,6 @@ values hash to one by one, so a list and an Arrow table exchanged by the same ke
 
 import datetime
 import enum
-import math
 import numbers
 import uuid
 import zlib
@@ -22,6 +21,8 @@ if TYPE_CHECKING:
 _MASK = (1 << 64) - 1
 _GOLDEN = 0x9E3779B97F4A7C15
 _NONE, _NAN, _TUPLE = 0x6E6F6E65, 0x6E616E, 0x7475706C
+_DATE, _LOCAL, _ZONED, _LOCAL_TIME, _ZONED_TIME = (tag << 60 for tag in range(1, 6))
+"""What tells apart dates, moments and times of day, with and without a zone, that would fold to the same number."""
 
 
 def stable_hash(key: Any) -> int:
@@ -50,18 +51,38 @@ def _checksum(data: bytes) -> int:
 
 
 def _fold(key: Any) -> int:
-    """Return an integer for a key that is neither an int nor a string."""
+    """Return an integer for a key that is no int; equal keys have equal integers."""
     if key is None:
         return _NONE
+    return _fold_numpy(key) if type(key).__module__ == "numpy" else _fold_plain(key)
+
+
+def _fold_plain(key: Any) -> int:
     for kind, fold in _FOLDS:
         if isinstance(key, kind):
             return fold(key)
-    if type(key).__module__ == "numpy" and hasattr(key, "item"):
-        return stable_hash(key.item())
     raise TypeError(
         f"a key of type {type(key).__qualname__} cannot be exchanged: use None, a number, a string, bytes, a date or "
         "time, a UUID, an Enum member or a tuple of these"
     )
+
+
+def _fold_number(key: Any) -> int:
+    """Fold a whole number of any type to itself, and others by Python's hash, which is equal where numbers are."""
+    if key != key:  # noqa: PLR0124 - that is what a NaN of any type is
+        return _NAN
+    if isinstance(key, numbers.Integral):
+        return int(key)
+    real = key.real if isinstance(key, numbers.Complex) and key.imag == 0 else key
+    try:
+        whole = int(real)  # type: ignore[arg-type]
+    except (TypeError, OverflowError):  # a complex number, an infinity
+        return hash(key)
+    return whole if whole == real else hash(key)
+
+
+def _fold_enum(key: enum.Enum) -> int:
+    return _fold(key.value)
 
 
 def _fold_tuple(key: tuple[Any, ...]) -> int:
@@ -72,34 +93,48 @@ def _fold_tuple(key: tuple[Any, ...]) -> int:
 
 
 def _fold_moment(key: datetime.datetime) -> int:
-    moment = key if key.tzinfo is None else key.astimezone(datetime.UTC)
-    return _checksum(moment.isoformat().encode())
+    offset = key.utcoffset()
+    local_us = key.toordinal() * 86_400_000_000 + _since_midnight(key)
+    return _LOCAL ^ local_us if offset is None else _ZONED ^ (local_us - _microseconds(offset))
 
 
-def _fold_duration(key: datetime.timedelta) -> int:
-    return (key.days * 86_400 + key.seconds) * 1_000_000 + key.microseconds
+def _fold_time_of_day(key: datetime.time) -> int:
+    offset = key.utcoffset()
+    local_us = _since_midnight(key)
+    return _LOCAL_TIME ^ local_us if offset is None else _ZONED_TIME ^ (local_us - _microseconds(offset))
 
 
-def _fold_number(key: Any) -> int:
-    if isinstance(key, float) and math.isnan(key):
+def _since_midnight(key: datetime.datetime | datetime.time) -> int:
+    return ((key.hour * 60 + key.minute) * 60 + key.second) * 1_000_000 + key.microsecond
+
+
+def _microseconds(duration: datetime.timedelta) -> int:
+    return (duration.days * 86_400 + duration.seconds) * 1_000_000 + duration.microseconds
+
+
+def _fold_numpy(key: Any) -> int:
+    """Fold a NumPy scalar as the Python value that it is equal to; a date of NumPy's is equal to its midnight."""
+    if not hasattr(key, "dtype") or key.ndim:
+        raise TypeError(f"a key of type {type(key).__qualname__} cannot be exchanged: use a scalar")
+    if key.dtype.kind not in "mM":
+        return _fold_number(key) if isinstance(key, numbers.Number) else _fold_plain(key.item())
+    if key != key:  # noqa: PLR0124 - not a time
         return _NAN
-    if isinstance(key, numbers.Integral):
-        return int(key)
-    # Numbers hash alike in every process, and equal numbers of different types hash alike; but an integer must fold to
-    # itself, which Python's hash does only up to a bound.
-    whole = isinstance(key, float) and key.is_integer()
-    return int(key) if whole else hash(key)
+    in_microseconds = key.astype(f"{key.dtype.kind}8[us]")
+    return _fold(in_microseconds.item()) if in_microseconds == key else int(key.astype("int64"))
 
 
 _FOLDS: tuple[tuple[Any, Callable[[Any], int]], ...] = (
-    (enum.Enum, lambda key: stable_hash(key.value)),
-    (numbers.Number, _fold_number),
+    (numbers.Number, _fold_number),  # before Enum: a member of an IntEnum is equal to its number
+    (str, lambda key: _checksum(key.encode("utf-8", "surrogatepass"))),
+    (enum.Enum, _fold_enum),
     (tuple, _fold_tuple),
     (bytes, _checksum),
     (uuid.UUID, lambda key: key.int),
     (datetime.datetime, _fold_moment),  # before date, of which it is a kind
-    ((datetime.date, datetime.time), lambda key: _checksum(key.isoformat().encode())),
-    (datetime.timedelta, _fold_duration),
+    (datetime.date, lambda key: _DATE ^ key.toordinal()),
+    (datetime.time, _fold_time_of_day),
+    (datetime.timedelta, _microseconds),
 )
 """How keys of each type become integers; the first that fits."""
 

@@ -107,7 +107,7 @@ class TimestampToken:
     def time_on(self, output: "OutputPort") -> Time:
         """Return the time at which this token sends on ``output``; raise TokenError if it does not."""
         self._check_live()
-        if output.location != self._location:
+        if output.location != self._location or output.ledger is not self._ledger:
             raise TokenError(
                 f"operator {output.operator!r} used a token of another output for output {output.port}: "
                 "a token lets its holder send on one output only; retain one for each"
@@ -188,6 +188,12 @@ class LentToken:
                 "returned: retain() it while the message is at hand"
             )
         return lender.time_on(output, self.time)
+
+    def __reduce__(self) -> Any:
+        raise TokenError(
+            f"a token lent to operator {self._input.operator!r} cannot be copied or sent to another process: "
+            "send the records, or retain() the token within the worker"
+        )
 
     def __repr__(self) -> str:
         return f"LentToken(time={self.time!r}, operator={self._input.operator!r})"

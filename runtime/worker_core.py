@@ -33,7 +33,7 @@ from tidewheel.runtime.errors import JobError, TokenError
 from tidewheel.runtime.operator_context import OperatorContext
 from tidewheel.runtime.operator_instance import OperatorInstance
 from tidewheel.runtime.plan import OperatorPlan, Plan, checked_schedule
-from tidewheel.runtime.ports import Channel, InputPort, OutputPort
+from tidewheel.runtime.ports import Channel, ExchangeError, InputPort, OutputPort
 from tidewheel.runtime.token_ledger import Leak, TokenLedger
 from tidewheel.runtime.tokens import TimestampToken
 
@@ -65,7 +65,7 @@ class WorkerCore:
         self.worker = worker
         self.workers = workers
         self._incarnation = incarnation
-        self._ledger = TokenLedger(wake)
+        self.ledger = TokenLedger(wake)
         self._compiled = CompiledGraph(plan.graph())
         self._tracker = Tracker(self._compiled, workers, self._interesting())
         self._broadcast = Broadcast(self._tracker)
@@ -119,7 +119,7 @@ class WorkerCore:
     def _build(self, attachments: Mapping[str, Any]) -> None:
         for index, (operator, instance) in enumerate(zip(self.plan.operators, self._instances, strict=True)):
             initial: list[TimestampToken | None] = [
-                TimestampToken(self._ledger, port.domain, port.location, port.domain.minimum(), instance.name)
+                TimestampToken(self.ledger, port.domain, port.location, port.domain.minimum(), instance.name)
                 for port in instance.outputs
             ]
             instance.context = OperatorContext(
@@ -133,7 +133,7 @@ class WorkerCore:
             try:
                 instance.schedule = checked_schedule(operator.build(instance.context))
             except Exception as error:
-                raise self._failure(instance, error, "could not be built") from error
+                raise self._failure(instance.name, None, error, "could not be built") from error
             finally:
                 instance.context.discard_initial_tokens()
             self._next.add(index)
@@ -180,10 +180,13 @@ class WorkerCore:
             try:
                 if instance.run():
                     self.activate(index)
+            except ExchangeError as error:
+                cause = error.__cause__
+                raise self._failure(error.args[0], instance.time, cause, "could not exchange a record") from cause
             except Exception as error:
-                raise self._failure(instance, error, "failed") from error
+                raise self._failure(instance.name, instance.time, error, "failed") from error
         self._running = -1
-        self._broadcast.record(self._ledger.drain())
+        self._broadcast.record(self.ledger.drain())
         self._collect_leaks()
         batch, moved = self._broadcast.commit()
         self._frontiers_moved(moved)
@@ -206,7 +209,7 @@ class WorkerCore:
                 self.activate(self._compiled.locations[number].operator)
 
     def _collect_leaks(self) -> None:
-        for leak in self._ledger.drain_leaks():
+        for leak in self.ledger.drain_leaks():
             self._leaks.append(leak)
             _LOGGER.warning(
                 "worker %d: operator %r dropped a live token for time %r without discard(); it was discarded for it. "
@@ -216,13 +219,13 @@ class WorkerCore:
                 leak.time,
             )
 
-    def _failure(self, instance: OperatorInstance, error: Exception, what: str) -> JobError:
-        at = "" if instance.time is None else f" at time {instance.time!r}"
+    def _failure(self, operator: str, time: Time | None, error: BaseException | None, what: str) -> JobError:
+        at = "" if time is None else f" at time {time!r}"
         return JobError(
-            f"operator {instance.name!r} {what} on worker {self.worker}{at}: {type(error).__name__}: {error}",
-            operator=instance.name,
+            f"operator {operator!r} {what} on worker {self.worker}{at}: {type(error).__name__}: {error}",
+            operator=operator,
             worker=self.worker,
-            time=instance.time,
+            time=time,
             traceback_text="".join(traceback.format_exception(error)),
         )
 
@@ -253,8 +256,8 @@ class WorkerCore:
         self, instance: OperatorInstance, output: OutputPort, time: Time, lender: InputPort
     ) -> TimestampToken:
         """Make a token and count it."""
-        self._ledger.record(((output.location, time), 1))
-        return TimestampToken(self._ledger, output.domain, output.location, time, instance.name, lender)
+        self.ledger.record(((output.location, time), 1))
+        return TimestampToken(self.ledger, output.domain, output.location, time, instance.name, lender)
 
     def frontier_at(self, instance: OperatorInstance, location: int) -> Antichain:
         """Return the frontier at an operator's input port."""
@@ -283,7 +286,7 @@ class WorkerCore:
     @property
     def is_idle(self) -> bool:
         """Whether a step would do nothing."""
-        return not self._next and self._ledger.is_empty
+        return not self._next and self.ledger.is_empty
 
     @property
     def is_complete(self) -> bool:

@@ -90,7 +90,7 @@ class WorkerLoop:
                 self._report(Phase.COMPLETE if self._core.is_complete else Phase.RUNNING)
         except (JobError, ProtocolError) as error:
             self._report(Phase.FAILED, error)
-        except Exception as error:
+        except BaseException as error:
             _LOGGER.exception("worker %d failed outside its operators", self._worker)
             failure = JobError(f"worker {self._worker} failed: {type(error).__name__}: {error}", worker=self._worker)
             self._report(Phase.FAILED, failure)

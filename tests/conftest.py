@@ -58,8 +58,8 @@ def ray_cluster() -> Iterator[str]:
     import ray
 
     with java_environment(find_java()):
-        context = ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False, namespace="tidewheel")
-    yield str(context.address_info["gcs_address"])
+        ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False, namespace="tidewheel")
+    yield str(ray.get_runtime_context().gcs_address)
     ray.shutdown()
 
 

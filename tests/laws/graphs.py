@@ -140,7 +140,7 @@ def _random_shape(random: Random, limits: GraphLimits, name: str) -> OperatorSha
     for port_in, source in enumerate(inputs):
         for port_out, target in enumerate(outputs):
             if limits.forgetful or _common(source, target) == min(source.depth, target.depth) + 1:
-                count = random.choice((0, 1, 1, 1, 1, 2))
+                count = random.choice((0, 1, 1, 1, 2, 2))
                 paths = tuple(_random_path(random, limits, source, target) for _ in range(count))
                 summaries[port_in, port_out] = paths
     return OperatorShape(name, inputs, outputs, summaries)

@@ -18,7 +18,7 @@ SMALL = {
 
 
 @pytest.mark.parametrize("limits", SMALL.values(), ids=SMALL.keys())
-@law_settings(60)
+@law_settings(80)
 @given(data=st.data())
 def test_summaries_are_those_of_the_minimal_walks(limits: GraphLimits, data: st.DataObject) -> None:
     """Between two locations a compiled graph has the summary of each minimal walk, and no other."""
@@ -35,7 +35,7 @@ def test_summaries_are_those_of_the_minimal_walks(limits: GraphLimits, data: st.
         assert (start in compiled.reaching(end)) == bool(expected)
 
 
-@law_settings(60)
+@law_settings(80)
 @given(data=st.data())
 def test_summaries_are_never_late_where_coordinates_have_a_greatest_time(data: st.DataObject) -> None:
     """With bounded rounds, summaries let through every time that a walk does, and at no later time."""

@@ -60,7 +60,7 @@ def test_every_source_starts_with_a_token_for_each_worker(graph: GraphShape, wor
         assert set(tracker.frontier(location)) == expected
 
 
-@law_settings(60)
+@law_settings(80)
 @runs
 def test_frontiers_agree_with_brute_force(graph: GraphShape, workers: int, events: int, seed: int) -> None:
     """In every view a frontier is the minimal times at which what is counted can arrive; no count hides another."""
@@ -76,7 +76,7 @@ def test_frontiers_agree_with_brute_force(graph: GraphShape, workers: int, event
         assert view.tracker.is_complete == (not counts), run.story
 
 
-@law_settings(60)
+@law_settings(80)
 @runs
 def test_no_frontier_passes_what_can_still_arrive(graph: GraphShape, workers: int, events: int, seed: int) -> None:
     """Safety: whatever can still arrive, as one who sees everything knows, is at or after every view's frontier."""
@@ -90,7 +90,7 @@ def test_no_frontier_passes_what_can_still_arrive(graph: GraphShape, workers: in
                 )
 
 
-@law_settings(60)
+@law_settings(80)
 @runs
 def test_frontiers_never_go_back(graph: GraphShape, workers: int, events: int, seed: int) -> None:
     """A frontier only moves on, and exactly the locations whose frontier moved are reported."""
@@ -105,7 +105,7 @@ def test_frontiers_never_go_back(graph: GraphShape, workers: int, events: int, s
         last[id(view)] = now
 
 
-@law_settings(60)
+@law_settings(80)
 @runs
 def test_all_is_complete_at_the_end(graph: GraphShape, workers: int, events: int, seed: int) -> None:
     """With every token dropped, every message consumed and every batch delivered, each view is complete and empty."""

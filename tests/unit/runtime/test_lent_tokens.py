@@ -267,7 +267,6 @@ def test_sending_after_discard_is_refused() -> None:
 
 
 @pytest.mark.parametrize("workers", [2, 3])
-@pytest.mark.xfail(strict=True, reason="tokens know their location, which is the same on every worker")
 def test_a_token_of_another_worker_is_refused(workers: int) -> None:
     """Two workers of this process that share a list could mix their tokens up; on Ray they could not."""
     kept: list[tw.TimestampToken] = []
@@ -289,7 +288,6 @@ def test_a_token_of_another_worker_is_refused(workers: int) -> None:
     assert isinstance(error.__cause__, tw.TokenError)
 
 
-@pytest.mark.xfail(strict=True, reason="a lent token is pickled as any object, with the worker that it points to")
 def test_a_lent_token_cannot_be_pickled() -> None:
     """It is a token: the error is the one of tokens, and not whatever cannot be pickled behind it."""
 

@@ -181,7 +181,6 @@ def test_a_frontier_inside_a_call_is_that_of_its_beginning() -> None:
 
 
 @pytest.mark.parametrize("wrong", [0, None, "token"])
-@pytest.mark.xfail(strict=True, reason="what is no token has no method time_on: AttributeError")
 def test_sending_needs_a_token(wrong: Any) -> None:
     """A time is no token: the error says so."""
 

@@ -6,6 +6,7 @@ import pytest
 
 import tidewheel as tw
 from tests.unit.runtime.one_operator import feed, flow_of, run_flow, scheduled
+from tidewheel.runtime.plan import Schedule
 
 
 def times_two(input: tw.InputPort, output: tw.OutputPort) -> None:
@@ -37,7 +38,12 @@ def test_there_are_two_engines(engine: Any) -> None:
 def test_a_wrong_dataflow_is_refused_before_anything_is_built() -> None:
     """No build function is called, no topic begun."""
     built: list[int] = []
-    flow = flow_of(lambda context: built.append(0))
+
+    def build(context: tw.OperatorContext) -> Schedule:
+        built.append(context.worker)
+        return times_two
+
+    flow = flow_of(build)
     flow.feedback()
     with pytest.raises(tw.GraphError, match="'feedback' was never connected"):
         tw.run(flow, engine="local")

@@ -141,9 +141,6 @@ def test_an_operator_that_raises_ends_it_with_the_error() -> None:
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 @pytest.mark.parametrize("raised", [SystemExit, KeyboardInterrupt, GeneratorExit])
-@pytest.mark.xfail(
-    strict=True, reason="only Exception is caught: the thread ends in silence and the driver waits for ever"
-)
 def test_an_operator_that_exits_ends_it_with_an_error_too(raised: type[BaseException]) -> None:
     """`sys.exit()` in a user's function, and whatever else is no Exception, fails the job and does not hang it."""
 

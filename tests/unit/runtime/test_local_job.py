@@ -1,0 +1,308 @@
+"""The local engine, and what every job answers."""
+
+import logging
+import threading
+from collections import Counter
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import tidewheel as tw
+from tests.laws.strategies import law_settings
+from tests.unit.runtime.busy_flow import busy_flow, collected, plain_counts
+from tests.unit.runtime.one_operator import captured, feed, flow_of, ignore, scheduled, settle
+from tidewheel.runtime.local_job import LocalJob
+from tidewheel.runtime.plan import Schedule
+
+DEADLINE_S = 30.0
+
+
+def named_flow() -> tw.Dataflow:
+    flow = tw.Dataflow("named")
+    flow.input("a").capture("b").probe("c").publish("local job/d")
+    flow.input("e").capture("f").probe("g")
+    return flow
+
+
+@pytest.mark.parametrize(
+    ("ask", "message"),
+    [
+        (lambda job: job.input("x"), r"dataflow 'named' has no input 'x'; it has \['a', 'e'\]"),
+        (lambda job: job.captured("x"), r"dataflow 'named' has no capture 'x'; it has \['b', 'f'\]"),
+        (lambda job: job.probe("x"), r"dataflow 'named' has no probe 'x'; it has \['c', 'g'\]"),
+        (lambda job: job.topic("x"), r"dataflow 'named' has no topic 'x'; it has \['local job/d'\]"),
+    ],
+)
+def test_an_unknown_name_lists_those_that_there_are(ask: Any, message: str) -> None:
+    """A typing error is found at once."""
+    with tw.run(named_flow(), engine="local") as job, pytest.raises(tw.JobError, match=message):
+        ask(job)
+
+
+def test_a_dataflow_without_names_says_so() -> None:
+    """There is nothing to list then."""
+    job = tw.run(tw.Dataflow("empty"), engine="local")
+    with job, pytest.raises(tw.JobError, match="dataflow 'empty' has no input 'x'; it has none"):
+        job.input("x")
+
+
+def test_an_empty_dataflow_is_complete_at_once() -> None:
+    """There is nothing to wait for."""
+    with tw.run(tw.Dataflow("empty"), workers=3, engine="local") as job:
+        job.wait()
+        assert job.is_complete
+
+
+# ---------------------------------------------------------------------- waiting
+
+
+def test_waiting_with_an_open_input_is_an_error_at_once(caplog: pytest.LogCaptureFixture) -> None:
+    """It would be for ever: the error names the inputs that are open and where they are, and a warning says so."""
+    with tw.run(named_flow(), engine="local") as job:
+        job.input("a").advance_to(3)
+        with (
+            caplog.at_level(logging.WARNING, logger="tidewheel.runtime.job"),
+            pytest.raises(
+                tw.JobError,
+                match=r"nothing left to do: advance or close .* \(open inputs: 'a' at time 3, 'e' at time 0\)",
+            ),
+        ):
+            job.wait()
+        assert "waits for its end while inputs are open: close() ['a', 'e']" in caplog.text
+        job.input("a").close()
+        with pytest.raises(tw.JobError, match=r"\(open inputs: 'e' at time 0\)"):
+            job.wait()
+        job.input("e").close()
+        job.wait()
+
+
+def test_waiting_for_a_time_that_no_input_has_reached_is_an_error_at_once() -> None:
+    """The job goes on when the inputs do."""
+    with tw.run(flow_of(scheduled(ignore)), engine="local") as job:
+        with pytest.raises(tw.JobError, match=r"waiting for probe 'done' to reach 2, .* 'numbers' at time 0\)"):
+            job.probe("done").wait_until(2)
+        job.input("numbers").advance_to(2)
+        job.probe("done").wait_until(2)
+
+
+def test_a_job_that_does_not_end_in_time_is_left_as_it_is() -> None:
+    """A timeout names what was waited for; the work goes on in the next call."""
+    rounds: list[int] = []
+
+    def build(context: tw.OperatorContext) -> Schedule:
+        token = context.token()
+
+        def schedule(input: tw.InputPort, output: tw.OutputPort) -> None:
+            rounds.append(0)
+            ignore(input, output)
+            if len(rounds) < 1000:
+                context.activate()
+            elif token.is_live:
+                token.discard()
+
+        return schedule
+
+    with tw.run(flow_of(build), engine="local") as job:
+        feed(job)
+        with pytest.raises(TimeoutError, match=r"waited 0 s for job 'test-\w{8}' to end; all inputs are closed"):
+            job.wait(timeout=0)
+        assert len(rounds) < 1000
+        job.wait(timeout=DEADLINE_S)
+        assert len(rounds) >= 1000
+
+
+def test_waiting_twice_is_fine() -> None:
+    """A job that has ended has ended."""
+    with tw.run(flow_of(scheduled(ignore)), engine="local") as job:
+        feed(job, [1])
+        job.wait()
+        job.wait(timeout=0)
+        assert job.is_complete
+
+
+def test_nothing_runs_between_calls() -> None:
+    """The workers run while the driver waits, and only then."""
+    calls: list[int] = []
+
+    def schedule(input: tw.InputPort, output: tw.OutputPort) -> None:
+        calls.append(0)
+        ignore(input, output)
+
+    with tw.run(flow_of(scheduled(schedule)), engine="local") as job:
+        feed(job, [1])
+        assert calls == []
+        job.wait()
+        assert len(calls) > 0
+
+
+# ---------------------------------------------------------------------- stopping
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda job: job.wait(),
+        lambda job: job.probe("done").wait_until(1),
+        lambda job: job.captured("results"),
+        lambda job: job.input("numbers").send([1]),
+        lambda job: job.input("numbers").advance_to(1),
+        lambda job: job.input("numbers").close(),
+        lambda job: job.run_round(),
+    ],
+)
+@pytest.mark.parametrize("completed", [True, False])
+def test_a_stopped_job_is_of_no_use(use: Any, completed: bool) -> None:
+    """The error says where to use it."""
+    flow = flow_of(scheduled(ignore))
+    flow.input("more")
+    with tw.run(flow, engine="local") as job:
+        job.input("more").close()
+        if completed:
+            settle(job)
+    with pytest.raises(tw.JobError, match=r"job 'test-\w{8}' was stopped: use it inside its with block"):
+        use(job)
+
+
+def test_stopping_again_does_nothing() -> None:
+    """Also after the block."""
+    with tw.run(flow_of(scheduled(ignore)), engine="local") as job:
+        feed(job)
+        job.wait()
+        job.stop()
+        job.stop()
+    job.stop()
+
+
+def test_an_error_in_the_block_stops_the_job() -> None:
+    """It goes on to whoever is outside, and the job with its topics is over."""
+    job = tw.run(named_flow(), engine="local")
+    subscription = tw.subscribe("local job/d")
+    with pytest.raises(LookupError, match="mine"), job:
+        raise LookupError("mine")
+    with pytest.raises(tw.JobError, match="was stopped"):
+        job.wait()
+    with pytest.raises(tw.DeliveryError, match="was stopped"):
+        list(subscription.epochs())
+
+
+# ---------------------------------------------------------------------- determinism
+
+
+@law_settings(20)
+@given(st.lists(st.lists(st.integers(0, 40), max_size=5), max_size=4), st.integers(1, 3))
+def test_the_same_run_every_time(epochs: list[list[int]], workers: int) -> None:
+    """What is captured, in which order and by which worker, is the same in each run, and what plain Python says."""
+    runs = []
+    for _ in range(2):
+        with tw.run(busy_flow(), workers=workers, engine="local") as job:
+            feed(job, *epochs)
+            job.wait()
+            runs.append(captured(job, "counts"))
+    assert runs[0] == runs[1]
+    assert collected(runs[0]) == plain_counts(epochs)
+
+
+def test_operators_are_called_in_the_same_order_every_time() -> None:
+    """Each step of each worker comes in turn, so side effects come in the same order too."""
+
+    def trace() -> list[Any]:
+        calls: list[Any] = []
+
+        def noting(name: str) -> Any:
+            def build(context: tw.OperatorContext) -> Schedule:
+                def schedule(input: tw.InputPort, output: tw.OutputPort) -> None:
+                    for lent, batch in input:
+                        calls.append((name, context.worker, lent.time, tuple(batch)))
+                        output.send(lent, batch)
+
+                return schedule
+
+            return build
+
+        flow = tw.Dataflow("test")
+        first = flow.input("numbers").unary("first", noting("first"), exchange=lambda number: number)
+        first.map(str).unary("second", noting("second"), exchange=lambda text: text)
+        with tw.run(flow, workers=3, engine="local") as job:
+            feed(job, [1, 2, 3], [4, 5], [6, 7, 8, 9])
+            job.wait()
+        return calls
+
+    assert trace() == trace()
+
+
+# ---------------------------------------------------------------------- two threads
+
+
+def test_one_thread_may_feed_while_another_runs_the_job() -> None:
+    """Nothing is lost or counted twice; each epoch is complete when the probe says so, seen from either thread."""
+    epochs = [[3 * epoch, 3 * epoch + 1, 3 * epoch + 2] for epoch in range(40)]
+    with tw.run(busy_flow(), workers=2, engine="local") as job:
+        assert isinstance(job, LocalJob)
+        fed = threading.Event()
+        errors: list[BaseException] = []
+
+        def run() -> None:
+            try:
+                while not fed.is_set():
+                    job.run_round()
+                    frontier = list(job.probe("done").frontier)
+                    complete = {time for time, _ in captured(job, "counts")}
+                    assert not frontier or complete.issuperset(range(frontier[0]))
+                job.wait(DEADLINE_S)
+            except BaseException as error:  # noqa: BLE001 - whatever it is, the test fails with it
+                errors.append(error)
+
+        runner = threading.Thread(target=run)
+        runner.start()
+        feed(job, *epochs)
+        fed.set()
+        runner.join(DEADLINE_S)
+        assert not runner.is_alive()
+        assert errors == []
+        assert collected(captured(job, "counts")) == plain_counts(epochs)
+
+
+def test_two_threads_may_wait_at_once() -> None:
+    """Each runs the job when it is its turn, and both return when it has ended."""
+    with tw.run(busy_flow(), workers=2, engine="local") as job:
+        feed(job, *[[number] for number in range(30)])
+        waiters = [threading.Thread(target=job.wait, args=(DEADLINE_S,)) for _ in range(3)]
+        for waiter in waiters:
+            waiter.start()
+        for waiter in waiters:
+            waiter.join(DEADLINE_S)
+        assert job.is_complete
+        assert collected(captured(job, "counts")) == plain_counts([[number] for number in range(30)])
+
+
+def test_who_waits_is_told_that_there_is_nothing_to_do_and_may_wait_again() -> None:
+    """A thread that waits while another has not fed yet gets an error at once, and can just try again."""
+    with tw.run(flow_of(scheduled(ignore)), engine="local") as job:
+        with pytest.raises(tw.JobError, match="nothing left to do"):
+            job.probe("done").wait_until(1)
+        feeder = threading.Thread(target=lambda: job.input("numbers").advance_to(1))
+        feeder.start()
+        feeder.join(DEADLINE_S)
+        job.probe("done").wait_until(1)
+
+
+def test_an_operator_may_feed_an_input_of_its_own_job() -> None:
+    """A command given from within a step is taken in the next round."""
+    flow = tw.Dataflow("test")
+    jobs: list[tw.Job] = []
+
+    def again(number: int) -> int:
+        if number:
+            jobs[0].input("numbers").send([number - 1])
+        else:
+            jobs[0].input("numbers").close()
+        return number
+
+    flow.input("numbers").map(again).capture("results")
+    with tw.run(flow, workers=2, engine="local") as job:
+        jobs.append(job)
+        job.input("numbers").send([4])
+        job.wait()
+        assert Counter(number for _, batch in captured(job) for number in batch) == Counter(range(5))

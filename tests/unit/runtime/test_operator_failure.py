@@ -1,0 +1,199 @@
+"""A failing operator fails the job: what the error says, and what happens afterwards."""
+
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import tidewheel as tw
+from tests.unit.runtime.one_operator import captured, fail_flow, feed
+from tidewheel.runtime.plan import Schedule
+
+
+class BadRecordError(ValueError):
+    """An error of the user's own."""
+
+
+def refuse_three(number: int) -> int:
+    if number == 3:
+        raise BadRecordError(f"no {number}, please")
+    return number
+
+
+def refusing_flow() -> tw.Dataflow:
+    flow = tw.Dataflow("test")
+    flow.input("numbers").map(refuse_three).probe("done").capture("results")
+    return flow
+
+
+OPERATORS: dict[str, Callable[[tw.Stream[int]], tw.Stream[Any]]] = {
+    "map": lambda stream: stream.map(refuse_three),
+    "flat_map": lambda stream: stream.flat_map(lambda number: [refuse_three(number)]),
+    "filter": lambda stream: stream.filter(refuse_three),
+    "map_batches": lambda stream: stream.map_batches(lambda batch: [refuse_three(number) for number in batch]),
+    "inspect": lambda stream: stream.inspect(refuse_three),
+    "iterate/map": lambda stream: stream.iterate(
+        lambda inner: (inner.filter(lambda _: False), inner.map(refuse_three))
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+@pytest.mark.parametrize("worker", [0, 1])
+def test_the_error_says_which_operator_where_and_when(name: str, worker: int) -> None:
+    """Operator, worker and time as fields and in words, with the user's own exception and its traceback."""
+    flow = tw.Dataflow("test")
+    OPERATORS[name](flow.input("numbers")).capture("results")
+    epochs = [[1], [2], [], [], [3]] if worker == 0 else [[1], [], [], [], [3]]
+    error = fail_flow(flow, *epochs, workers=2)
+    time = (4, 0) if "/" in name else 4
+    assert (error.operator, error.worker, error.time) == (name, worker, time)
+    assert isinstance(error.__cause__, BadRecordError)
+    headline = f"operator {name!r} failed on worker {worker} at time {time!r}: BadRecordError: no 3, please"
+    assert str(error).startswith(headline)
+    assert error.traceback_text in str(error)
+    assert "in refuse_three" in error.traceback_text
+    assert 'raise BadRecordError(f"no {number}, please")' in error.traceback_text
+
+
+def test_an_error_outside_any_message_has_no_time() -> None:
+    """An operator that fails while it looks at its frontier is named without one."""
+
+    def build(context: tw.OperatorContext) -> Schedule:
+        def schedule(input: tw.InputPort, output: tw.OutputPort) -> None:
+            raise BadRecordError("nothing came")
+
+        return schedule
+
+    flow = tw.Dataflow("test")
+    flow.input("numbers").unary("subject", build)
+    error = fail_flow(flow)
+    assert (error.operator, error.worker, error.time) == ("subject", 0, None)
+    assert str(error).startswith("operator 'subject' failed on worker 0: BadRecordError: nothing came")
+
+
+@pytest.mark.parametrize("raised", [StopIteration, RuntimeError, KeyError, TimeoutError, tw.TokenError, tw.JobError])
+def test_whatever_is_raised_is_a_job_error(raised: type[Exception]) -> None:
+    """Also exceptions that mean something to Python, or to the runtime itself."""
+
+    def fail(_: int) -> int:
+        raise raised("from the user")
+
+    flow = tw.Dataflow("test")
+    flow.input("numbers").map(fail)
+    error = fail_flow(flow, [1])
+    assert (type(error), error.operator) == (tw.JobError, "map")
+    assert isinstance(error.__cause__, raised)
+
+
+def failed_job() -> tuple[tw.Job, tw.JobError]:
+    """Return a job that has failed, and its error."""
+    job = tw.run(refusing_flow(), engine="local")
+    job.input("numbers").send([3])
+    with pytest.raises(tw.JobError) as caught:
+        job.probe("done").wait_until(1)
+    return job, caught.value
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda job: job.wait(),
+        lambda job: job.wait(timeout=0),
+        lambda job: job.probe("done").wait_until(1),
+        lambda job: job.probe("done").wait_until(0),
+        lambda job: job.captured("results"),
+        lambda job: job.input("numbers").send([1]),
+        lambda job: job.input("numbers").advance_to(5),
+        lambda job: job.input("numbers").close(),
+        lambda job: job.run_round(),
+        lambda job: job.__exit__(None, None, None),
+    ],
+)
+def test_after_a_failure_every_call_raises_it_again(use: Any) -> None:
+    """Whoever asks later, or in another thread, hears the same and never waits."""
+    job, error = failed_job()
+    with pytest.raises(tw.JobError) as caught:
+        use(job)
+    assert caught.value is error
+    job.stop()
+
+
+@pytest.mark.parametrize("use", [lambda job: job.probe("done").frontier, lambda job: job.start()])
+def test_after_a_failure_these_raise_too(use: Any) -> None:
+    """A frontier that will never move again is not shown as if it could."""
+    job, _ = failed_job()
+    with pytest.raises(tw.JobError, match="no 3, please"):
+        use(job)
+
+
+def test_a_failed_job_is_not_complete() -> None:
+    """Stopping it is fine, once and again."""
+    job, _ = failed_job()
+    assert not job.is_complete
+    job.stop()
+    job.stop()
+
+
+def test_what_the_block_raises_goes_before_the_jobs_failure() -> None:
+    """An error of the driver's own is not hidden behind that of the job."""
+    job, _ = failed_job()
+    with pytest.raises(LookupError, match="mine"), job:
+        raise LookupError("mine")
+
+
+def test_a_failure_that_nobody_waited_for_is_raised_at_the_end_of_the_block() -> None:
+    """A driver that never asked does not take a failed job for a good one."""
+    job, error = failed_job()
+    with pytest.raises(tw.JobError) as caught, job:
+        pass
+    assert caught.value is error
+
+
+def test_an_error_can_be_pickled() -> None:
+    """It crosses from a worker to the driver with all its fields."""
+    _, error = failed_job()
+    arrived = pickle.loads(pickle.dumps(error))
+    assert str(arrived) == str(error)
+    for field in ("operator", "worker", "time", "traceback_text"):
+        assert getattr(arrived, field) == getattr(error, field)
+    assert (arrived.operator, arrived.worker, arrived.time) == ("map", 0, 0)
+    assert str(pickle.loads(pickle.dumps(tw.TokenError("text")))) == "text"
+
+
+def test_a_key_that_raises_is_the_fault_of_who_asked_for_it() -> None:
+    """An exchange by a function that raises names the exchanging operator, not the innocent one before it."""
+    flow = tw.Dataflow("test")
+    flow.input("numbers").map(abs).exchange(refuse_three).capture("results")
+    assert fail_flow(flow, [3], workers=2).operator == "exchange"
+
+
+def test_a_key_that_raises_does_so_on_any_number_of_workers() -> None:
+    """What works on one worker works on two: a wrong key is found while trying things out."""
+    flow = tw.Dataflow("test")
+    flow.input("numbers").exchange(refuse_three).capture("results")
+    fail_flow(flow, [3], workers=1)
+
+
+@pytest.mark.parametrize("raised", [KeyboardInterrupt, SystemExit])
+def test_an_interrupted_job_does_not_go_on_as_if_nothing_was_lost(raised: type[BaseException]) -> None:
+    """Ctrl-C in a notebook, in the midst of an operator: afterwards the job has failed, or has all its results."""
+    interrupts = [raised]
+
+    def interrupted_once(number: int) -> int:
+        if interrupts:
+            raise interrupts.pop()
+        return number
+
+    flow = tw.Dataflow("test")
+    flow.input("numbers").map(interrupted_once).capture("results")
+    job = tw.run(flow, engine="local")
+    feed(job, [1, 2])
+    with pytest.raises(raised):
+        job.wait()
+    try:
+        job.wait()
+    except tw.JobError:
+        return
+    assert captured(job) == [(0, [1, 2])]
