@@ -1,10 +1,10 @@
 """Refusal of cycles around which a time could come back unchanged.
 
 Such a cycle would let a message circulate for ever at one time, and no frontier past it could ever be told. A cycle
-keeps the coordinates that all of its steps keep, say the outermost ``kept``, and forgets the others; it is sound exactly
-if some step of it strictly advances one of those. So for each number of coordinates: among the steps that keep at least
-so many, leave out those that advance one of them; a cycle that remains, and has a step that keeps no more, is refused.
-Linear in the graph for each depth of nesting.
+keeps the coordinates that all of its steps keep, say the outermost ``kept``, and forgets the others. It is sound
+exactly if some step of it strictly advances one of those. So for each number of coordinates: among the steps that keep
+at least so many, leave out those that advance one of them; a cycle that remains, and has a step that keeps no more, is
+refused. Linear in the graph for each depth of nesting.
 
 Source: seed "Progress Tracking", section "A Compiled Representation" (the one constraint on the graph).
 """
