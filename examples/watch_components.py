@@ -10,10 +10,12 @@ def main() -> None:
     with tw.subscribe("components", timeout=60) as subscription:
         for epoch in subscription.epochs():
             table = epoch.to_arrow()
-            components, farthest = pc.count_distinct(table["component"]).as_py(), pc.max(table["hops"]).as_py()
+            components = pc.count_distinct(table["component"]).as_py()
+            reached, farthest = pc.count(table["hops"]).as_py(), pc.max(table["hops"]).as_py()
+            hops = f", {reached:,} of them within {farthest} hops" if reached else ""
             print(
                 f"  [subscriber] epoch {epoch.time}: {table.num_rows:6,} packages changed, now in {components:,} "
-                f"components, {pc.count(table['hops']).as_py():6,} within {farthest} hops",
+                f"components{hops}",
                 flush=True,
             )
 

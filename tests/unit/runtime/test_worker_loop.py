@@ -139,7 +139,6 @@ def test_an_operator_that_raises_ends_it_with_the_error() -> None:
     assert "ZeroDivisionError" in failure.traceback_text
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 @pytest.mark.parametrize("raised", [SystemExit, KeyboardInterrupt, GeneratorExit])
 def test_an_operator_that_exits_ends_it_with_an_error_too(raised: type[BaseException]) -> None:
     """`sys.exit()` in a user's function, and whatever else is no Exception, fails the job and does not hang it."""
