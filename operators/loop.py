@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from tidewheel.operators.forward import build_pass
 from tidewheel.operators.stream import Stream, check_stream
-from tidewheel.progress import GraphError, PathSummary
+from tidewheel.progress import GraphError, IntegerDomain, PathSummary
 from tidewheel.runtime.dataflow_description import DataflowDescription, Outlet
 from tidewheel.runtime.scope import Scope
 
@@ -35,6 +35,11 @@ class Feedback(Stream[Record]):
 
 def make_feedback(description: DataflowDescription, scope: Scope, advance: Any) -> Feedback[Any]:
     """Return the open end of a loop in ``scope`` that advances the innermost coordinate by the summary ``advance``."""
+    if not isinstance(scope.nesting.coordinate_domains[-1], IntegerDomain):
+        raise GraphError(
+            f"a feedback in {scope.describe()} would advance times that are no integers; put the cycle in a loop, "
+            "flow.scope(name), whose rounds are"
+        )
     if not isinstance(advance, int) or isinstance(advance, bool) or advance < 0:
         raise GraphError(f"a feedback in {scope.describe()} advances by a whole number, 1 or more, not {advance!r}")
     summary = PathSummary.advance(scope.nesting, advance)

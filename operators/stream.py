@@ -77,6 +77,8 @@ class Stream(Generic[Record]):
         Args:
             key: a function of a record, the name of a column (vectorised on Arrow), or a tuple of names.
         """
+        if key is None:
+            raise GraphError("operator 'exchange': exchange by a function of a record, a name or names, not None")
         return self._forward("exchange", build_pass, key)
 
     def concat(self, *others: "Stream[Record]") -> "Stream[Record]":
@@ -152,10 +154,12 @@ class Stream(Generic[Record]):
 
     def map(self, function: Callable[[Record], Result]) -> "Stream[Result]":
         """Replace each record by ``function(record)``."""
+        check_function("map", function)
         return self._forward("map", build_forward(lambda batch: [function(record) for record in records(batch)]))
 
     def flat_map(self, function: Callable[[Record], Iterable[Result]]) -> "Stream[Result]":
         """Replace each record by all that ``function(record)`` yields."""
+        check_function("flat_map", function)
         return self._forward(
             "flat_map",
             build_forward(lambda batch: [result for record in records(batch) for result in function(record)]),
@@ -163,16 +167,19 @@ class Stream(Generic[Record]):
 
     def filter(self, predicate: Callable[[Record], object]) -> "Stream[Record]":
         """Keep the records for which ``predicate(record)`` is true."""
+        check_function("filter", predicate)
         return self._forward(
             "filter", build_forward(lambda batch: [record for record in records(batch) if predicate(record)])
         )
 
     def map_batches(self, function: Callable[[Any], Batch]) -> "Stream[Any]":
         """Replace each batch, as it is, by ``function(batch)``; an empty result is not sent."""
+        check_function("map_batches", function)
         return self._forward("map_batches", build_forward(function))
 
     def inspect(self, function: Callable[[Record], object]) -> "Stream[Record]":
         """Call ``function`` with each record and pass the batch on unchanged."""
+        check_function("inspect", function)
 
         def look(batch: Batch) -> Batch:
             for record in records(batch):
@@ -241,6 +248,12 @@ def check_stream(name: str, other: object) -> Outlet:
     if not isinstance(other, Stream):
         raise GraphError(f"operator {name!r} reads streams, not {other!r}")
     return other.outlet
+
+
+def check_function(name: str, function: object) -> None:
+    """Raise GraphError unless ``function`` can be called."""
+    if not callable(function):
+        raise GraphError(f"{name} takes a function, not {function!r}")
 
 
 def check_list(name: str, argument: str, given: object) -> list[Any]:

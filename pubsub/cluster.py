@@ -22,6 +22,13 @@ def namespace() -> str:
     return NAMESPACE if _is_uuid(chosen) else chosen
 
 
+def process_id() -> str:
+    """Return what tells this process of the cluster from every other; subscribers' names start with it."""
+    import ray
+
+    return str(ray.get_runtime_context().get_worker_id())
+
+
 def connect() -> None:
     """Make this process a driver of the running cluster, unless it is part of one already.
 

@@ -182,7 +182,12 @@ class Publisher:
     @property
     def is_drained(self) -> bool:
         """Whether the partition is finished and every subscriber has acknowledged its last message."""
-        return self.is_finished and not any(self._queues.values())
+        return self.is_drained_but_for(None)
+
+    def is_drained_but_for(self, process: str | None) -> bool:
+        """Tell whether it is drained if the subscribers of one process, by the start of their names, do not count."""
+        waiting = (name for name, queue in self._queues.items() if queue)
+        return self.is_finished and all(process is not None and name.startswith(f"{process}/") for name in waiting)
 
     @property
     def subscribers(self) -> int:

@@ -112,10 +112,21 @@ class PublisherActor:
         """Wait until the partition has ended or failed; tell whether it has."""
         return await self._changed.wait_until(lambda: self._publisher.is_finished, timeout_s)
 
-    async def drained(self, timeout_s: float) -> bool:
-        """Wait until the partition is finished and every subscriber has all of it; tell whether that is so."""
+    async def drained(self, timeout_s: float, but_for: str | None = None) -> bool:
+        """Wait until the partition is finished and every subscriber has all of it; tell whether that is so.
+
+        Subscribers of the process ``but_for`` do not count: who waits is that process, and they cannot read meanwhile.
+        """
         self._expire_leases()
-        return await self._changed.wait_until(lambda: self._publisher.is_drained, timeout_s)
+        return await self._changed.wait_until(lambda: self._publisher.is_drained_but_for(but_for), timeout_s)
+
+    async def retire(self) -> None:
+        """End this actor once every subscriber has all of it, or has let its lease run out."""
+        import ray
+
+        while not await self.drained(LEASE_S):
+            pass
+        ray.actor.exit_actor()
 
     async def fail(self, reason: str) -> None:
         """End the partition before its time, with ``reason`` for the subscribers."""

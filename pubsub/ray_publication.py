@@ -6,6 +6,7 @@ import time
 from typing import Any
 
 from tidewheel.pubsub.catalog_actor import catalog_actor
+from tidewheel.pubsub.cluster import process_id
 from tidewheel.pubsub.connection import RayConnection
 from tidewheel.pubsub.publication import STOPPED_EARLY, Publication, PublicationHost, RunningPublication
 from tidewheel.pubsub.publisher_actor import PublisherActor
@@ -63,7 +64,15 @@ class RayPublication(RunningPublication):
         try:
             self._retract()
             self._end(error, deadline_s)
-        finally:
+            unread = not all(self._ask("drained", 0.0, within_s=0.0))
+        except BaseException:
+            self._kill()
+            raise
+        if unread:
+            # Subscriptions of this very process: what they have not read waits for them, and then the actors go.
+            for publisher in self._publishers:
+                publisher.retire.options(num_returns=0).remote()
+        else:
             self._kill()
 
     def _end(self, error: str | None, deadline_s: float) -> None:
@@ -76,7 +85,7 @@ class RayPublication(RunningPublication):
         if reason is not None:
             remaining_s = min(remaining_s, _FAILURE_GRACE_S)
             self._ask("fail", reason, within_s=_REPLY_MARGIN_S)
-        if not all(self._ask("drained", remaining_s, within_s=remaining_s)):
+        if not all(self._ask("drained", remaining_s, process_id(), within_s=remaining_s)):
             _LOG.warning("topic %r: some subscribers may not have fetched its last messages", self._topic)
 
     def _ask(self, method: str, *arguments: Any, within_s: float) -> list[Any]:

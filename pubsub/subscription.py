@@ -152,10 +152,12 @@ def subscribe(topic: str, *, timeout: float = 10.0, atomic: bool = True) -> Subs
     local = LOCAL_CATALOG.lookup(topic)
     if local is not None:
         return _attach(local, LocalTopicReader(topic, local.partitions, subscriber), atomic=atomic)
+    from tidewheel.pubsub.cluster import process_id
     from tidewheel.pubsub.ray_topic_reader import RayTopicReader
 
     info = _find(topic, timeout)
-    return _attach(info, RayTopicReader(topic, info.partitions, subscriber), atomic=atomic)
+    name = f"{process_id()}/{subscriber}"
+    return _attach(info, RayTopicReader(topic, info.partitions, name), atomic=atomic)
 
 
 def _attach(info: TopicInfo, reader: TopicReader, *, atomic: bool) -> Subscription:

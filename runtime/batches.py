@@ -32,7 +32,8 @@ def check_batch(batch: Batch) -> None:
     if not (isinstance(batch, list) or is_arrow(batch) or is_numpy(batch)):
         raise TypeError(
             f"a batch is a list, a pyarrow.Table, a pyarrow.RecordBatch or a numpy.ndarray, not "
-            f"{type(batch).__qualname__}: wrap a single record in a list"
+            f"{type(batch).__qualname__}: make it [record] for a single record, list(...) for an iterable, "
+            "pyarrow.Table.from_pandas(...) for a DataFrame of pandas"
         )
 
 
@@ -45,8 +46,12 @@ def records(batch: Batch) -> list[Any]:
     """Return the records of a batch as Python objects: dicts for Arrow rows, scalars or tuples for NumPy."""
     if isinstance(batch, list):
         return batch
-    found: list[Any] = batch.to_pylist() if is_arrow(batch) else batch.tolist()
-    return found
+    if is_arrow(batch):
+        rows: list[Any] = batch.to_pylist()
+        return rows
+    # tolist() makes plain numbers of times in nanoseconds.
+    values: list[Any] = list(batch) if batch.dtype.kind in "mM" else batch.tolist()
+    return values
 
 
 def concatenate(batches: Sequence[Batch]) -> Batch:

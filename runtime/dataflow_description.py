@@ -121,7 +121,10 @@ class DataflowDescription:
             raise GraphError(f"dataflow {self.name!r}: the name of a {kind} is a non-empty string, not {name!r}")
         names = self._named[kind]
         if name in names:
-            raise GraphError(f"dataflow {self.name!r} has a {kind} named {name!r} already: give this one another name")
+            article = "an" if kind == "input" else "a"
+            raise GraphError(
+                f"dataflow {self.name!r} has {article} {kind} named {name!r} already: give this one another name"
+            )
         names[name] = what
 
     def attach(self, name: str, attachment: Attachment) -> None:

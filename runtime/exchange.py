@@ -78,4 +78,4 @@ class Exchange:
         values = batch[name]
         if values.dtype.kind in "iub":
             return hash_integers(values)
-        return np.array([stable_hash(value) for value in values.tolist()], dtype=np.uint64)
+        return np.array([stable_hash(value) for value in records(values)], dtype=np.uint64)

@@ -19,7 +19,12 @@ class InputHandle:
     """
 
     def __init__(
-        self, name: str, domain: TimeDomain, workers: int, submit: Callable[[int, InputCommand], None]
+        self,
+        name: str,
+        domain: TimeDomain,
+        workers: int,
+        submit: Callable[[int, InputCommand], None],
+        lock: threading.RLock,
     ) -> None:
         self.name = name
         self._domain = domain
@@ -28,7 +33,7 @@ class InputHandle:
         self._time: Time = domain.minimum()
         self._next_worker = 0
         self._closed = False
-        self._lock = threading.RLock()
+        self._lock = lock
 
     @property
     def time(self) -> Time:

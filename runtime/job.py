@@ -1,6 +1,7 @@
 """A running dataflow, as the driver holds it; the engines differ only in how work gets done meanwhile."""
 
 import logging
+import threading
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -41,9 +42,14 @@ class Job(ABC):
         self._error: BaseException | None = None
         self._stopped = False
         self._attachments: dict[str, RunningAttachment] = {}
+        # One lock for the job and its inputs, since who feeds an input may run the job, and an operator may feed one.
+        self._lock = threading.RLock()
         self._inputs = {
-            name: InputHandle(name, plan.input_nesting(name).domain, workers, self._submit) for name in plan.inputs
+            name: InputHandle(name, plan.input_nesting(name).domain, workers, self._submit, self._lock)
+            for name in plan.inputs
         }
+        graph = plan.graph()
+        self._probe_domains = {name: graph.nesting(source).domain for name, source in plan.probes.items()}
 
     # ------------------------------------------------------------------ what an engine does
 
@@ -85,7 +91,7 @@ class Job(ABC):
     def probe(self, name: str) -> ProbeHandle:
         """Return the handle of a probe of the dataflow. Raises JobError if there is none of that name."""
         self._known("probe", name, self.plan.probes)
-        return ProbeHandle(name, lambda: self._frontier(name), self._wait_for)
+        return ProbeHandle(name, self._probe_domains[name], lambda: self._frontier(name), self._wait_for)
 
     def captured(self, name: str) -> list[Captured]:
         """Return what ``stream.capture(name)`` has kept so far, worker by worker, each in order of arrival.

@@ -1,6 +1,5 @@
 """The local engine: any number of workers in this process, no thread, no Ray; the same run every time."""
 
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -14,6 +13,8 @@ from tidewheel.runtime.job import Captured, Job
 from tidewheel.runtime.plan import Plan
 from tidewheel.runtime.worker_core import WorkerCore
 
+_MOST_REASONS = 5
+
 
 class LocalJob(Job):
     """Runs the workers in turn, one step each, whenever the driver waits for something.
@@ -26,7 +27,6 @@ class LocalJob(Job):
 
     def __init__(self, plan: Plan, workers: int, attachments: Mapping[str, Attachment], paused: bool) -> None:
         super().__init__(plan, workers)
-        self._lock = threading.RLock()
         self._paused = paused
         self._sequences = [0] * workers
         self._in_flight: list[deque[Envelope]] = [deque() for _ in range(workers)]
@@ -98,10 +98,14 @@ class LocalJob(Job):
             if deadline is not None and time.monotonic() > deadline:
                 raise TimeoutError(f"waited {timeout} s for {what}; {self._describe_inputs()}")
             if not self.run_round() and not condition():
-                hint = "call start() first" if self._paused else "advance or close the inputs first"
-                raise JobError(
-                    f"waiting for {what}, but the local job has nothing left to do: {hint} ({self._describe_inputs()})"
-                )
+                raise JobError(f"waiting for {what}, but the local job has nothing left to do: {self._stuck()}")
+
+    def _stuck(self) -> str:
+        if self._paused:
+            return f"call start() first ({self._describe_inputs()})"
+        if any(not handle.is_closed for handle in self._inputs.values()):
+            return f"advance or close the inputs first ({self._describe_inputs()})"
+        return f"all inputs are closed, but {'; '.join(self._cores[0].held()[:_MOST_REASONS])}"
 
     def _fetch_captured(self, name: str) -> list[Captured]:
         with self._lock:

@@ -61,7 +61,7 @@ class OperatorContext:
                 self._initial[output] = None
 
     def activate(self) -> None:
-        """Ask to be scheduled again in the worker's next step, though nothing new may have arrived."""
+        """Ask, from any thread, to be scheduled in the worker's next step, though nothing new may have arrived."""
         self._activate()
 
     def attachment(self, name: str) -> Any:

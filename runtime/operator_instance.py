@@ -35,8 +35,13 @@ class OperatorInstance:
         self.time = None
         self.is_scheduled = True
         try:
-            self.schedule(*self.inputs, *self.outputs)
+            returned: object = self.schedule(*self.inputs, *self.outputs)
         finally:
             self.is_scheduled = False
+        if returned is not None:
+            raise TypeError(
+                f"schedule returned {returned!r}: it sends with output.send(token, batch) and returns nothing; "
+                "a function with yield in it does not even run"
+            )
         left = any(port.queue for port in self.inputs)
         return left and sum(port.consumed for port in self.inputs) > before

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable
 
-from tidewheel.progress import Antichain, Time
+from tidewheel.progress import Antichain, Time, TimeDomain
+from tidewheel.runtime.errors import JobError
 
 
 class ProbeHandle:
@@ -11,10 +12,12 @@ class ProbeHandle:
     def __init__(
         self,
         name: str,
+        domain: TimeDomain,
         frontier: Callable[[], Antichain],
         wait: Callable[[Callable[[], bool], str, float | None], None],
     ) -> None:
         self.name = name
+        self._domain = domain
         self._frontier = frontier
         self._wait = wait
 
@@ -25,11 +28,11 @@ class ProbeHandle:
 
     def has_reached(self, time: Time) -> bool:
         """Tell whether every time before ``time`` is complete."""
-        return not self.frontier.less_than(time)
+        return not self.frontier.less_than(self._checked(time))
 
     def is_complete(self, time: Time) -> bool:
         """Tell whether ``time`` itself is complete."""
-        return not self.frontier.less_equal(time)
+        return not self.frontier.less_equal(self._checked(time))
 
     def wait_until(self, time: Time, timeout: float | None = None) -> None:
         """Wait until every time before ``time`` is complete: inputs have passed it, and all of it was worked off.
@@ -40,9 +43,19 @@ class ProbeHandle:
 
         Raises:
             TimeoutError: the time was not reached in ``timeout`` seconds.
-            JobError: the job failed, was stopped, or (on the local engine) has nothing left to do.
+            JobError: the job failed, was stopped, or (on the local engine) has nothing left to do; or ``time`` is no
+                time of the stream.
         """
+        self._checked(time)
         self._wait(lambda: self.has_reached(time), f"probe {self.name!r} to reach {time!r}", timeout)
+
+    def _checked(self, time: Time) -> Time:
+        if not self._domain.contains(time):
+            raise JobError(
+                f"probe {self.name!r} cannot tell about {time!r}: that is not a time of its stream, which are like "
+                f"{self._domain.minimum()!r}"
+            )
+        return time
 
     def __repr__(self) -> str:
         return f"ProbeHandle({self.name!r})"

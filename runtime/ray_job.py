@@ -4,6 +4,7 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Mapping
+from pickle import PicklingError
 from typing import Any
 
 from tidewheel.progress import Antichain, GraphError
@@ -12,6 +13,7 @@ from tidewheel.runtime.envelope import DRIVER, Envelope, InputCommand
 from tidewheel.runtime.errors import JobError
 from tidewheel.runtime.job import Captured, Job
 from tidewheel.runtime.packed_batch import unpack
+from tidewheel.runtime.pickling import unpicklable
 from tidewheel.runtime.plan import Plan
 from tidewheel.runtime.ray_cluster import NAMESPACE, connect
 from tidewheel.runtime.ray_link import RayLink
@@ -39,8 +41,6 @@ class RayJob(Job):
         connect()
         self._changed = threading.Condition()
         self._statuses: dict[int, WorkerStatus] = {}
-        graph = plan.graph()
-        self._probe_domains = {name: graph.nesting(source).domain for name, source in plan.probes.items()}
         self._sequences = [0] * workers
         self._submit_lock = threading.Lock()
         self._started = False
@@ -82,19 +82,16 @@ class RayJob(Job):
             actor.deploy.remote(packed, self._handles(worker), self._actors, incarnation)
             for worker, actor in enumerate(self._actors)
         ]
-        try:
-            self.pids = ray.get(calls, timeout=_DEPLOY_TIMEOUT_S)
-        except ray.exceptions.RayTaskError as error:
-            cause = error.cause
-            raise (
-                cause
-                if isinstance(cause, JobError | GraphError)
-                else JobError(f"job {self.name!r} could not be deployed: {error}")
-            ) from None
-        except (ray.exceptions.RayActorError, ray.exceptions.GetTimeoutError) as error:
+        done, missing = ray.wait(calls, num_returns=len(calls), timeout=_DEPLOY_TIMEOUT_S)
+        failures = [failure for failure in map(_failure_of, done) if failure is not None]
+        if failures:
+            raise failures[0]
+        if missing:
             raise JobError(
-                f"job {self.name!r}: its {self.workers} workers did not come up within {_DEPLOY_TIMEOUT_S:g} s: {error}"
-            ) from error
+                f"job {self.name!r}: {len(missing)} of its {self.workers} workers did not come up within "
+                f"{_DEPLOY_TIMEOUT_S:g} s: is there room on the cluster?"
+            )
+        self.pids = ray.get(calls)
 
     def start(self) -> None:
         """Let the workers run. Idempotent."""
@@ -113,6 +110,8 @@ class RayJob(Job):
         """Watch the workers until the job ends; whatever goes wrong meanwhile fails it."""
         try:
             self._watch_workers()
+        except JobError as error:
+            self._fail(error)
         except Exception as error:  # noqa: BLE001 - the thread must not end in silence
             self._fail(JobError(f"the driver lost contact with the workers of job {self.name!r}: {error}"))
 
@@ -123,6 +122,8 @@ class RayJob(Job):
         pending = {actor.watch.remote(-1, _WATCH_S): worker for worker, actor in enumerate(self._actors)}
         while not self._stopped and self._error is None:
             done, _ = ray.wait(list(pending), num_returns=1, timeout=_WATCH_S)
+            with self._submit_lock:
+                self._link.check()
             for call in done:
                 worker = pending.pop(call)
                 try:
@@ -166,8 +167,14 @@ class RayJob(Job):
         self._check_alive()
         with self._submit_lock:
             envelope = Envelope(DRIVER, 0, self._sequences[worker], commands=[command])
+            try:
+                self._link.send(worker, envelope)
+            except (TypeError, AttributeError, PicklingError) as error:
+                # Nothing was sent, so the number is still free and the job goes on.
+                reason = unpicklable(command, error)
+                name = command.input
+                raise JobError(f"input {name!r}: a batch cannot be pickled, so it was not sent: {reason}") from None
             self._sequences[worker] += 1
-            self._link.send(worker, envelope)
 
     def _frontier(self, probe: str) -> Antichain:
         domain = self._probe_domains[probe]
@@ -189,7 +196,11 @@ class RayJob(Job):
     def _fetch_captured(self, name: str) -> list[Captured]:
         import ray
 
-        parts = ray.get([actor.captured.remote(name) for actor in self._actors], timeout=_FETCH_TIMEOUT_S)
+        calls = [actor.captured.remote(name) for actor in self._actors]
+        try:
+            parts = ray.get(calls, timeout=_FETCH_TIMEOUT_S)
+        except ray.exceptions.RayError as error:
+            raise JobError(f"capture {name!r} cannot be fetched from the workers: {error}") from error
         return [Captured(at, unpack(batch)) for part in parts for at, batch in part]
 
     def _release(self) -> None:
@@ -204,20 +215,32 @@ class RayJob(Job):
             self._monitor.join(_RELEASE_TIMEOUT_S)
 
 
+def _failure_of(deployment: Any) -> Exception | None:
+    """Return why a worker could not be deployed, None if it could."""
+    import ray
+
+    try:
+        ray.get(deployment)
+    except ray.exceptions.RayTaskError as error:
+        cause = error.cause
+        return cause if isinstance(cause, JobError | GraphError) else JobError(f"a worker could not be built: {error}")
+    except ray.exceptions.RayError as error:
+        return JobError(f"a worker died while it was being built: {error}")
+    return None
+
+
 def _pack(plan: Plan) -> Any:
     """Put the plan in the object store; raise GraphError naming the operator whose function cannot be pickled."""
     import ray
-    from ray import cloudpickle
 
     try:
         return ray.put(plan)
     except Exception as error:
         for operator in plan.operators:
-            try:
-                cloudpickle.dumps(operator.build)
-            except Exception as cause:  # noqa: BLE001 - a user's object may raise anything when it is pickled
+            reason = unpicklable(operator.build)
+            if reason is not None:
                 raise GraphError(
-                    f"operator {operator.name!r} cannot be pickled, so it cannot be sent to the workers: "
-                    f"{type(cause).__name__}: {cause}. Make what its function uses inside the function, or in build()"
+                    f"operator {operator.name!r} cannot be pickled, so it cannot be sent to the workers: {reason}. "
+                    "Make what its function uses inside the function, or in build()"
                 ) from error
         raise

@@ -57,6 +57,8 @@ class RayLink:
             if call in ended:
                 try:
                     ray.get(call)
+                except ray.exceptions.RayTaskError as error:
+                    return JobError(f"worker {peer} could not take what was sent to it: {error}", worker=peer)
                 except ray.exceptions.RayError as error:
                     return JobError(f"worker {peer} cannot be reached, it has probably died: {error}", worker=peer)
         raise AssertionError("a call that failed is among those that have ended")

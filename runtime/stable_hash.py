@@ -42,7 +42,8 @@ def stable_hash(key: Any) -> int:
 
 
 def _mix(value: int) -> int:
-    product = (value * _GOLDEN) & _MASK
+    folded = value & _MASK
+    product = ((folded ^ (folded >> 32)) * _GOLDEN) & _MASK
     return product ^ (product >> 32)
 
 
@@ -93,6 +94,8 @@ def _fold_tuple(key: tuple[Any, ...]) -> int:
 
 
 def _fold_moment(key: datetime.datetime) -> int:
+    if key != key:  # noqa: PLR0124 - the NaT of pandas
+        return _NAN
     offset = key.utcoffset()
     local_us = key.toordinal() * 86_400_000_000 + _since_midnight(key)
     return _LOCAL ^ local_us if offset is None else _ZONED ^ (local_us - _microseconds(offset))
@@ -120,8 +123,12 @@ def _fold_numpy(key: Any) -> int:
         return _fold_number(key) if isinstance(key, numbers.Number) else _fold_plain(key.item())
     if key != key:  # noqa: PLR0124 - not a time
         return _NAN
-    in_microseconds = key.astype(f"{key.dtype.kind}8[us]")
-    return _fold(in_microseconds.item()) if in_microseconds == key else int(key.astype("int64"))
+    import numpy as np
+
+    unit, count = np.datetime_data(key.dtype)
+    if unit == "ns":  # Python's times have no nanoseconds, and Arrow's as pandas' times hash without
+        return _fold(type(key)(int(key.astype("int64")) * count // 1000, "us").item())
+    return _fold(key.astype(f"{key.dtype.kind}8[us]").item())
 
 
 _FOLDS: tuple[tuple[Any, Callable[[Any], int]], ...] = (
@@ -194,5 +201,5 @@ def _mix_array(values: "npt.NDArray[np.uint64]") -> "npt.NDArray[np.uint64]":
     import numpy as np
 
     with np.errstate(over="ignore"):
-        product: npt.NDArray[np.uint64] = values * np.uint64(_GOLDEN)
+        product: npt.NDArray[np.uint64] = (values ^ (values >> np.uint64(32))) * np.uint64(_GOLDEN)
     return product ^ (product >> np.uint64(32))

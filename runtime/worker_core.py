@@ -13,6 +13,7 @@ Source: seed "Progress Tracking", section "Maintaining Capabilities"; seed "Time
 import heapq
 import logging
 import traceback
+from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -76,6 +77,7 @@ class WorkerCore:
         self._current: list[int] = []
         self._in_current: set[int] = set()
         self._next: set[int] = set()
+        self._activations: deque[int] = deque()
         self._running = -1
         self._ports: dict[int, InputPort] = {}
         self._leaks: list[Leak] = []
@@ -127,12 +129,12 @@ class WorkerCore:
                 self.worker,
                 self.workers,
                 initial,
-                lambda index=index: self.activate(index),  # type: ignore[misc]
+                lambda index=index: self._activate_later(index),  # type: ignore[misc]
                 attachments,
             )
             try:
                 instance.schedule = checked_schedule(operator.build(instance.context))
-            except Exception as error:
+            except (Exception, SystemExit, GeneratorExit) as error:
                 raise self._failure(instance.name, None, error, "could not be built") from error
             finally:
                 instance.context.discard_initial_tokens()
@@ -171,6 +173,8 @@ class WorkerCore:
             JobError: an operator raised; it names the operator, this worker and the time. The core must not be used
                 again.
         """
+        while self._activations:
+            self._next.add(self._activations.popleft())
         self._current = sorted(self._next)
         self._in_current, self._next = self._next, set()
         while self._current:
@@ -183,7 +187,7 @@ class WorkerCore:
             except ExchangeError as error:
                 cause = error.__cause__
                 raise self._failure(error.args[0], instance.time, cause, "could not exchange a record") from cause
-            except Exception as error:
+            except (Exception, SystemExit, GeneratorExit) as error:  # not KeyboardInterrupt: that is the driver's
                 raise self._failure(instance.name, instance.time, error, "failed") from error
         self._running = -1
         self._broadcast.record(self.ledger.drain())
@@ -222,7 +226,7 @@ class WorkerCore:
     def _failure(self, operator: str, time: Time | None, error: BaseException | None, what: str) -> JobError:
         at = "" if time is None else f" at time {time!r}"
         return JobError(
-            f"operator {operator!r} {what} on worker {self.worker}{at}: {type(error).__name__}: {error}",
+            f"operator {operator!r} {what} on worker {self.worker}{at}: {_text(error)}",
             operator=operator,
             worker=self.worker,
             time=time,
@@ -239,6 +243,11 @@ class WorkerCore:
                 heapq.heappush(self._current, operator)
         else:
             self._next.add(operator)
+
+    def _activate_later(self, operator: int) -> None:
+        """Schedule an operator in the next step; from any thread."""
+        self._activations.append(operator)
+        self.ledger.wake()
 
     def produce(self, location: int, time: Time) -> None:
         """Count a message on its way to an input port."""
@@ -283,10 +292,28 @@ class WorkerCore:
         """Return what this worker captured under ``name``, as (time, batch) in order of arrival."""
         return self._instances[self.plan.captures[name]].context.captured
 
+    def describe(self, location: int) -> str:
+        """Return a location's name for people, such as ``input 0 of 'map'``."""
+        return self._compiled.graph.describe(self._compiled.locations[location])
+
+    def operator_at(self, location: int) -> str:
+        """Return the name of the operator whose port a location is."""
+        return self._instances[self._compiled.locations[location].operator].name
+
+    def held(self) -> list[str]:
+        """Say what can still cause something, as far as this worker knows: tokens, and messages on their way."""
+        return [
+            f"{self.describe(location)} holds {count} token(s) for time {time!r}"
+            if isinstance(self._compiled.locations[location], Source)
+            else f"{count} message(s) at time {time!r} wait at {self.describe(location)}"
+            for (location, time), count in self._tracker.counts()
+            if count > 0
+        ]
+
     @property
     def is_idle(self) -> bool:
         """Whether a step would do nothing."""
-        return not self._next and self.ledger.is_empty
+        return not self._next and not self._activations and self.ledger.is_empty
 
     @property
     def is_complete(self) -> bool:
@@ -297,3 +324,11 @@ class WorkerCore:
     def leaks(self) -> list[Leak]:
         """The tokens that were collected as garbage while live, so far."""
         return self._leaks
+
+
+def _text(error: BaseException | None) -> str:
+    """Return an exception's name and text, whatever its ``__str__`` does."""
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception:  # noqa: BLE001 - an exception of the user's may fail to say what it is
+        return type(error).__name__

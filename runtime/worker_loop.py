@@ -4,12 +4,14 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Mapping
+from pickle import PicklingError
 from typing import Any
 
 from tidewheel.progress import ProtocolError
 from tidewheel.runtime.envelope import Envelope
 from tidewheel.runtime.errors import JobError
 from tidewheel.runtime.link import Link
+from tidewheel.runtime.pickling import unpicklable
 from tidewheel.runtime.plan import Plan
 from tidewheel.runtime.worker_core import WorkerCore
 from tidewheel.runtime.worker_status import Phase, WorkerStatus
@@ -107,7 +109,24 @@ class WorkerLoop:
 
     def _step(self) -> None:
         for peer, envelope in self._core.step():
-            self._link.send(peer, envelope)
+            try:
+                self._link.send(peer, envelope)
+            except (TypeError, AttributeError, PicklingError) as error:
+                raise self._unsendable(envelope, error) from None
+
+    def _unsendable(self, envelope: Envelope, error: Exception) -> JobError:
+        """Find the message that cannot be pickled."""
+        for message in envelope.messages:
+            reason = unpicklable(message)
+            if reason is not None:
+                return JobError(
+                    f"worker {self._worker}: a record on its way to {self._core.describe(message.target)} at time "
+                    f"{message.time!r} cannot be pickled, so it cannot go to another worker: {reason}",
+                    operator=self._core.operator_at(message.target),
+                    worker=self._worker,
+                    time=message.time,
+                )
+        return JobError(f"worker {self._worker} cannot send an envelope: {error}", worker=self._worker)
 
     def _report(self, phase: Phase, failure: Exception | None = None) -> None:
         probes = {name: tuple(self._core.probe(name)) for name in self._core.plan.probes}

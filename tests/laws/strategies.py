@@ -53,7 +53,15 @@ def count_changes(domain: TimeDomain, max_size: int = 6) -> st.SearchStrategy[li
 @st.composite
 def nestings(draw: st.DrawFn, coordinates: Sequence[TimeDomain] = (INTEGERS,), max_depth: int = 3) -> Nesting:
     """Nestings of any depth up to ``max_depth``, each coordinate of one of the given domains."""
-    return Nesting(tuple(draw(st.lists(st.sampled_from(coordinates), min_size=1, max_size=max_depth + 1))))
+    return Nesting(
+        tuple(
+            draw(
+                st.lists(
+                    st.sampled_from(coordinates), min_size=1 + draw(st.integers(0, max_depth)), max_size=max_depth + 1
+                )
+            )
+        )
+    )
 
 
 @st.composite
@@ -63,7 +71,9 @@ def nesting_pairs(
     """Nestings of the two ends of a path: they have at least the outermost scope in common."""
     source = draw(nestings(coordinates, max_depth))
     target = draw(nestings(coordinates, max_depth))
-    return source, Nesting((source.coordinate_domains[0], *target.coordinate_domains[1:]))
+    shared = draw(st.integers(1, len(source.coordinate_domains)))
+    domains = (*source.coordinate_domains[:shared], *target.coordinate_domains[shared:])
+    return source, Nesting(domains[: max_depth + 1])
 
 
 @st.composite

@@ -145,14 +145,38 @@ def test_arrays_of_integers_hash_as_their_elements_do(width: str) -> None:
     assert hash_integers(array).tolist() == [stable_hash(value) for value in array.tolist()]
 
 
+@pytest.mark.parametrize("kind", ["M8", "m8"])
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+def test_times_of_numpy_meet_those_of_arrow(kind: str, unit: str) -> None:
+    """A column of moments or durations of any unit hashes as in Arrow, in an array with fields and one by one."""
+    times = np.array([0, 1, -1, 1_717_243_200, 7, 8, 9], dtype="i8").astype(f"{kind}[{unit}]")
+    array = np.array(list(zip(times, range(7), strict=True)), dtype=[("time", times.dtype), ("row", "i8")])
+    table = pa.table({"time": pa.array(times), "row": range(7)})
+    rows = [[None if part is None else list(part["row"]) for part in Exchange("time").split(array, 3)]]
+    rows += [[None if part is None else part["row"].to_pylist() for part in Exchange("time").split(table, 3)]]
+    assert rows[0] == rows[1]
+    assert hash_column(table["time"]).tolist() == [stable_hash(time) for time in times]
+
+
 # ---------------------------------------------------------------------- splitting
 
-ROWS = st.lists(st.tuples(st.integers(-3, 3), st.sampled_from(["a", "b", "ü", ""]), st.booleans()), max_size=10)
-NAMES = ("n", "text", "flag")
+_VALUES = (
+    st.integers(-3, 3),
+    st.sampled_from(["a", "b", "ü", ""]),
+    st.booleans(),
+    st.sampled_from([0.1, -1.0, 1e9, 7.25]),
+)
+ROWS = st.lists(st.tuples(*_VALUES), max_size=10)
+NAMES = ("n", "text", "flag", "x")
 
 
 def _table(rows: list[dict[str, Any]]) -> Any:
-    fields = [("n", pa.int64()), ("text", pa.dictionary(pa.int8(), pa.string())), ("flag", pa.bool_())]
+    fields = [
+        ("n", pa.int64()),
+        ("text", pa.dictionary(pa.int8(), pa.string())),
+        ("flag", pa.bool_()),
+        ("x", pa.float64()),
+    ]
     return pa.Table.from_pylist(rows, pa.schema(fields))
 
 
@@ -161,7 +185,7 @@ MAKERS: dict[str, Callable[[list[dict[str, Any]]], Any]] = {
     "table": _table,
     "record batch": lambda rows: pa.RecordBatch.from_pylist(rows, _table([]).schema),
     "structured array": lambda rows: np.array(
-        [tuple(row.values()) for row in rows], dtype=[("n", "i4"), ("text", "U2"), ("flag", "?")]
+        [tuple(row.values()) for row in rows], dtype=[("n", "i4"), ("text", "U2"), ("flag", "?"), ("x", "f8")]
     ),
 }
 
@@ -177,7 +201,7 @@ def owner(row: dict[str, Any], key: Key, workers: int) -> int:
 @law_settings(40)
 @given(
     values=ROWS,
-    key=st.sampled_from(["n", "text", "flag", ("n",), ("n", "text"), ("flag", "text", "n")]),
+    key=st.sampled_from(["n", "text", "flag", "x", ("n",), ("n", "text"), ("flag", "text", "n")]),
     workers=st.integers(1, 5),
 )
 def test_every_kind_is_split_the_same(kind: str, values: list[tuple[Any, ...]], key: Key, workers: int) -> None:

@@ -77,7 +77,7 @@ def test_followed_by_agrees_with_walking(data: st.DataObject) -> None:
             assert path.target.domain.contains(expected)
 
 
-@law_settings(100)
+@law_settings(200)
 @given(data=st.data())
 def test_followed_by_never_promises_too_much(data: st.DataObject) -> None:
     """Where domains have a greatest time, a composed path is no later than its steps, and exact for what passes them.
@@ -132,7 +132,7 @@ def test_less_equal_promises_no_more_than_results_in(data: st.DataObject) -> Non
             assert passes_earlier(target, q.results_in(time), p.results_in(time))
 
 
-@law_settings(200)
+@law_settings(300)
 @given(data=st.data())
 def test_less_equal_is_exact_far_from_greatest_times(data: st.DataObject) -> None:
     """Without greatest times, paths are ordered exactly when their arrivals are, whatever coordinates they keep.

@@ -208,3 +208,41 @@ def test_a_late_subscriber_sees_whole_epochs(seed: int) -> None:
     assert list(seen) == list(range(epochs + 1 - len(seen), epochs + 1)), f"seed {seed}: a hole in {list(seen)}"
     assert len(seen) >= 1
     assert seen == {epoch: sorted(sent[epoch]) for epoch in seen}, f"seed {seed}"
+
+
+class Unpicklable:
+    """A record that stays where it is."""
+
+    def __reduce__(self) -> str:
+        raise TypeError("I stay here")
+
+
+class Unreadable:
+    """A record that can be sent and not be received."""
+
+    def __reduce__(self) -> tuple[type, tuple[str]]:
+        return int, ("not a number",)
+
+
+def test_a_record_that_cannot_be_sent_fails_the_job() -> None:
+    """The error names the operator that would have received it, the time, and what the record said."""
+    flow = tw.Dataflow("unpicklable")
+    flow.input("numbers").map(lambda n: (n, Unpicklable())).exchange(lambda pair: pair[0]).probe("done")
+    job = started(flow, 2)
+    job.input("numbers").send(list(range(20)))
+    with pytest.raises(tw.JobError, match=r"input 0 of 'exchange' at time 0 cannot be pickled.*I stay here") as failure:
+        job.probe("done").wait_until(1, timeout=30)
+    assert failure.value.operator == "exchange"
+    job.stop()
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_record_that_cannot_be_received_fails_the_job(workers: int) -> None:
+    """What the driver or a worker has sent and nobody could unpickle does not leave the job waiting for ever."""
+    flow = tw.Dataflow("unreadable")
+    flow.input("numbers").exchange(lambda _: 1).probe("done")
+    job = started(flow, workers)
+    job.input("numbers").send([Unreadable()])
+    with pytest.raises(tw.JobError, match="could not take what was sent to it"):
+        job.probe("done").wait_until(1, timeout=30)
+    job.stop()

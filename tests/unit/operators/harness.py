@@ -19,6 +19,9 @@ from tidewheel.runtime.batches import length, records
 from tidewheel.runtime.local_job import LocalJob
 from tidewheel.runtime.plan import Schedule
 
+DEADLINE_S = 60.0
+MOST_ROUNDS = 5000
+
 Feed: TypeAlias = list[tuple[int, list[int]]]
 """(time, numbers) of each batch, in the order in which they are sent; times never go back."""
 
@@ -99,8 +102,10 @@ def send(job: tw.Job, name: str, feed: Feed, kind: Kind = LISTS) -> None:
 def settle(job: tw.Job) -> None:
     """Run a local job until it has nothing left to do."""
     assert isinstance(job, LocalJob)
-    while job.run_round():
-        pass
+    for _ in range(MOST_ROUNDS):
+        if not job.run_round():
+            return
+    raise AssertionError(f"there is no end after {MOST_ROUNDS} rounds")
 
 
 def run(describe: Callable[[tw.Stream[Any]], tw.Stream[Any]], case: Case) -> list[tw.Captured]:
@@ -109,7 +114,7 @@ def run(describe: Callable[[tw.Stream[Any]], tw.Stream[Any]], case: Case) -> lis
     describe(flow.input("numbers")).probe("end").capture("results")
     with tw.run(flow, workers=case.workers, engine="local") as job:
         send(job, "numbers", case.feed, case.kind)
-        job.wait()
+        job.wait(DEADLINE_S)
         assert len(job.probe("end").frontier) == 0
         results = job.captured("results")
     assert all(length(result.batch) > 0 for result in results)

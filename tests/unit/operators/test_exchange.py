@@ -67,7 +67,7 @@ def test_all_workers_get_their_share() -> None:
     assert min(shares.values()) > 800
 
 
-@pytest.mark.parametrize("key", [3, (), ("a", 1), ["n"]])
+@pytest.mark.parametrize("key", [3, (), ("a", 1), ["n"], None])
 def test_a_key_that_cannot_be_one_is_refused(key: Any) -> None:
     """A key is a function, a name or some names; nothing else is taken, when the dataflow is described."""
     stream = tw.Dataflow("test").input("numbers")

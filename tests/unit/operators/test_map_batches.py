@@ -48,6 +48,6 @@ def test_an_empty_result_is_not_sent(nothing: Any) -> None:
 @pytest.mark.parametrize("result", [None, (1, 2), 7, "text", {1: 2}, np.array(3)])
 def test_a_result_that_is_no_batch_is_an_error(result: Any) -> None:
     """The error names operator, worker and time, and says what a batch is."""
-    message = r"'map_batches' failed on worker 0 at time 4: TypeError: a batch is a list, .* wrap a single record"
+    message = r"'map_batches' failed on worker 0 at time 4: TypeError: a batch is a list, .*single record"
     with pytest.raises(tw.JobError, match=message):
         run(lambda stream: stream.map_batches(lambda _: result), Case([(4, [1])]))

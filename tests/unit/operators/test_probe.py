@@ -115,3 +115,12 @@ def test_a_wait_that_ends_too_early_can_be_taken_up_again() -> None:
             job.probe("clock").wait_until(1_000_000, timeout=0)
         job.probe("clock").wait_until(50)
         assert job.probe("clock").has_reached(50)
+
+
+@pytest.mark.parametrize("time", ["1", (0, 0), None])
+def test_only_a_time_can_be_waited_for(time: Any) -> None:
+    """Asking for what is no time of the stream is an error that names the probe, and not one about `<=`."""
+    flow = tw.Dataflow("test")
+    flow.input("numbers").probe("done")
+    with tw.run(flow, engine="local") as job, pytest.raises(tw.TidewheelError, match="'done'"):
+        job.probe("done").wait_until(time)

@@ -7,6 +7,9 @@ import tidewheel as tw
 from tidewheel.runtime.local_job import LocalJob
 from tidewheel.runtime.plan import Build, Schedule
 
+DEADLINE_S = 60.0
+MOST_ROUNDS = 5000
+
 Results: TypeAlias = list[tuple[Any, Any]]
 """(time, batch) of what was captured."""
 
@@ -37,7 +40,7 @@ def run_flow(flow: tw.Dataflow, *epochs: list[int], workers: int = 1) -> Results
     """Send each batch at the next epoch, close, wait, and return what was captured."""
     with tw.run(flow, workers=workers, engine="local") as job:
         feed(job, *epochs)
-        job.wait()
+        job.wait(DEADLINE_S)
         return captured(job)
 
 
@@ -76,5 +79,7 @@ def captured(job: tw.Job, name: str = "results") -> Results:
 def settle(job: tw.Job) -> None:
     """Run a local job until it has nothing left to do."""
     assert isinstance(job, LocalJob)
-    while job.run_round():
-        pass
+    for _ in range(MOST_ROUNDS):
+        if not job.run_round():
+            return
+    raise AssertionError(f"there is no end after {MOST_ROUNDS} rounds")

@@ -90,6 +90,14 @@ def test_a_build_is_a_function(flow: tw.Dataflow, build: Any) -> None:
         flow.input("numbers").unary("subject", build)
 
 
+@pytest.mark.parametrize("name", ["map", "flat_map", "filter", "map_batches", "inspect"])
+@pytest.mark.parametrize("function", [None, 3, "upper"])
+def test_what_is_applied_is_a_function(flow: tw.Dataflow, name: str, function: Any) -> None:
+    """Anything else is shown in the error, when the dataflow is described."""
+    with pytest.raises(tw.GraphError, match=f"^{name} takes a function, not {function!r}"):
+        getattr(flow.input("numbers"), name)(function)
+
+
 @pytest.mark.parametrize("ports", [(0, 1), (1, 0), (-1, 0), (0, -1)])
 def test_summaries_are_of_ports_that_exist(flow: tw.Dataflow, ports: tuple[int, int]) -> None:
     """The error names operator and ports, and how many there are."""
@@ -143,3 +151,10 @@ def test_arguments_of_the_wrong_type_are_refused(flow: tw.Dataflow, describe: An
     """A description that makes no sense is a GraphError where it is made."""
     with pytest.raises(tw.GraphError):
         describe(flow, flow.input("numbers"))
+
+
+def test_epochs_that_are_no_integers_have_no_next_one() -> None:
+    """Outside all loops, a feedback advances integers only: where times are of another kind, it is refused."""
+    flow = tw.Dataflow("flow", tw.ProductDomain(tw.IntegerDomain(), tw.IntegerDomain()))
+    with pytest.raises(tw.GraphError):
+        flow.feedback()

@@ -138,6 +138,26 @@ def test_a_lent_token_is_of_no_use_outside_the_operator() -> None:
         kept[0].delayed(3)
 
 
+def test_a_lent_token_is_of_no_use_once_the_operator_has_returned() -> None:
+    """Not even in the same step, to an operator that runs after it."""
+    kept: list[tw.LentToken] = []
+    refused: list[tw.TokenError] = []
+
+    def keep(input: tw.InputPort, output: tw.OutputPort) -> None:
+        for lent, batch in input:
+            kept.append(lent)
+            output.send(lent, batch)
+
+    def use(input: tw.InputPort, output: tw.OutputPort) -> None:
+        for _ in input:
+            with pytest.raises(tw.TokenError, match=r"'first' used the token lent by a message .* after it ret") as no:
+                kept[0].retain()
+            refused.append(no.value)
+
+    assert run_flow(two_operators(keep, use), [1]) == []
+    assert len(refused) == 1
+
+
 def two_operators(first: Any, second: Any) -> tw.Dataflow:
     """Return a dataflow of two operators, one after the other."""
     flow = tw.Dataflow("test")

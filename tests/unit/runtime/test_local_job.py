@@ -87,6 +87,25 @@ def test_waiting_for_a_time_that_no_input_has_reached_is_an_error_at_once() -> N
         job.probe("done").wait_until(2)
 
 
+def test_a_job_that_cannot_end_says_who_holds_what() -> None:
+    """A token that was never discarded and messages that were never taken are named with operator and time."""
+    kept: list[tw.TimestampToken] = []
+
+    def keep(input: tw.InputPort, output: tw.OutputPort) -> None:
+        kept.extend(lent.retain() for lent, _ in input)
+
+    flow = tw.Dataflow("test")
+    numbers = flow.input("numbers")
+    numbers.unary("keeper", scheduled(keep))
+    numbers.unary("blind", scheduled(lambda input, output: None))
+    with tw.run(flow, engine="local") as job:
+        feed(job, [], [1])
+        with pytest.raises(tw.JobError, match="all inputs are closed, but ") as caught:
+            job.wait()
+        assert "output 0 of 'keeper' holds 1 token(s) for time 1" in str(caught.value)
+        assert "1 message(s) at time 1 wait at input 0 of 'blind'" in str(caught.value)
+
+
 def test_a_job_that_does_not_end_in_time_is_left_as_it_is() -> None:
     """A timeout names what was waited for; the work goes on in the next call."""
     rounds: list[int] = []
@@ -306,3 +325,31 @@ def test_an_operator_may_feed_an_input_of_its_own_job() -> None:
         job.input("numbers").send([4])
         job.wait()
         assert Counter(number for _, batch in captured(job) for number in batch) == Counter(range(5))
+
+
+def test_an_operator_and_a_thread_may_feed_the_same_input() -> None:
+    """Neither waits for the other for ever."""
+    sending = threading.Event()
+
+    def send() -> None:
+        sending.set()
+        job.input("numbers").send([1])
+
+    flow = tw.Dataflow("test")
+    job: tw.Job
+
+    def meet(number: int) -> int:
+        if number == 0:
+            other = threading.Thread(target=send, daemon=True)
+            other.start()
+            assert sending.wait(DEADLINE_S)
+            job.input("numbers").send([2])
+        return number
+
+    flow.input("numbers").map(meet).probe("done").capture("results")
+    job = tw.run(flow, engine="local")
+    job.input("numbers").send([0])
+    runner = threading.Thread(target=settle, args=(job,), daemon=True)
+    runner.start()
+    runner.join(0.5)
+    assert not runner.is_alive()

@@ -1,13 +1,14 @@
 """A failing operator fails the job: what the error says, and what happens afterwards."""
 
 import pickle
+import re
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 import tidewheel as tw
-from tests.unit.runtime.one_operator import captured, fail_flow, feed
+from tests.unit.runtime.one_operator import captured, fail_flow, feed, scheduled
 from tidewheel.runtime.plan import Schedule
 
 
@@ -50,8 +51,9 @@ def test_the_error_says_which_operator_where_and_when(name: str, worker: int) ->
     time = (4, 0) if "/" in name else 4
     assert (error.operator, error.worker, error.time) == (name, worker, time)
     assert isinstance(error.__cause__, BadRecordError)
-    headline = f"operator {name!r} failed on worker {worker} at time {time!r}: BadRecordError: no 3, please"
-    assert str(error).startswith(headline)
+    headline = str(error).splitlines()[0]
+    assert headline.startswith(f"operator {name!r} failed on worker {worker} at time {time!r}: ")
+    assert headline.endswith("BadRecordError: no 3, please")
     assert error.traceback_text in str(error)
     assert "in refuse_three" in error.traceback_text
     assert 'raise BadRecordError(f"no {number}, please")' in error.traceback_text
@@ -70,7 +72,28 @@ def test_an_error_outside_any_message_has_no_time() -> None:
     flow.input("numbers").unary("subject", build)
     error = fail_flow(flow)
     assert (error.operator, error.worker, error.time) == ("subject", 0, None)
-    assert str(error).startswith("operator 'subject' failed on worker 0: BadRecordError: nothing came")
+    assert re.match(r"operator 'subject' failed on worker 0: .*BadRecordError: nothing came\n", str(error))
+
+
+def test_an_error_after_all_messages_has_no_time_of_an_earlier_call() -> None:
+    """The time is that of a message of the call that failed."""
+
+    def schedule(input: tw.InputPort, output: tw.OutputPort) -> None:
+        for lent, batch in input:
+            output.send(lent, batch)
+        if not input.frontier.less_equal(5):
+            raise BadRecordError("too late")
+
+    flow = tw.Dataflow("test")
+    flow.input("numbers").unary("subject", scheduled(schedule)).probe("done").capture("results")
+    job = tw.run(flow, engine="local")
+    job.input("numbers").send([1])
+    job.input("numbers").advance_to(4)
+    job.probe("done").wait_until(4)
+    job.input("numbers").close()
+    with pytest.raises(tw.JobError, match=r"operator 'subject' failed on worker 0: .*BadRecordError") as caught:
+        job.wait()
+    assert caught.value.time is None
 
 
 @pytest.mark.parametrize("raised", [StopIteration, RuntimeError, KeyError, TimeoutError, tw.TokenError, tw.JobError])
@@ -85,6 +108,33 @@ def test_whatever_is_raised_is_a_job_error(raised: type[Exception]) -> None:
     error = fail_flow(flow, [1])
     assert (type(error), error.operator) == (tw.JobError, "map")
     assert isinstance(error.__cause__, raised)
+
+
+@pytest.mark.parametrize("returned", [[1], 0, "text"])
+def test_a_schedule_returns_nothing(returned: Any) -> None:
+    """Who returns records instead of sending them is told so: they would be lost."""
+
+    def schedule(input: tw.InputPort, output: tw.OutputPort) -> Any:
+        return returned
+
+    flow = tw.Dataflow("test")
+    flow.input("numbers").unary("subject", scheduled(schedule))
+    error = fail_flow(flow, [1])
+    assert error.operator == "subject"
+    assert f"TypeError: schedule returned {returned!r}: it sends with output.send(token, batch)" in str(error)
+
+
+def test_a_schedule_is_no_generator() -> None:
+    """One with a yield in it would never run."""
+
+    def schedule(input: tw.InputPort, output: tw.OutputPort) -> Any:
+        for lent, batch in input:
+            output.send(lent, batch)
+            yield batch
+
+    flow = tw.Dataflow("test")
+    flow.input("numbers").unary("subject", scheduled(schedule))
+    assert "a function with yield in it does not even run" in str(fail_flow(flow, [1]))
 
 
 def failed_job() -> tuple[tw.Job, tw.JobError]:
@@ -176,7 +226,7 @@ def test_a_key_that_raises_does_so_on_any_number_of_workers() -> None:
     fail_flow(flow, [3], workers=1)
 
 
-@pytest.mark.parametrize("raised", [KeyboardInterrupt, SystemExit])
+@pytest.mark.parametrize("raised", [KeyboardInterrupt])
 def test_an_interrupted_job_does_not_go_on_as_if_nothing_was_lost(raised: type[BaseException]) -> None:
     """Ctrl-C in a notebook, in the midst of an operator: afterwards the job has failed, or has all its results."""
     interrupts = [raised]

@@ -116,6 +116,26 @@ def test_a_wrong_move_is_refused_and_changes_nothing(
     assert net(ledger) == {start: -1}
 
 
+@pytest.mark.parametrize(
+    ("use", "changes"),
+    [
+        (lambda token: token.clone().time, [((LOCATION, 3), 1)]),
+        (lambda token: token.delayed(7).time, [((LOCATION, 7), 1)]),
+        (lambda token: token.downgrade(7), [((LOCATION, 7), 1), ((LOCATION, 3), -1)]),
+        (lambda token: token.discard(), [((LOCATION, 3), -1)]),
+    ],
+)
+def test_each_use_is_one_change_under_the_lock(use: Any, changes: list[Any]) -> None:
+    """Another thread sees all of it or nothing, and cannot use the same token at the same moment."""
+    seen: list[tuple[bool, list[Any]]] = []
+    ledger = TokenLedger(lambda: seen.append((ledger.lock.locked(), list(ledger.drain()))))
+    token = token_at(3, ledger)
+    use(token)
+    assert seen[0] == (True, changes)
+    if token.is_live:
+        token.discard()
+
+
 def test_downgrading_to_the_same_time_is_no_change() -> None:
     """It is allowed, and nobody is told."""
     ledger = TokenLedger()

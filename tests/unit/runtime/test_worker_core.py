@@ -206,6 +206,33 @@ def test_operators_run_once_a_step_in_the_order_of_description() -> None:
     assert calls == []
 
 
+def test_many_operators_run_in_the_order_of_description() -> None:
+    """In whatever order they were asked for."""
+    contexts: list[tw.OperatorContext] = []
+    calls: list[str] = []
+
+    def build(context: tw.OperatorContext) -> Schedule:
+        contexts.append(context)
+
+        def schedule(input: tw.InputPort, output: tw.OutputPort) -> None:
+            calls.append(context.name)
+
+        return schedule
+
+    flow = tw.Dataflow("test")
+    stream = flow.input("numbers")
+    for index in range(20):
+        stream = stream.unary(f"{index:02}", build)
+    group = WorkerGroup(flow, workers=1)
+    group.run()
+    for chosen in ([17, 8, 1], [1, 8, 17], [15, 7, 16, 0], [19, 3]):
+        calls.clear()
+        for index in chosen:
+            contexts[index].activate()
+        group.step(0)
+        assert calls == [f"{index:02}" for index in sorted(chosen)]
+
+
 def test_a_core_is_complete_when_nothing_can_happen_any_more() -> None:
     """Idle is not complete: while an input is open, or a token lives anywhere, something may still come."""
     group, tokens = holding_group()

@@ -1,15 +1,18 @@
 """The thread that runs a worker: what it reports, when it wakes, and how it ends."""
 
+import pickle
+import queue
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import cloudpickle
 import pytest
 
 import tidewheel as tw
-from tests.unit.runtime.one_operator import flow_of, scheduled
+from tests.unit.runtime.one_operator import flow_of, ignore, scheduled
 from tidewheel.runtime import worker_loop
 from tidewheel.runtime.envelope import DRIVER, Envelope, InputCommand
 from tidewheel.runtime.worker_loop import WorkerLoop
@@ -104,8 +107,9 @@ def test_it_does_not_run_before_it_is_started() -> None:
     loop._thread.join(DEADLINE_S)
 
 
-def test_a_token_that_another_thread_uses_wakes_it() -> None:
+def test_a_token_that_another_thread_uses_wakes_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """A worker that sleeps finds out at once when a token is taken forward or discarded elsewhere."""
+    monkeypatch.setattr(worker_loop, "_LINK_CHECK_S", 2 * DEADLINE_S)
     tokens: list[tw.TimestampToken] = []
     held = threading.Event()
 
@@ -182,6 +186,27 @@ def test_a_link_that_lost_something_is_noticed_while_it_sleeps(monkeypatch: pyte
     assert str(failure) == "peer 1 is gone"
 
 
+class PicklingLink(QuietLink):
+    """A link that pickles what it is given, as any link to another process does."""
+
+    def send(self, peer: int, envelope: Envelope) -> None:
+        super().send(peer, pickle.loads(cloudpickle.dumps(envelope)))
+
+
+def test_a_record_that_cannot_be_pickled_names_where_it_was_going() -> None:
+    """The error is not that of the link: it has the operator that was to get the record, and the time."""
+    flow = tw.Dataflow("test")
+    locks = flow.input("numbers").map(lambda number: (number, threading.Lock()))
+    locks.unary("subject", scheduled(ignore), exchange=lambda pair: pair[0])
+    with running(flow, PicklingLink(), workers=2) as loop:
+        command(loop, 0, "advance", 3)
+        command(loop, 1, "send", 3, list(range(10)))
+        failure = watch_until(loop, lambda status: status.phase is Phase.FAILED).failure
+    assert isinstance(failure, tw.JobError)
+    assert (failure.operator, failure.worker, failure.time) == ("subject", 0, 3)
+    assert "a record on its way to input 0 of 'subject' at time 3 cannot be pickled" in str(failure)
+
+
 def test_stopping_ends_it_after_the_step_under_way() -> None:
     """A worker that is busy, with an operator that never ends, stops when asked between two steps."""
     stepped = threading.Event()
@@ -213,3 +238,24 @@ def test_an_idle_worker_sleeps() -> None:
         for _ in range(20):
             loop.watch(loop.watch(-1, 0).version, switching)
         assert len(steps) == 1
+
+
+def test_an_operator_that_another_thread_activates_is_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread that has finished some work says so, and the operator comes to send it."""
+    monkeypatch.setattr(worker_loop, "_LINK_CHECK_S", DEADLINE_S)
+    contexts: list[tw.OperatorContext] = []
+    calls: queue.SimpleQueue[int] = queue.SimpleQueue()
+
+    def build(context: tw.OperatorContext) -> Any:
+        contexts.append(context)
+        return lambda input, output: calls.put(0)
+
+    with running(flow_of(build)) as loop:
+        calls.get(timeout=DEADLINE_S)
+        while not loop._core.is_idle:
+            loop.watch(-1, 0)
+        contexts[0].activate()
+        try:
+            calls.get(timeout=0.3)
+        except queue.Empty:
+            pytest.fail("it was not called")

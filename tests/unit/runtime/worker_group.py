@@ -10,6 +10,8 @@ from tidewheel.progress import Target, Time
 from tidewheel.runtime.envelope import DRIVER, Envelope, InputCommand
 from tidewheel.runtime.worker_core import WorkerCore
 
+MOST_ROUNDS = 5000
+
 
 class WorkerGroup:
     """All workers of one dataflow.
@@ -85,10 +87,13 @@ class WorkerGroup:
 
     def run(self) -> None:
         """Deliver and step, worker by worker, until there is nothing left to do."""
-        while any(self.in_flight) or not all(core.is_idle for core in self.cores):
+        for _ in range(MOST_ROUNDS):
+            if not any(self.in_flight) and all(core.is_idle for core in self.cores):
+                return
             for worker in range(len(self.cores)):
                 self.deliver(worker)
                 self.step(worker)
+        raise AssertionError(f"there is no end after {MOST_ROUNDS} rounds")
 
     def _post(self, receiver: int, envelope: Envelope) -> None:
         self.in_flight[receiver].append(envelope)
