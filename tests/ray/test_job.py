@@ -246,3 +246,38 @@ def test_a_record_that_cannot_be_received_fails_the_job(workers: int) -> None:
     with pytest.raises(tw.JobError, match="could not take what was sent to it"):
         job.probe("done").wait_until(1, timeout=30)
     job.stop()
+
+
+@pytest.mark.parametrize("completes", [True, False])
+def test_what_was_published_can_be_read_after_the_block(completes: bool) -> None:
+    """A subscription of the driver itself loses nothing because the driver was busy ending the job, nor delays it."""
+    flow = tw.Dataflow("afterwards")
+    flow.input("numbers").exchange(lambda n: n).publish("afterwards").probe("done")
+    with started(flow, 2) as job:
+        subscription = tw.subscribe("afterwards")
+        job.input("numbers").send([1, 2, 3])
+        job.input("numbers").advance_to(1)
+        job.probe("done").wait_until(1, timeout=30)
+        if completes:
+            job.input("numbers").close()
+            job.wait(timeout=30)
+        begin = time.monotonic()
+    assert time.monotonic() - begin < 5
+    if completes:
+        assert [sorted(epoch.records) for epoch in subscription.epochs()] == [[1, 2, 3]]
+    else:
+        with pytest.raises(tw.PublisherLost, match="was stopped"):
+            list(subscription.epochs())
+
+
+def test_a_batch_that_cannot_be_sent_leaves_the_job_as_it_was() -> None:
+    """The error names the input and what cannot be pickled; the input goes on."""
+    flow = tw.Dataflow("refused")
+    flow.input("numbers").capture("numbers")
+    with started(flow, 1) as job:
+        with pytest.raises(tw.JobError, match=r"input 'numbers': a batch cannot be pickled.*lock"):
+            job.input("numbers").send([threading.Lock()])
+        job.input("numbers").send([1])
+        job.input("numbers").close()
+        job.wait(timeout=30)
+        assert [entry.batch for entry in job.captured("numbers")] == [[1]]

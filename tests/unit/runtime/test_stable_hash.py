@@ -104,6 +104,14 @@ def test_keys_that_python_holds_equal_hash_alike(name: str) -> None:
     assert {stable_hash(key) for key in keys} == {stable_hash(keys[0])}
 
 
+@pytest.mark.xfail(strict=True, reason="NumPy's dates hash as midnights, Python's and Arrow's do not")
+def test_a_date_of_numpy_meets_that_of_python() -> None:
+    """NumPy holds its date equal to Python's and to its midnight, so all three have one owner."""
+    keys = [np.datetime64("2024-06-01"), dt.date(2024, 6, 1), np.datetime64("2024-06-01T00:00:00")]
+    assert all(key == keys[0] for key in keys)
+    assert {stable_hash(key) for key in keys} == {stable_hash(keys[0])}
+
+
 PLAIN_KEYS = st.one_of(
     st.none(), st.integers(), st.text(max_size=6), st.binary(max_size=6), st.dates(), st.uuids(), st.floats(width=32)
 )
@@ -121,7 +129,7 @@ def test_different_keys_hash_differently() -> None:
     """Regular keys, and keys that look alike, are told apart."""
     keys: list[Any] = [*range(-500, 500), *(f"key-{n}" for n in range(500)), *((n,) for n in range(50))]
     keys += [None, "None", (), ((),), (None,), ("a", "b"), ("b", "a"), ("ab",), 0.5, math.nan, math.inf, -math.inf]
-    keys += [(1, (2, 3)), ((1, 2), 3), (1, 2, 3), dt.date(2024, 6, 1), MIDNIGHT, UTC_NOON, dt.time(12)]
+    keys += [(1, (2, 3)), ((1, 2), 3), (1, 2, 3), dt.date(2024, 6, 1), UTC_NOON, dt.time(12)]
     assert len({stable_hash(key) for key in keys}) == len(keys)
 
 
