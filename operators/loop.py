@@ -41,7 +41,9 @@ def make_feedback(description: DataflowDescription, scope: Scope, advance: Any) 
             "flow.scope(name), whose rounds are"
         )
     if not isinstance(advance, int) or isinstance(advance, bool) or advance < 0:
-        raise GraphError(f"a feedback in {scope.describe()} advances by a whole number, 1 or more, not {advance!r}")
+        raise GraphError(
+            f"a feedback in {scope.describe()} advances by a whole number that is not negative, not {advance!r}"
+        )
     summary = PathSummary.advance(scope.nesting, advance)
     operator, outlet = description.add_open_operator("feedback", scope, build_pass, summary)
     return Feedback(outlet, operator)

@@ -200,9 +200,16 @@ class Stream(Generic[Record]):
                 the same scope: what goes round again, and what leaves with time ``t``.
             name: the name of the loop; errors show it.
         """
-        from tidewheel.operators.loop import Loop, make_feedback
+        from tidewheel.operators.loop import Loop
 
         loop = Loop(self.flow, self.outlet.scope.inside(name))
+        with self.outlet.description.all_or_nothing():
+            return self._iterate(body, loop)
+
+    def _iterate(self, body: Callable[..., Any], loop: "Loop") -> "Stream[Any]":
+        from tidewheel.operators.loop import make_feedback
+
+        name = loop.scope.name
         feedback = make_feedback(self.flow, loop.scope, advance=1)
         returned = body(self.enter(loop).concat(feedback))
         if not (isinstance(returned, tuple) and len(returned) == 2 and all(isinstance(s, Stream) for s in returned)):
@@ -216,7 +223,8 @@ class Stream(Generic[Record]):
                 f"the body of {name!r} must return what leaves in {loop.scope.describe()}, where the loop is, and not "
                 f"in {result.outlet.scope.describe()}"
             )
-        return result.leave()
+        leaving: Stream[Any] = result.leave()
+        return leaving
 
     # ------------------------------------------------------------------ shared
 

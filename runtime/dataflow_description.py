@@ -1,6 +1,7 @@
 """The description of a dataflow while it is being built: operators, edges and scopes; nothing runs yet."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -126,6 +127,19 @@ class DataflowDescription:
                 f"dataflow {self.name!r} has {article} {kind} named {name!r} already: give this one another name"
             )
         names[name] = what
+
+    @contextmanager
+    def all_or_nothing(self) -> Iterator[None]:
+        """Take back what was added within the block if it raises, so that a notebook's cell can be run again."""
+        size, names = len(self._operators), set(self._names)
+        named = {kind: dict(known) for kind, known in self._named.items()}
+        attachments = dict(self.attachments)
+        try:
+            yield
+        except BaseException:
+            del self._operators[size:]
+            self._names, self._named, self.attachments = names, named, attachments
+            raise
 
     def attach(self, name: str, attachment: Attachment) -> None:
         """Add something that is to live as long as the job; raise GraphError if its name is taken."""

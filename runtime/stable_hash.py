@@ -21,8 +21,10 @@ if TYPE_CHECKING:
 _MASK = (1 << 64) - 1
 _GOLDEN = 0x9E3779B97F4A7C15
 _NONE, _NAN, _TUPLE = 0x6E6F6E65, 0x6E616E, 0x7475706C
-_DATE, _LOCAL, _ZONED, _LOCAL_TIME, _ZONED_TIME = (tag << 60 for tag in range(1, 6))
-"""What tells apart dates, moments and times of day, with and without a zone, that would fold to the same number."""
+_LOCAL, _ZONED, _LOCAL_TIME, _ZONED_TIME = (tag << 60 for tag in range(1, 5))
+"""What tells apart moments and times of day, with and without a zone, that would fold to the same number."""
+_DAY_US = 86_400_000_000
+_EPOCH_US = datetime.date(1970, 1, 1).toordinal() * _DAY_US
 
 
 def stable_hash(key: Any) -> int:
@@ -97,7 +99,7 @@ def _fold_moment(key: datetime.datetime) -> int:
     if key != key:  # noqa: PLR0124 - the NaT of pandas
         return _NAN
     offset = key.utcoffset()
-    local_us = key.toordinal() * 86_400_000_000 + _since_midnight(key)
+    local_us = key.toordinal() * _DAY_US + _since_midnight(key)
     return _LOCAL ^ local_us if offset is None else _ZONED ^ (local_us - _microseconds(offset))
 
 
@@ -139,7 +141,10 @@ _FOLDS: tuple[tuple[Any, Callable[[Any], int]], ...] = (
     (bytes, _checksum),
     (uuid.UUID, lambda key: key.int),
     (datetime.datetime, _fold_moment),  # before date, of which it is a kind
-    (datetime.date, lambda key: _DATE ^ key.toordinal()),
+    (
+        datetime.date,
+        lambda key: _LOCAL ^ key.toordinal() * _DAY_US,
+    ),  # as its midnight, to which NumPy's dates are equal
     (datetime.time, _fold_time_of_day),
     (datetime.timedelta, _microseconds),
 )
@@ -149,8 +154,8 @@ _FOLDS: tuple[tuple[Any, Callable[[Any], int]], ...] = (
 def hash_column(column: "pa.ChunkedArray | pa.Array") -> "npt.NDArray[np.uint64]":
     """Return the `stable_hash` of every value of an Arrow column, vectorised.
 
-    Integers, booleans and anything with few distinct values are fast; other types cost one `stable_hash` a distinct
-    value.
+    Integers, booleans, dates, timestamps and anything with few distinct values are fast; other types cost one
+    `stable_hash` a distinct value.
     """
     import pyarrow as pa
     import pyarrow.types as kinds
@@ -160,7 +165,30 @@ def hash_column(column: "pa.ChunkedArray | pa.Array") -> "npt.NDArray[np.uint64]
     if column.null_count == 0 and (kinds.is_integer(column.type) or kinds.is_boolean(column.type)):
         plain = column.cast(pa.uint8()) if kinds.is_boolean(column.type) else column
         return hash_integers(plain.to_numpy(zero_copy_only=False))
+    if kinds.is_date(column.type) or kinds.is_timestamp(column.type):
+        return _hash_moments(column)
     return _hash_by_dictionary(column)
+
+
+def _hash_moments(column: "pa.Array") -> "npt.NDArray[np.uint64]":
+    """Hash dates and timestamps, also those outside the years that Python's have."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.types as kinds
+
+    if kinds.is_date32(column.type):
+        counts, unit_us, tag = column.cast(pa.int32()), _DAY_US, _LOCAL
+    elif kinds.is_date64(column.type):
+        counts, unit_us, tag = column.cast(pa.int64()), 1000, _LOCAL
+    else:
+        unit_us = {"s": 1_000_000, "ms": 1000, "us": 1, "ns": 0}[column.type.unit]
+        counts, tag = column.cast(pa.int64()), _LOCAL if column.type.tz is None else _ZONED
+    values = counts.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+    with np.errstate(over="ignore"):
+        microseconds = values * np.int64(unit_us) if unit_us else values // 1000
+        folded = (microseconds + np.int64(_EPOCH_US)).view(np.uint64) ^ np.uint64(tag)
+    nulls = column.is_null().to_numpy(zero_copy_only=False)
+    return np.where(nulls, np.uint64(stable_hash(None)), _mix_array(folded))
 
 
 def _hash_by_dictionary(column: "pa.Array") -> "npt.NDArray[np.uint64]":

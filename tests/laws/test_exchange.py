@@ -263,3 +263,13 @@ def test_a_list_is_split_by_keys_of_any_type() -> None:
     keys = [uuid.UUID(int=1), dt.date(2024, 6, 1), dt.timedelta(1), Decimal("0.1"), None, (1, "a")]
     parts = Exchange(lambda key: key).split(keys, 2)
     assert sorted(map(str, [key for part in parts if part for key in part])) == sorted(map(str, keys))
+
+
+@pytest.mark.parametrize("zone", [None, "Asia/Tokyo"])
+def test_times_outside_the_years_of_python_have_an_owner(zone: str | None) -> None:
+    """The end of the year 9999, as people write for ever, or later, is a key like any other; so is null."""
+    column = pa.array([400_000_000_000, 253_402_300_799, 0, None], pa.timestamp("s", zone))
+    hashes = hash_column(column)
+    assert len(set(hashes.tolist())) == 4
+    assert hashes[3] == stable_hash(None)
+    assert hashes[2] == stable_hash(column[2].as_py())

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pytest
 from hypothesis import given
 
 import tidewheel as tw
@@ -112,3 +113,22 @@ def test_a_loop_that_nothing_goes_round_is_just_passed() -> None:
         lambda stream: stream.iterate(lambda inner: (inner.filter(lambda _: False), inner)), Case([(0, [1]), (1, [2])])
     )
     assert [(result.time, result.batch) for result in results] == [(0, [1]), (1, [2])]
+
+
+def test_a_body_that_raises_leaves_nothing_behind() -> None:
+    """A notebook's cell that failed half-way can be corrected and run again."""
+    flow = tw.Dataflow("test")
+    numbers = flow.input("numbers")
+
+    def broken(inner: tw.Stream[int]) -> tuple[tw.Stream[int], tw.Stream[int]]:
+        inner.map(lambda n: n - 1).probe("inside")
+        raise LookupError("not yet")
+
+    with pytest.raises(LookupError, match="not yet"):
+        numbers.iterate(broken)
+    numbers.iterate(lambda inner: (inner.filter(lambda _: False), inner)).probe("inside").capture("results")
+    with tw.run(flow, engine="local") as job:
+        job.input("numbers").send([1])
+        job.input("numbers").close()
+        job.wait()
+        assert [entry.batch for entry in job.captured("results")] == [[1]]

@@ -163,6 +163,26 @@ def test_threads_may_share_an_input() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "use", [lambda handle: handle.send([1]), lambda handle: handle.advance_to(1), lambda handle: handle.close()]
+)
+def test_each_use_is_under_the_lock(use: Any) -> None:
+    """While one thread sends, advances or closes, no other gets in between: all workers are told the same story."""
+    lock = threading.RLock()
+    got_in: list[bool] = []
+
+    def try_to_get_in() -> None:
+        got_in.append(lock.acquire(blocking=False))
+
+    def submit(worker: int, command: InputCommand) -> None:
+        other = threading.Thread(target=try_to_get_in)
+        other.start()
+        other.join(DEADLINE_S)
+
+    use(tw.InputHandle("numbers", tw.IntegerDomain(), 1, submit, lock))
+    assert got_in == [False]
+
+
 def test_two_workers_share_what_is_sent_evenly(handle: tw.InputHandle, submitted: list[Any]) -> None:
     """Over many batches no worker gets one more than the other by more than one."""
     for number in range(7):

@@ -96,8 +96,11 @@ def test_an_error_after_all_messages_has_no_time_of_an_earlier_call() -> None:
     assert caught.value.time is None
 
 
-@pytest.mark.parametrize("raised", [StopIteration, RuntimeError, KeyError, TimeoutError, tw.TokenError, tw.JobError])
-def test_whatever_is_raised_is_a_job_error(raised: type[Exception]) -> None:
+@pytest.mark.parametrize(
+    "raised",
+    [StopIteration, RuntimeError, KeyError, TimeoutError, SystemExit, GeneratorExit, tw.TokenError, tw.JobError],
+)
+def test_whatever_is_raised_is_a_job_error(raised: type[BaseException]) -> None:
     """Also exceptions that mean something to Python, or to the runtime itself."""
 
     def fail(_: int) -> int:

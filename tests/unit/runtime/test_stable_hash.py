@@ -104,7 +104,6 @@ def test_keys_that_python_holds_equal_hash_alike(name: str) -> None:
     assert {stable_hash(key) for key in keys} == {stable_hash(keys[0])}
 
 
-@pytest.mark.xfail(strict=True, reason="NumPy's dates hash as midnights, Python's and Arrow's do not")
 def test_a_date_of_numpy_meets_that_of_python() -> None:
     """NumPy holds its date equal to Python's and to its midnight, so all three have one owner."""
     keys = [np.datetime64("2024-06-01"), dt.date(2024, 6, 1), np.datetime64("2024-06-01T00:00:00")]
