@@ -34,6 +34,10 @@ class ChangeBatch(Generic[Key]):
         for key, difference in changes:
             self.update(key, difference)
 
+    def get(self, key: Key) -> int:
+        """Return the net change of ``key``, 0 if there is none."""
+        return self._changes.get(key, 0)
+
     def drain(self) -> list[tuple[Key, int]]:
         """Return the net changes and start anew."""
         changes = list(self._changes.items())

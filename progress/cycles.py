@@ -16,6 +16,7 @@ from typing import TypeAlias
 from tidewheel.progress.errors import GraphError
 from tidewheel.progress.graph import GraphShape, Step
 from tidewheel.progress.location import Location
+from tidewheel.progress.strong_components import strong_components
 
 _Adjacency: TypeAlias = Mapping[Location, list[Step]]
 
@@ -49,43 +50,12 @@ def _cycle_through(steps: Iterable[Step], kept: int) -> list[Step]:
     outgoing: dict[Location, list[Step]] = {}
     for step in steps:
         outgoing.setdefault(step.start, []).append(step)
-    component = _components(outgoing)
+    component = strong_components(outgoing, lambda start: (step.end for step in outgoing.get(start, ())))
     for start, leaving in outgoing.items():
         for step in leaving:
             if len(step.summary.advances) == kept and component[start] == component[step.end]:
                 return [step, *_shortest_path(outgoing, step.end, start)]
     return []
-
-
-def _components(outgoing: _Adjacency) -> dict[Location, int]:
-    """Number the strongly connected components of all locations (Tarjan's algorithm, without recursion)."""
-    index: dict[Location, int] = {}
-    low: dict[Location, int] = {}
-    component: dict[Location, int] = {}
-    stack: list[Location] = []
-    for root in outgoing:
-        if root in index:
-            continue
-        work = [(root, iter(outgoing[root]))]
-        index[root] = low[root] = len(index)
-        stack.append(root)
-        while work:
-            location, remaining = work[-1]
-            step = next(remaining, None)
-            if step is None:
-                work.pop()
-                if work:
-                    low[work[-1][0]] = min(low[work[-1][0]], low[location])
-                if low[location] == index[location]:
-                    while location not in component:
-                        component[stack.pop()] = index[location]
-            elif step.end not in index:
-                index[step.end] = low[step.end] = len(index)
-                stack.append(step.end)
-                work.append((step.end, iter(outgoing.get(step.end, ()))))
-            elif step.end not in component:
-                low[location] = min(low[location], index[step.end])
-    return component
 
 
 def _shortest_path(outgoing: _Adjacency, start: Location, end: Location) -> list[Step]:

@@ -80,8 +80,12 @@ class GraphShape:
 
     def steps(self) -> Iterator[Step]:
         """Iterate over all single steps of all paths: the edges and the operators' internal paths."""
+        unchanged: dict[int, PathSummary] = {}
         for source, target in self.edges:
-            yield Step(source, target, PathSummary.identity(self.nesting(source)))
+            nesting = self.nesting(source)
+            if id(nesting) not in unchanged:
+                unchanged[id(nesting)] = PathSummary.identity(nesting)
+            yield Step(source, target, unchanged[id(nesting)])
         for index, operator in enumerate(self.operators):
             for (port_in, port_out), paths in operator.summaries.items():
                 yield from (Step(Target(index, port_in), Source(index, port_out), path) for path in paths)

@@ -1,9 +1,21 @@
-"""The antichain of the times whose count is positive, kept while the counts change."""
+"""The antichain of the times whose count is positive, kept while the counts change.
+
+Every time whose count is positive is either in the frontier or hung below one time that is at or before it: a forest
+that only ever asks whether one time is at or before another, so it serves any partial order. When an element leaves the
+frontier, what hung below it is compared in pairs and then with what is left, so that half of it goes down a level: the
+pairing heap, generalised to orders that are partial. A time below the frontier whose count is no longer positive stays
+where it hangs until it comes to the top, or until such times are the greater part.
+
+Source: Fredman, Sedgewick, Sleator and Tarjan, "The pairing heap: a new form of self-adjusting heap", Algorithmica 1986.
+"""
 
 from collections.abc import Iterable, Iterator
 
 from tidewheel.progress.antichain import Antichain
 from tidewheel.progress.time_domain import Time, TimeDomain
+
+_FEW = 32
+"""So many times without a count may hang in the forest before it is looked through."""
 
 
 class MutableAntichain:
@@ -20,68 +32,155 @@ class MutableAntichain:
     [(3, -1), (5, 1)]
     """
 
-    __slots__ = ("_counts", "_domain", "_frontier")
+    __slots__ = ("_below", "_counts", "_frontier", "_less_equal", "_stale", "domain")
 
     def __init__(self, domain: TimeDomain) -> None:
-        self._domain = domain
+        self.domain = domain
+        self._less_equal = domain.less_equal
         self._counts: dict[Time, int] = {}
         self._frontier: dict[Time, None] = {}
+        self._below: dict[Time, list[Time]] = {}
+        self._stale = 0
 
     def update(self, changes: Iterable[tuple[Time, int]]) -> list[tuple[Time, int]]:
         """Apply signed changes of counts and return how the frontier changed, as +1 and -1 by time.
 
-        Complexity: O(elements of the frontier) a change, and one pass over all counted times when an element of the
-        frontier is gone.
+        Complexity: for each change, the elements of the frontier, and where an element leaves the frontier, amortised
+        the logarithm of the times that are counted.
         """
+        counts, frontier, below = self._counts, self._frontier, self._below
         entered: list[Time] = []
-        left = False
-        counts, frontier = self._counts, self._frontier
+        left: list[Time] = []
         for time, difference in changes:
             before = counts.get(time, 0)
             after = before + difference
             if after:
                 counts[time] = after
-            else:
-                counts.pop(time, None)
+            elif before:
+                del counts[time]
             if before <= 0 < after:
-                entered.append(time)
-            elif after <= 0 < before and time in frontier:
-                left = True
-        if left:
-            return self._replace_frontier(self._minimal(time for time, count in counts.items() if count > 0))
-        if any(not self._holds(time) for time in entered):
-            candidates = (*frontier, *(time for time in entered if counts.get(time, 0) > 0))
-            return self._replace_frontier(self._minimal(candidates))
-        return []
+                if time not in below:
+                    entered.append(time)
+                elif time not in frontier:
+                    self._stale -= 1
+            elif after <= 0 < before:
+                if time in frontier:
+                    left.append(time)
+                elif time in below:
+                    self._stale += 1
+        if not (left or entered):
+            return []
+        moved = self._replace(left, entered) if left else self._enter(entered)
+        if self._stale > _FEW and 2 * self._stale > len(self._below):
+            self._remove_stale()
+        return moved
 
-    def _holds(self, time: Time) -> bool:
-        less_equal = self._domain.less_equal
-        return any(less_equal(element, time) for element in self._frontier)
+    def _enter(self, entered: list[Time]) -> list[tuple[Time, int]]:
+        """Hang what is new; as long as all of it is at or after the frontier, that stays as it is."""
+        old: dict[Time, None] | None = None
+        for time in entered:
+            if self._counts.get(time, 0) <= 0 or time in self._below:
+                continue
+            self._below[time] = []
+            if not self._hang_below_frontier(time):
+                if old is None:
+                    old = self._frontier.copy()
+                self._lay_at_bottom(time)
+        return [] if old is None else self._difference(old)
 
-    def _minimal(self, times: Iterable[Time]) -> dict[Time, None]:
-        less_equal = self._domain.less_equal
-        minimal: dict[Time, None] = {}
-        for time in times:
-            if not any(less_equal(element, time) for element in minimal):
-                for element in [element for element in minimal if less_equal(time, element)]:
-                    del minimal[element]
-                minimal[time] = None
-        return minimal
+    def _replace(self, left: list[Time], entered: list[Time]) -> list[tuple[Time, int]]:
+        """Take what has left out of the frontier, and hang what is new and what hung below it."""
+        old = self._frontier.copy()
+        loose: list[Time] = []
+        for time in left:
+            if self._counts.get(time, 0) <= 0 and time in self._frontier:
+                del self._frontier[time]
+                loose += self._below.pop(time)
+        for time in entered:
+            if self._counts.get(time, 0) > 0 and time not in self._below:
+                self._below[time] = []
+                self._hang(time)
+        if loose:
+            for time in self._paired(self._counted(loose)):
+                self._hang(time)
+        return self._difference(old)
 
-    def _replace_frontier(self, frontier: dict[Time, None]) -> list[tuple[Time, int]]:
-        old, self._frontier = self._frontier, frontier
-        gone = [(time, -1) for time in old if time not in frontier]
-        new = [(time, 1) for time in frontier if time not in old]
-        return gone + new
+    def _counted(self, loose: list[Time]) -> list[Time]:
+        """Return what is loose, with the times whose count is not positive replaced by what hangs below them."""
+        found: list[Time] = []
+        while loose:
+            time = loose.pop()
+            if self._counts.get(time, 0) > 0:
+                found.append(time)
+            else:
+                loose += self._below.pop(time)
+                self._stale -= 1
+        return found
+
+    def _paired(self, times: list[Time]) -> list[Time]:
+        """Compare neighbours, hang the later one below the earlier, and return those that hang nowhere."""
+        less_equal, below = self._less_equal, self._below
+        tops = times[len(times) - len(times) % 2 :]
+        for index in range(0, len(times) - 1, 2):
+            a, b = times[index], times[index + 1]
+            if less_equal(a, b):
+                below[a].append(b)
+                tops.append(a)
+            elif less_equal(b, a):
+                below[b].append(a)
+                tops.append(b)
+            else:
+                tops += (a, b)
+        return tops
+
+    def _hang(self, time: Time) -> None:
+        if not self._hang_below_frontier(time):
+            self._lay_at_bottom(time)
+
+    def _hang_below_frontier(self, time: Time) -> bool:
+        less_equal = self._less_equal
+        for element in self._frontier:
+            if less_equal(element, time):
+                self._below[element].append(time)
+                return True
+        return False
+
+    def _lay_at_bottom(self, time: Time) -> None:
+        """Put a time into the frontier, and below it the elements that it is before."""
+        less_equal, frontier = self._less_equal, self._frontier
+        for element in [element for element in frontier if less_equal(time, element)]:
+            del frontier[element]
+            self._below[time].append(element)
+        frontier[time] = None
+
+    def _remove_stale(self) -> None:
+        """Take the times whose count is not positive out of the forest."""
+        counts, below = self._counts, self._below
+        for time in [time for time in below if counts.get(time, 0) > 0]:
+            if any(counts.get(later, 0) <= 0 for later in below[time]):
+                below[time] = self._counted(below[time])
+
+    def _difference(self, old: dict[Time, None]) -> list[tuple[Time, int]]:
+        gone = [(time, -1) for time in old if time not in self._frontier]
+        return gone + [(time, 1) for time in self._frontier if time not in old]
 
     @property
     def frontier(self) -> Antichain:
         """The minimal times whose count is positive."""
-        return Antichain.from_minimal(self._domain, self._frontier)
+        return Antichain.from_minimal(self.domain, self._frontier)
 
     def less_equal(self, time: Time) -> bool:
         """Tell whether some time whose count is positive is at or before ``time``."""
-        return self._holds(time)
+        less_equal = self._less_equal
+        return any(less_equal(element, time) for element in self._frontier)
+
+    def elements(self) -> Iterable[Time]:
+        """Return the elements of the frontier; not to be kept while the counts change."""
+        return self._frontier
+
+    def count(self, time: Time) -> int:
+        """Return the count of a time, 0 if it has none."""
+        return self._counts.get(time, 0)
 
     def counts(self) -> Iterator[tuple[Time, int]]:
         """Iterate over the counted times, negative counts included."""

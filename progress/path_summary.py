@@ -84,8 +84,12 @@ class PathSummary:
 
         ``then`` must start where this path ends.
         """
-        if then.source != self.target:
+        if then.source is not self.target and then.source != self.target:
             raise ValueError(f"a path to {self.target} cannot be followed by one from {then.source}")
+        if then.is_identity:
+            return self
+        if self.is_identity:
+            return then
         domains = self.target.coordinate_domains
         kept = len(self.advances)
         advances = [
@@ -106,6 +110,8 @@ class PathSummary:
         Both must have the same ends. The answer may be False for paths that are so ordered only because a domain has a
         greatest time; a collection of minimal summaries then holds one element more than it must.
         """
+        if self is other:
+            return True
         domains = self.target.coordinate_domains
         return all(self._coordinate_less_equal(other, domains[index], index) for index in range(len(domains)))
 

@@ -11,14 +11,17 @@ Source: seed "Progress Tracking", sections "Maintaining Capabilities" and "A Saf
 """
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from heapq import heapify, heappop, heappush
+from typing import NamedTuple, TypeAlias
 
 from tidewheel.progress.antichain import Antichain
 from tidewheel.progress.compiled_graph import CompiledGraph
 from tidewheel.progress.location import Location, Source
 from tidewheel.progress.mutable_antichain import MutableAntichain
-from tidewheel.progress.path_summary import PathSummary
+from tidewheel.progress.reachability import Passage, Reachability
 from tidewheel.progress.time_domain import Time
+
+_Changes: TypeAlias = list[tuple[Time, int]]
 
 
 class Pointstamp(NamedTuple):
@@ -39,19 +42,12 @@ class Tracker:
 
     def __init__(self, compiled: CompiledGraph, workers: int, interesting: Iterable[Location]) -> None:
         self._compiled = compiled
-        nestings = [compiled.graph.nesting(location) for location in compiled.locations]
-        self._occurrences = [MutableAntichain(nesting.domain) for nesting in nestings]
-        self._implications: dict[int, MutableAntichain] = {}
-        self._outgoing: list[list[tuple[int, tuple[PathSummary, ...]]]] = [[] for _ in nestings]
+        self._reach = reach = Reachability(compiled, interesting)
+        self._occurrences: dict[int, MutableAntichain] = {}
+        self._implications = [MutableAntichain(compiled.domains[number]) for number in reach.ranks]
         self._live = 0
-        for end in interesting:
-            number = compiled.index[end]
-            if number not in self._implications:
-                self._implications[number] = MutableAntichain(nestings[number].domain)
-                for start, paths in compiled.reaching(end).items():
-                    self._outgoing[compiled.index[start]].append((number, paths))
         self.update(
-            (Pointstamp(number, nestings[number].domain.minimum()), workers)
+            (Pointstamp(number, compiled.domains[number].minimum()), workers)
             for number, location in enumerate(compiled.locations)
             if isinstance(location, Source)
         )
@@ -59,43 +55,91 @@ class Tracker:
     def update(self, changes: Iterable[tuple[tuple[int, Time], int]]) -> set[int]:
         """Apply the changes of one indivisible batch; return the numbers of the locations whose frontier changed.
 
-        Complexity: for each change, the frontier of its location; for each change of that frontier, the locations of
-        interest that it reaches.
+        Complexity: for each change, the frontier of its location; where that changes, the locations of interest next
+        to it; and where their frontiers change, those next to them.
         """
-        by_location: dict[int, list[tuple[Time, int]]] = {}
+        by_location: dict[int, _Changes] = {}
         for (location, time), difference in changes:
             by_location.setdefault(location, []).append((time, difference))
-        implied: dict[int, list[tuple[Time, int]]] = {}
+        implied: dict[int, _Changes] = {}
+        entries = self._reach.entries
         for location, counts in by_location.items():
-            occurrences = self._occurrences[location]
-            before = len(occurrences)
-            for time, difference in occurrences.update(counts):
-                self._imply(location, time, difference, implied)
-            self._live += len(occurrences) - before
-        return {location for location, counts in implied.items() if self._implications[location].update(counts)}
+            occurrences = self._occurrences.get(location)
+            if occurrences is None:
+                occurrences = self._occurrences[location] = MutableAntichain(self._compiled.domains[location])
+            frontier_changes = occurrences.update(counts)
+            for change in frontier_changes:
+                self._live += change[1]
+            for passage in entries.get(location, ()) if frontier_changes else ():
+                _carry(passage, frontier_changes, implied)
+        return self._settle(implied) if implied else set()
 
-    def _imply(self, location: int, time: Time, difference: int, implied: dict[int, list[tuple[Time, int]]]) -> None:
-        for end, paths in self._outgoing[location]:
-            for path in paths:
-                arrival = path.results_in(time)
-                if arrival is not None:
-                    implied.setdefault(end, []).append((arrival, difference))
+    def _settle(self, implied: dict[int, _Changes]) -> set[int]:
+        """Apply what is implied at locations of interest, each after all that bear on it."""
+        moved: set[int] = set()
+        ranks = list(implied)
+        heapify(ranks)
+        while ranks:
+            rank = heappop(ranks)
+            frontier_changes = self._implications[rank].update(implied[rank])
+            if frontier_changes:
+                moved.add(self._reach.ranks[rank])
+                for passage in self._reach.onward[rank]:
+                    if passage.rank not in implied:
+                        heappush(ranks, passage.rank)
+                    _carry(passage, frontier_changes, implied)
+        return moved
 
     def frontier(self, location: Location) -> Antichain:
         """Return the lower bound on the times that can still occur at a location of interest."""
-        return self._implications[self._compiled.index[location]].frontier
+        return self._implications[self._reach.rank_of[self._compiled.index[location]]].frontier
 
     def is_interesting(self, location: Location) -> bool:
         """Tell whether the frontier of ``location`` is kept."""
-        return self._compiled.index[location] in self._implications
+        return self._compiled.index[location] in self._reach.rank_of
+
+    def covered_by(self, location: int, time: Time) -> int | None:
+        """Return the number of a location of interest whose frontier says that an earlier pointstamp leads here.
+
+        While that is so, no frontier depends on whether (location, time) is counted: whatever it holds back, the other
+        pointstamp holds back too. None says that there may be none; a few places are looked at, not all.
+        """
+        for passage in self._reach.covers(location):
+            station = self._reach.ranks[passage.rank]
+            less_equal = self._compiled.domains[location].less_equal
+            for element in self._implications[passage.rank].elements():
+                for path in passage.paths or (None,):
+                    arrival = element if path is None else path.results_in(element)
+                    itself = station == location and arrival == time
+                    if arrival is not None and not itself and less_equal(arrival, time):
+                        return station
+        return None
 
     @property
     def is_complete(self) -> bool:
-        """Whether every count is zero: nothing can ever occur anywhere."""
+        """Whether no count is positive: nothing can ever occur anywhere, though some of it is still to be heard of."""
         return self._live == 0
+
+    def count(self, location: int, time: Time) -> int:
+        """Return the accumulated count of a pointstamp."""
+        occurrences = self._occurrences.get(location)
+        return 0 if occurrences is None else occurrences.count(time)
 
     def counts(self) -> Iterator[tuple[Pointstamp, int]]:
         """Iterate over the pointstamps whose accumulated count is not zero."""
-        for location, occurrences in enumerate(self._occurrences):
+        for location, occurrences in sorted(self._occurrences.items()):
             for time, count in occurrences.counts():
                 yield Pointstamp(location, time), count
+
+
+def _carry(passage: Passage, frontier_changes: _Changes, implied: dict[int, _Changes]) -> None:
+    """Add what changes of a frontier imply at the other end of a passage."""
+    arriving = implied.setdefault(passage.rank, [])
+    if passage.paths is None:
+        arriving += frontier_changes
+        return
+    for path in passage.paths:
+        for time, difference in frontier_changes:
+            arrival = path.results_in(time)
+            if arrival is not None:
+                arriving.append((arrival, difference))

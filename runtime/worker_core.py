@@ -3,8 +3,8 @@
 Invariants:
 
 - One call of `step` is one scheduling step: each operator that has something to do runs at most once, in the order in
-  which the dataflow was described, and all that happened is one indivisible progress batch.
-- The batch leaves in the same envelope as the messages it speaks of, after the operators have acted.
+  which the dataflow was described, and all that happened is one indivisible change of this worker's pointstamps.
+- It leaves after the operators have acted, in the envelope of the messages it speaks of or, held back, in a later one.
 - No clock, thread, randomness or socket: the same envelopes in the same order give the same steps.
 
 Source: seed "Progress Tracking", section "Maintaining Capabilities"; seed "Timestamp tokens", section 3.
@@ -18,12 +18,16 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tidewheel.progress import (
+    Accumulated,
     Antichain,
     Broadcast,
     CompiledGraph,
     Location,
     OrderedInbox,
+    ProgressBatch,
     Source,
+    Spread,
+    SpreadName,
     Target,
     Time,
     Tracker,
@@ -51,6 +55,8 @@ class WorkerCore:
         attachments: this worker's handles of the dataflow's attachments.
         wake: called from any thread when a token was used, in case the worker sleeps.
         incarnation: grows when a worker restarts; peers refuse a mixture.
+        progress: how workers tell each other what happened to their pointstamps; the same for all.
+        hold_back: False sends progress at the end of every step, though it may move no frontier.
     """
 
     def __init__(
@@ -61,6 +67,8 @@ class WorkerCore:
         attachments: Mapping[str, Any] | None = None,
         wake: Callable[[], None] = lambda: None,
         incarnation: int = 0,
+        progress: SpreadName = "broadcast",
+        hold_back: bool = True,
     ) -> None:
         self.plan = plan
         self.worker = worker
@@ -69,7 +77,9 @@ class WorkerCore:
         self.ledger = TokenLedger(wake)
         self._compiled = CompiledGraph(plan.graph())
         self._tracker = Tracker(self._compiled, workers, self._interesting())
-        self._broadcast = Broadcast(self._tracker)
+        # One worker has nobody to tell.
+        spread = Accumulated if progress == "accumulated" and workers > 1 else Broadcast
+        self._progress: Spread = spread(self._tracker, worker, workers, hold_back=hold_back)
         self._inbox: OrderedInbox[Envelope] = OrderedInbox()
         self._sequences = [0] * workers
         self._outgoing: list[list[Message]] = [[] for _ in range(workers)]
@@ -94,7 +104,14 @@ class WorkerCore:
             if operator.notify
             for port in range(len(operator.shape.inputs))
         ]
-        return targets + list(self.plan.probes.values())
+        # Where times enter is of interest to hold-back: most of what happens is covered by an input's own token.
+        entries: list[Location] = [
+            Source(index, port)
+            for index, operator in enumerate(self.plan.operators)
+            if self.workers > 1 and not operator.shape.inputs
+            for port in range(len(operator.shape.outputs))
+        ]
+        return targets + entries + list(self.plan.probes.values())
 
     def _wire(self) -> None:
         for index, operator in enumerate(self.plan.operators):
@@ -155,7 +172,7 @@ class WorkerCore:
                 port.queue.append((message.time, message.batch))
                 self.activate(self._compiled.locations[message.target].operator)
             if ordered.progress:
-                self._frontiers_moved(self._broadcast.receive(ordered.progress))
+                self._frontiers_moved(self._progress.receive(ordered.sender, ordered.progress))
             for command in ordered.commands:
                 self._command(command)
 
@@ -190,17 +207,17 @@ class WorkerCore:
             except (Exception, SystemExit, GeneratorExit) as error:  # not KeyboardInterrupt: that is the driver's
                 raise self._failure(instance.name, instance.time, error, "failed") from error
         self._running = -1
-        self._broadcast.record(self.ledger.drain())
+        self._progress.record(self.ledger.drain())
         self._collect_leaks()
-        batch, moved = self._broadcast.commit()
-        self._frontiers_moved(moved)
+        committed = self._progress.commit()
+        self._frontiers_moved(committed.moved)
         return [
-            (peer, self._envelope(peer, batch))
+            (peer, self._envelope(peer, committed.batches.get(peer, [])))
             for peer in range(self.workers)
-            if peer != self.worker and (batch or self._outgoing[peer])
+            if peer in committed.batches or self._outgoing[peer]
         ]
 
-    def _envelope(self, peer: int, progress: list[Any]) -> Envelope:
+    def _envelope(self, peer: int, progress: ProgressBatch) -> Envelope:
         messages, self._outgoing[peer] = self._outgoing[peer], []
         sequence = self._sequences[peer]
         self._sequences[peer] += 1
@@ -251,11 +268,11 @@ class WorkerCore:
 
     def produce(self, location: int, time: Time) -> None:
         """Count a message on its way to an input port."""
-        self._broadcast.record_one(location, time, 1)
+        self._progress.record_one(location, time, 1)
 
     def consume(self, location: int, time: Time) -> None:
         """Count a message as received at an input port."""
-        self._broadcast.record_one(location, time, -1)
+        self._progress.record_one(location, time, -1)
 
     def send_to(self, worker: int, location: int, time: Time, batch: Batch) -> None:
         """Put a message for a peer in the envelope of this step."""
@@ -310,10 +327,18 @@ class WorkerCore:
             if count > 0
         ]
 
+    def view(self) -> dict[tuple[int, Time], int]:
+        """Return the counts of all pointstamps, by (location number, time), as far as this worker knows."""
+        return dict(self._tracker.counts())
+
+    def unreported(self) -> dict[tuple[int, Time], int]:
+        """Return what this worker has not told its peers: its own changes, and what it adds up for others."""
+        return dict(self._progress.unsent())
+
     @property
     def is_idle(self) -> bool:
         """Whether a step would do nothing."""
-        return not self._next and not self._activations and self.ledger.is_empty
+        return not (self._next or self._activations or self._progress.is_due) and self.ledger.is_empty
 
     @property
     def is_complete(self) -> bool:

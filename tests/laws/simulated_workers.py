@@ -36,6 +36,7 @@ class _Worker:
     view: View
     tokens: Counter[tuple[Source, Time]]
     mail: list[tuple[Target, Time]] = field(default_factory=list)
+    uncommitted: ProgressBatch = field(default_factory=list)
 
 
 class SimulatedWorkers:
@@ -62,9 +63,9 @@ class SimulatedWorkers:
         ]
         self.truth: Counts = Counter(dict.fromkeys(initial, workers))
         self._workers = []
-        for _ in range(workers):
+        for number in range(workers):
             tracker = Tracker(compiled, workers, interesting)
-            view = View(tracker, Broadcast(tracker), Counter(self.truth))
+            view = View(tracker, Broadcast(tracker, number, workers, hold_back=False), Counter(self.truth))
             self._workers.append(_Worker(view, Counter(initial)))
         self._links: dict[tuple[int, int], deque[ProgressBatch]] = {
             (sender, receiver): deque()
@@ -162,20 +163,21 @@ class SimulatedWorkers:
 
     def _record(self, worker: _Worker, location: Location, time: Time, difference: int) -> None:
         self.truth[location, time] += difference
+        worker.uncommitted.append(((self._compiled.index[location], time), difference))
         worker.view.broadcast.record_one(self._compiled.index[location], time, difference)
 
     def _commit(self, number: int) -> None:
         view = self._workers[number].view
-        batch, moved = view.broadcast.commit()
-        self._applied(view, batch, moved)
-        for (sender, _), batches in self._links.items():
-            if batch and sender == number:
-                batches.append(batch)
+        committed = view.broadcast.commit()
+        self._applied(view, self._workers[number].uncommitted, committed.moved)
+        self._workers[number].uncommitted = []
+        for receiver, batch in committed.batches.items():
+            self._links[number, receiver].append(batch)
 
     def _deliver(self, sender: int, receiver: int) -> View:
         batch = self._links[sender, receiver].popleft()
         view = self._workers[receiver].view
-        self._applied(view, batch, view.broadcast.receive(batch))
+        self._applied(view, batch, view.broadcast.receive(sender, batch))
         return view
 
     def _applied(self, view: View, batch: ProgressBatch, moved: set[int]) -> None:

@@ -117,12 +117,15 @@ def test_a_location_nobody_asked_about_has_no_frontier() -> None:
     assert tracker.update(changes((INPUT, 0, -1), (MAP, 0, -1))) == {PIPE.index[PROBE]}
 
 
-def test_a_view_with_a_negative_count_is_not_complete() -> None:
-    """Where something is still to be heard of, a view is not complete, though nothing holds its frontiers back."""
+def test_a_view_without_positive_counts_is_complete() -> None:
+    """What is still to be heard of changes nothing: a message that was consumed already can be no news."""
     tracker = Tracker(PIPE, 1, [PROBE])
-    tracker.update(changes((INPUT, 0, -1), (MAP, 0, -1), (MAP_IN, 0, -1)))
-    assert len(tracker.frontier(PROBE)) == 0
+    tracker.update(changes((INPUT, 0, -1), (MAP_IN, 0, -1)))
     assert not tracker.is_complete
+    tracker.update(changes((MAP, 0, -1)))
+    assert len(tracker.frontier(PROBE)) == 0
+    assert tracker.is_complete
+    assert dict(tracker.counts()) == {Pointstamp(PIPE.index[MAP_IN], 0): -1}
 
 
 def test_an_empty_batch_moves_nothing() -> None:

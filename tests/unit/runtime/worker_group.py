@@ -21,11 +21,17 @@ class WorkerGroup:
         in_flight: for each worker, the envelopes that are on their way to it, in the order in which they were sent.
         sent: every (receiver, envelope) that a worker or the driver ever sent.
         incarnation: that of all workers.
+        hold_back: False lets every step tell what it did at its end.
     """
 
-    def __init__(self, flow: tw.Dataflow, workers: int = 2, incarnation: int = 0) -> None:
+    def __init__(
+        self, flow: tw.Dataflow, workers: int = 2, incarnation: int = 0, *, hold_back: bool = False
+    ) -> None:
         plan = flow.plan()
-        self.cores = [WorkerCore(plan, worker, workers, incarnation=incarnation) for worker in range(workers)]
+        self.cores = [
+            WorkerCore(plan, worker, workers, incarnation=incarnation, hold_back=hold_back)
+            for worker in range(workers)
+        ]
         self.in_flight: list[deque[Envelope]] = [deque() for _ in range(workers)]
         self.sent: list[tuple[int, Envelope]] = []
         self._from_driver = [count() for _ in range(workers)]

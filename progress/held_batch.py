@@ -1,0 +1,95 @@
+"""Hold-back: progress that cannot move anyone's frontier waits, and is merged with what comes after it.
+
+A worker's changes must be sent, whole, once they take a pointstamp away that may be the last one to hold some frontier
+back. They need not be sent while
+
+- they only add pointstamps: those come from tokens whose own counts everybody has, so frontiers already allow for them; or
+- each pointstamp that they take away is covered: the frontier at some location before it says that an earlier pointstamp
+  is still there and leads to it. Whatever the one holds back, the other holds back too.
+
+Nothing is held for ever. Suppose that nothing moves any more while workers hold batches back, and take an earliest
+pointstamp that is gone in truth but not in the views. Its removal is held back, so an earlier pointstamp covers it, which
+is not gone; and that one rightly holds back every frontier that the first one does. So no frontier is late. When a
+frontier that covers something moves, what it covered is looked at again.
+
+Source: the idea is that of demand-driven progress batches in timely dataflow; the rule and its proof are ours.
+"""
+
+from collections.abc import Iterator
+from typing import TypeAlias
+
+from tidewheel.progress.change_batch import ChangeBatch
+from tidewheel.progress.time_domain import Time
+from tidewheel.progress.tracker import Tracker
+
+Change: TypeAlias = tuple[tuple[int, Time], int]
+"""((location number, time), difference of the count)."""
+
+ProgressBatch: TypeAlias = list[Change]
+"""Net changes of one step, or of several whole ones."""
+
+
+class HeldBatch:
+    """Changes of whole steps that have not been sent.
+
+    Args:
+        tracker: the view whose frontiers say what is covered.
+        hold_back: False sends every step's changes at its end.
+    """
+
+    def __init__(self, tracker: Tracker, *, hold_back: bool) -> None:
+        self._tracker = tracker
+        self._hold_back = hold_back
+        self._changes: ChangeBatch[tuple[int, Time]] = ChangeBatch()
+        self._covers: set[int] = set()
+        self._urgent = False
+
+    def add(self, step: ProgressBatch) -> None:
+        """Add the changes of a whole step."""
+        self._changes.extend(step)
+        self._urgent = self._urgent or not self._hold_back or any(self._matters(change) for change in step)
+
+    def frontiers_moved(self, moved: set[int]) -> None:
+        """Look again at what is held, if the frontier of one of these locations covers some of it."""
+        if not self._urgent and not self._covers.isdisjoint(moved):
+            self._covers.clear()
+            self._urgent = any(self._matters(change) for change in self._changes)
+
+    def _matters(self, change: Change) -> bool:
+        """Tell whether this change, of all that is held, might move a frontier."""
+        pointstamp, _ = change
+        if not self._takes_away(pointstamp, self._changes.get(pointstamp)):
+            return False
+        cover = self._tracker.covered_by(*pointstamp)
+        if cover is None:
+            return True
+        self._covers.add(cover)
+        return False
+
+    def _takes_away(self, pointstamp: tuple[int, Time], difference: int) -> bool:
+        return difference < 0
+
+    @property
+    def is_due(self) -> bool:
+        """Whether what is held has to be sent now."""
+        return self._urgent and len(self._changes) > 0
+
+    def drain(self) -> ProgressBatch:
+        """Return all that is held and start anew."""
+        self._urgent = False
+        self._covers.clear()
+        return self._changes.drain()
+
+    def __iter__(self) -> Iterator[Change]:
+        return iter(self._changes)
+
+
+class NetBatch(HeldBatch):
+    """What an accumulator has heard from all workers and not told them yet.
+
+    It knows what every view is, so it need only speak when a pointstamp goes that the views still count: the first of
+    several workers to drop a token for a time changes nothing.
+    """
+
+    def _takes_away(self, pointstamp: tuple[int, Time], difference: int) -> bool:
+        return 0 < self._tracker.count(*pointstamp) <= -difference
