@@ -1,27 +1,11 @@
-"""Operators that look at nothing but the batch at hand: what maps, filters, enters, leaves and feeds back is built on.
+"""What operators do that only pass batches on: those that join streams, enter, leave and feed back.
 
 They never ask for a frontier, so progress tracking keeps none for them.
 """
 
-from collections.abc import Callable
-
-from tidewheel.runtime.batches import Batch
 from tidewheel.runtime.operator_context import OperatorContext
-from tidewheel.runtime.plan import Build, Schedule
+from tidewheel.runtime.plan import Schedule
 from tidewheel.runtime.ports import InputPort, OutputPort
-
-
-def build_forward(function: Callable[[Batch], Batch]) -> Build:
-    """Return the build function of an operator that sends ``function(batch)`` at each batch's time."""
-
-    def build(context: OperatorContext) -> Schedule:
-        def schedule(input: InputPort, output: OutputPort) -> None:
-            for token, batch in input:
-                output.send(token, function(batch))
-
-        return schedule
-
-    return build
 
 
 def build_pass(context: OperatorContext) -> Schedule:

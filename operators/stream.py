@@ -4,12 +4,12 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from tidewheel.operators.capture import build_capture
-from tidewheel.operators.forward import build_forward, build_pass
+from tidewheel.operators.forward import build_pass
 from tidewheel.progress import GraphError, PathSummary
 from tidewheel.runtime.batches import Batch, records
 from tidewheel.runtime.dataflow_description import Outlet
 from tidewheel.runtime.exchange import Exchange, Key
-from tidewheel.runtime.plan import Build
+from tidewheel.runtime.plan import Build, Transform
 
 if TYPE_CHECKING:
     from tidewheel.operators.dataflow import Dataflow
@@ -79,7 +79,7 @@ class Stream(Generic[Record]):
         """
         if key is None:
             raise GraphError("operator 'exchange': exchange by a function of a record, a name or names, not None")
-        return self._forward("exchange", build_pass, key)
+        return self._stage("exchange", lambda batch: batch, key)
 
     def concat(self, *others: "Stream[Record]") -> "Stream[Record]":
         """Join this stream with others of the same scope; each record stays on its worker."""
@@ -147,6 +147,7 @@ class Stream(Generic[Record]):
         from tidewheel.pubsub import Publication
 
         self.outlet.description.attach(topic, Publication(topic, self.outlet.scope.nesting.domain))
+        self.outlet.description.register("topic", topic, self.outlet.description.size)
         self._sink(f"publish {topic}", build_publish(topic), notify=True)
         return self
 
@@ -155,27 +156,24 @@ class Stream(Generic[Record]):
     def map(self, function: Callable[[Record], Result]) -> "Stream[Result]":
         """Replace each record by ``function(record)``."""
         check_function("map", function)
-        return self._forward("map", build_forward(lambda batch: [function(record) for record in records(batch)]))
+        return self._stage("map", lambda batch: [function(record) for record in records(batch)])
 
     def flat_map(self, function: Callable[[Record], Iterable[Result]]) -> "Stream[Result]":
         """Replace each record by all that ``function(record)`` yields."""
         check_function("flat_map", function)
-        return self._forward(
-            "flat_map",
-            build_forward(lambda batch: [result for record in records(batch) for result in function(record)]),
+        return self._stage(
+            "flat_map", lambda batch: [result for record in records(batch) for result in function(record)]
         )
 
     def filter(self, predicate: Callable[[Record], object]) -> "Stream[Record]":
         """Keep the records for which ``predicate(record)`` is true."""
         check_function("filter", predicate)
-        return self._forward(
-            "filter", build_forward(lambda batch: [record for record in records(batch) if predicate(record)])
-        )
+        return self._stage("filter", lambda batch: [record for record in records(batch) if predicate(record)])
 
     def map_batches(self, function: Callable[[Any], Batch]) -> "Stream[Any]":
         """Replace each batch, as it is, by ``function(batch)``; an empty result is not sent."""
         check_function("map_batches", function)
-        return self._forward("map_batches", build_forward(function))
+        return self._stage("map_batches", function)
 
     def inspect(self, function: Callable[[Record], object]) -> "Stream[Record]":
         """Call ``function`` with each record and pass the batch on unchanged."""
@@ -186,7 +184,7 @@ class Stream(Generic[Record]):
                 function(record)
             return batch
 
-        return self._forward("inspect", build_forward(look))
+        return self._stage("inspect", look)
 
     def iterate(
         self,
@@ -228,12 +226,8 @@ class Stream(Generic[Record]):
 
     # ------------------------------------------------------------------ shared
 
-    def _forward(self, name: str, build: Build, key: Key | None = None) -> "Stream[Any]":
-        outlet = self.outlet
-        (made,) = outlet.description.add_operator(
-            name, [outlet], [outlet.scope], build, pacts=[make_pact(name, key)], notify=False
-        )
-        return Stream(made)
+    def _stage(self, name: str, transform: Transform, key: Key | None = None) -> "Stream[Any]":
+        return Stream(self.outlet.description.add_stage(name, self.outlet, transform, make_pact(name, key)))
 
     def _sink(self, name: str, build: Build, *, notify: bool) -> None:
         self.outlet.description.add_operator(name, [self.outlet], [], build, notify=notify)

@@ -8,8 +8,10 @@ Every view is the same sum of whole batches, taken at some moment; so it is one 
 Source: Murray et al., "Naiad: a timely dataflow system", SOSP 2013, section 3.3 (accumulation of progress updates).
 """
 
+from tidewheel.progress.change_batch import ChangeBatch
 from tidewheel.progress.held_batch import HeldBatch, NetBatch, ProgressBatch
 from tidewheel.progress.spread import Committed, Spread
+from tidewheel.progress.time_domain import Time
 from tidewheel.progress.tracker import Tracker
 
 ACCUMULATOR = 0
@@ -44,3 +46,9 @@ class Accumulated(Spread):
         moved = self._tracker.update(batch)
         self._held.frontiers_moved(moved)
         return moved
+
+    def known(self) -> dict[tuple[int, Time], int]:
+        """Return the counts of all pointstamps, what this worker has not sent, or not told, included."""
+        counts: ChangeBatch[tuple[int, Time]] = ChangeBatch(self._tracker.counts())
+        counts.extend(self._held)
+        return dict(counts)

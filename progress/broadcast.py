@@ -6,7 +6,7 @@ from tidewheel.progress.tracker import Tracker
 
 
 class Broadcast(Spread):
-    """One worker's end of the broadcast. Its own changes are in its view at once, whether the peers have them or not."""
+    """One worker's end of the broadcast; its own changes are in its view at once, before the peers have them."""
 
     def __init__(self, tracker: Tracker, worker: int = 0, workers: int = 1, *, hold_back: bool = True) -> None:
         super().__init__(tracker, worker, workers, HeldBatch(tracker, hold_back=hold_back))

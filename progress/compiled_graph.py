@@ -53,6 +53,35 @@ class CompiledGraph:
             found = self._reaching[end] = {self.locations[start]: paths for start, paths in numbered.items()}
         return found
 
+    def route(self, start: Location, end: Location, summary: PathSummary) -> list[Location]:
+        """Return the locations on a path with the fewest steps among those with this summary, one of `summaries`.
+
+        Complexity: that of searching the graph once.
+        """
+        identity = PathSummary.identity(self.graph.nesting(start))
+        trail: list[tuple[int, int]] = [(self.index[start], -1)]
+        queue: deque[tuple[int, PathSummary]] = deque([(0, identity)])
+        minimal: dict[int, list[PathSummary]] = {}
+        while queue:
+            position, path = queue.popleft()
+            location = trail[position][0]
+            if location == self.index[end] and path == summary:
+                found = []
+                while position >= 0:
+                    location, position = trail[position]
+                    found.append(self.locations[location])
+                return found[::-1]
+            known = minimal.setdefault(location, [])
+            if any(other.less_equal(path) for other in known):
+                continue
+            known.append(path)
+            for following, step in self._outgoing[location]:
+                longer = path.followed_by(step)
+                if longer is not None:
+                    trail.append((following, position))
+                    queue.append((len(trail) - 1, longer))
+        return []
+
     def successors(self, location: int) -> list[int]:
         """Return the numbers of the locations one step after a location."""
         return [end for end, _ in self._outgoing[location]]

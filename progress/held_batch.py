@@ -3,14 +3,14 @@
 A worker's changes must be sent, whole, once they take a pointstamp away that may be the last one to hold some frontier
 back. They need not be sent while
 
-- they only add pointstamps: those come from tokens whose own counts everybody has, so frontiers already allow for them; or
-- each pointstamp that they take away is covered: the frontier at some location before it says that an earlier pointstamp
-  is still there and leads to it. Whatever the one holds back, the other holds back too.
+- they only add pointstamps: those come from tokens whose counts everybody has, so frontiers allow for them already; or
+- each pointstamp that they take away is covered: the frontier at some location before it says that an earlier one is
+  still there and leads to it. Whatever the one holds back, the other holds back too.
 
 Nothing is held for ever. Suppose that nothing moves any more while workers hold batches back, and take an earliest
-pointstamp that is gone in truth but not in the views. Its removal is held back, so an earlier pointstamp covers it, which
-is not gone; and that one rightly holds back every frontier that the first one does. So no frontier is late. When a
-frontier that covers something moves, what it covered is looked at again.
+pointstamp that is gone in truth but not in the views. Its removal is held back, so an earlier pointstamp covers it,
+which is not gone; and that one rightly holds back every frontier that the first one does. So no frontier is late. When
+a frontier that covers something moves, what it covered is looked at again.
 
 Source: the idea is that of demand-driven progress batches in timely dataflow; the rule and its proof are ours.
 """

@@ -6,7 +6,7 @@ frontier, what hung below it is compared in pairs and then with what is left, so
 pairing heap, generalised to orders that are partial. A time below the frontier whose count is no longer positive stays
 where it hangs until it comes to the top, or until such times are the greater part.
 
-Source: Fredman, Sedgewick, Sleator and Tarjan, "The pairing heap: a new form of self-adjusting heap", Algorithmica 1986.
+Source: Fredman, Sedgewick, Sleator, Tarjan, "The pairing heap: a new form of self-adjusting heap", Algorithmica 1986.
 """
 
 from collections.abc import Iterable, Iterator
@@ -48,6 +48,16 @@ class MutableAntichain:
         Complexity: for each change, the elements of the frontier, and where an element leaves the frontier, amortised
         the logarithm of the times that are counted.
         """
+        entered, left = self._count(changes)
+        if not (left or entered):
+            return []
+        moved = self._replace(left, entered) if left else self._enter(entered)
+        if self._stale > _FEW and 2 * self._stale > len(self._below):
+            self._remove_stale()
+        return moved
+
+    def _count(self, changes: Iterable[tuple[Time, int]]) -> tuple[list[Time], list[Time]]:
+        """Add the changes; return the times that are to be hung, and the elements that are to leave the frontier."""
         counts, frontier, below = self._counts, self._frontier, self._below
         entered: list[Time] = []
         left: list[Time] = []
@@ -68,12 +78,7 @@ class MutableAntichain:
                     left.append(time)
                 elif time in below:
                     self._stale += 1
-        if not (left or entered):
-            return []
-        moved = self._replace(left, entered) if left else self._enter(entered)
-        if self._stale > _FEW and 2 * self._stale > len(self._below):
-            self._remove_stale()
-        return moved
+        return entered, left
 
     def _enter(self, entered: list[Time]) -> list[tuple[Time, int]]:
         """Hang what is new; as long as all of it is at or after the frontier, that stays as it is."""

@@ -104,6 +104,24 @@ class PathSummary:
             return None
         return PathSummary(self.source, then.target, tuple(advances), (*appended, *then.appended))
 
+    def describe(self) -> str:
+        """Return for people what the path does to a time, such as ``(t, r) becomes t`` or ``unchanged``.
+
+        >>> from tidewheel.progress import ROOT, IntegerDomain
+        >>> loop = ROOT.inside(IntegerDomain())
+        >>> PathSummary.advance(loop, 2).describe(), PathSummary.leave(loop).describe()
+        ('(t, r) becomes (t, r + 2)', '(t, r) becomes t')
+        """
+        if self.is_identity:
+            return "unchanged"
+        names = ["t", *(f"r{depth}" if depth > 1 else "r" for depth in range(1, self.source.depth + 1))]
+        arrives = [
+            name if advance == domain.identity() else f"{name} + {advance!r}"
+            for name, domain, advance in zip(names, self.source.coordinate_domains, self.advances, strict=False)
+        ]
+        arrives += [repr(time) for time in self.appended]
+        return f"{_nested(names)} becomes {_nested(arrives)}"
+
     def less_equal(self, other: "PathSummary") -> bool:
         """Tell whether every time arrives by this path at or before when it does by ``other``.
 
@@ -133,3 +151,10 @@ class PathSummary:
             not domain.summary_less_equal(summary, domain.identity())
             for domain, summary in zip(self.source.coordinate_domains, self.advances, strict=False)
         )
+
+
+def _nested(coordinates: list[str]) -> str:
+    text = coordinates[0]
+    for coordinate in coordinates[1:]:
+        text = f"({text}, {coordinate})"
+    return text

@@ -25,7 +25,7 @@ _MOST_COVERS = 4
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """The paths between a location and a location of interest, ``rank``; ``paths`` is None for one that changes nothing."""
+    """The paths between a location and one of interest, ``rank``; ``paths`` is None for one that changes nothing."""
 
     rank: int
     paths: Paths | None
@@ -35,8 +35,8 @@ class Reachability:
     """Which locations of interest a location reaches directly.
 
     Attributes:
-        ranks: the number of each location of interest, in an order in which a count or frontier only bears on later ones,
-            or on itself and others on a common cycle by way of `entries`.
+        ranks: the number of each location of interest, in an order in which a frontier only bears on later ones.
+        rank_of: the place of each in that order.
         entries: for each location, the locations of interest on whose frontiers its counts bear directly.
         onward: for each location of interest, by rank, those on which its frontier bears directly.
     """

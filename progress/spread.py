@@ -2,8 +2,8 @@
 
 Invariants of every way to do so:
 
-- A batch is indivisible: all that one scheduling step of a worker did, or several whole steps, in one message, applied at
-  once.
+- A batch is indivisible: all that one scheduling step of a worker did, or several whole steps, in one message, applied
+  at once.
 - It never reports an action not yet performed, and reaches each receiver in the order in which it was sent.
 - An empty batch is not sent, and what cannot move a frontier waits; see `HeldBatch`.
 
@@ -79,6 +79,10 @@ class Spread(ABC):
     def unsent(self) -> ProgressBatch:
         """Return what waits to be sent."""
         return list(self._held)
+
+    def known(self) -> dict[tuple[int, Time], int]:
+        """Return the counts of all pointstamps, what this worker has not sent included."""
+        return dict(self._tracker.counts())
 
     def _send(self, peers: Iterable[int]) -> Mapping[int, ProgressBatch]:
         """Return what is held as the batch for each of ``peers``."""

@@ -7,8 +7,9 @@ Node = TypeVar("Node", bound=Hashable)
 
 
 def strong_components(nodes: Iterable[Node], successors: Callable[[Node], Iterable[Node]]) -> dict[Node, int]:
-    """Return the number of each node's strongly connected component; a component has a smaller number than those that
-    lead to it.
+    """Return the number of each node's strongly connected component.
+
+    A component has a smaller number than those that lead to it.
 
     Complexity: linear in nodes and edges; no recursion.
 

@@ -42,6 +42,13 @@ def length(batch: Batch) -> int:
     return len(batch) if isinstance(batch, list) else int(batch.num_rows if is_arrow(batch) else len(batch))
 
 
+def size_in_bytes(batch: Batch) -> int:
+    """Return how much memory a batch takes; for a list, which is not empty, as if all records were like the first."""
+    if isinstance(batch, list):
+        return sys.getsizeof(batch) + len(batch) * sys.getsizeof(batch[0])
+    return int(batch.nbytes)
+
+
 def records(batch: Batch) -> list[Any]:
     """Return the records of a batch as Python objects: dicts for Arrow rows, scalars or tuples for NumPy."""
     if isinstance(batch, list):

@@ -16,8 +16,10 @@ from tidewheel.progress import (
 )
 from tidewheel.runtime.attachment import Attachment
 from tidewheel.runtime.exchange import Exchange
-from tidewheel.runtime.plan import Build, OperatorPlan, Plan, passing
+from tidewheel.runtime.fusion import fuse
+from tidewheel.runtime.plan import Build, OperatorPlan, Plan, Stage, Transform, passing
 from tidewheel.runtime.scope import Scope
+from tidewheel.runtime.stage import build_stages
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,7 @@ class _Operator:
     build: Build
     summaries: Mapping[tuple[int, int], tuple[PathSummary, ...]]
     notify: bool
+    transform: Transform | None = None
 
 
 class DataflowDescription:
@@ -56,8 +59,8 @@ class DataflowDescription:
         self.root = Scope(name, None, domain if domain is not None else IntegerDomain())
         self.attachments: dict[str, Attachment] = {}
         self._operators: list[_Operator] = []
-        self._names: set[str] = set()
-        self._named: dict[str, dict[str, Any]] = {"input": {}, "capture": {}, "probe": {}}
+        self._names: dict[str, int] = {}
+        self._named: dict[str, dict[str, Any]] = {"input": {}, "capture": {}, "probe": {}, "topic": {}}
 
     def add_operator(
         self,
@@ -91,6 +94,14 @@ class DataflowDescription:
             summaries,
             notify,
         )
+
+    def add_stage(self, name: str, outlet: Outlet, transform: Transform, pact: Exchange | None = None) -> Outlet:
+        """Add an oblivious operator, which sends ``transform(batch)`` at each batch's time, and return its output."""
+        self._check_ours(name, outlet)
+        scopes = (outlet.scope,)
+        (made,) = self._add(name, [outlet.source], scopes, scopes, _build_nothing, (pact,), None, notify=False)
+        self._operators[-1].transform = transform
+        return made
 
     def add_open_operator(self, name: str, scope: Scope, build: Build, summary: PathSummary) -> tuple[int, Outlet]:
         """Add an operator of one input, to be connected later by `connect`, and one output: the end of a loop."""
@@ -131,7 +142,7 @@ class DataflowDescription:
     @contextmanager
     def all_or_nothing(self) -> Iterator[None]:
         """Take back what was added within the block if it raises, so that a notebook's cell can be run again."""
-        size, names = len(self._operators), set(self._names)
+        size, names = len(self._operators), dict(self._names)
         named = {kind: dict(known) for kind, known in self._named.items()}
         attachments = dict(self.attachments)
         try:
@@ -153,7 +164,7 @@ class DataflowDescription:
         return len(self._operators)
 
     def plan(self) -> Plan:
-        """Check the whole dataflow and return the form that workers run.
+        """Check the whole dataflow and return the form that workers run, in which chains of stages are fused.
 
         Raises:
             GraphError: a feedback was never connected, or a cycle does not strictly advance time.
@@ -163,10 +174,12 @@ class DataflowDescription:
             tuple(self._plan_operator(operator) for operator in self._operators),
             dict(self._named["input"]),
             dict(self._named["capture"]),
+            dict(self._named["topic"]),
             dict(self._named["probe"]),
         )
-        CompiledGraph(plan.graph())
-        return plan
+        fused = fuse(plan)
+        CompiledGraph(fused.graph())
+        return fused
 
     def _add(
         self,
@@ -196,11 +209,12 @@ class DataflowDescription:
         if not isinstance(name, str) or not name:
             raise GraphError(f"dataflow {self.name!r}: the name of an operator is a non-empty string, not {name!r}")
         full = f"{scope.path}/{name}" if scope.path else name
-        unique, count = full, 1
+        unique, count = full, self._names.get(full, 0)
         while unique in self._names:
             count += 1
             unique = f"{full}-{count}"
-        self._names.add(unique)
+        self._names[full] = max(count, 1)
+        self._names[unique] = 1
         return unique
 
     def _check_ours(self, name: str, outlet: Outlet) -> None:
@@ -235,4 +249,11 @@ class DataflowDescription:
             operator.summaries,
         )
         sources = tuple(source for source in operator.sources if source is not None)
-        return OperatorPlan(shape, sources, operator.pacts, operator.build, operator.notify)
+        stages = () if operator.transform is None else (Stage(operator.name, operator.transform),)
+        build = build_stages(stages) if stages else operator.build
+        return OperatorPlan(shape, sources, operator.pacts, build, operator.notify, stages)
+
+
+def _build_nothing(context: Any) -> Any:
+    """Stand in for the build function of an operator that has a transform instead."""
+    raise AssertionError(f"operator {context.name!r} is a stage")

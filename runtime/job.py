@@ -4,19 +4,24 @@ import logging
 import threading
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from types import TracebackType
 from typing import Any, Literal, Self
 
-from tidewheel.progress import Antichain, Time
+from tidewheel.progress import Antichain, CompiledGraph, Location, Target, Time
 from tidewheel.runtime.attachment import Attachment, AttachmentHost, RunningAttachment
 from tidewheel.runtime.batches import Batch
 from tidewheel.runtime.envelope import InputCommand
 from tidewheel.runtime.errors import JobError
+from tidewheel.runtime.explanation import Explainer, Explanation
 from tidewheel.runtime.input_handle import InputHandle
+from tidewheel.runtime.job_view import JobView
 from tidewheel.runtime.plan import Plan
 from tidewheel.runtime.probe_handle import ProbeHandle
+from tidewheel.runtime.statistics import JobStatistics
+from tidewheel.runtime.worker_report import BusyWorker, WorkerReport
 
 _LOGGER = logging.getLogger(__name__)
 _FINISH_TIMEOUT_S = 10.0
@@ -51,6 +56,10 @@ class Job(ABC):
         graph = plan.graph()
         self._probe_domains = {name: graph.nesting(source).domain for name, source in plan.probes.items()}
 
+    @cached_property
+    def _compiled(self) -> CompiledGraph:
+        return CompiledGraph(self.plan.graph())
+
     # ------------------------------------------------------------------ what an engine does
 
     @abstractmethod
@@ -72,6 +81,14 @@ class Job(ABC):
     @abstractmethod
     def _fetch_captured(self, name: str) -> list[Captured]:
         """Return what all workers have captured."""
+
+    @abstractmethod
+    def _reports(self) -> Sequence[WorkerReport | BusyWorker]:
+        """Return what each worker says of itself."""
+
+    @abstractmethod
+    def _notes(self) -> tuple[str, ...]:
+        """Return what else may keep the job from going on."""
 
     @abstractmethod
     def _release(self) -> None:
@@ -107,6 +124,35 @@ class Job(ABC):
     def topic(self, name: str) -> RunningAttachment:
         """Return the running publication of ``stream.publish(name)``. Raises JobError if there is none of that name."""
         return self._attachments[self._known("topic", name, self._attachments)]
+
+    def explain(self, name: str) -> Explanation:
+        """Say what holds the frontier at a probe or a topic back; print what is returned, or look into its ``holders``.
+
+        Args:
+            name: of a probe, else of a topic, of the dataflow.
+
+        Raises:
+            JobError: there is neither a probe nor a topic of that name, or the job has failed or was stopped.
+        """
+        plan = self.plan
+        known: dict[str, Location] = {
+            **{topic: Target(operator, 0) for topic, operator in plan.topics.items()},
+            **plan.probes,
+        }
+        end = known[self._known("probe or topic", name, known)]
+        self._check_alive()
+        view = JobView(plan, self._compiled, self._reports())
+        return Explainer(view, end, self._inputs).explain(name, self._notes())
+
+    def statistics(self) -> JobStatistics:
+        """Return what each operator, edge and worker has done so far; print it for a table.
+
+        Raises:
+            JobError: the job has failed or was stopped.
+        """
+        self._check_alive()
+        view = JobView(self.plan, self._compiled, self._reports())
+        return view.statistics()
 
     def wait(self, timeout: float | None = None) -> None:
         """Wait until every frontier is empty: all sources have ended, all inputs are closed, all work is done.

@@ -2,16 +2,19 @@
 
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
 
-from tidewheel.progress import Antichain, TidewheelError
+from tidewheel.progress import Antichain, SpreadName, TidewheelError
 from tidewheel.runtime.attachment import Attachment
 from tidewheel.runtime.batches import copy_of
 from tidewheel.runtime.envelope import DRIVER, Envelope, InputCommand
 from tidewheel.runtime.errors import JobError
 from tidewheel.runtime.job import Captured, Job
+from tidewheel.runtime.job_view import JobView
 from tidewheel.runtime.plan import Plan
 from tidewheel.runtime.worker_core import WorkerCore
+from tidewheel.runtime.worker_report import BusyWorker, WorkerReport
 
 _MOST_REASONS = 5
 
@@ -25,7 +28,14 @@ class LocalJob(Job):
 
     engine = "local"
 
-    def __init__(self, plan: Plan, workers: int, attachments: Mapping[str, Attachment], paused: bool) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        workers: int,
+        attachments: Mapping[str, Attachment],
+        paused: bool = False,
+        progress: SpreadName = "broadcast",
+    ) -> None:
         super().__init__(plan, workers)
         self._paused = paused
         self._sequences = [0] * workers
@@ -34,7 +44,9 @@ class LocalJob(Job):
         self._cores: list[WorkerCore] = []
         try:
             for worker in range(workers):
-                self._cores.append(WorkerCore(plan, worker, workers, self._handles(worker)))
+                handles = self._handles(worker)
+                core = WorkerCore(plan, worker, workers, handles, progress=progress, clock=time.perf_counter)
+                self._cores.append(core)
         except BaseException:
             self._finish_attachments(f"job {self.name!r} could not start")
             raise
@@ -105,11 +117,36 @@ class LocalJob(Job):
             return f"call start() first ({self._describe_inputs()})"
         if any(not handle.is_closed for handle in self._inputs.values()):
             return f"advance or close the inputs first ({self._describe_inputs()})"
-        return f"all inputs are closed, but {'; '.join(self._cores[0].held()[:_MOST_REASONS])}"
+        probes = (self.explain(name) for name in (*self.plan.probes, *self.plan.topics))
+        waiting = next((str(explanation) for explanation in probes if len(explanation.frontier)), None)
+        return f"all inputs are closed, but {waiting or self._held()}"
+
+    def _held(self) -> str:
+        """Name what is there still, for a job without probe or topic to explain."""
+        view = JobView(self.plan, self._compiled, self._reports())
+        graph, locations = view.compiled.graph, view.compiled.locations
+        texts = (
+            f"{graph.describe(locations[location])} holds {count} token(s) for time {time!r}"
+            if view.is_source(location)
+            else f"{count} message(s) at time {time!r} wait at {graph.describe(locations[location])}"
+            for (location, time), count in view.live.items()
+        )
+        return "; ".join(islice(texts, _MOST_REASONS))
 
     def _fetch_captured(self, name: str) -> list[Captured]:
         with self._lock:
             return [Captured(at, batch) for core in self._cores for at, batch in core.captured(name)]
+
+    def _reports(self) -> Sequence[WorkerReport | BusyWorker]:
+        with self._lock:
+            return [core.report() for core in self._cores]
+
+    def _notes(self) -> tuple[str, ...]:
+        if self._paused:
+            return ("the job was deployed with paused=True and has not been started: call start()",)
+        if any(self._in_flight) or not all(core.is_idle for core in self._cores):
+            return ("the local engine only runs while the driver waits for something: there is work to do now",)
+        return ()
 
     def _release(self) -> None:
         for queue in self._in_flight:

@@ -2,11 +2,14 @@
 
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tidewheel.runtime.envelope import InputCommand
 from tidewheel.runtime.errors import TokenError
 from tidewheel.runtime.tokens import TimestampToken
+
+if TYPE_CHECKING:
+    from tidewheel.runtime.stage import RunningStage
 
 
 class OperatorContext:
@@ -17,6 +20,8 @@ class OperatorContext:
         worker: the number of this worker, from 0.
         workers: how many workers there are.
         mailbox: what the driver sent to this operator, oldest first; only inputs have any.
+        stages: what it is made of, if it is oblivious.
+        clock: returns seconds, from any start; for statistics.
     """
 
     def __init__(
@@ -27,12 +32,15 @@ class OperatorContext:
         initial: list[TimestampToken | None],
         activate: Callable[[], None],
         attachments: Mapping[str, Any],
+        clock: Callable[[], float] = lambda: 0.0,
     ) -> None:
         self.name = name
         self.worker = worker
         self.workers = workers
         self.mailbox: deque[InputCommand] = deque()
         self.captured: list[tuple[Any, Any]] = []
+        self.stages: list[RunningStage] = []
+        self.clock = clock
         self._initial = initial
         self._activate = activate
         self._attachments = attachments

@@ -1,5 +1,7 @@
 """One operator on one worker, while it runs."""
 
+from collections.abc import Callable
+
 from tidewheel.progress import Time
 from tidewheel.runtime.operator_context import OperatorContext
 from tidewheel.runtime.plan import Schedule
@@ -13,11 +15,29 @@ class OperatorInstance:
         time: the time of the message last received, None before the first of a call; errors name it.
         schedules: how often the operator has been scheduled.
         is_scheduled: whether a call is under way.
+        seconds: how long all calls together took that have ended.
+        started: when the last call began, as ``clock`` has it.
     """
 
-    __slots__ = ("context", "inputs", "is_scheduled", "name", "notify", "outputs", "schedule", "schedules", "time")
+    __slots__ = (
+        "clock",
+        "context",
+        "inputs",
+        "is_scheduled",
+        "name",
+        "notify",
+        "outputs",
+        "schedule",
+        "schedules",
+        "seconds",
+        "started",
+        "time",
+    )
 
-    def __init__(self, name: str, notify: bool) -> None:
+    def __init__(self, name: str, notify: bool, clock: Callable[[], float]) -> None:
+        self.clock = clock
+        self.seconds = 0.0
+        self.started = 0.0
         self.name = name
         self.notify = notify
         self.inputs: tuple[InputPort, ...] = ()
@@ -34,10 +54,12 @@ class OperatorInstance:
         self.schedules += 1
         self.time = None
         self.is_scheduled = True
+        self.started = self.clock()
         try:
             returned: object = self.schedule(*self.inputs, *self.outputs)
         finally:
             self.is_scheduled = False
+            self.seconds += self.clock() - self.started
         if returned is not None:
             raise TypeError(
                 f"schedule returned {returned!r}: it sends with output.send(token, batch) and returns nothing; "

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from tidewheel.progress import GraphShape, Nesting, OperatorShape, PathSummary, Source, Target
+from tidewheel.runtime.batches import Batch
 from tidewheel.runtime.exchange import Exchange
 
 Schedule: TypeAlias = Callable[..., None]
@@ -12,6 +13,18 @@ Schedule: TypeAlias = Callable[..., None]
 
 Build: TypeAlias = Callable[[Any], Schedule]
 """Called once on each worker with an `OperatorContext`; returns the operator's `Schedule`."""
+
+
+Transform: TypeAlias = Callable[[Batch], Batch]
+"""What an oblivious operator does to each batch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """An oblivious operator: its name, and what it does to each batch."""
+
+    name: str
+    transform: Transform
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +37,8 @@ class OperatorPlan:
     build: Build
     notify: bool
     """Whether the operator looks at the frontiers of its inputs and is scheduled when they change."""
+    stages: tuple[Stage, ...] = ()
+    """What it is made of if it is oblivious, or several such that run as one; see `tidewheel.runtime.stage`."""
 
     @property
     def name(self) -> str:
@@ -41,6 +56,8 @@ class Plan:
     """The operators fed through `Job.input`, by the input's name."""
     captures: Mapping[str, int]
     """The operators whose records `Job.captured` returns, by the capture's name."""
+    topics: Mapping[str, int]
+    """The operators that publish, by topic."""
     probes: Mapping[str, Source]
     """The outputs that `Job.probe` looks at, by the probe's name."""
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from tidewheel.progress import Antichain, PathSummary, Time, TimeDomain
-from tidewheel.runtime.batches import Batch, check_batch, length
+from tidewheel.runtime.batches import Batch, check_batch, length, size_in_bytes
 from tidewheel.runtime.errors import TokenError
 from tidewheel.runtime.exchange import Exchange
 from tidewheel.runtime.token_ledger import TokenLedger
@@ -22,7 +22,7 @@ class InputPort:
     Receiving a message consumes it. Each comes with the token that it lends, good until the operator returns.
     """
 
-    __slots__ = ("_core", "_instance", "_paths", "consumed", "location", "port", "queue")
+    __slots__ = ("_core", "_instance", "_paths", "consumed", "location", "port", "queue", "records")
 
     def __init__(
         self,
@@ -39,6 +39,7 @@ class InputPort:
         self.location = location
         self.queue: deque[tuple[Time, Batch]] = deque()
         self.consumed = 0
+        self.records = 0
 
     def __iter__(self) -> Iterator[tuple[LentToken, Batch]]:
         queue, instance = self.queue, self._instance
@@ -46,6 +47,7 @@ class InputPort:
             time, batch = queue.popleft()
             self._core.consume(self.location, time)
             self.consumed += 1
+            self.records += length(batch)
             instance.time = time
             yield LentToken(self, instance.schedules, time), batch
 
@@ -98,7 +100,7 @@ class InputPort:
 class OutputPort:
     """One output of an operator on one worker."""
 
-    __slots__ = ("_channels", "_core", "_instance", "domain", "location", "port", "sent")
+    __slots__ = ("_channels", "_core", "_instance", "domain", "location", "port", "records", "sent")
 
     def __init__(
         self, core: "WorkerCore", instance: "OperatorInstance", port: int, location: int, domain: TimeDomain
@@ -110,6 +112,7 @@ class OutputPort:
         self.location = location
         self.domain = domain
         self.sent = 0
+        self.records = 0
 
     @property
     def operator(self) -> str:
@@ -146,9 +149,11 @@ class OutputPort:
             )
         if type(batch) is not list:
             check_batch(batch)
-        if not length(batch):
+        count = length(batch)
+        if not count:
             return
         self.sent += 1
+        self.records += count
         for channel in self._channels:
             channel.push(self._core, time, batch)
 
@@ -162,9 +167,13 @@ class ExchangeError(Exception):
 
 
 class Channel:
-    """One edge as one worker sees it: its end on this worker, and the pact by which records are spread."""
+    """One edge as one worker sees it: its end on this worker, and the pact by which records are spread.
 
-    __slots__ = ("_location", "_name", "_operator", "_pact", "_queue")
+    Attributes:
+        messages, records, bytes: what this worker has sent over it, to itself and to others.
+    """
+
+    __slots__ = ("_location", "_name", "_operator", "_pact", "_queue", "bytes", "messages", "records")
 
     def __init__(self, target: InputPort, operator: int, pact: Exchange | None) -> None:
         self._queue = target.queue
@@ -172,10 +181,14 @@ class Channel:
         self._name = target.operator
         self._operator = operator
         self._pact = pact
+        self.messages = 0
+        self.records = 0
+        self.bytes = 0
 
     def push(self, core: "WorkerCore", time: Time, batch: Batch) -> None:
         """Carry a batch over the edge."""
         if self._pact is None:
+            self._count(batch)
             core.produce(self._location, time)
             self._queue.append((time, batch))
             core.activate(self._operator)
@@ -187,9 +200,15 @@ class Channel:
         for worker, part in enumerate(parts):
             if part is None:
                 continue
+            self._count(part)
             core.produce(self._location, time)
             if worker == core.worker:
                 self._queue.append((time, part))
                 core.activate(self._operator)
             else:
                 core.send_to(worker, self._location, time, part)
+
+    def _count(self, batch: Batch) -> None:
+        self.messages += 1
+        self.records += length(batch)
+        self.bytes += size_in_bytes(batch)

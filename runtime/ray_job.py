@@ -3,21 +3,22 @@
 import logging
 import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pickle import PicklingError
 from typing import Any
 
-from tidewheel.progress import Antichain, GraphError
+from tidewheel.progress import Antichain, GraphError, SpreadName
 from tidewheel.runtime.attachment import Attachment
 from tidewheel.runtime.envelope import DRIVER, Envelope, InputCommand
 from tidewheel.runtime.errors import JobError
 from tidewheel.runtime.job import Captured, Job
 from tidewheel.runtime.packed_batch import unpack
 from tidewheel.runtime.pickling import unpicklable
-from tidewheel.runtime.plan import Plan
+from tidewheel.runtime.plan import Plan, Stage
 from tidewheel.runtime.ray_cluster import NAMESPACE, connect
 from tidewheel.runtime.ray_link import RayLink
 from tidewheel.runtime.worker_actor import CONCURRENT_CALLS, WorkerActor
+from tidewheel.runtime.worker_report import BusyWorker, WorkerReport
 from tidewheel.runtime.worker_status import Phase, WorkerStatus
 
 _LOGGER = logging.getLogger(__name__)
@@ -25,6 +26,7 @@ _DEPLOY_TIMEOUT_S = 60.0
 _WATCH_S = 2.0
 _FETCH_TIMEOUT_S = 120.0
 _RELEASE_TIMEOUT_S = 10.0
+_REPORT_TIMEOUT_S = 2.0
 
 
 class RayJob(Job):
@@ -36,7 +38,14 @@ class RayJob(Job):
 
     engine = "ray"
 
-    def __init__(self, plan: Plan, workers: int, attachments: Mapping[str, Attachment], paused: bool) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        workers: int,
+        attachments: Mapping[str, Attachment],
+        paused: bool = False,
+        progress: SpreadName = "broadcast",
+    ) -> None:
         super().__init__(plan, workers)
         connect()
         self._changed = threading.Condition()
@@ -50,7 +59,7 @@ class RayJob(Job):
         packed = _pack(plan)
         self._start_attachments(attachments, None)
         try:
-            self._deploy(packed)
+            self._deploy(packed, progress)
         except BaseException:
             self._finish_attachments(f"job {self.name!r} could not start")
             self._release()
@@ -61,7 +70,7 @@ class RayJob(Job):
         if not paused:
             self.start()
 
-    def _deploy(self, packed: Any) -> None:
+    def _deploy(self, packed: Any, progress: SpreadName) -> None:
         import ray
 
         actor = ray.remote(WorkerActor)
@@ -79,7 +88,7 @@ class RayJob(Job):
         ]
         incarnation = int.from_bytes(os.urandom(6), "big")
         calls = [
-            actor.deploy.remote(packed, self._handles(worker), self._actors, incarnation)
+            actor.deploy.remote(packed, self._handles(worker), self._actors, incarnation, progress)
             for worker, actor in enumerate(self._actors)
         ]
         done, missing = ray.wait(calls, num_returns=len(calls), timeout=_DEPLOY_TIMEOUT_S)
@@ -203,6 +212,28 @@ class RayJob(Job):
             raise JobError(f"capture {name!r} cannot be fetched from the workers: {error}") from error
         return [Captured(at, unpack(batch)) for part in parts for at, batch in part]
 
+    def _reports(self) -> Sequence[WorkerReport | BusyWorker]:
+        import ray
+
+        calls = [actor.report.remote(_REPORT_TIMEOUT_S) for actor in self._actors]
+        ray.wait(calls, num_returns=len(calls), timeout=2 * _REPORT_TIMEOUT_S)
+        return [self._report_of(worker, call) for worker, call in enumerate(calls)]
+
+    @staticmethod
+    def _report_of(worker: int, call: Any) -> WorkerReport | BusyWorker:
+        import ray
+
+        try:
+            report: WorkerReport | BusyWorker = ray.get(call, timeout=0)
+        except ray.exceptions.RayError:  # too late, or it has died, of which the watching thread will tell
+            return BusyWorker(worker)
+        return report
+
+    def _notes(self) -> tuple[str, ...]:
+        if not self._started:
+            return ("the job was deployed with paused=True and has not been started: call start()",)
+        return ()
+
     def _release(self) -> None:
         import ray
 
@@ -236,11 +267,16 @@ def _pack(plan: Plan) -> Any:
     try:
         return ray.put(plan)
     except Exception as error:
-        for operator in plan.operators:
-            reason = unpicklable(operator.build)
+        functions = [
+            (part.name, part.transform if isinstance(part, Stage) else part.build)
+            for operator in plan.operators
+            for part in operator.stages or (operator,)
+        ]
+        for name, function in functions:
+            reason = unpicklable(function)
             if reason is not None:
                 raise GraphError(
-                    f"operator {operator.name!r} cannot be pickled, so it cannot be sent to the workers: {reason}. "
+                    f"operator {name!r} cannot be pickled, so it cannot be sent to the workers: {reason}. "
                     "Make what its function uses inside the function, or in build()"
                 ) from error
         raise

@@ -1,8 +1,8 @@
 """Running a dataflow."""
 
-from typing import Literal
+from typing import Literal, get_args
 
-from tidewheel.progress import GraphError
+from tidewheel.progress import GraphError, SpreadName
 from tidewheel.runtime.dataflow_description import DataflowDescription
 from tidewheel.runtime.job import Job
 
@@ -13,6 +13,7 @@ def run(
     workers: int = 1,
     engine: Literal["ray", "local"] = "ray",
     paused: bool = False,
+    progress: SpreadName = "broadcast",
 ) -> Job:
     """Deploy a dataflow and let it run.
 
@@ -23,6 +24,9 @@ def run(
             the one that RAY_ADDRESS names, else on a new one on this machine. ``"local"`` runs all of them in this
             process, the same way every time, whenever the driver waits for something.
         paused: deploy only, so that subscribers can connect before the first record; `Job.start` lets it run.
+        progress: how workers tell each other what happened to their pointstamps. ``"broadcast"``: each tells each, in
+            one trip. ``"accumulated"``: all tell one of them, which tells all the net changes: two trips, but as many
+            messages as there are workers and not their square; for many workers.
 
     Raises:
         GraphError: the dataflow is wrong: a feedback without connection, a cycle that does not advance time, an
@@ -33,13 +37,15 @@ def run(
         raise GraphError(f"run() takes a Dataflow, not {flow!r}")
     if not isinstance(workers, int) or isinstance(workers, bool) or workers < 1:
         raise GraphError(f"dataflow {flow.name!r}: workers must be a whole number, 1 or more, not {workers!r}")
+    if progress not in get_args(SpreadName):
+        raise GraphError(f"dataflow {flow.name!r}: progress is 'broadcast' or 'accumulated', not {progress!r}")
     plan = flow.plan()
     if engine == "local":
         from tidewheel.runtime.local_job import LocalJob
 
-        return LocalJob(plan, workers, flow.attachments, paused)
+        return LocalJob(plan, workers, flow.attachments, paused, progress)
     if engine == "ray":
         from tidewheel.runtime.ray_job import RayJob
 
-        return RayJob(plan, workers, flow.attachments, paused)
+        return RayJob(plan, workers, flow.attachments, paused, progress)
     raise GraphError(f"dataflow {flow.name!r}: engine is 'ray' or 'local', not {engine!r}")

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from tidewheel.progress import Time
+from tidewheel.progress import ChangeBatch, Time
 
 Change: TypeAlias = tuple[tuple[int, Time], int]
 """((location number, time), difference of the count)."""
@@ -30,11 +30,15 @@ class TokenLedger:
 
     Args:
         wake: called, from any thread, when a group is recorded; the worker may be asleep.
+
+    Attributes:
+        held: how many tokens are held, by (location number, time), as far as groups were drained.
     """
 
     def __init__(self, wake: Callable[[], None] = lambda: None) -> None:
         self.lock = threading.Lock()
         self.wake = wake
+        self.held: ChangeBatch[tuple[int, Time]] = ChangeBatch()
         self._groups: deque[tuple[Change, ...]] = deque()
         self._leaks: deque[Leak] = deque()
 
@@ -50,8 +54,11 @@ class TokenLedger:
 
     def drain(self) -> Iterator[Change]:
         """Take the changes of all groups recorded so far, whole groups only."""
+        held = self.held
         while self._groups:
-            yield from self._groups.popleft()
+            for change in self._groups.popleft():
+                held.update(*change)
+                yield change
 
     def drain_leaks(self) -> list[Leak]:
         """Take the leaks found so far."""

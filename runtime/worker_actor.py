@@ -4,11 +4,13 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tidewheel.progress import SpreadName
 from tidewheel.runtime.envelope import Envelope
 from tidewheel.runtime.packed_batch import pack
 from tidewheel.runtime.plan import Plan
 from tidewheel.runtime.ray_link import RayLink
 from tidewheel.runtime.worker_loop import WorkerLoop
+from tidewheel.runtime.worker_report import BusyWorker, WorkerReport
 from tidewheel.runtime.worker_status import WorkerStatus
 
 CONCURRENT_CALLS = 8
@@ -23,10 +25,17 @@ class WorkerActor:
         self._workers = workers
         self._loop: WorkerLoop | None = None
 
-    def deploy(self, plan: Plan, attachments: Mapping[str, Any], peers: Sequence[Any], incarnation: int) -> int:
+    def deploy(
+        self,
+        plan: Plan,
+        attachments: Mapping[str, Any],
+        peers: Sequence[Any],
+        incarnation: int,
+        progress: SpreadName,
+    ) -> int:
         """Build this worker's share of the operators; return the process id. Envelopes may come from now on."""
         link = RayLink(peers)
-        self._loop = WorkerLoop(plan, self._worker, self._workers, attachments, link, incarnation)
+        self._loop = WorkerLoop(plan, self._worker, self._workers, attachments, link, incarnation, progress)
         return os.getpid()
 
     def start(self) -> None:
@@ -40,6 +49,10 @@ class WorkerActor:
     def watch(self, seen: int, timeout: float) -> WorkerStatus:
         """Return the status once it differs from version ``seen``, after ``timeout`` seconds in any case."""
         return self._deployed.watch(seen, timeout)
+
+    def report(self, timeout: float) -> WorkerReport | BusyWorker:
+        """Return what the worker says of itself, within ``timeout`` seconds."""
+        return self._deployed.report(timeout)
 
     def captured(self, name: str) -> list[tuple[Any, Any]]:
         """Return what was captured on this worker, packed."""

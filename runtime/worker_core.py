@@ -12,8 +12,7 @@ Source: seed "Progress Tracking", section "Maintaining Capabilities"; seed "Time
 
 import heapq
 import logging
-import traceback
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -34,13 +33,18 @@ from tidewheel.progress import (
 )
 from tidewheel.runtime.batches import Batch
 from tidewheel.runtime.envelope import Envelope, InputCommand, Message
-from tidewheel.runtime.errors import JobError, TokenError
+from tidewheel.runtime.errors import TokenError
+from tidewheel.runtime.failure import operator_failure
 from tidewheel.runtime.operator_context import OperatorContext
 from tidewheel.runtime.operator_instance import OperatorInstance
+from tidewheel.runtime.pickling import pickled_size
 from tidewheel.runtime.plan import OperatorPlan, Plan, checked_schedule
 from tidewheel.runtime.ports import Channel, ExchangeError, InputPort, OutputPort
+from tidewheel.runtime.stage import StageError
+from tidewheel.runtime.statistics import EdgeStatistics, WorkerStatistics
 from tidewheel.runtime.token_ledger import Leak, TokenLedger
 from tidewheel.runtime.tokens import TimestampToken
+from tidewheel.runtime.worker_report import BusyWorker, WorkerReport, operators_of
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -57,9 +61,10 @@ class WorkerCore:
         incarnation: grows when a worker restarts; peers refuse a mixture.
         progress: how workers tell each other what happened to their pointstamps; the same for all.
         hold_back: False sends progress at the end of every step, though it may move no frontier.
+        clock: returns seconds, from any start; for statistics only.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what a shell decides, one by one
         self,
         plan: Plan,
         worker: int,
@@ -67,13 +72,16 @@ class WorkerCore:
         attachments: Mapping[str, Any] | None = None,
         wake: Callable[[], None] = lambda: None,
         incarnation: int = 0,
+        *,
         progress: SpreadName = "broadcast",
         hold_back: bool = True,
+        clock: Callable[[], float] = lambda: 0.0,
     ) -> None:
         self.plan = plan
         self.worker = worker
         self.workers = workers
         self._incarnation = incarnation
+        self._clock = clock
         self.ledger = TokenLedger(wake)
         self._compiled = CompiledGraph(plan.graph())
         self._tracker = Tracker(self._compiled, workers, self._interesting())
@@ -90,8 +98,11 @@ class WorkerCore:
         self._activations: deque[int] = deque()
         self._running = -1
         self._ports: dict[int, InputPort] = {}
+        self._channels: list[tuple[Source, Target, Channel]] = []
         self._leaks: list[Leak] = []
-        self._instances = [OperatorInstance(operator.name, operator.notify) for operator in plan.operators]
+        self._steps = 0
+        self._progress_bytes = 0
+        self._instances = [OperatorInstance(operator.name, operator.notify, clock) for operator in plan.operators]
         self._wire()
         self._build(attachments or {})
 
@@ -127,6 +138,7 @@ class WorkerCore:
             for port, source in enumerate(operator.sources):
                 channel = Channel(self._instances[index].inputs[port], index, operator.pacts[port])
                 self._instances[source.operator].outputs[source.port].connect(channel)
+                self._channels.append((source, Target(index, port), channel))
 
     def _input_port(self, instance: OperatorInstance, index: int, port: int, operator: OperatorPlan) -> InputPort:
         location = self._compiled.index[Target(index, port)]
@@ -137,6 +149,8 @@ class WorkerCore:
 
     def _build(self, attachments: Mapping[str, Any]) -> None:
         for index, (operator, instance) in enumerate(zip(self.plan.operators, self._instances, strict=True)):
+            for port in instance.outputs:
+                self.ledger.held.update((port.location, port.domain.minimum()), 1)
             initial: list[TimestampToken | None] = [
                 TimestampToken(self.ledger, port.domain, port.location, port.domain.minimum(), instance.name)
                 for port in instance.outputs
@@ -148,11 +162,12 @@ class WorkerCore:
                 initial,
                 lambda index=index: self._activate_later(index),  # type: ignore[misc]
                 attachments,
+                self._clock,
             )
             try:
                 instance.schedule = checked_schedule(operator.build(instance.context))
             except (Exception, SystemExit, GeneratorExit) as error:
-                raise self._failure(instance.name, None, error, "could not be built") from error
+                raise operator_failure(instance.name, self.worker, None, error, "could not be built") from error
             finally:
                 instance.context.discard_initial_tokens()
             self._next.add(index)
@@ -190,6 +205,7 @@ class WorkerCore:
             JobError: an operator raised; it names the operator, this worker and the time. The core must not be used
                 again.
         """
+        self._steps += 1
         while self._activations:
             self._next.add(self._activations.popleft())
         self._current = sorted(self._next)
@@ -202,15 +218,21 @@ class WorkerCore:
                 if instance.run():
                     self.activate(index)
             except ExchangeError as error:
+                cause, what = error.__cause__, "could not exchange a record"
+                raise operator_failure(error.args[0], self.worker, instance.time, cause, what) from cause
+            except StageError as error:
                 cause = error.__cause__
-                raise self._failure(error.args[0], instance.time, cause, "could not exchange a record") from cause
+                raise operator_failure(error.args[0], self.worker, instance.time, cause, "failed") from cause
             except (Exception, SystemExit, GeneratorExit) as error:  # not KeyboardInterrupt: that is the driver's
-                raise self._failure(instance.name, instance.time, error, "failed") from error
+                raise operator_failure(instance.name, self.worker, instance.time, error, "failed") from error
         self._running = -1
         self._progress.record(self.ledger.drain())
         self._collect_leaks()
         committed = self._progress.commit()
         self._frontiers_moved(committed.moved)
+        if committed.batches:
+            batch = next(iter(committed.batches.values()))  # each peer gets the same
+            self._progress_bytes += len(committed.batches) * pickled_size(batch)
         return [
             (peer, self._envelope(peer, committed.batches.get(peer, [])))
             for peer in range(self.workers)
@@ -239,16 +261,6 @@ class WorkerCore:
                 leak.operator,
                 leak.time,
             )
-
-    def _failure(self, operator: str, time: Time | None, error: BaseException | None, what: str) -> JobError:
-        at = "" if time is None else f" at time {time!r}"
-        return JobError(
-            f"operator {operator!r} {what} on worker {self.worker}{at}: {_text(error)}",
-            operator=operator,
-            worker=self.worker,
-            time=time,
-            traceback_text="".join(traceback.format_exception(error)),
-        )
 
     # ------------------------------------------------------------------ for ports and tokens
 
@@ -317,16 +329,6 @@ class WorkerCore:
         """Return the name of the operator whose port a location is."""
         return self._instances[self._compiled.locations[location].operator].name
 
-    def held(self) -> list[str]:
-        """Say what can still cause something, as far as this worker knows: tokens, and messages on their way."""
-        return [
-            f"{self.describe(location)} holds {count} token(s) for time {time!r}"
-            if isinstance(self._compiled.locations[location], Source)
-            else f"{count} message(s) at time {time!r} wait at {self.describe(location)}"
-            for (location, time), count in self._tracker.counts()
-            if count > 0
-        ]
-
     def view(self) -> dict[tuple[int, Time], int]:
         """Return the counts of all pointstamps, by (location number, time), as far as this worker knows."""
         return dict(self._tracker.counts())
@@ -334,6 +336,45 @@ class WorkerCore:
     def unreported(self) -> dict[tuple[int, Time], int]:
         """Return what this worker has not told its peers: its own changes, and what it adds up for others."""
         return dict(self._progress.unsent())
+
+    def report(self) -> WorkerReport:
+        """Return what this worker knows and has done, for `Job.explain` and `Job.statistics`; between steps only."""
+        queued = {
+            (port.location, time): count
+            for port in self._ports.values()
+            for time, count in Counter(time for time, _ in port.queue).items()
+        }
+        statistics = WorkerStatistics(
+            self.worker,
+            self._steps,
+            self._progress.batches_sent,
+            self._progress.changes_sent,
+            self._progress_bytes,
+            len(self._leaks),
+            dict(part for instance in self._instances for part in operators_of(instance)),
+            tuple(
+                EdgeStatistics(graph.describe(source), graph.describe(target), edge.messages, edge.records, edge.bytes)
+                for graph in (self._compiled.graph,)
+                for source, target, edge in self._channels
+            ),
+        )
+        return WorkerReport(
+            self.worker,
+            self._progress.known(),
+            self.unreported(),
+            dict(self.ledger.held),
+            queued,
+            frozenset({*self._next, *self._activations}),
+            statistics,
+        )
+
+    def running(self) -> BusyWorker:
+        """Return which operator runs now and since when; from any thread."""
+        number = self._running
+        if number < 0:
+            return BusyWorker(self.worker)
+        instance = self._instances[number]
+        return BusyWorker(self.worker, instance.name, instance.time, self._clock() - instance.started)
 
     @property
     def is_idle(self) -> bool:
@@ -349,11 +390,3 @@ class WorkerCore:
     def leaks(self) -> list[Leak]:
         """The tokens that were collected as garbage while live, so far."""
         return self._leaks
-
-
-def _text(error: BaseException | None) -> str:
-    """Return an exception's name and text, whatever its ``__str__`` does."""
-    try:
-        return f"{type(error).__name__}: {error}"
-    except Exception:  # noqa: BLE001 - an exception of the user's may fail to say what it is
-        return type(error).__name__

@@ -2,18 +2,20 @@
 
 import logging
 import threading
+import time
 from collections import deque
 from collections.abc import Mapping
 from pickle import PicklingError
 from typing import Any
 
-from tidewheel.progress import ProtocolError
+from tidewheel.progress import ProtocolError, SpreadName
 from tidewheel.runtime.envelope import Envelope
 from tidewheel.runtime.errors import JobError
 from tidewheel.runtime.link import Link
 from tidewheel.runtime.pickling import unpicklable
 from tidewheel.runtime.plan import Plan
 from tidewheel.runtime.worker_core import WorkerCore
+from tidewheel.runtime.worker_report import BusyWorker, WorkerReport
 from tidewheel.runtime.worker_status import Phase, WorkerStatus
 
 _LOGGER = logging.getLogger(__name__)
@@ -24,7 +26,7 @@ class WorkerLoop:
     """Runs a worker core on a thread of its own, so that calls from outside are answered while operators run.
 
     Args:
-        plan, worker, workers, attachments, incarnation: as for `WorkerCore`.
+        plan, worker, workers, attachments, incarnation, progress: as for `WorkerCore`.
         link: carries envelopes to the peers.
     """
 
@@ -36,6 +38,7 @@ class WorkerLoop:
         attachments: Mapping[str, Any],
         link: Link,
         incarnation: int,
+        progress: SpreadName = "broadcast",
     ) -> None:
         self._link = link
         self._worker = worker
@@ -45,7 +48,12 @@ class WorkerLoop:
         self._stopping = False
         self._status = WorkerStatus(0, Phase.RUNNING)
         self._thread = threading.Thread(target=self._run, name=f"tidewheel-worker-{worker}", daemon=True)
-        self._core = WorkerCore(plan, worker, workers, attachments, self._wake, incarnation)
+        self._reports_wanted = 0
+        self._reports_made = 0
+        self._last_report: WorkerReport | None = None
+        self._core = WorkerCore(
+            plan, worker, workers, attachments, self._wake, incarnation, progress=progress, clock=time.perf_counter
+        )
 
     # ------------------------------------------------------------------ from any thread
 
@@ -69,6 +77,23 @@ class WorkerLoop:
     def captured(self, name: str) -> list[tuple[Any, Any]]:
         """Return what was captured so far."""
         return list(self._core.captured(name))
+
+    def report(self, timeout: float) -> WorkerReport | BusyWorker:
+        """Return what the worker knows and has done between two steps; what it is busy with if that takes too long.
+
+        Args:
+            timeout: in seconds.
+        """
+        with self._changed:
+            self._reports_wanted += 1
+            wanted = self._reports_wanted
+            self._changed.notify_all()
+            if self._thread.ident is None or not self._thread.is_alive():
+                return self._core.report()
+            if self._changed.wait_for(lambda: self._reports_made >= wanted, timeout):
+                assert self._last_report is not None
+                return self._last_report
+        return self._core.running()
 
     def stop(self) -> None:
         """Let the thread end after the step that is under way."""
@@ -100,12 +125,21 @@ class WorkerLoop:
     def _wait_for_work(self) -> None:
         with self._changed:
             while not (self._arrived or self._woken or self._stopping or not self._core.is_idle):
+                self._make_report()
                 if not self._changed.wait(_LINK_CHECK_S):
                     self._link.check()
+            self._make_report()
             self._woken = False
             arrived, self._arrived = self._arrived, deque()
         for envelope in arrived:
             self._core.receive(envelope)
+
+    def _make_report(self) -> None:
+        """Report if somebody waits for it; the lock is held, and no step is under way."""
+        if self._reports_made < self._reports_wanted:
+            self._last_report = self._core.report()
+            self._reports_made = self._reports_wanted
+            self._changed.notify_all()
 
     def _step(self) -> None:
         for peer, envelope in self._core.step():

@@ -75,7 +75,7 @@ def test_operators_may_share_a_name_and_are_told_apart(flow: tw.Dataflow) -> Non
     with flow.scope("loop") as loop, loop.inner("inner") as inner:
         numbers.map(abs).map(abs).unary("map-2", scheduled(ignore))
         numbers.enter(loop).map(abs).enter(inner).map(abs)
-    names = [operator.name for operator in flow.plan().operators]
+    names = [part.name for operator in flow.plan().operators for part in operator.stages or (operator,)]
     assert len(set(names)) == len(names)
     assert {"map", "map-2", "map-2-2", "loop/map", "loop/inner/map", "loop/inner/enter"} <= set(names)
 

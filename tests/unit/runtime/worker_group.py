@@ -24,13 +24,10 @@ class WorkerGroup:
         hold_back: False lets every step tell what it did at its end.
     """
 
-    def __init__(
-        self, flow: tw.Dataflow, workers: int = 2, incarnation: int = 0, *, hold_back: bool = False
-    ) -> None:
+    def __init__(self, flow: tw.Dataflow, workers: int = 2, incarnation: int = 0, *, hold_back: bool = False) -> None:
         plan = flow.plan()
         self.cores = [
-            WorkerCore(plan, worker, workers, incarnation=incarnation, hold_back=hold_back)
-            for worker in range(workers)
+            WorkerCore(plan, worker, workers, incarnation=incarnation, hold_back=hold_back) for worker in range(workers)
         ]
         self.in_flight: list[deque[Envelope]] = [deque() for _ in range(workers)]
         self.sent: list[tuple[int, Envelope]] = []

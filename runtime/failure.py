@@ -1,0 +1,26 @@
+"""How a failure inside an operator is told."""
+
+import traceback
+
+from tidewheel.progress import Time
+from tidewheel.runtime.errors import JobError
+
+
+def operator_failure(operator: str, worker: int, time: Time | None, error: BaseException | None, what: str) -> JobError:
+    """Return the error that names operator, worker and time, with the user's own traceback."""
+    at = "" if time is None else f" at time {time!r}"
+    return JobError(
+        f"operator {operator!r} {what} on worker {worker}{at}: {_text(error)}",
+        operator=operator,
+        worker=worker,
+        time=time,
+        traceback_text="".join(traceback.format_exception(error)),
+    )
+
+
+def _text(error: BaseException | None) -> str:
+    """Return an exception's name and text, whatever its ``__str__`` does."""
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception:  # noqa: BLE001 - an exception of the user's may fail to say what it is
+        return type(error).__name__

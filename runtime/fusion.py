@@ -1,0 +1,63 @@
+"""Fusing chains of oblivious operators, before a dataflow runs.
+
+An operator joins the one before it if both are stages (`tidewheel.runtime.stage`), the edge between them stays on its
+worker and nothing else reads it. A stage changes no time and finishes within the step, so a frontier at its output is
+that at the output of the whole chain: a probe in the middle moves there.
+"""
+
+from collections import Counter
+from dataclasses import replace
+
+from tidewheel.progress import OperatorShape, Source
+from tidewheel.runtime.plan import OperatorPlan, Plan
+from tidewheel.runtime.stage import build_stages
+
+_FEW_NAMES = 3
+
+
+def fuse(plan: Plan) -> Plan:
+    """Return the plan in which each chain of stages is one operator, in the place of its first. Linear in the plan."""
+    readers = Counter(source for operator in plan.operators for source in operator.sources)
+    chain_of: dict[int, int] = {}
+    chains: dict[int, list[int]] = {}
+    for index, operator in enumerate(plan.operators):
+        first = index
+        if operator.stages and operator.pacts == (None,):
+            (source,) = operator.sources
+            if plan.operators[source.operator].stages and readers[source] == 1:
+                first = chain_of[source.operator]
+        chain_of[index] = first
+        chains.setdefault(first, []).append(index)
+    place = {first: number for number, first in enumerate(chains)}
+
+    def moved(source: Source) -> Source:
+        return Source(place[chain_of[source.operator]], source.port)
+
+    return replace(
+        plan,
+        operators=tuple(
+            replace(joined, sources=tuple(moved(source) for source in joined.sources))
+            for joined in (_join([plan.operators[index] for index in chain]) for chain in chains.values())
+        ),
+        inputs={name: place[index] for name, index in plan.inputs.items()},
+        captures={name: place[index] for name, index in plan.captures.items()},
+        topics={name: place[index] for name, index in plan.topics.items()},
+        probes={name: moved(source) for name, source in plan.probes.items()},
+    )
+
+
+def _join(chain: list[OperatorPlan]) -> OperatorPlan:
+    head = chain[0]
+    if len(chain) == 1:
+        return head
+    names = [operator.name for operator in chain]
+    if len(names) > _FEW_NAMES:
+        names = [names[0], f"{len(names) - 2} more", names[-1]]
+    shape = head.shape
+    stages = tuple(stage for operator in chain for stage in operator.stages)
+    return replace(
+        head,
+        shape=OperatorShape(" > ".join(names), shape.inputs, shape.outputs, shape.summaries),
+        stages=stages,
+        build=build_stages(stages),
+    )

@@ -1,0 +1,156 @@
+"""What a job has done so far: counts and times by operator, by edge and by worker."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from tidewheel.progress import Time
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorStatistics:
+    """What one operator has done, on one worker or on all of them.
+
+    Attributes:
+        schedules: how often it was scheduled.
+        seconds: how long its function ran, all together.
+        messages_in, records_in: what it has received.
+        messages_out, records_out: what it has sent; a message to several readers counts once.
+        frontier: the earliest times that it can still receive, empty if its inputs have ended; at an operator without
+            inputs, those that it can still send.
+    """
+
+    schedules: int = 0
+    seconds: float = 0.0
+    messages_in: int = 0
+    records_in: int = 0
+    messages_out: int = 0
+    records_out: int = 0
+    frontier: tuple[Time, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeStatistics:
+    """What went over one edge: ``source`` and ``target`` name operators and ports, such as ``output 0 of 'map'``.
+
+    ``bytes`` is the size in memory; for a list it is estimated from its first record.
+    """
+
+    source: str
+    target: str
+    messages: int = 0
+    records: int = 0
+    bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerStatistics:
+    """What one worker has done.
+
+    Attributes:
+        worker: its number.
+        steps: how many scheduling steps it has taken.
+        progress_messages, progress_changes, progress_bytes: what it has told other workers of its pointstamps:
+            messages, net changes in them, and their size when pickled.
+        leaks: tokens that were dropped without being discarded.
+        operators: its share of each operator, by name.
+        edges: what it has sent over each edge.
+    """
+
+    worker: int
+    steps: int = 0
+    progress_messages: int = 0
+    progress_changes: int = 0
+    progress_bytes: int = 0
+    leaks: int = 0
+    operators: Mapping[str, OperatorStatistics] = field(default_factory=dict)
+    edges: tuple[EdgeStatistics, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class JobStatistics:
+    """What a job has done, as its workers said at one moment each; print it for a table.
+
+    ``workers`` has one entry for each worker that answered, ``silent`` the numbers of those busy in an operator.
+    """
+
+    workers: tuple[WorkerStatistics, ...]
+    silent: tuple[int, ...] = ()
+
+    @property
+    def operators(self) -> dict[str, OperatorStatistics]:
+        """The operators by name, summed over the workers, in the order in which they were described."""
+        names = self.workers[0].operators if self.workers else ()
+        return {name: _sum_operators([worker.operators[name] for worker in self.workers]) for name in names}
+
+    @property
+    def edges(self) -> tuple[EdgeStatistics, ...]:
+        """The edges, summed over the workers."""
+        return tuple(_sum_edges(edge) for edge in zip(*(worker.edges for worker in self.workers), strict=True))
+
+    def __str__(self) -> str:
+        operators = [("operator", "schedules", "seconds", "records in", "records out", "frontier")]
+        operators += [
+            (
+                name,
+                str(one.schedules),
+                f"{one.seconds:.3f}",
+                str(one.records_in),
+                str(one.records_out),
+                "ended" if not one.frontier else ", ".join(map(repr, one.frontier)),
+            )
+            for name, one in self.operators.items()
+        ]
+        edges = [("edge", "messages", "records", "bytes")]
+        edges += [
+            (f"{edge.source} -> {edge.target}", str(edge.messages), str(edge.records), str(edge.bytes))
+            for edge in self.edges
+        ]
+        workers = [("worker", "steps", "progress messages", "changes", "bytes", "leaks")]
+        workers += [
+            (
+                str(worker.worker),
+                str(worker.steps),
+                str(worker.progress_messages),
+                str(worker.progress_changes),
+                str(worker.progress_bytes),
+                str(worker.leaks),
+            )
+            for worker in self.workers
+        ]
+        workers += [(str(worker), "busy in an operator, did not answer", "", "", "", "") for worker in self.silent]
+        return "\n\n".join(_table(rows) for rows in (operators, edges, workers))
+
+
+def _sum_operators(parts: list[OperatorStatistics]) -> OperatorStatistics:
+    return OperatorStatistics(
+        sum(part.schedules for part in parts),
+        sum(part.seconds for part in parts),
+        sum(part.messages_in for part in parts),
+        sum(part.records_in for part in parts),
+        sum(part.messages_out for part in parts),
+        sum(part.records_out for part in parts),
+        parts[0].frontier,
+    )
+
+
+def _sum_edges(parts: tuple[EdgeStatistics, ...]) -> EdgeStatistics:
+    return EdgeStatistics(
+        parts[0].source,
+        parts[0].target,
+        sum(part.messages for part in parts),
+        sum(part.records for part in parts),
+        sum(part.bytes for part in parts),
+    )
+
+
+def _table(rows: Iterable[tuple[str, ...]]) -> str:
+    """Lay rows out in columns, the first to the left and the others to the right."""
+    listed = list(rows)
+    widths = [max(map(len, column)) for column in zip(*listed, strict=True)]
+    return "\n".join(
+        "  ".join(
+            cell.ljust(width) if index == 0 else cell.rjust(width)
+            for index, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in listed
+    )

@@ -1,0 +1,75 @@
+"""What a worker says of itself between two steps, for `Job.explain` and `Job.statistics`."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from tidewheel.progress import Time
+from tidewheel.runtime.operator_instance import OperatorInstance
+from tidewheel.runtime.statistics import OperatorStatistics, WorkerStatistics
+
+Counts: TypeAlias = Mapping[tuple[int, Time], int]
+"""How many, by (location number, time)."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerReport:
+    """One worker at one moment.
+
+    Attributes:
+        known: the counts of all pointstamps of the job, as far as this worker has heard of them or changed them.
+        unsent: what this worker has done and not told the others yet.
+        tokens: the tokens that its operators hold.
+        queued: the messages that have arrived here and wait at an input.
+        scheduled: the numbers of the operators that run in its next step.
+        statistics: what it has done; the operators' frontiers are left out.
+    """
+
+    worker: int
+    known: Counts
+    unsent: Counts
+    tokens: Counts
+    queued: Counts
+    scheduled: frozenset[int]
+    statistics: WorkerStatistics
+
+
+@dataclass(frozen=True, slots=True)
+class BusyWorker:
+    """A worker that did not answer in time, because it is inside an operator.
+
+    ``operator`` is None if it is not known which; ``seconds`` is how long the call has taken so far.
+    """
+
+    worker: int
+    operator: str | None = None
+    time: Time | None = None
+    seconds: float = 0.0
+
+
+def operators_of(instance: OperatorInstance) -> Iterator[tuple[str, OperatorStatistics]]:
+    """Yield name and statistics of an operator, or of each stage that it is made of; all stages run in one schedule."""
+    for stage in instance.context.stages:
+        yield (
+            stage.name,
+            OperatorStatistics(
+                instance.schedules,
+                stage.seconds,
+                stage.messages_in,
+                stage.records_in,
+                stage.messages_out,
+                stage.records_out,
+            ),
+        )
+    if not instance.context.stages:
+        yield (
+            instance.name,
+            OperatorStatistics(
+                instance.schedules,
+                instance.seconds,
+                sum(port.consumed for port in instance.inputs),
+                sum(port.records for port in instance.inputs),
+                sum(port.sent for port in instance.outputs),
+                sum(port.records for port in instance.outputs),
+            ),
+        )
