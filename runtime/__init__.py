@@ -3,6 +3,7 @@
 from tidewheel.runtime.attachment import Attachment, AttachmentHost, RunningAttachment
 from tidewheel.runtime.dataflow_description import DataflowDescription
 from tidewheel.runtime.errors import JobError, TokenError
+from tidewheel.runtime.explanation import Explanation, Holder
 from tidewheel.runtime.input_handle import InputHandle
 from tidewheel.runtime.job import Captured, Job
 from tidewheel.runtime.operator_context import OperatorContext
@@ -10,6 +11,8 @@ from tidewheel.runtime.partitioned_source import PartitionedSource
 from tidewheel.runtime.ports import InputPort, OutputPort
 from tidewheel.runtime.probe_handle import ProbeHandle
 from tidewheel.runtime.run import run
+from tidewheel.runtime.statistics import EdgeStatistics, JobStatistics, OperatorStatistics, WorkerStatistics
+from tidewheel.runtime.token_set import TokenSet
 from tidewheel.runtime.tokens import LentToken, TimestampToken
 
 __all__ = [
@@ -17,17 +20,24 @@ __all__ = [
     "AttachmentHost",
     "Captured",
     "DataflowDescription",
+    "EdgeStatistics",
+    "Explanation",
+    "Holder",
     "InputHandle",
     "InputPort",
     "Job",
     "JobError",
+    "JobStatistics",
     "LentToken",
     "OperatorContext",
+    "OperatorStatistics",
     "OutputPort",
     "PartitionedSource",
     "ProbeHandle",
     "RunningAttachment",
     "TimestampToken",
     "TokenError",
+    "TokenSet",
+    "WorkerStatistics",
     "run",
 ]

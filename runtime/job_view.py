@@ -85,7 +85,10 @@ class JobView:
         ports: Sequence[Location] = [Target(number, port) for port in range(len(shape.inputs))]
         if not ports:
             ports = [Source(number, port) for port in range(len(shape.outputs))]
-        return tuple(dict.fromkeys(time for port in ports for time in self.frontier(port)))
+        times = dict.fromkeys(time for port in ports for time in self.frontier(port))
+        nestings = list(map(self.compiled.graph.nesting, ports))
+        one_scope = all(nesting == nestings[0] for nesting in nestings)
+        return tuple(Antichain(nestings[0].domain, times)) if nestings and one_scope else tuple(times)
 
 
 def _by_worker(counts: Mapping[int, Mapping[tuple[int, Time], int]]) -> dict[tuple[int, Time], dict[int, int]]:

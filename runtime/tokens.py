@@ -52,6 +52,15 @@ class TimestampToken:
         """Whether the token has not been discarded."""
         return self._live
 
+    @property
+    def domain(self) -> TimeDomain:
+        """The order of the times to which this token can be taken."""
+        return self._domain
+
+    def is_for_output_of(self, other: "TimestampToken") -> bool:
+        """Tell whether both tokens are for one output of one operator, on one worker."""
+        return self._location == other._location and self._ledger is other._ledger
+
     def clone(self) -> "TimestampToken":
         """Return a second token for the same time and output. Raises TokenError after `discard`."""
         return self.delayed(self._time)

@@ -15,16 +15,19 @@ from tidewheel.progress import (
 from tidewheel.pubsub import DeliveryError, Epoch, PublisherLost, Subscription, UnknownTopic, subscribe
 from tidewheel.runtime import (
     Captured,
+    Explanation,
     InputHandle,
     InputPort,
     Job,
     JobError,
+    JobStatistics,
     LentToken,
     OperatorContext,
     OutputPort,
     ProbeHandle,
     TimestampToken,
     TokenError,
+    TokenSet,
     run,
 )
 
@@ -36,6 +39,7 @@ __all__ = [
     "Dataflow",
     "DeliveryError",
     "Epoch",
+    "Explanation",
     "Feedback",
     "GraphError",
     "InputHandle",
@@ -44,6 +48,7 @@ __all__ = [
     "IterableSource",
     "Job",
     "JobError",
+    "JobStatistics",
     "LentToken",
     "Loop",
     "OperatorContext",
@@ -59,6 +64,7 @@ __all__ = [
     "TimeDomain",
     "TimestampToken",
     "TokenError",
+    "TokenSet",
     "UnitDomain",
     "UnknownTopic",
     "run",
