@@ -15,8 +15,9 @@ from tidewheel.runtime.tokens import TimestampToken
 class TokenSet:
     """Tokens of one output whose times are an antichain: the right to send at every time at or after one of them.
 
-    To be used by one thread at a time. The set takes the tokens over: they must not be used by themselves any more, and those that say nothing new are
+    The set takes the tokens over: they must not be used by themselves any more, and those that say nothing new are
     discarded. Like a token it must be discarded in the end, by `discard`, a ``with`` block, or `downgrade` to no time.
+    To be used by one thread at a time.
 
     >>> from tidewheel import Dataflow, run
     >>> def build(context):
