@@ -48,6 +48,8 @@ class MutableAntichain:
         Complexity: for each change, the elements of the frontier, and where an element leaves the frontier, amortised
         the logarithm of the times that are counted.
         """
+        if len(self._counts) == 1 and (simple := self._replace_only(changes)) is not None:
+            return simple
         entered, left = self._count(changes)
         if not (left or entered):
             return []
@@ -55,6 +57,21 @@ class MutableAntichain:
         if self._stale > _FEW and 2 * self._stale > len(self._below):
             self._remove_stale()
         return moved
+
+    def _replace_only(self, changes: Iterable[tuple[Time, int]]) -> list[tuple[Time, int]] | None:
+        """Do at once what happens most: the only time that is counted, once, gives way to another one."""
+        if type(changes) is not list or len(changes) != 2:
+            return None
+        (old, _), (new, _) = changes if changes[0][1] < 0 else changes[::-1]
+        if changes[0][1] + changes[1][1] or self._counts.get(old) != 1 or self._below[old] or old == new:
+            return None
+        difference = [(old, -1), (new, 1)]
+        if difference != changes and difference != changes[::-1]:
+            return None
+        self._counts = {new: 1}
+        self._frontier = {new: None}
+        self._below = {new: []}
+        return difference
 
     def _count(self, changes: Iterable[tuple[Time, int]]) -> tuple[list[Time], list[Time]]:
         """Add the changes; return the times that are to be hung, and the elements that are to leave the frontier."""

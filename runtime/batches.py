@@ -5,6 +5,7 @@ Arrow and NumPy are looked up among the modules that are loaded already: a batch
 
 import sys
 from collections.abc import Sequence
+from sys import getsizeof
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
@@ -39,13 +40,15 @@ def check_batch(batch: Batch) -> None:
 
 def length(batch: Batch) -> int:
     """Return the number of records of a batch."""
-    return len(batch) if isinstance(batch, list) else int(batch.num_rows if is_arrow(batch) else len(batch))
+    if type(batch) is list:
+        return len(batch)
+    return int(batch.num_rows) if is_arrow(batch) else len(batch)
 
 
 def size_in_bytes(batch: Batch) -> int:
     """Return how much memory a batch takes; for a list, which is not empty, as if all records were like the first."""
     if isinstance(batch, list):
-        return sys.getsizeof(batch) + len(batch) * sys.getsizeof(batch[0])
+        return getsizeof(batch) + len(batch) * getsizeof(batch[0])
     return int(batch.nbytes)
 
 

@@ -50,7 +50,7 @@ class OperatorInstance:
 
     def run(self) -> bool:
         """Schedule the operator once; return whether it left messages behind after it took some."""
-        before = sum(port.consumed for port in self.inputs)
+        waiting = [(port, port.consumed) for port in self.inputs if port.queue]
         self.schedules += 1
         self.time = None
         self.is_scheduled = True
@@ -65,5 +65,5 @@ class OperatorInstance:
                 f"schedule returned {returned!r}: it sends with output.send(token, batch) and returns nothing; "
                 "a function with yield in it does not even run"
             )
-        left = any(port.queue for port in self.inputs)
-        return left and sum(port.consumed for port in self.inputs) > before
+        left = any(port.queue for port, _ in waiting)
+        return left and any(port.consumed > before for port, before in waiting)

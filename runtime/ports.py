@@ -82,12 +82,15 @@ class InputPort:
 
     def time_on(self, output: "OutputPort", time: Time) -> Time:
         """Return the least time at which a message at ``time`` here allows to send on ``output``."""
-        if not any(output is own for own in self._instance.outputs):
+        if not output.belongs_to(self._instance):
             raise TokenError(
                 f"operator {output.operator!r} used a token lent to operator {self.operator!r}: "
                 "a token lets its holder send on its own output only"
             )
-        arrivals = [path.results_in(time) for path in self._paths[output.port]]
+        paths = self._paths[output.port]
+        if len(paths) == 1 and paths[0].is_identity:
+            return time
+        arrivals = [path.results_in(time) for path in paths]
         if len(arrivals) != 1 or arrivals[0] is None:
             reason = "nothing passes at this time" if arrivals == [None] else f"it names {len(arrivals)} paths"
             raise TokenError(
@@ -118,6 +121,10 @@ class OutputPort:
     def operator(self) -> str:
         """The name of the operator."""
         return self._instance.name
+
+    def belongs_to(self, instance: "OperatorInstance") -> bool:
+        """Tell whether this is an output of ``instance``."""
+        return self._instance is instance
 
     @property
     def ledger(self) -> TokenLedger:
@@ -155,7 +162,7 @@ class OutputPort:
         self.sent += 1
         self.records += count
         for channel in self._channels:
-            channel.push(self._core, time, batch)
+            channel.push(self._core, time, batch, count)
 
     def new_token(self, time: Time, lender: InputPort) -> TimestampToken:
         """Make a token of one that ``lender`` has lent for ``time``; it is counted from now on."""
@@ -185,10 +192,10 @@ class Channel:
         self.records = 0
         self.bytes = 0
 
-    def push(self, core: "WorkerCore", time: Time, batch: Batch) -> None:
-        """Carry a batch over the edge."""
+    def push(self, core: "WorkerCore", time: Time, batch: Batch, count: int) -> None:
+        """Carry a batch of ``count`` records over the edge."""
         if self._pact is None:
-            self._count(batch)
+            self._count(batch, count)
             core.produce(self._location, time)
             self._queue.append((time, batch))
             core.activate(self._operator)
@@ -200,7 +207,7 @@ class Channel:
         for worker, part in enumerate(parts):
             if part is None:
                 continue
-            self._count(part)
+            self._count(part, length(part))
             core.produce(self._location, time)
             if worker == core.worker:
                 self._queue.append((time, part))
@@ -208,7 +215,7 @@ class Channel:
             else:
                 core.send_to(worker, self._location, time, part)
 
-    def _count(self, batch: Batch) -> None:
+    def _count(self, batch: Batch, count: int) -> None:
         self.messages += 1
-        self.records += length(batch)
+        self.records += count
         self.bytes += size_in_bytes(batch)

@@ -43,10 +43,10 @@ class RunningStage:
         self.messages_in = self.messages_out = self.records_in = self.records_out = 0
         self.seconds = 0.0
 
-    def run(self, batch: Batch) -> Batch:
-        """Return what the stage makes of a batch. Raises StageError."""
+    def run(self, batch: Batch, count: int) -> tuple[Batch, int]:
+        """Return what the stage makes of a batch of ``count`` records, and how many it has. Raises StageError."""
         self.messages_in += 1
-        self.records_in += length(batch)
+        self.records_in += count
         started = self._clock()
         try:
             result = self._transform(batch)
@@ -59,7 +59,7 @@ class RunningStage:
         if count:
             self.messages_out += 1
             self.records_out += count
-        return result
+        return result, count
 
 
 def build_stages(stages: tuple[Stage, ...]) -> Build:
@@ -70,10 +70,10 @@ def build_stages(stages: tuple[Stage, ...]) -> Build:
 
         def schedule(input: InputPort, output: OutputPort) -> None:
             for token, received in input:
-                batch = received
+                batch, count = received, length(received)
                 for stage in running:
-                    batch = stage.run(batch)
-                    if not length(batch):
+                    batch, count = stage.run(batch, count)
+                    if not count:
                         break
                 else:
                     output.send(token, batch)
