@@ -62,8 +62,10 @@ class Dataflow(DataflowDescription):
             inputs: the streams it reads, all of one scope.
             outputs: how many outputs it has, in the same scope.
             build: called once on each worker with an `OperatorContext`.
-            summaries: for (input, output), what a time must go through on the way; a pair that is missing says that
-                nothing at that input can come out there. None: any time at any input can come out anywhere unchanged.
+            summaries: for (input, output), what a time must go through on the way, such as
+                ``PathSummary.identity(stream.nesting)``; a pair that is missing says that nothing at that input can
+                come out there, so that what waits at it holds nothing back there. None: any time at any input can come
+                out anywhere unchanged.
             exchange: for each input, how records are spread over the workers.
             notify: False for an operator that never looks at a frontier.
         """

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from tidewheel.operators.capture import build_capture
 from tidewheel.operators.forward import build_pass
-from tidewheel.progress import GraphError, PathSummary
+from tidewheel.progress import GraphError, Nesting, PathSummary
 from tidewheel.runtime.batches import Batch, records
 from tidewheel.runtime.dataflow_description import Outlet
 from tidewheel.runtime.exchange import Exchange, Key
@@ -36,6 +36,11 @@ class Stream(Generic[Record]):
     def flow(self) -> "Dataflow":
         """The dataflow that this stream belongs to."""
         return cast("Dataflow", self.outlet.description)
+
+    @property
+    def nesting(self) -> Nesting:
+        """The scopes around this stream, by which a `PathSummary` says where it begins and ends."""
+        return self.outlet.scope.nesting
 
     # ------------------------------------------------------------------ core operators
 

@@ -12,8 +12,8 @@ _MANY_ROUNDS = 1000
 _MOST_SHOWN = 8
 _LONG_ROUTE = 7
 _LEAKED = (
-    "nothing will schedule it for that time again: the token leaked. discard() or downgrade() it once input.frontier "
-    "has passed its time; if work is left, context.activate() schedules the operator again"
+    "nothing schedules the operator for that time again, so the token leaked: discard() or downgrade() it once "
+    "input.frontier has passed its time, or call context.activate() while there is work left"
 )
 _UNREAD = (
     "is scheduled again only when something new comes: iterate over the input to its end, or call context.activate()"

@@ -80,24 +80,39 @@ class InputPort:
             )
         return outputs[0]
 
-    def time_on(self, output: "OutputPort", time: Time) -> Time:
-        """Return the least time at which a message at ``time`` here allows to send on ``output``."""
+    def arrivals(self, output: "OutputPort", time: Time) -> Antichain:
+        """Return the least times at which a message at ``time`` here allows to send on ``output``; none if it does not.
+
+        Raises:
+            TokenError: ``output`` belongs to another operator.
+        """
         if not output.belongs_to(self._instance):
             raise TokenError(
                 f"operator {output.operator!r} used a token lent to operator {self.operator!r}: "
                 "a token lets its holder send on its own output only"
             )
-        paths = self._paths[output.port]
-        if len(paths) == 1 and paths[0].is_identity:
-            return time
-        arrivals = [path.results_in(time) for path in paths]
-        if len(arrivals) != 1 or arrivals[0] is None:
-            reason = "nothing passes at this time" if arrivals == [None] else f"it names {len(arrivals)} paths"
-            raise TokenError(
-                f"operator {self.operator!r}: a message at time {time!r} on input {self.port} lends no token for "
-                f"output {output.port}, because by the operator's summaries {reason}"
-            )
-        return arrivals[0]
+        arriving = (path.results_in(time) for path in self._paths[output.port])
+        return Antichain(output.domain, (arrival for arrival in arriving if arrival is not None))
+
+    def time_on(self, output: "OutputPort", time: Time) -> Time:
+        """Return the least time at which a message at ``time`` here allows to send on ``output``; there must be one."""
+        if output.belongs_to(self._instance):
+            paths = self._paths[output.port]
+            if len(paths) == 1 and paths[0].is_identity:
+                return time
+        least = self.arrivals(output, time)
+        if len(least) == 1:
+            return next(iter(least))
+        if len(least):
+            reason = f"it lends several, from {list(least)!r} on: say which, delayed(time, output)"
+        elif self._paths[output.port]:
+            reason = "by the operator's summaries nothing passes at this time"
+        else:
+            reason = "by the operator's summaries nothing at that input comes out there"
+        raise TokenError(
+            f"operator {self.operator!r}: a message at time {time!r} on input {self.port} lends no one token for "
+            f"output {output.port}: {reason}"
+        )
 
 
 class OutputPort:

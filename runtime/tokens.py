@@ -179,24 +179,34 @@ class LentToken:
         return chosen.new_token(self.time_on(chosen), self._input)
 
     def delayed(self, time: Time, output: "OutputPort | None" = None) -> TimestampToken:
-        """Return a token at ``time``, at or after this message's, for ``output``; raises as `retain` does."""
-        token = self.retain(output)
-        try:
-            token.downgrade(time)
-        except TokenError:
-            token.discard()
-            raise
-        return token
+        """Return a token at ``time`` for ``output``, by default the only one.
+
+        Raises:
+            TokenError: ``time`` is not at or after a time at which this message lets its receiver send there, or is no
+                time of that output's scope; and as `retain` does.
+        """
+        chosen = output if output is not None else self._input.only_output()
+        self._check_lent()
+        least = self._input.arrivals(chosen, self.time)
+        if not (chosen.domain.contains(time) and least.less_equal(time)):
+            raise TokenError(
+                f"operator {self._input.operator!r} cannot delay the token of a message at time {self.time!r} to "
+                f"{time!r} on output {chosen.port}: it lets its receiver send there from {list(least)!r} on, at times "
+                f"like {chosen.domain.minimum()!r}"
+            )
+        return chosen.new_token(time, self._input)
+
+    def _check_lent(self) -> None:
+        if self._schedule != self._input.schedule:
+            raise TokenError(
+                f"operator {self._input.operator!r} used the token lent by a message at time {self.time!r} after it "
+                "returned: retain() it while the message is at hand"
+            )
 
     def time_on(self, output: "OutputPort") -> Time:
         """Return the least time at which this message lets its receiver send on ``output``."""
-        lender = self._input
-        if self._schedule != lender.schedule:
-            raise TokenError(
-                f"operator {lender.operator!r} used the token lent by a message at time {self.time!r} after it "
-                "returned: retain() it while the message is at hand"
-            )
-        return lender.time_on(output, self.time)
+        self._check_lent()
+        return self._input.time_on(output, self.time)
 
     def __reduce__(self) -> Any:
         raise TokenError(
