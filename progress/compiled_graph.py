@@ -1,7 +1,7 @@
 """The compiled form of a graph: for pairs of locations, the minimal summaries of the paths between them."""
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
 from tidewheel.progress.cycles import refuse_idle_cycles
@@ -85,6 +85,11 @@ class CompiledGraph:
     def successors(self, location: int) -> list[int]:
         """Return the numbers of the locations one step after a location."""
         return [end for end, _ in self._outgoing[location]]
+
+    def advancing_steps(self) -> Iterator[tuple[int, int]]:
+        """Iterate over the single steps that strictly advance some coordinate, as (start, end)."""
+        for start, steps in enumerate(self._outgoing):
+            yield from ((start, end) for end, step in steps if step.strictly_advances())
 
     def search_back(self, end: int, passes: Callable[[int], bool]) -> dict[int, Paths]:
         """Return the minimal summaries of the paths to ``end`` that lead only through locations that ``passes`` allows.

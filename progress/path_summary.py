@@ -147,6 +147,8 @@ class PathSummary:
 
     def strictly_advances(self) -> bool:
         """Tell whether a cycle with this summary brings every time back strictly later."""
+        if self.is_identity:
+            return False
         return any(
             not domain.summary_less_equal(summary, domain.identity())
             for domain, summary in zip(self.source.coordinate_domains, self.advances, strict=False)

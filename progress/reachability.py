@@ -1,18 +1,21 @@
 """How what is known of one location bears on others: the compiled graph, reduced to the locations somebody asks about.
 
 Between two locations of interest many paths lead through others of interest, and their frontiers sum up all that is
-before them. So a count at a location is carried only as far as the next locations of interest, and from there on the
-frontiers are: `Reachability.entries` and `Reachability.onward`. Where locations of interest lie on a common cycle, each
-of them gets every count that comes into the cycle directly, by the summaries of all ways round; so frontiers only ever
-travel forward, from one strongly connected component to a later one, and each is settled once for each change.
+before them. So a count at a location is carried only as far as the next stations, which are the locations of interest,
+and from there on the frontiers are: `Reachability.entries` and `Reachability.onward`.
 
-The size of these tables is that of the graph, for locations of interest in a row; a pair for each two of interest on a
-common cycle; and a path for each of interest that a location reaches directly, side by side.
+In a cycle frontiers would chase each other round and round. Every cycle has a step that advances time; where such steps
+end are its heads. The heads are stations too, unless there are more of them than of interest in the cycle, and they get
+every count in the cycle directly, by the summaries of all ways round. What is left has no cycles: frontiers only ever
+bear on later stations, and each is settled once for each change.
+
+The size of these tables is that of the graph, times the heads of each cycle or the locations of interest in it, if they
+are fewer; and a path for each station that a location reaches directly, side by side.
 
 Source: seed "Progress Tracking", section "A Compiled Representation".
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from tidewheel.progress.compiled_graph import CompiledGraph, Paths
@@ -25,42 +28,67 @@ _MOST_COVERS = 4
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """The paths between a location and one of interest, ``rank``; ``paths`` is None for one that changes nothing."""
+    """The paths between a location and a station, given by rank; ``paths`` is None for one that changes nothing."""
 
     rank: int
     paths: Paths | None
 
 
 class Reachability:
-    """Which locations of interest a location reaches directly.
+    """Which stations a location reaches directly.
 
     Attributes:
-        ranks: the number of each location of interest, in an order in which a frontier only bears on later ones.
-        rank_of: the place of each in that order.
-        entries: for each location, the locations of interest on whose frontiers its counts bear directly.
-        onward: for each location of interest, by rank, those on which its frontier bears directly.
+        stations: the number of each station's location, in an order in which a frontier only bears on later ones; its
+            place in it is its rank.
+        rank_of: the rank of each station, by its location's number.
+        asked: the numbers of the locations of interest.
+        entries: for each location, the stations on whose frontiers its counts bear directly.
+        onward: for each station, by rank, those on which its frontier bears directly.
     """
 
     def __init__(self, compiled: CompiledGraph, interesting: Iterable[Location]) -> None:
         self._compiled = compiled
-        component = strong_components(range(len(compiled.locations)), compiled.successors)
-        chosen = {compiled.index[location] for location in interesting}
-        self.ranks: list[int] = sorted(chosen, key=lambda number: (-component[number], number))
-        self.rank_of = {number: rank for rank, number in enumerate(self.ranks)}
+        self.asked = {compiled.index[location] for location in interesting}
+        numbers = range(len(compiled.locations))
+        component = strong_components(numbers, compiled.successors)
+        cut = {(a, b) for a, b in compiled.advancing_steps() if component[a] == component[b]}
+        straight = strong_components(
+            numbers, lambda number: (end for end in compiled.successors(number) if (number, end) not in cut)
+        )
+        direct = self._direct(component, {end for _, end in cut})
+        self.stations = sorted(
+            self.asked | direct, key=lambda number: (-component[number], number not in direct, -straight[number])
+        )
+        self.rank_of = {number: rank for rank, number in enumerate(self.stations)}
         self.entries: dict[int, list[Passage]] = {}
-        self.onward: list[list[Passage]] = [[] for _ in self.ranks]
+        self.onward: list[list[Passage]] = [[] for _ in self.stations]
         self._covers: dict[int, list[Passage]] | None = None
-        for rank, end in enumerate(self.ranks):
-            reaching = compiled.search_back(end, self._passes(component, component[end]))
-            for start, paths in reaching.items():
-                passage = Passage(rank, _unless_unchanged(paths))
-                if start in chosen and component[start] != component[end]:
-                    self.onward[self.rank_of[start]].append(passage)
-                else:
-                    self.entries.setdefault(start, []).append(passage)
+        for end in self.stations:
+            self._add_paths_to(end, component[end] if end in direct else None, component)
 
-    def _passes(self, component: dict[int, int], own: int) -> Callable[[int], bool]:
-        return lambda number: number not in self.rank_of or component[number] == own
+    def _direct(self, component: Mapping[int, int], heads: set[int]) -> set[int]:
+        """Return the stations that get every count in their cycle directly: its heads, or all of interest if fewer."""
+        by_cycle: dict[int, tuple[set[int], set[int]]] = {}
+        for head in heads:
+            by_cycle.setdefault(component[head], (set(), set()))[0].add(head)
+        for number in self.asked:
+            if component[number] in by_cycle:
+                by_cycle[component[number]][1].add(number)
+        return {
+            number
+            for own_heads, own_asked in by_cycle.values()
+            for number in (own_heads if len(own_heads) < len(own_asked) else own_asked)
+        }
+
+    def _add_paths_to(self, end: int, cycle: int | None, component: Mapping[int, int]) -> None:
+        """Enter the paths to a station: back to the stations before it, or to those before its cycle."""
+        passes = lambda number: component[number] == cycle or number not in self.rank_of  # noqa: E731
+        for start, paths in self._compiled.search_back(end, passes).items():
+            passage = Passage(self.rank_of[end], _unless_unchanged(paths))
+            if start in self.rank_of and start != end and component[start] != cycle:
+                self.onward[self.rank_of[start]].append(passage)
+            else:
+                self.entries.setdefault(start, []).append(passage)
 
     def covers(self, location: int) -> list[Passage]:
         """Return some of the locations of interest before a location: what is possible there is possible here later.
@@ -73,8 +101,10 @@ class Reachability:
 
     def _find_covers(self) -> dict[int, list[Passage]]:
         found: dict[int, list[Passage]] = {}
-        for rank, start in enumerate(self.ranks):
-            has_room = lambda number: number not in self.rank_of and len(found.get(number, ())) < _MOST_COVERS  # noqa: E731
+        has_room = lambda number: number not in self.asked and len(found.get(number, ())) < _MOST_COVERS  # noqa: E731
+        for rank, start in enumerate(self.stations):
+            if start not in self.asked:
+                continue
             for end, paths in self._compiled.search_forward(start, has_room).items():
                 known = found.setdefault(end, [])
                 if len(known) < _MOST_COVERS:

@@ -44,7 +44,7 @@ class Tracker:
         self._compiled = compiled
         self._reach = reach = Reachability(compiled, interesting)
         self._occurrences: dict[int, MutableAntichain] = {}
-        self._implications = [MutableAntichain(compiled.domains[number]) for number in reach.ranks]
+        self._implications = [MutableAntichain(compiled.domains[number]) for number in reach.stations]
         self._live = 0
         self.update(
             (Pointstamp(number, compiled.domains[number].minimum()), workers)
@@ -83,12 +83,12 @@ class Tracker:
             rank = heappop(ranks)
             frontier_changes = self._implications[rank].update(implied[rank])
             if frontier_changes:
-                moved.add(self._reach.ranks[rank])
+                moved.add(self._reach.stations[rank])
                 for passage in self._reach.onward[rank]:
                     if passage.rank not in implied:
                         heappush(ranks, passage.rank)
                     _carry(passage, frontier_changes, implied)
-        return moved
+        return moved & self._reach.asked
 
     def frontier(self, location: Location) -> Antichain:
         """Return the lower bound on the times that can still occur at a location of interest."""
@@ -96,7 +96,7 @@ class Tracker:
 
     def is_interesting(self, location: Location) -> bool:
         """Tell whether the frontier of ``location`` is kept."""
-        return self._compiled.index[location] in self._reach.rank_of
+        return self._compiled.index[location] in self._reach.asked
 
     def covered_by(self, location: int, time: Time) -> int | None:
         """Return the number of a location of interest whose frontier says that an earlier pointstamp leads here.
@@ -105,7 +105,7 @@ class Tracker:
         pointstamp holds back too. None says that there may be none; a few places are looked at, not all.
         """
         for passage in self._reach.covers(location):
-            station = self._reach.ranks[passage.rank]
+            station = self._reach.stations[passage.rank]
             less_equal = self._compiled.domains[location].less_equal
             for element in self._implications[passage.rank].elements():
                 for path in passage.paths or (None,):
