@@ -224,6 +224,11 @@ class Job(ABC):
             raise JobError(f"dataflow {self.plan.name!r} has no {kind} {name!r}; it has {sorted(names) or 'none'}")
         return name
 
+    def _timed_out(self, what: str, timeout: float | None) -> TimeoutError:
+        named = [*self.plan.probes, *self.plan.topics]
+        hint = f"; job.explain({named[0]!r}) says what holds it back" if named else ""
+        return TimeoutError(f"waited {timeout} s for {what}; {self._describe_inputs()}{hint}")
+
     def _describe_inputs(self) -> str:
         handles = [handle for handle in self._inputs.values() if not handle.is_closed]
         if not handles:

@@ -108,7 +108,7 @@ class LocalJob(Job):
         deadline = None if timeout is None else time.monotonic() + timeout
         while not condition():
             if deadline is not None and time.monotonic() > deadline:
-                raise TimeoutError(f"waited {timeout} s for {what}; {self._describe_inputs()}")
+                raise self._timed_out(what, timeout)
             if not self.run_round() and not condition():
                 raise JobError(f"waiting for {what}, but the local job has nothing left to do: {self._stuck()}")
 

@@ -200,7 +200,7 @@ class RayJob(Job):
             reached = self._changed.wait_for(lambda: self._error is not None or self._stopped or condition(), timeout)
         self._check_alive()
         if not reached:
-            raise TimeoutError(f"waited {timeout} s for {what}; {self._describe_inputs()}")
+            raise self._timed_out(what, timeout)
 
     def _fetch_captured(self, name: str) -> list[Captured]:
         import ray
