@@ -125,16 +125,17 @@ class Job(ABC):
         """Return the running publication of ``stream.publish(name)``. Raises JobError if there is none of that name."""
         return self._attachments[self._known("topic", name, self._attachments)]
 
-    def explain(self, name: str) -> Explanation:
+    def explain(self, probe_or_topic: str | ProbeHandle) -> Explanation:
         """Say what holds the frontier at a probe or a topic back; print what is returned, or look into its ``holders``.
 
         Args:
-            name: of a probe, else of a topic, of the dataflow.
+            probe_or_topic: a probe of the dataflow, or the name of one, else that of a topic.
 
         Raises:
             JobError: there is neither a probe nor a topic of that name, or the job has failed or was stopped.
         """
         plan = self.plan
+        name = probe_or_topic.name if isinstance(probe_or_topic, ProbeHandle) else probe_or_topic
         known: dict[str, Location] = {
             **{topic: Target(operator, 0) for topic, operator in plan.topics.items()},
             **plan.probes,
