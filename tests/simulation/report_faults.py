@@ -1,0 +1,140 @@
+"""Faults in what a step reports of what it did."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import TypeAlias
+from weakref import WeakKeyDictionary
+
+from tests.simulation.injection import Injection, replaced
+from tidewheel.progress import Change, Time
+from tidewheel.runtime.batches import Batch
+from tidewheel.runtime.envelope import Envelope
+from tidewheel.runtime.errors import TokenError
+from tidewheel.runtime.operator_instance import OperatorInstance
+from tidewheel.runtime.ports import InputPort, OutputPort
+from tidewheel.runtime.token_ledger import Leak, TokenLedger
+from tidewheel.runtime.token_set import TokenSet
+from tidewheel.runtime.tokens import LentToken, TimestampToken
+from tidewheel.runtime.worker_core import WorkerCore
+
+_Sent: TypeAlias = list[tuple[int, Envelope]]
+
+
+def _token_of(
+    core: WorkerCore, instance: OperatorInstance, output: OutputPort, time: Time, lender: InputPort
+) -> TimestampToken:
+    return TimestampToken(core.ledger, output.domain, output.location, time, instance.name, lender)
+
+
+def retained_token_lost() -> Injection:
+    return replaced(WorkerCore, "new_token", lambda _: _token_of)
+
+
+@contextmanager
+def retained_token_late() -> Iterator[None]:
+    late: WeakKeyDictionary[WorkerCore, list[Change]] = WeakKeyDictionary()
+
+    def wrong_token(
+        core: WorkerCore, instance: OperatorInstance, output: OutputPort, time: Time, lender: InputPort
+    ) -> TimestampToken:
+        late.setdefault(core, []).append(((output.location, time), 1))
+        return _token_of(core, instance, output, time, lender)
+
+    def make(step: Callable[[WorkerCore], _Sent]) -> Callable[[WorkerCore], _Sent]:
+        def wrong_step(core: WorkerCore) -> _Sent:
+            sent = step(core)
+            for change in late.pop(core, []):
+                core.ledger.record(change)
+            return sent
+
+        return wrong_step
+
+    with replaced(WorkerCore, "new_token", lambda _: wrong_token), replaced(WorkerCore, "step", make):
+        yield
+
+
+def downgrade_in_halves() -> Injection:
+    def wrong_drain(ledger: TokenLedger) -> Iterable[Change]:
+        groups = [ledger._groups.popleft() for _ in range(len(ledger._groups))]
+        for group in groups:
+            if len(group) > 1:
+                ledger.record(*(change for change in group if change[1] > 0))
+                yield from (change for change in group if change[1] < 0)
+            else:
+                yield from group
+
+    return replaced(TokenLedger, "drain", lambda _: wrong_drain)
+
+
+@contextmanager
+def consumed_before_read() -> Iterator[None]:
+    """Count a message from a peer as consumed when it comes, though the operator may leave it unread."""
+    counted: WeakKeyDictionary[WorkerCore, Counter[tuple[int, Time]]] = WeakKeyDictionary()
+
+    def make_receive(receive: Callable[[WorkerCore, Envelope], None]) -> Callable[[WorkerCore, Envelope], None]:
+        def wrong_receive(core: WorkerCore, envelope: Envelope) -> None:
+            receive(core, envelope)
+            for message in envelope.messages:
+                core.consume(message.target, message.time)
+                counted.setdefault(core, Counter())[message.target, message.time] += 1
+
+        return wrong_receive
+
+    def make_consume(consume: Callable[[WorkerCore, int, Time], None]) -> Callable[[WorkerCore, int, Time], None]:
+        def wrong_consume(core: WorkerCore, location: int, time: Time) -> None:
+            already = counted.get(core, Counter())
+            if already[location, time] > 0:
+                already[location, time] -= 1
+            else:
+                consume(core, location, time)
+
+        return wrong_consume
+
+    with replaced(WorkerCore, "receive", make_receive), replaced(WorkerCore, "consume", make_consume):
+        yield
+
+
+def sent_uncounted() -> Injection:
+    return replaced(WorkerCore, "produce", lambda _: lambda core, location, time: None)
+
+
+def empty_batch_counted() -> Injection:
+    def make(send: Callable[..., None]) -> Callable[..., None]:
+        def wrong_send(output: OutputPort, token: TimestampToken | LentToken, batch: Batch) -> None:
+            send(output, token, batch)
+            if not batch:
+                for channel in output._channels:
+                    output._core.produce(channel._location, token.time_on(output))
+
+        return wrong_send
+
+    return replaced(OutputPort, "send", make)
+
+
+def leak_unreported() -> Injection:
+    return replaced(TokenLedger, "record_leak", lambda _: lambda ledger, leak, change: ledger.record(change))
+
+
+def leaked_token_kept() -> Injection:
+    def wrong_record(ledger: TokenLedger, leak: Leak, change: Change) -> None:
+        ledger._leaks.append(leak)
+
+    return replaced(TokenLedger, "record_leak", lambda _: wrong_record)
+
+
+def set_downgraded_in_part() -> Injection:
+    """Take a set of tokens forward to those times that are allowed, if some are not."""
+
+    def make(downgrade: Callable[[TokenSet, list[Time]], None]) -> Callable[[TokenSet, Iterable[Time]], None]:
+        def wrong_downgrade(tokens: TokenSet, frontier: Iterable[Time]) -> None:
+            times = list(frontier)
+            try:
+                downgrade(tokens, times)
+            except TokenError:
+                downgrade(tokens, times[:1])
+                raise
+
+        return wrong_downgrade
+
+    return replaced(TokenSet, "downgrade", make)

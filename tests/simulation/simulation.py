@@ -1,0 +1,189 @@
+"""A whole cluster in one process: worker cores, links between them and a driver, moved by one event at a time."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from itertools import count
+from typing import Any
+
+from tests.laws.domains import small_summaries
+from tests.simulation.event import Event
+from tests.simulation.links import Links
+from tests.simulation.observer import Observer
+from tests.simulation.random_dataflow import random_dataflow
+from tests.simulation.scenario import Scenario
+from tests.simulation.violation import ViolationError
+from tests.simulation.world import World
+from tidewheel.progress import Time
+from tidewheel.runtime.envelope import DRIVER, Envelope, InputCommand
+from tidewheel.runtime.errors import JobError
+from tidewheel.runtime.operator_context import OperatorContext
+from tidewheel.runtime.plan import Build, Plan, Schedule
+from tidewheel.runtime.tokens import TimestampToken
+from tidewheel.runtime.worker_core import WorkerCore
+
+_MOST_ROUNDS = 400
+
+
+class Simulation:
+    """One dataflow on its workers.
+
+    The same scenario and the same events always do the same. An event that does not apply, because the schedule was
+    shortened, does nothing.
+
+    Args:
+        scenario: what is simulated.
+        books: whether the observer checks what workers report; see `Observer`.
+
+    Raises:
+        ViolationError: as every method does when a promise is broken.
+    """
+
+    def __init__(self, scenario: Scenario, *, books: bool = True) -> None:
+        self.scenario = scenario
+        self.world = World(scenario)
+        flow = random_dataflow(scenario.random("dataflow"), self.world)
+        self.plan = _showing_inputs(flow.plan(), self.world)
+        self.world.learn(self.plan)
+        self.domain = flow.root.nesting.domain
+        self.moves = small_summaries(self.domain)
+        self.inputs = list(self.plan.inputs)
+        self.links = Links()
+        self._times: dict[tuple[int, int], Time] = {
+            (number, worker): self.domain.minimum()
+            for number in range(len(self.inputs))
+            for worker in range(scenario.workers)
+        }
+        self._commands = [count() for _ in range(scenario.workers)]
+        self._woken = [False] * scenario.workers
+        self.cores = [
+            WorkerCore(
+                self.plan,
+                worker,
+                scenario.workers,
+                wake=partial(self._wake, worker),
+                progress=scenario.progress,
+                hold_back=scenario.hold_back,
+            )
+            for worker in range(scenario.workers)
+        ]
+        self._observer = Observer(scenario, self.plan, self.cores, self.world, books=books)
+        self._actions: dict[str, Callable[..., None]] = {
+            "step": self._step,
+            "deliver": self._deliver,
+            "send": self._send,
+            "advance": self._advance,
+            "close": self._close,
+            "outside": self._use_outside,
+            "quiet": self._rest,
+        }
+
+    # ------------------------------------------------------------------ events
+
+    def apply(self, event: Event) -> None:
+        """Let one event happen, and check what came of it."""
+        self._actions[event.kind](*event.arguments)
+
+    def finish(self) -> None:
+        """Close the inputs, let operators give up what they hold, and check that all comes to its end."""
+        self.world.draining = True
+        for number, worker in list(self._times):
+            self._close(number, worker)
+        self.world.wake_all()
+        self._settle()
+        self._observer.check_end()
+
+    def _step(self, worker: int) -> None:
+        core = self.cores[worker]
+        was_idle = core.is_idle
+        try:
+            sent = core.step()
+        except JobError as error:
+            if isinstance(error.__cause__, ViolationError):
+                raise error.__cause__ from None
+            raise
+        if was_idle and sent:
+            raise ViolationError("idle", f"worker {worker} said that a step would do nothing, and sent {sent}")
+        self._observer.stepped(worker, sent)
+        for receiver, envelope in sent:
+            self.links.post(worker, receiver, envelope)
+
+    def _deliver(self, sender: int, receiver: int) -> None:
+        envelope = self.links.take(sender, receiver)
+        if envelope is not None:
+            self.cores[receiver].receive(envelope)
+            self._observer.delivered(sender, receiver)
+
+    def _use_outside(self, worker: int, choice: int) -> None:
+        performers = self.world.performers[worker]
+        if performers:
+            self._woken[worker] = False
+            performers[choice % len(performers)].use_outside(choice // len(performers))
+            self._observer.used_outside(worker, woken=self._woken[worker])
+
+    def _wake(self, worker: int) -> None:
+        self._woken[worker] = True
+
+    def _rest(self) -> None:
+        self.world.quiet = True
+        self._settle()
+        self._observer.check_quiet()
+        self.world.quiet = False
+        self.world.wake_all()
+
+    def _settle(self) -> None:
+        """Deliver and step, in turn, until there is nothing to deliver and no step to take."""
+        for _ in range(_MOST_ROUNDS):
+            for sender, receiver in self.links.waiting():
+                for _ in range(self.links.size((sender, receiver))):
+                    self._deliver(sender, receiver)
+            busy = [worker for worker, core in enumerate(self.cores) if not core.is_idle]
+            for worker in busy:
+                self._step(worker)
+            if not busy and not self.links.waiting():
+                return
+        raise ViolationError("liveness", f"there is no end after {_MOST_ROUNDS} rounds")
+
+    # ------------------------------------------------------------------ the driver
+
+    def _send(self, number: int, worker: int, *records: int) -> None:
+        if (number, worker) in self._times:
+            self._command(number, worker, "send", list(records))
+
+    def _advance(self, number: int, worker: int, move: int) -> None:
+        if (number, worker) in self._times:
+            time = self.domain.results_in(self.moves[move], self._times[number, worker])
+            if time is not None:
+                self._times[number, worker] = time
+                self._command(number, worker, "advance")
+
+    def _close(self, number: int, worker: int) -> None:
+        if (number, worker) in self._times:
+            self._command(number, worker, "close")
+            del self._times[number, worker]
+
+    def _command(self, number: int, worker: int, action: Any, batch: Any = None) -> None:
+        command = InputCommand(self.inputs[number], action, self._times[number, worker], batch)
+        envelope = Envelope(DRIVER, 0, next(self._commands[worker]), commands=[command])
+        self.links.post(DRIVER, worker, envelope)
+
+
+def _showing_inputs(plan: Plan, world: World) -> Plan:
+    """Return a plan whose input operators show the tokens that they take, as the random operators do."""
+    operators = list(plan.operators)
+    for index in plan.inputs.values():
+        operators[index] = replace(operators[index], build=_showing(operators[index].build, world))
+    return replace(plan, operators=tuple(operators))
+
+
+def _showing(build: Build, world: World) -> Build:
+    def showing(context: OperatorContext) -> Schedule:
+        take = context.token
+
+        def token(output: int = 0) -> TimestampToken:
+            return world.show(context, output, take(output))
+
+        context.token = token  # type: ignore[method-assign]
+        return build(context)
+
+    return showing

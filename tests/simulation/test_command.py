@@ -1,0 +1,30 @@
+"""The command that runs many simulations."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.simulation.__main__ import main
+from tests.simulation.faults import FAULTS
+
+
+@pytest.fixture
+def fault() -> Iterator[str]:
+    """Break the core for a while; gives the name of what is wrong."""
+    with FAULTS[0].inject():
+        yield FAULTS[0].name
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_it_says_how_many_passed(jobs: int, capsys: pytest.CaptureFixture[str]) -> None:
+    """In one process or several, its last line has the number of simulations and the first seed."""
+    assert main(["--runs", "120", "--seed", "7", "--jobs", str(jobs)]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].startswith("120 simulations from seed 7 passed in ")
+
+
+@pytest.mark.usefixtures("fault")
+def test_it_fails_with_a_report(capsys: pytest.CaptureFixture[str]) -> None:
+    """The exit code is 1, and the report says how to repeat the simulation alone."""
+    assert main(["--runs", "20", "--seed", "40", "--jobs", "1"]) == 1
+    command = capsys.readouterr().out.splitlines()[-1].split("python -m tests.simulation ")[1]
+    assert main(command.split()) == 1

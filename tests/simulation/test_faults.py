@@ -1,0 +1,63 @@
+"""The checker checks: each fault seeded into the core is caught, and the seeds that catch it pass without it."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.simulation.campaign import Failure, replay, simulate
+from tests.simulation.event import Event
+from tests.simulation.faults import FAULTS, Fault
+from tests.simulation.scenario import Scenario
+
+SEEDS = range(200)
+OUTCOMES = {"safety", "frontier", "notification", "start", "quiet", "liveness", "leaks", "tokens", "idle"}
+"""The checks that do not look at what workers report."""
+
+every_fault = pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
+
+
+def scenarios(fault: Fault) -> Iterator[Scenario]:
+    """The scenarios in which a fault can show."""
+    return (scenario for scenario in map(Scenario.of, SEEDS) if fault.concerns(scenario))
+
+
+def caught(fault: Fault, *, books: bool) -> Failure:
+    """Return the first failure that a fault causes."""
+    with fault.inject():
+        for scenario in scenarios(fault):
+            failure = simulate(scenario, books=books)
+            if failure is not None:
+                return failure
+    raise AssertionError(f"{fault.name} was not caught within {len(SEEDS)} seeds")
+
+
+@every_fault
+def test_a_fault_is_caught(fault: Fault) -> None:
+    """The observer sees it, by name and not by a crash; without the fault the same simulation passes."""
+    failure = caught(fault, books=True)
+    assert failure.violation.check != "raised"
+    assert simulate(failure.scenario) is None
+
+
+@every_fault
+def test_a_fault_is_caught_by_what_comes_of_it(fault: Fault) -> None:
+    """Without a look at what workers report, too: a frontier passes what can happen, or never gets there."""
+    failure = caught(fault, books=False)
+    assert failure.violation.check in OUTCOMES
+    assert simulate(failure.scenario, books=False) is None
+
+
+@pytest.mark.parametrize("fault", FAULTS[:1], ids=lambda fault: fault.name)
+def test_a_failure_is_reported_with_a_schedule_that_repeats_it(fault: Fault) -> None:
+    """The report has the seed and a shorter schedule; with that one, as printed, the same promise is broken again."""
+    found = caught(fault, books=False)
+    with fault.inject():
+        shrunk = found.shrunk(books=False)
+        report = shrunk.report(found)
+        assert f"--seed {found.scenario.seed} --runs 1" in report
+        assert 0 < len(shrunk.events) < len(found.events)
+        printed = report[report.index("brought about:\n") :].splitlines()[1:-1]
+        again = replay(found.scenario, [Event.parse(line) for line in printed], books=False)
+    assert again is not None
+    assert again.violation.check == found.violation.check
+    assert str(again.violation) == str(shrunk.violation)

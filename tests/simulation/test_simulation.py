@@ -1,0 +1,80 @@
+"""Whole clusters under random schedules: safety after every step, liveness at the end.
+
+``TIDEWHEEL_SIMULATIONS`` says how many (2,000 by default) and ``TIDEWHEEL_SIMULATION_SEED`` from which seed on;
+``python -m tests.simulation --runs 100000`` runs more of them, on all cores.
+"""
+
+import os
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, get_args
+
+import pytest
+
+from tests.simulation.campaign import report_on
+from tests.simulation.event import Event, Kind
+from tests.simulation.random_schedule import RandomSchedule
+from tests.simulation.scenario import Scenario
+from tests.simulation.simulation import Simulation
+
+RUNS = int(os.environ.get("TIDEWHEEL_SIMULATIONS", "2000"))
+SEED = int(os.environ.get("TIDEWHEEL_SIMULATION_SEED", "0"))
+CHUNKS = 20
+
+
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+def test_random_dataflows_under_random_schedules(chunk: int) -> None:
+    """No frontier passes what can still happen, no batch is split, and everything comes to its end.
+
+    Both ways to spread progress, with and without hold-back; loops, nested scopes and epochs side by side.
+    """
+    report = report_on(range(SEED + chunk * RUNS // CHUNKS, SEED + (chunk + 1) * RUNS // CHUNKS))
+    assert report is None, report
+
+
+@dataclass(slots=True)
+class Trace:
+    """What happened in one simulation, event by event."""
+
+    simulation: Simulation
+    events: list[Event] = field(default_factory=list)
+    views: list[Any] = field(default_factory=list)
+
+    def follow(self, events: Iterable[Event]) -> "Trace":
+        """Let events happen, and the end."""
+        for event in events:
+            self.events.append(event)
+            self.simulation.apply(event)
+            self.views.append([core.view() for core in self.simulation.cores])
+        self.simulation.finish()
+        return self
+
+
+def traced(seed: int) -> Trace:
+    """Run the simulation of a seed."""
+    scenario = Scenario.of(seed)
+    simulation = Simulation(scenario)
+    return Trace(simulation).follow(RandomSchedule(simulation, scenario.random("schedule")).events())
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_same_events_do_the_same(seed: int) -> None:
+    """A failure can be repeated: the events decide what every worker knows at every moment."""
+    first = traced(seed)
+    again = Trace(Simulation(first.simulation.scenario)).follow(first.events)
+    assert again.views == first.views
+    assert again.simulation.world.leaks == first.simulation.world.leaks
+
+
+def test_much_happens() -> None:
+    """Every kind of event, depth of scope and kind of operator occurs, and so do notifications and leaks."""
+    traces = [traced(seed) for seed in range(60)]
+    simulations = [trace.simulation for trace in traces]
+    operators = [operator for simulation in simulations for operator in simulation.plan.operators]
+    assert {event.kind for trace in traces for event in trace.events} == set(get_args(Kind))
+    assert {nesting.depth for operator in operators for nesting in operator.shape.outputs} == {0, 1, 2, 3}
+    assert Counter(len(operator.stages) > 1 for operator in operators)[True] > 20
+    assert Counter(operator.notify for operator in operators)[True] > 60
+    assert sum(simulation.world.notifications for simulation in simulations) > 50
+    assert sum(len(leaks) for simulation in simulations for leaks in simulation.world.leaks) > 2

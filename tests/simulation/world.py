@@ -1,0 +1,85 @@
+"""What the random operators of one simulation share: what they are told to do, and where they show their tokens."""
+
+from collections.abc import Callable
+from random import Random
+from typing import Protocol
+
+from tests.simulation.scenario import Scenario
+from tidewheel.progress import Source
+from tidewheel.runtime.operator_context import OperatorContext
+from tidewheel.runtime.plan import Plan
+from tidewheel.runtime.token_ledger import Leak
+from tidewheel.runtime.tokens import TimestampToken
+
+_MESSAGES = 150
+
+
+class Performer(Protocol):
+    """An operator on one worker that takes part."""
+
+    def use_outside(self, choice: int) -> None:
+        """Use a token between two steps, as another thread may."""
+
+
+class World:
+    """The state that all operators of one simulation see.
+
+    Every token that outlives the call in which it was made is shown here, so that the observer can count tokens without
+    trusting the ledger that the workers keep.
+
+    Attributes:
+        quiet: whether operators are to do nothing for a while.
+        draining: whether operators are to give up all they hold, because the end is wanted.
+        tokens: for each worker, the tokens shown, with the number of their location, by identity.
+        leaks: for each worker, the tokens that were leaked on purpose.
+        performers: for each worker, its operators.
+        notifications: how many notifications have been given.
+    """
+
+    def __init__(self, scenario: Scenario) -> None:
+        self._scenario = scenario
+        self._budget = _MESSAGES
+        self._locations: dict[tuple[str, int], int] = {}
+        self.quiet = False
+        self.draining = False
+        self.notifications = 0
+        self.tokens: list[dict[int, tuple[int, TimestampToken]]] = [{} for _ in range(scenario.workers)]
+        self.leaks: list[list[Leak]] = [[] for _ in range(scenario.workers)]
+        self.performers: list[list[Performer]] = [[] for _ in range(scenario.workers)]
+        self._wakers: list[Callable[[], None]] = []
+
+    def learn(self, plan: Plan) -> None:
+        """Take the numbers of locations from the plan that is to run."""
+        for number, location in enumerate(plan.graph().locations()):
+            if isinstance(location, Source):
+                self._locations[plan.operators[location.operator].name, location.port] = number
+
+    def enlist(self, context: OperatorContext, performer: Performer) -> Random:
+        """Let an operator on one worker take part; return its own source of random choices."""
+        self.performers[context.worker].append(performer)
+        self._wakers.append(context.activate)
+        return self._scenario.random(f"{context.name} {context.worker}")
+
+    def wake_all(self) -> None:
+        """Have every operator scheduled, as after a change of what they are told to do."""
+        for wake in self._wakers:
+            wake()
+
+    def show(self, context: OperatorContext, output: int, token: TimestampToken) -> TimestampToken:
+        """Count a token among those that exist."""
+        self.tokens[context.worker][id(token)] = (self._locations[context.name, output], token)
+        return token
+
+    def leak(self, context: OperatorContext, token: TimestampToken) -> None:
+        """Forget a token that its operator is about to forget too; it has to be reported."""
+        del self.tokens[context.worker][id(token)]
+        self.leaks[context.worker].append(Leak(context.name, token.time))
+
+    def may_leak(self) -> bool:
+        """Tell whether an operator may leak a token now."""
+        return self._scenario.leaks and sum(map(len, self.leaks)) < 2
+
+    def may_send(self) -> bool:
+        """Tell whether one more message may be sent, and count it."""
+        self._budget -= 1
+        return self._budget >= 0
