@@ -15,7 +15,7 @@ from tidewheel.progress.nesting import ROOT, Nesting
 from tidewheel.progress.ordered_inbox import OrderedInbox
 from tidewheel.progress.path_summary import PathSummary
 from tidewheel.progress.product_domain import ProductDomain
-from tidewheel.progress.spread import Committed, Spread, SpreadName
+from tidewheel.progress.spread import Committed, Knowledge, Spread, SpreadName
 from tidewheel.progress.time_domain import Summary, Time, TimeDomain
 from tidewheel.progress.tracker import Pointstamp, Tracker
 from tidewheel.progress.unit_domain import UnitDomain
@@ -33,6 +33,7 @@ __all__ = [
     "GraphShape",
     "HeldBatch",
     "IntegerDomain",
+    "Knowledge",
     "Location",
     "MutableAntichain",
     "Nesting",

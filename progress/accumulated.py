@@ -8,9 +8,11 @@ Every view is the same sum of whole batches, taken at some moment; so it is one 
 Source: Murray et al., "Naiad: a timely dataflow system", SOSP 2013, section 3.3 (accumulation of progress updates).
 """
 
+from dataclasses import replace
+
 from tidewheel.progress.change_batch import ChangeBatch
 from tidewheel.progress.held_batch import HeldBatch, NetBatch, ProgressBatch
-from tidewheel.progress.spread import Committed, Spread
+from tidewheel.progress.spread import Committed, Knowledge, Spread
 from tidewheel.progress.time_domain import Time
 from tidewheel.progress.tracker import Tracker
 
@@ -38,7 +40,7 @@ class Accumulated(Spread):
         batches = self._send(self._peers)
         return Committed(batches, self._tracker.update(net))
 
-    def receive(self, sender: int, batch: ProgressBatch) -> set[int]:
+    def _apply(self, batch: ProgressBatch) -> set[int]:
         """Add a worker's report to what is to be told, or apply what the accumulator tells."""
         if self._worker == ACCUMULATOR:
             self._held.add(batch)
@@ -47,8 +49,13 @@ class Accumulated(Spread):
         self._held.frontiers_moved(moved)
         return moved
 
-    def known(self) -> dict[tuple[int, Time], int]:
-        """Return the counts of all pointstamps, what this worker has not sent, or not told, included."""
+    @property
+    def hears_all(self) -> bool:
+        """Whether this is the accumulator."""
+        return self._worker == ACCUMULATOR
+
+    def knowledge(self) -> Knowledge:
+        """Return what this worker knows; the accumulator counts what it has heard and not told, too."""
         counts: ChangeBatch[tuple[int, Time]] = ChangeBatch(self._tracker.counts())
         counts.extend(self._held)
-        return dict(counts)
+        return replace(super().knowledge(), counts=dict(counts))

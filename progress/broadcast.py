@@ -21,8 +21,7 @@ class Broadcast(Spread):
         self._held.frontiers_moved(moved)
         return Committed(self._send(self._peers) if self._held.is_due else {}, moved)
 
-    def receive(self, sender: int, batch: ProgressBatch) -> set[int]:
-        """Apply a peer's batch."""
+    def _apply(self, batch: ProgressBatch) -> set[int]:
         moved = self._tracker.update(batch)
         self._held.frontiers_moved(moved)
         return moved

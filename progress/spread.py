@@ -12,6 +12,7 @@ algorithm for tracking progress", FORTE 2013.
 """
 
 from abc import ABC, abstractmethod
+from collections import Counter, deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
@@ -24,6 +25,9 @@ from tidewheel.progress.tracker import Tracker
 SpreadName: TypeAlias = Literal["broadcast", "accumulated"]
 """``"broadcast"``: each worker tells each. ``"accumulated"``: all tell one, which tells all what comes of it."""
 
+_MOST_RECENT = 256
+"""So many batches are remembered; more are hardly ever under way at once."""
+
 
 @dataclass(frozen=True, slots=True)
 class Committed:
@@ -34,6 +38,37 @@ class Committed:
 
     batches: Mapping[int, ProgressBatch] = field(default_factory=dict)
     moved: set[int] = field(default_factory=set)
+
+
+@dataclass(frozen=True, slots=True)
+class Knowledge:
+    """What one worker knows of all pointstamps at one moment, and what it has told of its own.
+
+    Attributes:
+        counts: the counts of all pointstamps, what this worker has not sent included.
+        unsent: what it has not sent.
+        sent: how many batches it has sent (to several peers counts once), and ``recent`` the latest of them.
+        received: how many batches it has received, by sender.
+        hears_all: whether every peer sends its own batches to this worker.
+    """
+
+    counts: Mapping[tuple[int, Time], int]
+    unsent: ProgressBatch
+    sent: int
+    recent: tuple[ProgressBatch, ...]
+    received: Mapping[int, int]
+    hears_all: bool
+
+    def with_peer(self, peer: int, other: "Knowledge") -> ProgressBatch:
+        """Return what ``peer`` has done that is not in ``counts``: what is under way from it, and what it has not sent.
+
+        Both may speak of different moments: what this worker has heard since ``peer`` spoke is not counted twice.
+        """
+        under_way = other.sent - self.received.get(peer, 0) if self.hears_all else 0
+        if under_way < 0:
+            return []
+        batches = [*(other.recent[-under_way:] if under_way else ()), other.unsent]
+        return [change for batch in batches for change in batch]
 
 
 class Spread(ABC):
@@ -52,6 +87,9 @@ class Spread(ABC):
         self._peers = [peer for peer in range(workers) if peer != worker]
         self._held = held
         self._step: ChangeBatch[tuple[int, Time]] = ChangeBatch()
+        self._received: Counter[int] = Counter()
+        self._recent: deque[ProgressBatch] = deque(maxlen=_MOST_RECENT)
+        self._batches = 0
         self.batches_sent = 0
         self.changes_sent = 0
 
@@ -67,9 +105,14 @@ class Spread(ABC):
     def commit(self) -> Committed:
         """End the step: say what is to be sent to whom, and what moved in this view."""
 
-    @abstractmethod
     def receive(self, sender: int, batch: ProgressBatch) -> set[int]:
         """Take a peer's batch; return the locations whose frontier it moved in this view."""
+        self._received[sender] += 1
+        return self._apply(batch)
+
+    @abstractmethod
+    def _apply(self, batch: ProgressBatch) -> set[int]:
+        """Take a peer's batch, as `receive` does."""
 
     @property
     def is_due(self) -> bool:
@@ -80,14 +123,28 @@ class Spread(ABC):
         """Return what waits to be sent."""
         return list(self._held)
 
-    def known(self) -> dict[tuple[int, Time], int]:
-        """Return the counts of all pointstamps, what this worker has not sent included."""
-        return dict(self._tracker.counts())
+    @property
+    def hears_all(self) -> bool:
+        """Whether every peer sends its own batches to this worker."""
+        return True
+
+    def knowledge(self) -> Knowledge:
+        """Return what this worker knows and has told, by which several workers' knowledge can be put together."""
+        return Knowledge(
+            dict(self._tracker.counts()),
+            self.unsent(),
+            self._batches,
+            tuple(self._recent),
+            dict(self._received),
+            self.hears_all,
+        )
 
     def _send(self, peers: Iterable[int]) -> Mapping[int, ProgressBatch]:
         """Return what is held as the batch for each of ``peers``."""
         batch = self._held.drain()
         batches = dict.fromkeys(peers, batch)
+        self._batches += 1
+        self._recent.append(batch)
         self.batches_sent += len(batches)
         self.changes_sent += len(batches) * len(batch)
         return batches

@@ -180,10 +180,17 @@ class Explainer:
         operator = self._name(at)
         count = self._view.live[self._compiled.index[at], time]
         held = f"operator {operator!r} holds {_several(count, 'token')} for time {time!r}{_on(workers)}"
-        if not plan.operators[at.operator].shape.inputs:
+        shape = plan.operators[at.operator].shape
+        if not shape.inputs:
             return held, f"{operator!r} has no inputs: it has more to send, or forgot to downgrade() or discard()"
+        if not any(paths for (_, port), paths in shape.summaries.items() if port == at.port):
+            return held, f"no input of {operator!r} leads there: it has more to send, or forgot to discard() it"
+        if self._runs_next(at.operator, workers):
+            return held, f"{operator!r} runs in the next step of its worker"
         if self._can_still_get(at, time):
             return held, "its inputs have not passed that time yet"
+        if not self._could_ever_get(at, time):
+            return held, f"no message lends it such a token: {operator!r} has to downgrade() or discard() it by itself"
         return (
             f"{held}, though its inputs have passed that time",
             _LEAKED,
@@ -196,6 +203,23 @@ class Explainer:
             now = "closed it" if state.is_closed else f"took it to {state.time!r}"
             return what, f"the driver {now}; those workers have not come to that yet"
         return what, f"job.input({name!r}).advance_to(...) or close() lets it go on"
+
+    def _runs_next(self, operator: int, workers: tuple[int, ...]) -> bool:
+        """Tell whether an operator will be scheduled on all of ``workers``, though nothing new arrives."""
+        running = {report.worker for report in self._view.reports if operator in report.scheduled}
+        return bool(workers) and running.issuperset(workers)
+
+    def _could_ever_get(self, at: Source, time: Time) -> bool:
+        """Tell whether a message at some time lets its receiver send at ``time`` on this output."""
+        shape = self._view.plan.operators[at.operator].shape
+        less_equal = shape.outputs[at.port].domain.less_equal
+        arrivals = (
+            path.results_in(shape.inputs[port_in].domain.minimum())
+            for (port_in, port_out), paths in shape.summaries.items()
+            if port_out == at.port
+            for path in paths
+        )
+        return any(arrival is not None and less_equal(arrival, time) for arrival in arrivals)
 
     def _can_still_get(self, at: Source, time: Time) -> bool:
         """Tell whether a message can still come that lets its receiver send at ``time`` on this output."""
@@ -220,8 +244,7 @@ class Explainer:
         if not waiting:
             return f"{_several(count, 'message')} at time {time!r} on the way to {port}", "they have yet to arrive"
         what = f"{_several(sum(waiting.values()), 'message')} at time {time!r} at {port}{_on(workers)}"
-        running = {report.worker for report in self._view.reports if at.operator in report.scheduled}
-        if running.issuperset(workers):
+        if self._runs_next(at.operator, workers):
             return what, f"{self._name(at)!r} takes them when it runs next"
         return (
             f"{what}, unread",

@@ -1,14 +1,13 @@
 """What is true of a running job, put together from what each of its workers says.
 
 No single view will do: it lacks what other workers hold back. The sum of what one worker knows and of what all others
-have not sent yet has everything but the messages that are under way this moment.
+have not sent yet, or what is under way from them, has everything.
 """
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from tidewheel.progress import Antichain, CompiledGraph, Location, Source, Target, Time, Tracker
+from tidewheel.progress import Antichain, ChangeBatch, CompiledGraph, Location, Source, Target, Time, Tracker
 from tidewheel.runtime.plan import OperatorPlan, Plan
 from tidewheel.runtime.statistics import JobStatistics
 from tidewheel.runtime.worker_report import BusyWorker, WorkerReport
@@ -37,18 +36,20 @@ class JobView:
         self.tokens = _by_worker({report.worker: report.tokens for report in self.reports})
         self.queued = _by_worker({report.worker: report.queued for report in self.reports})
         self.live = self._live()
-        everywhere = Tracker(compiled, 0, compiled.locations)
+        # If nobody answers, all that is sure is that nothing comes before the minimum time.
+        everywhere = Tracker(compiled, 0 if self.reports else 1, compiled.locations)
         everywhere.update(self.live.items())
         self._everywhere = everywhere
 
     def _live(self) -> dict[tuple[int, Time], int]:
+        """Add to what one worker knows what the others have done that it has not heard of."""
         if not self.reports:
             return {}
         first, *others = self.reports
-        counts: Counter[tuple[int, Time]] = Counter(dict(first.known))
+        counts: ChangeBatch[tuple[int, Time]] = ChangeBatch(first.knowledge.counts.items())
         for report in others:
-            counts.update(dict(report.unsent))
-        live = {pointstamp: count for pointstamp, count in counts.items() if count > 0}
+            counts.extend(first.knowledge.with_peer(report.worker, report.knowledge))
+        live = {pointstamp: count for pointstamp, count in counts if count > 0}
         if not self.busy:  # then tokens are known exactly
             live = {stamp: count for stamp, count in live.items() if not self.is_source(stamp[0])}
             live.update({stamp: sum(holders.values()) for stamp, holders in self.tokens.items()})

@@ -103,16 +103,19 @@ class InputPort:
         least = self.arrivals(output, time)
         if len(least) == 1:
             return next(iter(least))
-        if len(least):
-            reason = f"it lends several, from {list(least)!r} on: say which, delayed(time, output)"
-        elif self._paths[output.port]:
-            reason = "by the operator's summaries nothing passes at this time"
-        else:
-            reason = "by the operator's summaries nothing at that input comes out there"
         raise TokenError(
             f"operator {self.operator!r}: a message at time {time!r} on input {self.port} lends no one token for "
-            f"output {output.port}: {reason}"
+            f"output {output.port}: {self.say_what_is_lent(output, least)}"
+            + (": say which, delayed(time, output)" if len(least) else "")
         )
+
+    def say_what_is_lent(self, output: "OutputPort", least: Antichain) -> str:
+        """Say for people at which times a message lets its receiver send, given the least of them."""
+        if len(least):
+            return f"it lets its receiver send there from {' or '.join(map(repr, least))} on"
+        if self._paths[output.port]:
+            return "by the operator's summaries nothing passes at this time"
+        return "by the operator's summaries nothing at that input comes out there"
 
 
 class OutputPort:
@@ -185,7 +188,10 @@ class OutputPort:
 
 
 class ExchangeError(Exception):
-    """The key of a record could not be found: what went wrong is its cause, and ``args`` has the operator that asks."""
+    """The key of a record could not be found: what went wrong is its cause.
+
+    ``args`` has the name of the operator that asks for it, and the time of the batch.
+    """
 
 
 class Channel:
@@ -197,10 +203,10 @@ class Channel:
 
     __slots__ = ("_location", "_name", "_operator", "_pact", "_queue", "bytes", "messages", "records")
 
-    def __init__(self, target: InputPort, operator: int, pact: Exchange | None) -> None:
+    def __init__(self, target: InputPort, operator: int, name: str, pact: Exchange | None) -> None:
         self._queue = target.queue
         self._location = target.location
-        self._name = target.operator
+        self._name = name
         self._operator = operator
         self._pact = pact
         self.messages = 0
@@ -218,7 +224,7 @@ class Channel:
         try:
             parts = self._pact.split(batch, core.workers)
         except Exception as error:
-            raise ExchangeError(self._name) from error
+            raise ExchangeError(self._name, time) from error
         for worker, part in enumerate(parts):
             if part is None:
                 continue

@@ -60,6 +60,13 @@ class TokenLedger:
                 held.update(*change)
                 yield change
 
+    def tokens(self) -> dict[tuple[int, Time], int]:
+        """Return how many tokens are held now, by (location number, time), groups not drained included."""
+        counts: ChangeBatch[tuple[int, Time]] = ChangeBatch(self.held)
+        for group in self._groups.copy():
+            counts.extend(group)
+        return dict(counts)
+
     def drain_leaks(self) -> list[Leak]:
         """Take the leaks found so far."""
         return [self._leaks.popleft() for _ in range(len(self._leaks))]

@@ -37,8 +37,11 @@ class TokenSet:
 
     def __init__(self, tokens: Iterable[TimestampToken] = ()) -> None:
         self._tokens: list[TimestampToken] = []
-        for token in tokens:
-            self.insert(token)
+        given = list(tokens)
+        for token in given:
+            self._check(token, given[0], f"a TokenSet with {given[0]!r}")
+        for token in given:
+            self._take(token)
 
     @property
     def times(self) -> tuple[Time, ...]:
@@ -51,14 +54,22 @@ class TokenSet:
         Raises:
             TokenError: it has been discarded, or is for another output than those in the set.
         """
+        self._check(token, self._tokens[0] if self._tokens else token, repr(self))
+        self._take(token)
+
+    @staticmethod
+    def _check(token: TimestampToken, other: TimestampToken, where: str) -> None:
+        """Raise TokenError unless ``token`` can be in a set with ``other``."""
         if not isinstance(token, TimestampToken):
             raise TokenError(f"a TokenSet holds tokens, as retained or delayed, not {token!r}")
         if not token.is_live:
-            raise TokenError(f"{token!r} cannot be put into a TokenSet: it has been discarded")
+            raise TokenError(f"{token!r} cannot be put into {where}: it has been discarded")
+        if not token.is_for_output_of(other):
+            raise TokenError(f"{token!r} cannot be put into {where}: it is for another output")
+
+    def _take(self, token: TimestampToken) -> None:
         if any(token is own for own in self._tokens):
             return
-        if self._tokens and not token.is_for_output_of(self._tokens[0]):
-            raise TokenError(f"{token!r} cannot be put into {self!r}: it is for another output")
         less_equal = token.domain.less_equal
         if any(less_equal(own.time, token.time) for own in self._tokens):
             token.discard()
@@ -66,8 +77,7 @@ class TokenSet:
         later = [own for own in self._tokens if less_equal(token.time, own.time)]
         self._tokens = [own for own in self._tokens if not less_equal(token.time, own.time)]
         self._tokens.append(token)
-        for own in later:
-            own.discard()
+        _discard_live(later)
 
     def delayed(self, time: Time) -> TimestampToken:
         """Return a new token at ``time``, to send with; the set keeps its own.
@@ -97,17 +107,15 @@ class TokenSet:
         try:
             made.extend(origins[time].delayed(time) for time in Antichain(self._tokens[0].domain, times))
         except TokenError:  # somebody discarded a token behind the set's back
-            for token in made:
-                token.discard()
+            _discard_live(made)
             raise
         old, self._tokens = self._tokens, made
-        for token in old:
-            token.discard()
+        _discard_live(old)
 
     def _before(self, time: Time, action: str) -> TimestampToken:
         """Return a token at or before ``time``; raise TokenError if there is none."""
         for token in self._tokens:
-            if token.domain.contains(time) and token.domain.less_equal(token.time, time):
+            if token.is_live and token.domain.contains(time) and token.domain.less_equal(token.time, time):
                 return token
         reason = f"it has tokens for {list(self.times)!r}" if self._tokens else "it is empty"
         raise TokenError(
@@ -117,8 +125,7 @@ class TokenSet:
     def discard(self) -> None:
         """Give all tokens up; the set is empty afterwards, and may be filled again."""
         tokens, self._tokens = self._tokens, []
-        for token in tokens:
-            token.discard()
+        _discard_live(tokens)
 
     def __iter__(self) -> Iterator[TimestampToken]:
         return iter(tuple(self._tokens))
@@ -136,3 +143,10 @@ class TokenSet:
 
     def __repr__(self) -> str:
         return f"TokenSet({list(self.times)!r})"
+
+
+def _discard_live(tokens: Iterable[TimestampToken]) -> None:
+    """Discard the tokens that nobody has discarded behind the set's back."""
+    for token in tokens:
+        if token.is_live:
+            token.discard()

@@ -191,7 +191,7 @@ class LentToken:
         if not (chosen.domain.contains(time) and least.less_equal(time)):
             raise TokenError(
                 f"operator {self._input.operator!r} cannot delay the token of a message at time {self.time!r} to "
-                f"{time!r} on output {chosen.port}: it lets its receiver send there from {list(least)!r} on, at times "
+                f"{time!r} on output {chosen.port}: {self._input.say_what_is_lent(chosen, least)}, at times "
                 f"like {chosen.domain.minimum()!r}"
             )
         return chosen.new_token(time, self._input)

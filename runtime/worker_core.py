@@ -136,7 +136,8 @@ class WorkerCore:
             )
         for index, operator in enumerate(self.plan.operators):
             for port, source in enumerate(operator.sources):
-                channel = Channel(self._instances[index].inputs[port], index, operator.pacts[port])
+                asking = operator.stages[0].name if operator.stages else operator.name
+                channel = Channel(self._instances[index].inputs[port], index, asking, operator.pacts[port])
                 self._instances[source.operator].outputs[source.port].connect(channel)
                 self._channels.append((source, Target(index, port), channel))
 
@@ -219,7 +220,7 @@ class WorkerCore:
                     self.activate(index)
             except ExchangeError as error:
                 cause, what = error.__cause__, "could not exchange a record"
-                raise operator_failure(error.args[0], self.worker, instance.time, cause, what) from cause
+                raise operator_failure(error.args[0], self.worker, error.args[1], cause, what) from cause
             except StageError as error:
                 cause = error.__cause__
                 raise operator_failure(error.args[0], self.worker, instance.time, cause, "failed") from cause
@@ -360,9 +361,8 @@ class WorkerCore:
         )
         return WorkerReport(
             self.worker,
-            self._progress.known(),
-            self.unreported(),
-            dict(self.ledger.held),
+            self._progress.knowledge(),
+            self.ledger.tokens(),
             queued,
             frozenset({*self._next, *self._activations}),
             statistics,

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from tidewheel.progress import Time
+from tidewheel.progress import Knowledge, Time
 from tidewheel.runtime.operator_instance import OperatorInstance
 from tidewheel.runtime.statistics import OperatorStatistics, WorkerStatistics
 
@@ -17,8 +17,7 @@ class WorkerReport:
     """One worker at one moment.
 
     Attributes:
-        known: the counts of all pointstamps of the job, as far as this worker has heard of them or changed them.
-        unsent: what this worker has done and not told the others yet.
+        knowledge: what it knows of all pointstamps of the job, and what it has told of its own.
         tokens: the tokens that its operators hold.
         queued: the messages that have arrived here and wait at an input.
         scheduled: the numbers of the operators that run in its next step.
@@ -26,8 +25,7 @@ class WorkerReport:
     """
 
     worker: int
-    known: Counts
-    unsent: Counts
+    knowledge: Knowledge
     tokens: Counts
     queued: Counts
     scheduled: frozenset[int]

@@ -318,10 +318,14 @@ def test_a_local_job_that_has_work_to_do_says_that_nobody_runs_it() -> None:
 
 @every_spread
 def test_those_who_wait_for_others_come_after_them(progress: SpreadName) -> None:
-    """At first all hold tokens for the minimum time; the input alone can do something about it."""
-    with deploy(straight(), 2, progress) as job:
+    """An operator keeps tokens for a time of which more can come; the input alone can do something about it."""
+    kept: list[tw.TimestampToken] = []
+    with deploy(flow_of(hoarding(kept), "hoarder"), 2, progress) as job:
+        for _ in range(2):
+            job.input("numbers").send([1])
+        settle(job)
         explanation = job.explain("done")
-        assert [holder.operator for holder in explanation.holders] == ["input numbers", "map", "exchange > filter"]
+        assert [holder.operator for holder in explanation.holders] == ["input numbers", "hoarder"]
         first, *others = explanation.holders
         assert first.advice
         assert not first.what.endswith("(waits for the above)")

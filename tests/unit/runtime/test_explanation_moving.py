@@ -32,7 +32,6 @@ def with_a_message_under_way(progress: SpreadName) -> LocalJob:
     return job
 
 
-@pytest.mark.xfail(strict=True, reason="what is in an envelope on its way is in no worker's report")
 @every_spread
 def test_a_message_under_way_is_not_overlooked(progress: SpreadName) -> None:
     """A probe is not called complete while a record is between two workers, only to let it pass a moment later."""
@@ -45,7 +44,6 @@ def test_a_message_under_way_is_not_overlooked(progress: SpreadName) -> None:
         assert explanation.holders[0].what.startswith("1 message at time 0 on the way to input 0 of 'exchange'")
 
 
-@pytest.mark.xfail(strict=True, reason="what is in an envelope on its way is in no worker's report")
 @every_spread
 def test_an_operator_has_not_ended_while_a_message_to_it_is_under_way(progress: SpreadName) -> None:
     """The frontier of an operator in the statistics is a lower bound on what it still gets."""
@@ -53,7 +51,6 @@ def test_an_operator_has_not_ended_while_a_message_to_it_is_under_way(progress: 
         assert [one.frontier for one in job.statistics().operators.values()] == [(), (0,), (0,), (0,)]
 
 
-@pytest.mark.xfail(strict=True, reason="tokens are known as of the last step")
 def test_a_token_that_another_thread_has_just_discarded_is_not_named() -> None:
     """Whoever has heard of a leak and discards the token does not hear of it again."""
     kept: list[tw.TimestampToken] = []
@@ -82,7 +79,6 @@ def spreading_work(context: tw.OperatorContext) -> Schedule:
     return schedule
 
 
-@pytest.mark.xfail(strict=True, reason="whether the operator is scheduled is looked at for messages, not for tokens")
 def test_a_token_of_an_operator_that_is_scheduled_is_not_called_leaked() -> None:
     """An operator that works off its records over many steps runs in the next one: nothing has leaked."""
     with deploy(flow_of(spreading_work, "slow"), 1) as job:
@@ -108,7 +104,6 @@ def keeping_its_initial_token(context: tw.OperatorContext) -> Schedule:
     return schedule
 
 
-@pytest.mark.xfail(strict=True, reason="'passed that time' is said where no message can lend such a token")
 @pytest.mark.parametrize("advance", [None, 1])
 def test_inputs_that_have_not_passed_a_time_are_not_said_to_have(advance: int | None) -> None:
     """An operator whose summaries lend it no token for time 0 may keep its initial one while its input is at 0."""
@@ -166,7 +161,6 @@ def test_a_busy_worker_is_named_and_the_others_explain_the_rest(busy: int, progr
         kept.clear()
 
 
-@pytest.mark.xfail(strict=True, reason="without any report there is no pointstamp, so the frontier is empty")
 def test_nothing_is_called_complete_when_no_worker_answers() -> None:
     """A job of one worker whose operator does not return is the likeliest case: its frontier is not empty."""
     kept: list[tw.TimestampToken] = []

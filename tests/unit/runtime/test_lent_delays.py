@@ -113,7 +113,6 @@ def test_a_time_that_an_output_cannot_have_is_refused(use: Callable[..., Any], w
     assert "'fan'" in text
 
 
-@pytest.mark.xfail(strict=True, reason="'from [] on' is said where the input leads nowhere")
 def test_an_output_that_the_input_does_not_reach_is_said_not_to_be_reached() -> None:
     """By `delayed` as it is by `retain`: a stranger cannot guess what a time from [] on is."""
     text = refusal(lambda lent, same, later, never: lent.delayed(9, never))

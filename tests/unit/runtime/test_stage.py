@@ -52,7 +52,6 @@ def test_an_error_names_the_very_stage(describe: Callable[[tw.Stream[Any]], obje
     assert "StageError" not in str(error)
 
 
-@pytest.mark.xfail(strict=True, reason="the edge into a chain has the name of the whole chain")
 def test_a_key_that_fails_names_the_exchange_and_not_its_chain() -> None:
     """Where an exchange is at the head of a chain, it is the one that asks for the key."""
     error = failing(lambda s: s.exchange(lambda n: 1 // n).map(str), [1, 0], workers=2)
@@ -60,7 +59,6 @@ def test_a_key_that_fails_names_the_exchange_and_not_its_chain() -> None:
     assert error.operator == "exchange"
 
 
-@pytest.mark.xfail(strict=True, reason="the time is that of the message that the sender last received, if any")
 @pytest.mark.parametrize("sent_at", [None, 7])
 def test_a_key_that_fails_names_the_time_of_its_record(sent_at: int | None) -> None:
     """Also where the sender has no inputs, or sends at another time than that of the message at hand."""
