@@ -115,10 +115,12 @@ class LocalJob(Job):
     def _stuck(self) -> str:
         if self._paused:
             return f"call start() first ({self._describe_inputs()})"
+        explained = [self.explain(name) for name in (*self.plan.probes, *self.plan.topics)]
         if any(not handle.is_closed for handle in self._inputs.values()):
-            return f"advance or close the inputs first ({self._describe_inputs()})"
-        probes = (self.explain(name) for name in (*self.plan.probes, *self.plan.topics))
-        waiting = next((str(explanation) for explanation in probes if len(explanation.frontier)), None)
+            inputs = {self.plan.operators[operator].name for operator in self.plan.inputs.values()}
+            amiss = (str(one) for one in explained if any(h.advice and h.operator not in inputs for h in one.holders))
+            return next(amiss, f"advance or close the inputs first ({self._describe_inputs()})")
+        waiting = next((str(one) for one in explained if len(one.frontier)), None)
         return f"all inputs are closed, but {waiting or self._held()}"
 
     def _held(self) -> str:

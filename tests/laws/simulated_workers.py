@@ -3,26 +3,59 @@
 They do what the seed "Progress Tracking" lets an operator do: consume a message and take over its token, clone,
 downgrade and drop tokens, send at a token's time. A step may be several actions, and a batch several steps. Messages
 overtake each other and the batches that announce them; batches keep their order from each sender to each receiver.
+They tell each other by any `Spread`, and hold back what they hold back.
 """
 
 from collections import Counter, defaultdict, deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from random import Random
 from typing import TypeAlias
 
 from tests.laws.graphs import later
-from tidewheel.progress import Broadcast, CompiledGraph, Location, ProgressBatch, Source, Target, Time, Tracker
+from tidewheel.progress import (
+    Accumulated,
+    Broadcast,
+    CompiledGraph,
+    Location,
+    ProgressBatch,
+    Source,
+    Spread,
+    Target,
+    Time,
+    Tracker,
+)
 
 Counts: TypeAlias = Counter[tuple[Location, Time]]
+MakeSpread: TypeAlias = Callable[[Tracker, int, int], Spread]
+"""Makes a worker's end of a progress protocol from its view, its number and how many workers there are."""
+
+
+def tell_at_once(tracker: Tracker, worker: int, workers: int) -> Spread:
+    """Make a broadcast that holds nothing back."""
+    return Broadcast(tracker, worker, workers, hold_back=False)
+
+
+def tell_accumulator_at_once(tracker: Tracker, worker: int, workers: int) -> Spread:
+    """Make the accumulated protocol without hold-back."""
+    return Accumulated(tracker, worker, workers, hold_back=False)
+
+
+SPREADS: dict[str, MakeSpread] = {
+    "broadcast": tell_at_once,
+    "broadcast, held back": Broadcast,
+    "accumulated": tell_accumulator_at_once,
+    "accumulated, held back": Accumulated,
+}
+"""Every way to tell."""
 
 
 @dataclass(slots=True)
 class View:
-    """What one worker knows: its end of the broadcast, and beside it the plain sum of the batches it has applied."""
+    """What one worker knows: its end of the protocol, and beside it the plain sum of the batches it has applied."""
 
     tracker: Tracker
-    broadcast: Broadcast
+    spread: Spread
     counts: Counts
     moved: set[Location] = field(default_factory=set)
 
@@ -47,9 +80,17 @@ class SimulatedWorkers:
         workers: how many workers run it.
         interesting: the locations whose frontiers every worker keeps.
         random: decides what happens.
+        make: how they tell each other, by default at once.
     """
 
-    def __init__(self, compiled: CompiledGraph, workers: int, interesting: list[Location], random: Random) -> None:
+    def __init__(
+        self,
+        compiled: CompiledGraph,
+        workers: int,
+        interesting: list[Location],
+        random: Random,
+        make: MakeSpread = tell_at_once,
+    ) -> None:
         self._compiled = compiled
         self._graph = compiled.graph
         self._random = random
@@ -65,7 +106,7 @@ class SimulatedWorkers:
         self._workers = []
         for number in range(workers):
             tracker = Tracker(compiled, workers, interesting)
-            view = View(tracker, Broadcast(tracker, number, workers, hold_back=False), Counter(self.truth))
+            view = View(tracker, make(tracker, number, workers), Counter(self.truth))
             self._workers.append(_Worker(view, Counter(initial)))
         self._links: dict[tuple[int, int], deque[ProgressBatch]] = {
             (sender, receiver): deque()
@@ -107,8 +148,23 @@ class SimulatedWorkers:
                 self._record(worker, *self._take_mail(worker), -1)
             self._commit(number)
             yield worker.view
-        while waiting := [link for link, batches in self._links.items() if batches]:
-            yield self._deliver(*self._random.choice(waiting))
+        yield from self.settle()
+
+    def settle(self) -> Iterator[View]:
+        """End every step, deliver every batch, let every worker say what is due, in any order; yield as `run` does."""
+        while True:
+            waiting = [link for link, batches in self._links.items() if batches]
+            due = [
+                number for number, worker in enumerate(self._workers) if worker.uncommitted or worker.view.spread.is_due
+            ]
+            if not (waiting or due):
+                return
+            if waiting and (not due or self._random.random() < 0.5):
+                yield self._deliver(*self._random.choice(waiting))
+            else:
+                number = self._random.choice(due)
+                self._commit(number)
+                yield self._workers[number].view
 
     def _act(self, number: int) -> None:
         worker = self._workers[number]
@@ -164,12 +220,13 @@ class SimulatedWorkers:
     def _record(self, worker: _Worker, location: Location, time: Time, difference: int) -> None:
         self.truth[location, time] += difference
         worker.uncommitted.append(((self._compiled.index[location], time), difference))
-        worker.view.broadcast.record_one(self._compiled.index[location], time, difference)
+        worker.view.spread.record_one(self._compiled.index[location], time, difference)
 
     def _commit(self, number: int) -> None:
         view = self._workers[number].view
-        committed = view.broadcast.commit()
-        self._applied(view, self._workers[number].uncommitted, committed.moved)
+        committed = view.spread.commit()
+        own = self._workers[number].uncommitted if isinstance(view.spread, Broadcast) else []
+        self._applied(view, own, committed.moved)
         self._workers[number].uncommitted = []
         for receiver, batch in committed.batches.items():
             self._links[number, receiver].append(batch)
@@ -177,10 +234,14 @@ class SimulatedWorkers:
     def _deliver(self, sender: int, receiver: int) -> View:
         batch = self._links[sender, receiver].popleft()
         view = self._workers[receiver].view
-        self._applied(view, batch, view.broadcast.receive(sender, batch))
+        self._applied(view, batch, view.spread.receive(sender, batch))
         return view
 
     def _applied(self, view: View, batch: ProgressBatch, moved: set[int]) -> None:
-        for (location, time), difference in batch:
-            view.counts[self._compiled.locations[location], time] += difference
+        if isinstance(view.spread, Broadcast):
+            for (location, time), difference in batch:
+                view.counts[self._compiled.locations[location], time] += difference
+        else:  # what an accumulator applies, and when, is its own affair
+            counts = view.tracker.counts()
+            view.counts = Counter({(self._compiled.locations[at], time): count for (at, time), count in counts})
         view.moved = {self._compiled.locations[location] for location in moved}

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from tests.laws.domains import INTEGERS, small_summaries, small_times, summary_pool, time_pool
 from tests.laws.graphs import GraphLimits, random_graph, random_ring
+from tests.laws.nested_graphs import nested_graph
 from tidewheel.progress import GraphShape, Nesting, PathSummary, Summary, Time, TimeDomain
 
 
@@ -113,6 +114,11 @@ def journeys(
 def graphs(limits: GraphLimits | None = None, *, idle_cycles: bool = False) -> st.SearchStrategy[GraphShape]:
     """Graphs with loops and nested scopes, as `random_graph` makes them."""
     return randoms().map(lambda random: random_graph(random, limits, idle_cycles=idle_cycles))
+
+
+def nested_graphs() -> st.SearchStrategy[GraphShape]:
+    """Graphs of loops in loops, as `nested_graph` makes them; each is as small as it is."""
+    return SEEDS.map(Random).map(nested_graph)
 
 
 def rings(limits: GraphLimits | None = None) -> st.SearchStrategy[GraphShape]:

@@ -13,6 +13,7 @@ import ray
 
 import tidewheel as tw
 from tests.waiting import eventually
+from tidewheel.progress import SpreadName
 from tidewheel.runtime.ray_job import RayJob
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
@@ -22,9 +23,9 @@ Walk: TypeAlias = tuple[int, int, int]
 """Where a walk began, where it is, and how many steps it took."""
 
 
-def started(flow: tw.Dataflow, workers: int) -> RayJob:
+def started(flow: tw.Dataflow, workers: int, progress: SpreadName = "broadcast") -> RayJob:
     """Deploy on Ray."""
-    job = tw.run(flow, workers=workers)
+    job = tw.run(flow, workers=workers, progress=progress)
     assert isinstance(job, RayJob)
     return job
 
@@ -59,10 +60,13 @@ def collatz_steps(number: int) -> int:
     return steps
 
 
-@pytest.mark.parametrize("workers", [1, 2, 3])
-def test_a_loop_gives_the_same_on_any_number_of_workers(workers: int) -> None:
+@pytest.mark.parametrize(
+    ("workers", "progress"),
+    [(1, "broadcast"), (2, "broadcast"), (3, "broadcast"), (2, "accumulated"), (3, "accumulated")],
+)
+def test_a_loop_gives_the_same_on_any_number_of_workers(workers: int, progress: SpreadName) -> None:
     """Records that go round a loop of exchanges, several epochs in flight, come out at their epoch, each once."""
-    job = started(collatz(), workers)
+    job = started(collatz(), workers, progress)
     with job:
         numbers = job.input("numbers")
         for epoch in range(5):

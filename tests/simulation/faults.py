@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tests.simulation import link_faults, report_faults, view_faults
+from tests.simulation import delivery_faults, link_faults, report_faults, view_faults
 from tests.simulation.injection import Injection
 from tests.simulation.scenario import Scenario
 
@@ -70,4 +70,11 @@ FAULTS = (
     Fault("asleep with progress to send", view_faults.asleep_with_something_to_tell, _accumulated),
     Fault("unread messages forgotten", view_faults.unread_messages_forgotten, _always),
     Fault("a set of tokens downgraded in part", report_faults.set_downgraded_in_part, _always),
+    Fault("a message lost", delivery_faults.message_lost, _always),
+    Fault("a message repeated", delivery_faults.message_repeated, _always),
+    Fault("records brought astray", delivery_faults.records_astray),
+    Fault("an activation that does not wake", delivery_faults.activation_unheard, _always),
+    Fault("an operator scheduled twice in a step", delivery_faults.scheduled_twice, _always),
+    Fault("a token that goes back", delivery_faults.token_that_goes_back, _always),
+    Fault("a token lent for ever", delivery_faults.token_lent_for_ever, _always),
 )

@@ -78,6 +78,7 @@ class Observer:
             describe = self._cores[0].describe
             found = ", ".join(f"{time!r} at {describe(location)}" for location, time in left)
             raise ViolationError("liveness", f"at the end there is still {found}")
+        self._world.mail.check_end()
         self._watch.check_exact("liveness")
         for worker, core in enumerate(self._cores):
             if not core.is_complete:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 
+from tests.simulation.random_misuse import misuse_lent, misuse_outside, misuse_token
 from tests.simulation.random_token_set import RandomTokenSet
 from tests.simulation.violation import ViolationError
 from tests.simulation.world import World
@@ -89,10 +90,13 @@ class RandomOperator:
         self._ports = ports
         self._random = world.enlist(context, self)
         self._temperament = _Temperament(self._random)
-        self._calls = 0
+        self._outputs: list[OutputPort] = []
+        self._last_lent: LentToken | None = None
+        self.calls = 0
         self._held: list[_Holding] = []
         self._sets = [
-            RandomTokenSet(world, context, output, self._random, self._later) for output in range(ports.outputs)
+            RandomTokenSet(world, context, output, ports.domain, self._random, self._later)
+            for output in range(ports.outputs)
         ]
         self._awaited: dict[Time, list[_Holding]] = {}
         self._notified: list[Time] = []
@@ -103,11 +107,13 @@ class RandomOperator:
 
     def __call__(self, *ports: InputPort | OutputPort) -> None:
         """Do something."""
+        self.calls += 1
         if self._world.quiet:
             return
-        self._calls += 1
         inputs = [port for port in ports if isinstance(port, InputPort)]
-        outputs = [port for port in ports if isinstance(port, OutputPort)]
+        outputs = self._outputs = [port for port in ports if isinstance(port, OutputPort)]
+        if self._chance(0.05):
+            self._misuse()
         if self._ports.notify:
             self._look(inputs)
         for port in inputs:
@@ -126,6 +132,8 @@ class RandomOperator:
         """Use a token that is held between two calls."""
         if self._held:
             holding = self._held[choice % len(self._held)]
+            if self._outputs:
+                misuse_outside(holding.token, self._outputs[holding.output])
             self._use(_OUTSIDE[choice % len(_OUTSIDE)], holding, [])
 
     # ------------------------------------------------------------------ messages
@@ -135,7 +143,8 @@ class RandomOperator:
         if stay and self._chance(self._temperament.leaves_unread):
             return
         for lent, batch in port:
-            self._check_arrival(port, lent.time)
+            self._check_arrival(port, lent.time, batch)
+            self._last_lent = lent
             if stay:
                 self._react(port.port, lent, [hops - 1 for hops in batch if hops > 1], outputs)
             if self._chance(self._temperament.breaks_off):
@@ -151,11 +160,11 @@ class RandomOperator:
             arrival = self._random.choice(least)
             match self._random.choice(_WITH_MESSAGE):
                 case "send" if len(least) == 1:
-                    self._send(output, lent, records)
+                    self._send(output, lent, arrival, records)
                 case "send" | "pass":
                     with lent.delayed(arrival, output) as token:
                         token.downgrade(self._later(arrival))
-                        self._send(output, token, records)
+                        self._send(output, token, token.time, records)
                 case "retain":
                     self._hold(number, lent.retain(output) if len(least) == 1 else lent.delayed(arrival, output))
                 case "delay":
@@ -178,9 +187,10 @@ class RandomOperator:
                 return
         self._awaited.setdefault(time, []).append(holding)
 
-    def _send(self, output: OutputPort, token: TimestampToken | LentToken, records: list[int]) -> None:
+    def _send(self, output: OutputPort, token: TimestampToken | LentToken, time: Time, records: list[int]) -> None:
         if records and self._world.may_send():
             output.send(token, records)
+            self._world.mail.send((self._context.name, output.port), self._context.worker, time, records)
 
     # ------------------------------------------------------------------ tokens
 
@@ -198,7 +208,7 @@ class RandomOperator:
                 kept.use(frontiers, lambda token, output=output: self._send_some(output, token))  # type: ignore[misc]
 
     def _send_some(self, output: OutputPort, token: TimestampToken) -> None:
-        self._send(output, token, [self._random.randint(1, 6)])
+        self._send(output, token, token.time, [self._random.randint(1, 6)])
 
     def _use(self, action: str, holding: _Holding, outputs: Sequence[OutputPort]) -> None:
         output, token = holding.output, holding.token
@@ -217,9 +227,18 @@ class RandomOperator:
                 self._held.remove(holding)
                 token.discard()
             case "leak":
-                if self._world.may_leak() and holding.since < self._calls:
+                if self._world.may_leak() and holding.since < self.calls:
                     self._held.remove(holding)
                     self._world.leak(self._context, token)
+
+    def _misuse(self) -> None:
+        """Try what is not allowed."""
+        if self._held:
+            holding = self._random.choice(self._held)
+            output = self._outputs[holding.output]
+            misuse_token(self._random, holding.token, output, [other for other in self._outputs if other is not output])
+        if self._last_lent is not None and self._outputs:
+            misuse_lent(self._last_lent, self._random.choice(self._outputs))
 
     def _give_up(self) -> None:
         for holding in self._held:
@@ -229,7 +248,7 @@ class RandomOperator:
             kept.discard()
 
     def _holding(self, output: int, token: TimestampToken) -> _Holding:
-        return _Holding(output, self._world.show(self._context, output, token), self._calls)
+        return _Holding(output, self._world.show(self._context, output, token), self.calls)
 
     def _hold(self, output: int, token: TimestampToken) -> None:
         self._held.append(self._holding(output, token))
@@ -243,7 +262,8 @@ class RandomOperator:
                 raise ViolationError("frontier", f"{self._where(port)}: the frontier went back from {last} to {now}")
             self._frontiers[number] = now
 
-    def _check_arrival(self, port: InputPort, time: Time) -> None:
+    def _check_arrival(self, port: InputPort, time: Time, batch: list[int]) -> None:
+        self._world.mail.receive((self._context.name, port.port), self._context.worker, time, batch)
         if not self._ports.notify:
             return
         if not port.frontier.less_equal(time):

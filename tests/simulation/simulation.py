@@ -44,7 +44,7 @@ class Simulation:
         self.world = World(scenario)
         flow = random_dataflow(scenario.random("dataflow"), self.world)
         self.plan = _showing_inputs(flow.plan(), self.world)
-        self.world.learn(self.plan)
+        self.world.learn_locations(self.plan)
         self.domain = flow.root.nesting.domain
         self.moves = small_summaries(self.domain)
         self.inputs = list(self.plan.inputs)
@@ -67,6 +67,7 @@ class Simulation:
             )
             for worker in range(scenario.workers)
         ]
+        self.world.learn_edges(self.plan)
         self._observer = Observer(scenario, self.plan, self.cores, self.world, books=books)
         self._actions: dict[str, Callable[..., None]] = {
             "step": self._step,
@@ -89,13 +90,14 @@ class Simulation:
         self.world.draining = True
         for number, worker in list(self._times):
             self._close(number, worker)
-        self.world.wake_all()
+        self._wake_operators()
         self._settle()
         self._observer.check_end()
 
     def _step(self, worker: int) -> None:
         core = self.cores[worker]
         was_idle = core.is_idle
+        calls = [performer.calls for performer in self.world.performers[worker]]
         try:
             sent = core.step()
         except JobError as error:
@@ -104,9 +106,17 @@ class Simulation:
             raise
         if was_idle and sent:
             raise ViolationError("idle", f"worker {worker} said that a step would do nothing, and sent {sent}")
+        self._check_calls(worker, calls)
         self._observer.stepped(worker, sent)
         for receiver, envelope in sent:
             self.links.post(worker, receiver, envelope)
+
+    def _check_calls(self, worker: int, before: list[int]) -> None:
+        for performer, calls in zip(self.world.performers[worker], before, strict=True):
+            if not calls and not performer.calls:
+                raise ViolationError("schedule", f"an operator of worker {worker} was left out of its first step")
+            if performer.calls > calls + 1:
+                raise ViolationError("schedule", f"worker {worker} scheduled an operator twice in one step")
 
     def _deliver(self, sender: int, receiver: int) -> None:
         envelope = self.links.take(sender, receiver)
@@ -121,6 +131,14 @@ class Simulation:
             performers[choice % len(performers)].use_outside(choice // len(performers))
             self._observer.used_outside(worker, woken=self._woken[worker])
 
+    def _wake_operators(self) -> None:
+        """Have every operator scheduled, as if another thread asked for it, and check that each worker knows."""
+        self._woken = [False] * len(self.cores)
+        self.world.wake_all()
+        for worker, core in enumerate(self.cores):
+            if self.world.performers[worker] and (core.is_idle or not self._woken[worker]):
+                raise ViolationError("idle", f"operators of worker {worker} are to be scheduled, and it sleeps on")
+
     def _wake(self, worker: int) -> None:
         self._woken[worker] = True
 
@@ -129,7 +147,7 @@ class Simulation:
         self._settle()
         self._observer.check_quiet()
         self.world.quiet = False
-        self.world.wake_all()
+        self._wake_operators()
 
     def _settle(self) -> None:
         """Deliver and step, in turn, until there is nothing to deliver and no step to take."""
@@ -149,6 +167,8 @@ class Simulation:
     def _send(self, number: int, worker: int, *records: int) -> None:
         if (number, worker) in self._times:
             self._command(number, worker, "send", list(records))
+            name = self.plan.operators[self.plan.inputs[self.inputs[number]]].name
+            self.world.mail.send((name, 0), worker, self._times[number, worker], records)
 
     def _advance(self, number: int, worker: int, move: int) -> None:
         if (number, worker) in self._times:

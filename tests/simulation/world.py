@@ -4,6 +4,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Protocol
 
+from tests.simulation.mail import Mail
 from tests.simulation.scenario import Scenario
 from tidewheel.progress import Source
 from tidewheel.runtime.operator_context import OperatorContext
@@ -15,7 +16,13 @@ _MESSAGES = 150
 
 
 class Performer(Protocol):
-    """An operator on one worker that takes part."""
+    """An operator on one worker that takes part.
+
+    Attributes:
+        calls: how often it has been called.
+    """
+
+    calls: int
 
     def use_outside(self, choice: int) -> None:
         """Use a token between two steps, as another thread may."""
@@ -30,6 +37,7 @@ class World:
     Attributes:
         quiet: whether operators are to do nothing for a while.
         draining: whether operators are to give up all they hold, because the end is wanted.
+        mail: the records on their way.
         tokens: for each worker, the tokens shown, with the number of their location, by identity.
         leaks: for each worker, the tokens that were leaked on purpose.
         performers: for each worker, its operators.
@@ -46,17 +54,25 @@ class World:
         self.tokens: list[dict[int, tuple[int, TimestampToken]]] = [{} for _ in range(scenario.workers)]
         self.leaks: list[list[Leak]] = [[] for _ in range(scenario.workers)]
         self.performers: list[list[Performer]] = [[] for _ in range(scenario.workers)]
+        self.mail = Mail(scenario.workers)
+        self._names: set[str] = set()
         self._wakers: list[Callable[[], None]] = []
 
-    def learn(self, plan: Plan) -> None:
+    def learn_locations(self, plan: Plan) -> None:
         """Take the numbers of locations from the plan that is to run."""
         for number, location in enumerate(plan.graph().locations()):
             if isinstance(location, Source):
                 self._locations[plan.operators[location.operator].name, location.port] = number
 
+    def learn_edges(self, plan: Plan) -> None:
+        """Take the edges from the plan, once workers have been made of it."""
+        inputs = {plan.operators[index].name for index in plan.inputs.values()}
+        self.mail.learn(plan, self._names | inputs, self._names)
+
     def enlist(self, context: OperatorContext, performer: Performer) -> Random:
         """Let an operator on one worker take part; return its own source of random choices."""
         self.performers[context.worker].append(performer)
+        self._names.add(context.name)
         self._wakers.append(context.activate)
         return self._scenario.random(f"{context.name} {context.worker}")
 

@@ -134,3 +134,27 @@ def test_summaries_are_values() -> None:
     travelled = pickle.loads(pickle.dumps(PathSummary.identity(LOOP)))
     assert travelled == PathSummary.identity(LOOP)
     assert travelled.is_identity
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        (PathSummary.identity(ROOT), "unchanged"),
+        (PathSummary.identity(LOOP), "unchanged"),
+        (PathSummary.advance(ROOT, 3), "t becomes t + 3"),
+        (PathSummary.enter(LOOP), "t becomes (t, 0)"),
+        (PathSummary.leave(LOOP), "(t, r) becomes t"),
+        (PathSummary(ROOT, LOOP, (2,), (5,)), "t becomes (t + 2, 5)"),
+        (PathSummary(LOOP, LOOP, (0,), (0,)), "(t, r) becomes (t, 0)"),
+        (PathSummary(LOOP, LOOP, (1, 2)), "(t, r) becomes (t + 1, r + 2)"),
+        (PathSummary.advance(INNER, 1), "((t, r), r2) becomes ((t, r), r2 + 1)"),
+        (PathSummary.leave(INNER), "((t, r), r2) becomes (t, r)"),
+        (PathSummary(INNER, ROOT, (0,)), "((t, r), r2) becomes t"),
+        (PathSummary(INNER, INNER, (0, 1), (0,)), "((t, r), r2) becomes ((t, r + 1), 0)"),
+        (PathSummary.enter(INNER.inside(IntegerDomain())), "((t, r), r2) becomes (((t, r), r2), 0)"),
+        (PathSummary.leave(Nesting((UnitDomain(), IntegerDomain()))), "(t, r) becomes t"),
+    ],
+)
+def test_what_a_path_does_is_said_in_a_few_letters(path: PathSummary, text: str) -> None:
+    """``t`` for the outermost time, ``r`` for rounds, ``r2`` for those of the loop within."""
+    assert path.describe() == text

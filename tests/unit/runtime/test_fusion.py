@@ -1,6 +1,7 @@
 """Fusion: which operators become one, and that nothing else changes by it."""
 
 from collections.abc import Callable, Iterable
+from itertools import count
 from typing import Any
 
 import pytest
@@ -184,6 +185,8 @@ def test_nothing_is_scheduled_within_a_chain() -> None:
 # ---------------------------------------------------------------------- what comes out
 
 
+serial = count()
+
 STAGES: dict[str, tuple[Callable[[tw.Stream[Any]], tw.Stream[Any]], Callable[[Iterable[int]], Iterable[int]]]] = {
     "map": (lambda s: s.map(lambda n: 3 * n + 1), lambda numbers: [3 * n + 1 for n in numbers]),
     "filter": (lambda s: s.filter(lambda n: n % 3), lambda numbers: [n for n in numbers if n % 3]),
@@ -191,8 +194,8 @@ STAGES: dict[str, tuple[Callable[[tw.Stream[Any]], tw.Stream[Any]], Callable[[It
     "map_batches": (lambda s: s.map_batches(lambda b: [n - 2 for n in b]), lambda numbers: [n - 2 for n in numbers]),
     "inspect": (lambda s: s.inspect(str), list),
     "exchange": (lambda s: s.exchange(lambda n: n // 2), list),
-    "probe": (lambda s: s.probe(f"probe {s.outlet.source}"), list),
-    "capture": (lambda s: s.capture(f"capture {s.outlet.description.size}"), list),
+    "probe": (lambda s: s.probe(f"probe {next(serial)}"), list),
+    "capture": (lambda s: s.capture(f"capture {next(serial)}"), list),
     "unary": (lambda s: s.unary("pass", reading(lambda _: True)), list),
     "concat": (lambda s: s.map(abs).concat(s.map(lambda n: -n)), lambda ns: [m for n in ns for m in (abs(n), -n)]),
     "loop": (

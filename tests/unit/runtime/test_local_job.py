@@ -13,6 +13,7 @@ import tidewheel as tw
 from tests.laws.strategies import law_settings
 from tests.unit.runtime.busy_flow import busy_flow, collected, plain_counts
 from tests.unit.runtime.one_operator import captured, feed, flow_of, ignore, scheduled, settle
+from tests.unit.runtime.stuck_flows import hoarding
 from tidewheel.runtime.local_job import LocalJob
 from tidewheel.runtime.plan import Schedule
 
@@ -56,6 +57,22 @@ def test_an_empty_dataflow_is_complete_at_once() -> None:
 
 
 # ---------------------------------------------------------------------- waiting
+
+
+def test_waiting_in_vain_behind_a_leak_says_so() -> None:
+    """Inputs are open, but it is not them that hold the probe back: the error is what `explain` says."""
+    kept: list[tw.TimestampToken] = []
+    flow = tw.Dataflow("leaky")
+    flow.input("numbers").unary("leaky", hoarding(kept)).probe("done")
+    with tw.run(flow, engine="local") as job:
+        job.input("numbers").send([1])
+        job.input("numbers").advance_to(1)
+        with pytest.raises(tw.JobError) as failed:
+            job.probe("done").wait_until(1)
+        job.stop()
+    assert "operator 'leaky' holds 1 token for time 0 on worker 0" in str(failed.value)
+    assert "advance or close" not in str(failed.value)
+    kept.pop().discard()
 
 
 def test_waiting_with_an_open_input_is_an_error_at_once(caplog: pytest.LogCaptureFixture) -> None:

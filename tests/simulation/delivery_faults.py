@@ -1,0 +1,62 @@
+"""Faults in what messages and tokens are for."""
+
+from collections.abc import Callable
+from typing import Any
+
+from tests.simulation.injection import Injection, replaced
+from tidewheel.runtime.exchange import Exchange
+from tidewheel.runtime.ports import Channel
+from tidewheel.runtime.tokens import LentToken, TimestampToken
+from tidewheel.runtime.worker_core import WorkerCore
+
+
+def message_lost() -> Injection:
+    return replaced(Channel, "push", lambda _: lambda *_: None)
+
+
+def message_repeated() -> Injection:
+    def make(push: Callable[..., None]) -> Callable[..., None]:
+        def wrong_push(*arguments: Any) -> None:
+            push(*arguments)
+            push(*arguments)
+
+        return wrong_push
+
+    return replaced(Channel, "push", make)
+
+
+def records_astray() -> Injection:
+    def make(split: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
+        def wrong_split(*arguments: Any) -> list[Any]:
+            *parts, last = split(*arguments)
+            return [last, *parts]
+
+        return wrong_split
+
+    return replaced(Exchange, "split", make)
+
+
+def activation_unheard() -> Injection:
+    def wrong(core: WorkerCore, operator: int) -> None:
+        core._activations.append(operator)
+
+    return replaced(WorkerCore, "_activate_later", lambda _: wrong)
+
+
+def scheduled_twice() -> Injection:
+    def wrong(core: WorkerCore, operator: int) -> None:
+        if 0 <= core._running < operator:
+            core._current.append(operator)
+            core._current.sort()
+        else:
+            core._next.add(operator)
+
+    return replaced(WorkerCore, "activate", lambda _: wrong)
+
+
+def token_that_goes_back() -> Injection:
+    return replaced(TimestampToken, "_check", lambda _: lambda token, time, action: None)
+
+
+def token_lent_for_ever() -> Injection:
+    return replaced(LentToken, "_check_lent", lambda _: lambda lent: None)
