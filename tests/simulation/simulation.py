@@ -22,7 +22,7 @@ from tidewheel.runtime.plan import Build, Plan, Schedule
 from tidewheel.runtime.tokens import TimestampToken
 from tidewheel.runtime.worker_core import WorkerCore
 
-_MOST_ROUNDS = 400
+_MOST_ROUNDS = 4000
 
 
 class Simulation:
