@@ -23,6 +23,9 @@ from tidewheel.runtime.envelope import DRIVER, Envelope, InputCommand
 from tidewheel.runtime.plan import Schedule
 from tidewheel.runtime.worker_core import WorkerCore
 
+FAR = 1_000_000
+"""A time beyond all epochs that are measured."""
+
 
 def main() -> None:
     options = arguments("Measure what progress tracking costs.")
@@ -30,6 +33,7 @@ def main() -> None:
     with ExitStack() as running:
         by_operators(report, running, quick=options.quick)
         by_epochs_in_flight(report, running, quick=options.quick)
+        by_updates_held_back(report, running, quick=options.quick)
     by_workers(report, quick=options.quick)
     report.finish(options.json)
 
@@ -142,6 +146,56 @@ def by_epochs_in_flight(report: Report, running: ExitStack, *, quick: bool) -> N
         few, many = (figures[f"{size} epochs in flight, {order}: one more, and one less"] for size in (100, 10_000))
         limit = log(10_000) / log(100)
         report.expect(f"10,000 against 100 epochs in flight, {order}: ratio", many / few, limit)
+
+
+def by_updates_held_back(report: Report, running: ExitStack, *, quick: bool) -> None:
+    """Measure an empty epoch of two workers while one of them keeps from the other what it did at later times."""
+    sizes = (1, 10, 100, 1000, 10_000)
+    contestants: dict[str, Callable[[], float]] = {}
+    for size in sizes:
+        flow = tw.Dataflow("held back")
+        later = list(range(FAR, FAR + 2 * size))  # of which the other worker gets half
+        batches: list[tuple[int, list[int]]] = [(0, []), (1, later), *((epoch, []) for epoch in range(2, 20_000))]
+        delayed = flow.source("numbers", tw.IterableSource([batches])).unary("delay", build_delay)
+        delayed.exchange(lambda time: time).unary("drop", build_drop).probe("done")
+        job = running.enter_context(tw.run(flow, engine="local", workers=2))
+        job.probe("done").wait_until(10)
+        contestants[f"{size} times held back: an empty epoch"] = partial(source_epochs, job.probe("done"), count(10))
+    figures = {
+        name: report.add(name, values, "us")
+        for name, values in alternate(contestants, rounds=5 if quick else 15).items()
+    }
+    few, many = (figures[f"{size} times held back: an empty epoch"] for size in (100, 10_000))
+    report.expect("10,000 against 100 times held back: ratio", many / few, log(10_000) / log(100))
+
+
+def build_delay(context: tw.OperatorContext) -> Schedule:
+    """Build an operator that sends each record at the time that the record is."""
+
+    def schedule(input: tw.InputPort, output: tw.OutputPort) -> None:
+        for lent, batch in input:
+            for time in batch:
+                with lent.delayed(time) as token:
+                    output.send(token, [time])
+
+    return schedule
+
+
+def build_drop(context: tw.OperatorContext) -> Schedule:
+    """Build an operator that forgets what it gets."""
+
+    def schedule(input: tw.InputPort, output: tw.OutputPort) -> None:
+        for _ in input:
+            pass
+
+    return schedule
+
+
+def source_epochs(done: tw.ProbeHandle, times: Iterator[int], epochs: int = 50) -> float:
+    """Return how many microseconds an epoch of a source takes."""
+    started = perf_counter()
+    done.wait_until([next(times) for _ in range(epochs)][-1])
+    return (perf_counter() - started) / epochs * 1e6
 
 
 def build_window(size: int, random: Random | None, context: tw.OperatorContext) -> Schedule:

@@ -41,30 +41,52 @@ class HeldBatch:
         self._tracker = tracker
         self._hold_back = hold_back
         self._changes: ChangeBatch[tuple[int, Time]] = ChangeBatch()
+        self._earliest: dict[int, list[Time]] = {}
         self._covers: set[int] = set()
         self._urgent = False
 
     def add(self, step: ProgressBatch) -> None:
         """Add the changes of a whole step."""
         self._changes.extend(step)
-        self._urgent = self._urgent or not self._hold_back or any(self._matters(change) for change in step)
+        self._urgent = self._urgent or not self._hold_back or any(self._matters(*pointstamp) for pointstamp, _ in step)
 
     def frontiers_moved(self, moved: set[int]) -> None:
         """Look again at what is held, if the frontier of one of these locations covers some of it."""
         if not self._urgent and not self._covers.isdisjoint(moved):
             self._covers.clear()
-            self._urgent = any(self._matters(change) for change in self._changes)
+            self._urgent = any(self._matters_now(location) for location in list(self._earliest))
 
-    def _matters(self, change: Change) -> bool:
-        """Tell whether this change, of all that is held, might move a frontier."""
-        pointstamp, _ = change
-        if not self._takes_away(pointstamp, self._changes.get(pointstamp)):
+    def _matters(self, location: int, time: Time) -> bool:
+        """Tell whether what is held of this pointstamp might move a frontier, apart from what was asked of before.
+
+        Only the earliest times that are taken away at a location are asked of: what covers one covers all later ones.
+        """
+        if not self._takes_away((location, time), self._changes.get((location, time))):
             return False
-        cover = self._tracker.covered_by(*pointstamp)
-        if cover is None:
+        earliest = self._earliest.setdefault(location, [])
+        less_equal = self._tracker.domain(location).less_equal
+        if any(less_equal(one, time) for one in earliest):
+            return False
+        earliest[:] = [one for one in earliest if not less_equal(time, one)]
+        earliest.append(time)
+        return not self._is_covered(location, time)
+
+    def _matters_now(self, location: int) -> bool:
+        """Tell whether anything that is held of this location might move a frontier, frontiers having moved."""
+        earliest = self._earliest[location]
+        if all(self._is_covered(location, time) for time in earliest):
+            return False
+        if all(self._takes_away((location, time), self._changes.get((location, time))) for time in earliest):
             return True
+        del self._earliest[location]  # some of them were put back since
+        return any(self._matters(location, time) for (at, time), _ in self._changes if at == location)
+
+    def _is_covered(self, location: int, time: Time) -> bool:
+        cover = self._tracker.covered_by(location, time)
+        if cover is None:
+            return False
         self._covers.add(cover)
-        return False
+        return True
 
     def _takes_away(self, pointstamp: tuple[int, Time], difference: int) -> bool:
         return difference < 0
@@ -77,6 +99,7 @@ class HeldBatch:
     def drain(self) -> ProgressBatch:
         """Return all that is held and start anew."""
         self._urgent = False
+        self._earliest.clear()
         self._covers.clear()
         return self._changes.drain()
 

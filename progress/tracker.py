@@ -19,7 +19,7 @@ from tidewheel.progress.compiled_graph import CompiledGraph
 from tidewheel.progress.location import Location, Source
 from tidewheel.progress.mutable_antichain import MutableAntichain
 from tidewheel.progress.reachability import Passage, Reachability
-from tidewheel.progress.time_domain import Time
+from tidewheel.progress.time_domain import Time, TimeDomain
 
 _Changes: TypeAlias = list[tuple[Time, int]]
 
@@ -114,6 +114,10 @@ class Tracker:
                     if arrival is not None and not itself and less_equal(arrival, time):
                         return station
         return None
+
+    def domain(self, location: int) -> TimeDomain:
+        """Return the times that there are at a location, by its number."""
+        return self._compiled.domains[location]
 
     @property
     def is_complete(self) -> bool:

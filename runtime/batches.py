@@ -48,8 +48,13 @@ def length(batch: Batch) -> int:
 def size_in_bytes(batch: Batch) -> int:
     """Return how much memory a batch takes; for a list, which is not empty, as if all records were like the first."""
     if isinstance(batch, list):
-        return getsizeof(batch) + len(batch) * getsizeof(batch[0])
+        return getsizeof(batch) + len(batch) * _size_of_record(batch[0])
     return int(batch.nbytes)
+
+
+def _size_of_record(record: Any) -> int:
+    """Return its size without what it refers to; classes' own ``__sizeof__`` may take long, or raise."""
+    return getsizeof(record) if type(record).__module__ == "builtins" else object.__sizeof__(record)
 
 
 def records(batch: Batch) -> list[Any]:

@@ -5,7 +5,7 @@ from typing import Any, Literal
 import msgspec
 
 from tidewheel.progress import ProgressBatch, Time
-from tidewheel.runtime.packed_batch import pack, unpack
+from tidewheel.runtime.links.packed_batch import pack, unpack
 
 DRIVER = -1
 """The sender number of the driver; workers count from 0."""

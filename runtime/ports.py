@@ -114,7 +114,7 @@ class InputPort:
         if len(least):
             return f"it lets its receiver send there from {' or '.join(map(repr, least))} on"
         if self._paths[output.port]:
-            return "by the operator's summaries nothing passes at this time"
+            return "by the operator's summaries nothing passes at this time, as at the greatest time of a scope"
         return "by the operator's summaries nothing at that input comes out there"
 
 
@@ -181,6 +181,11 @@ class OutputPort:
         self.records += count
         for channel in self._channels:
             channel.push(self._core, time, batch, count)
+
+    @property
+    def schedule(self) -> int:
+        """The number of the operator's current call, -1 between two."""
+        return self._instance.schedules if self._instance.is_scheduled else -1
 
     def new_token(self, time: Time, lender: InputPort) -> TimestampToken:
         """Make a token of one that ``lender`` has lent for ``time``; it is counted from now on."""

@@ -3,6 +3,7 @@
 import logging
 import os
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pickle import PicklingError
 from typing import Any
@@ -12,12 +13,15 @@ from tidewheel.runtime.attachment import Attachment
 from tidewheel.runtime.envelope import DRIVER, Envelope, InputCommand
 from tidewheel.runtime.errors import JobError
 from tidewheel.runtime.job import Captured, Job
-from tidewheel.runtime.packed_batch import unpack
+from tidewheel.runtime.links.link import LinkName, Sender
+from tidewheel.runtime.links.packed_batch import unpack
+from tidewheel.runtime.links.ray_link import RaySender
+from tidewheel.runtime.links.socket_keys import SocketKeys
+from tidewheel.runtime.links.socket_link import SocketAddress, SocketSender
 from tidewheel.runtime.pickling import unpicklable
 from tidewheel.runtime.plan import Plan, Stage
 from tidewheel.runtime.ray_cluster import NAMESPACE, connect
-from tidewheel.runtime.ray_link import RayLink
-from tidewheel.runtime.worker_actor import CONCURRENT_CALLS, WorkerActor
+from tidewheel.runtime.worker_actor import CONCURRENT_CALLS, SocketPeers, WorkerActor
 from tidewheel.runtime.worker_report import BusyWorker, WorkerReport
 from tidewheel.runtime.worker_status import Phase, WorkerStatus
 
@@ -45,6 +49,7 @@ class RayJob(Job):
         attachments: Mapping[str, Attachment],
         paused: bool = False,
         progress: SpreadName = "broadcast",
+        link: LinkName = "socket",
     ) -> None:
         super().__init__(plan, workers)
         connect()
@@ -54,23 +59,23 @@ class RayJob(Job):
         self._submit_lock = threading.Lock()
         self._started = False
         self._actors: list[Any] = []
+        self._sender: Sender | None = None
         self._monitor: threading.Thread | None = None
         self.pids: list[int] = []
         packed = _pack(plan)
         self._start_attachments(attachments, None)
         try:
-            self._deploy(packed, progress)
+            self._deploy(packed, progress, link)
         except BaseException:
             self._finish_attachments(f"job {self.name!r} could not start")
             self._release()
             raise
-        self._link = RayLink(self._actors)
         self._monitor = threading.Thread(target=self._watch, name=f"tidewheel-{self.name}", daemon=True)
         self._monitor.start()
         if not paused:
             self.start()
 
-    def _deploy(self, packed: Any, progress: SpreadName) -> None:
+    def _deploy(self, packed: Any, progress: SpreadName, link: LinkName) -> None:
         import ray
 
         actor = ray.remote(WorkerActor)
@@ -87,20 +92,42 @@ class RayJob(Job):
             for worker in range(self.workers)
         ]
         incarnation = int.from_bytes(os.urandom(6), "big")
-        calls = [
-            actor.deploy.remote(packed, self._handles(worker), self._actors, incarnation, progress)
-            for worker, actor in enumerate(self._actors)
-        ]
-        done, missing = ray.wait(calls, num_returns=len(calls), timeout=_DEPLOY_TIMEOUT_S)
-        failures = [failure for failure in map(_failure_of, done) if failure is not None]
-        if failures:
-            raise failures[0]
-        if missing:
-            raise JobError(
-                f"job {self.name!r}: {len(missing)} of its {self.workers} workers did not come up within "
-                f"{_DEPLOY_TIMEOUT_S:g} s: is there room on the cluster?"
-            )
-        self.pids = ray.get(calls)
+        peers = self._connect(link)
+        arguments = [(packed, self._handles(worker), peers, incarnation, progress) for worker in range(self.workers)]
+        self.pids = self._call("deploy", arguments)
+
+    def _connect(self, link: LinkName) -> Sequence[Any] | SocketPeers:
+        """Open this process's end of the link; return what the workers need to open theirs."""
+        import ray
+
+        if link == "ray":
+            self._sender = RaySender(self._actors)
+            return self._actors
+        node, keys = ray.get_runtime_context().get_node_id(), SocketKeys.make()
+        addresses: list[SocketAddress] = self._call("listen", [()] * self.workers)
+        if any(address.node != node for address in addresses):
+            addresses = self._call("listen_to_other_nodes", [(keys,)] * self.workers)
+        self._sender = SocketSender(DRIVER, node, dict(enumerate(addresses)), keys, 0)
+        return SocketPeers(addresses, keys)
+
+    def _call(self, method: str, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """Call a method of every worker; return what they return, or raise the first failure at once."""
+        import ray
+
+        calls = [getattr(actor, method).remote(*each) for actor, each in zip(self._actors, arguments, strict=True)]
+        deadline = time.monotonic() + _DEPLOY_TIMEOUT_S
+        waiting = calls
+        while waiting:
+            done, waiting = ray.wait(waiting, timeout=max(0.0, deadline - time.monotonic()))
+            if not done:
+                raise JobError(
+                    f"job {self.name!r}: {len(waiting)} of its {self.workers} workers did not come up within "
+                    f"{_DEPLOY_TIMEOUT_S:g} s: is there room on the cluster?"
+                )
+            failure = _failure_of(done[0])
+            if failure is not None:
+                raise failure
+        return list(ray.get(calls))
 
     def start(self) -> None:
         """Let the workers run. Idempotent."""
@@ -132,7 +159,8 @@ class RayJob(Job):
         while not self._stopped and self._error is None:
             done, _ = ray.wait(list(pending), num_returns=1, timeout=_WATCH_S)
             with self._submit_lock:
-                self._link.check()
+                if self._sender is not None:
+                    self._sender.check()
             for call in done:
                 worker = pending.pop(call)
                 try:
@@ -173,11 +201,12 @@ class RayJob(Job):
             return all(status is not None and status.phase is Phase.COMPLETE for status in statuses)
 
     def _submit(self, worker: int, command: InputCommand) -> None:
-        self._check_alive()
         with self._submit_lock:
+            self._check_alive()
+            assert self._sender is not None, "it is there as long as the job is alive"
             envelope = Envelope(DRIVER, 0, self._sequences[worker], commands=[command])
             try:
-                self._link.send(worker, envelope)
+                self._sender.send(worker, envelope)
             except (TypeError, AttributeError, PicklingError) as error:
                 # Nothing was sent, so the number is still free and the job goes on.
                 reason = unpicklable(command, error)
@@ -194,13 +223,15 @@ class RayJob(Job):
                 return Antichain(domain, [domain.minimum()])
             return Antichain.from_minimal(domain, status.probes[probe])
 
-    def _wait_for(self, condition: Callable[[], bool], what: str, timeout: float | None) -> None:
+    def _wait_for(
+        self, condition: Callable[[], bool], what: str, timeout: float | None, probe: str | None = None
+    ) -> None:
         self._check_alive()
         with self._changed:
             reached = self._changed.wait_for(lambda: self._error is not None or self._stopped or condition(), timeout)
         self._check_alive()
         if not reached:
-            raise self._timed_out(what, timeout)
+            raise self._timed_out(what, timeout, probe)
 
     def _fetch_captured(self, name: str) -> list[Captured]:
         import ray
@@ -244,6 +275,10 @@ class RayJob(Job):
                 ray.kill(actor, no_restart=True)
         if self._monitor is not None and self._monitor is not threading.current_thread():
             self._monitor.join(_RELEASE_TIMEOUT_S)
+        with self._submit_lock:
+            if self._sender is not None:
+                self._sender.close()
+                self._sender = None
 
 
 def _failure_of(deployment: Any) -> Exception | None:

@@ -5,6 +5,7 @@ from typing import Literal, get_args
 from tidewheel.progress import GraphError, SpreadName
 from tidewheel.runtime.dataflow_description import DataflowDescription
 from tidewheel.runtime.job import Job
+from tidewheel.runtime.links.link import LinkName
 
 
 def run(
@@ -14,6 +15,7 @@ def run(
     engine: Literal["ray", "local"] = "ray",
     paused: bool = False,
     progress: SpreadName = "broadcast",
+    link: LinkName = "socket",
 ) -> Job:
     """Deploy a dataflow and let it run.
 
@@ -27,6 +29,9 @@ def run(
         progress: how workers tell each other what happened to their pointstamps. ``"broadcast"``: each tells each, in
             one trip. ``"accumulated"``: all tell one of them, which tells all the net changes: two trips, but as many
             messages as there are workers and not their square; for many workers.
+        link: what carries data and progress between the actors. ``"socket"``: ZeroMQ, within a node through its file
+            system, between nodes over TCP, encrypted with keys of this job. ``"ray"``: calls of the actors, slower,
+            where nodes can reach each other by nothing else. The local engine needs neither.
 
     Raises:
         GraphError: the dataflow is wrong: a feedback without connection, a cycle that does not advance time, an
@@ -39,6 +44,8 @@ def run(
         raise GraphError(f"dataflow {flow.name!r}: workers must be a whole number, 1 or more, not {workers!r}")
     if progress not in get_args(SpreadName):
         raise GraphError(f"dataflow {flow.name!r}: progress is 'broadcast' or 'accumulated', not {progress!r}")
+    if link not in get_args(LinkName):
+        raise GraphError(f"dataflow {flow.name!r}: link is 'socket' or 'ray', not {link!r}")
     plan = flow.plan()
     if engine == "local":
         from tidewheel.runtime.local_job import LocalJob
@@ -47,5 +54,5 @@ def run(
     if engine == "ray":
         from tidewheel.runtime.ray_job import RayJob
 
-        return RayJob(plan, workers, flow.attachments, paused, progress)
+        return RayJob(plan, workers, flow.attachments, paused, progress, link)
     raise GraphError(f"dataflow {flow.name!r}: engine is 'ray' or 'local', not {engine!r}")

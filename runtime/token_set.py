@@ -55,6 +55,7 @@ class TokenSet:
             TokenError: it has been discarded, or is for another output than those in the set.
         """
         self._check(token, self._tokens[0] if self._tokens else token, repr(self))
+        self._tokens = [own for own in self._tokens if own.is_live]  # others may have been discarded behind its back
         self._take(token)
 
     @staticmethod
@@ -95,6 +96,8 @@ class TokenSet:
         Raises:
             TokenError: some time is not at or after the time of a token in the set, or no time of this scope.
         """
+        if not isinstance(frontier, Iterable) or (self._tokens and self._tokens[0].domain.contains(frontier)):
+            raise TokenError(f"a TokenSet is downgraded to a frontier or a list of times: to [{frontier!r}]?")
         times = list(frontier)
         if times == list(self.times):
             return

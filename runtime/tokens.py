@@ -22,7 +22,7 @@ class TimestampToken:
     is discarded and reported as a leak. May be used from any thread.
     """
 
-    __slots__ = ("_domain", "_ledger", "_lender", "_live", "_location", "_operator", "_schedule", "_time")
+    __slots__ = ("_domain", "_ledger", "_live", "_location", "_operator", "_port", "_schedule", "_time")
 
     def __init__(  # the worker core makes these, users never do
         self,
@@ -31,10 +31,10 @@ class TimestampToken:
         location: int,
         time: Time,
         operator: str,
-        lender: "InputPort | None" = None,
+        port: "InputPort | OutputPort | None" = None,
     ) -> None:
-        self._lender = lender
-        self._schedule = lender.schedule if lender is not None else -1
+        self._port = port
+        self._schedule = port.schedule if port is not None else -1
         self._ledger = ledger
         self._domain = domain
         self._location = location
@@ -74,7 +74,7 @@ class TimestampToken:
         """
         with self._ledger.lock:
             self._check(time, "delay")
-            token = TimestampToken(self._ledger, self._domain, self._location, time, self._operator)
+            token = TimestampToken(self._ledger, self._domain, self._location, time, self._operator, self._port)
             self._ledger.record(((self._location, time), 1))
             return token
 
@@ -137,10 +137,9 @@ class TimestampToken:
             return
         self._live = False
         change = ((self._location, self._time), -1)
-        if self._lender is not None and self._lender.schedule == self._schedule:
-            self._ledger.record(
-                change
-            )  # retained and dropped in one call, as by dict.setdefault: as good as never kept
+        if self._schedule >= 0 and self._port is not None and self._port.schedule == self._schedule:
+            # Made and dropped in one call, as by dict.setdefault or send(token.delayed(...)): as good as never kept.
+            self._ledger.record(change)
         else:
             self._ledger.record_leak(Leak(self._operator, self._time), change)
 

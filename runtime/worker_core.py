@@ -92,6 +92,10 @@ class WorkerCore:
         self._sequences = [0] * workers
         self._outgoing: list[list[Message]] = [[] for _ in range(workers)]
         self._frontiers: dict[int, Antichain] = {}
+        self._probes: dict[int, list[str]] = {}
+        for name, source in plan.probes.items():
+            self._probes.setdefault(self._compiled.index[source], []).append(name)
+        self._probes_moved = set(plan.probes)
         self._current: list[int] = []
         self._in_current: set[int] = set()
         self._next: set[int] = set()
@@ -153,7 +157,7 @@ class WorkerCore:
             for port in instance.outputs:
                 self.ledger.held.update((port.location, port.domain.minimum()), 1)
             initial: list[TimestampToken | None] = [
-                TimestampToken(self.ledger, port.domain, port.location, port.domain.minimum(), instance.name)
+                TimestampToken(self.ledger, port.domain, port.location, port.domain.minimum(), instance.name, port)
                 for port in instance.outputs
             ]
             instance.context = OperatorContext(
@@ -249,6 +253,8 @@ class WorkerCore:
     def _frontiers_moved(self, locations: set[int]) -> None:
         for number in locations:
             self._frontiers.pop(number, None)
+            if number in self._probes:
+                self._probes_moved.update(self._probes[number])
             if number in self._ports:
                 self.activate(self._compiled.locations[number].operator)
 
@@ -317,6 +323,11 @@ class WorkerCore:
     def probe(self, name: str) -> Antichain:
         """Return the frontier at a probe: the lower bound on the times that can still pass there, on any worker."""
         return self._frontier(self._compiled.index[self.plan.probes[name]])
+
+    def drain_probes_moved(self) -> set[str]:
+        """Return the names of the probes whose frontiers have moved since the last call; the first time, all."""
+        moved, self._probes_moved = self._probes_moved, set()
+        return moved
 
     def captured(self, name: str) -> list[tuple[Time, Batch]]:
         """Return what this worker captured under ``name``, as (time, batch) in order of arrival."""

@@ -3,7 +3,6 @@
 import logging
 import threading
 import time
-from collections import deque
 from collections.abc import Mapping
 from pickle import PicklingError
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 from tidewheel.progress import ProtocolError, SpreadName
 from tidewheel.runtime.envelope import Envelope
 from tidewheel.runtime.errors import JobError
-from tidewheel.runtime.link import Link
+from tidewheel.runtime.links.link import Receiver, Sender
 from tidewheel.runtime.pickling import unpicklable
 from tidewheel.runtime.plan import Plan
 from tidewheel.runtime.worker_core import WorkerCore
@@ -27,7 +26,8 @@ class WorkerLoop:
 
     Args:
         plan, worker, workers, attachments, incarnation, progress: as for `WorkerCore`.
-        link: carries envelopes to the peers.
+        sender: carries envelopes to the peers.
+        receiver: takes what the peers and the driver send.
     """
 
     def __init__(
@@ -36,16 +36,17 @@ class WorkerLoop:
         worker: int,
         workers: int,
         attachments: Mapping[str, Any],
-        link: Link,
+        sender: Sender,
+        receiver: Receiver,
         incarnation: int,
         progress: SpreadName = "broadcast",
     ) -> None:
-        self._link = link
+        self._sender = sender
+        self._receiver = receiver
         self._worker = worker
         self._changed = threading.Condition()
-        self._arrived: deque[Envelope] = deque()
-        self._woken = False
         self._stopping = False
+        self._next_check = 0.0
         self._status = WorkerStatus(0, Phase.RUNNING)
         self._thread = threading.Thread(target=self._run, name=f"tidewheel-worker-{worker}", daemon=True)
         self._reports_wanted = 0
@@ -62,11 +63,9 @@ class WorkerLoop:
         if self._thread.ident is None:
             self._thread.start()
 
-    def receive(self, envelope: Envelope) -> None:
-        """Take an envelope; the loop wakes up for it."""
-        with self._changed:
-            self._arrived.append(envelope)
-            self._changed.notify_all()
+    def deliver(self, envelope: Envelope) -> None:
+        """Take an envelope that came by a call; the loop wakes up for it."""
+        self._receiver.deliver(envelope)
 
     def watch(self, seen: int, timeout: float) -> WorkerStatus:
         """Return the status once its version is not ``seen``, after ``timeout`` seconds in any case."""
@@ -87,7 +86,7 @@ class WorkerLoop:
         with self._changed:
             self._reports_wanted += 1
             wanted = self._reports_wanted
-            self._changed.notify_all()
+            self._receiver.wake()
             if self._thread.ident is None or not self._thread.is_alive():
                 return self._core.report()
             if self._changed.wait_for(lambda: self._reports_made >= wanted, timeout):
@@ -97,46 +96,55 @@ class WorkerLoop:
 
     def stop(self) -> None:
         """Let the thread end after the step that is under way."""
-        with self._changed:
-            self._stopping = True
-            self._changed.notify_all()
+        self._stopping = True
+        self._receiver.wake()
 
     def _wake(self) -> None:
         if threading.get_ident() != self._thread.ident:
-            with self._changed:
-                self._woken = True
-                self._changed.notify_all()
+            self._receiver.wake()
 
     # ------------------------------------------------------------------ on the loop's thread
 
     def _run(self) -> None:
         try:
             while not self._stopping:
-                self._wait_for_work()
                 self._step()
                 self._report(Phase.COMPLETE if self._core.is_complete else Phase.RUNNING)
+                self._wait_for_work()
         except (JobError, ProtocolError) as error:
             self._report(Phase.FAILED, error)
         except BaseException as error:
             _LOGGER.exception("worker %d failed outside its operators", self._worker)
             failure = JobError(f"worker {self._worker} failed: {type(error).__name__}: {error}", worker=self._worker)
             self._report(Phase.FAILED, failure)
+        finally:
+            if self._reports_made < self._reports_wanted:
+                self._make_report()
 
     def _wait_for_work(self) -> None:
-        with self._changed:
-            while not (self._arrived or self._woken or self._stopping or not self._core.is_idle):
+        while not self._stopping:
+            if self._reports_made < self._reports_wanted:
                 self._make_report()
-                if not self._changed.wait(_LINK_CHECK_S):
-                    self._link.check()
-            self._make_report()
-            self._woken = False
-            arrived, self._arrived = self._arrived, deque()
-        for envelope in arrived:
-            self._core.receive(envelope)
+            now = time.monotonic()
+            if now >= self._next_check:
+                self._next_check = now + _LINK_CHECK_S
+                self._sender.check()
+            arrived = self._arrived()
+            for envelope in arrived:
+                self._core.receive(envelope)
+            if arrived or not self._core.is_idle:
+                break
+
+    def _arrived(self) -> list[Envelope]:
+        try:
+            return self._receiver.receive(_LINK_CHECK_S if self._core.is_idle else 0.0)
+        except ProtocolError as error:
+            message = f"worker {self._worker} could not take what was sent to it: {error}"
+            raise JobError(message, worker=self._worker) from error
 
     def _make_report(self) -> None:
-        """Report if somebody waits for it; the lock is held, and no step is under way."""
-        if self._reports_made < self._reports_wanted:
+        """Report to those who wait for it; no step is under way."""
+        with self._changed:
             self._last_report = self._core.report()
             self._reports_made = self._reports_wanted
             self._changed.notify_all()
@@ -144,7 +152,7 @@ class WorkerLoop:
     def _step(self) -> None:
         for peer, envelope in self._core.step():
             try:
-                self._link.send(peer, envelope)
+                self._sender.send(peer, envelope)
             except (TypeError, AttributeError, PicklingError) as error:
                 raise self._unsendable(envelope, error) from None
 
@@ -163,10 +171,11 @@ class WorkerLoop:
         return JobError(f"worker {self._worker} cannot send an envelope: {error}", worker=self._worker)
 
     def _report(self, phase: Phase, failure: Exception | None = None) -> None:
-        probes = {name: tuple(self._core.probe(name)) for name in self._core.plan.probes}
+        moved = self._core.drain_probes_moved()
         before = self._status
-        if before.phase is phase and before.probes == probes:
+        if before.phase is phase and not moved:
             return
+        probes = {**before.probes, **{name: tuple(self._core.probe(name)) for name in moved}}
         with self._changed:
             self._status = WorkerStatus(before.version + 1, phase, probes, failure)
             self._changed.notify_all()

@@ -1,7 +1,6 @@
 """Many simulations, as a command: ``python -m tests.simulation --runs 100000``."""
 
 import argparse
-import logging
 import os
 import sys
 import time
@@ -9,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
-from tests.simulation.campaign import report_on
+from tests.simulation.campaign import be_quiet, report_on
 
 _CHUNK = 100
 
@@ -40,18 +39,13 @@ def _reports(chunks: list[range], jobs: int) -> Iterator[tuple[range, str | None
     if jobs <= 1:
         yield from ((chunk, report_on(chunk)) for chunk in chunks)
         return
-    with ProcessPoolExecutor(jobs, get_context("spawn"), initializer=_be_quiet) as pool:
+    with ProcessPoolExecutor(jobs, get_context("spawn"), initializer=be_quiet) as pool:
         try:
             yield from zip(chunks, pool.map(report_on, chunks), strict=True)
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _be_quiet() -> None:
-    """Keep workers from warning of the tokens that are leaked on purpose."""
-    logging.getLogger("tidewheel").setLevel(logging.ERROR)
-
-
 if __name__ == "__main__":
-    _be_quiet()
+    be_quiet()
     sys.exit(main())

@@ -1,5 +1,6 @@
 """Running simulations, one seed after another, and what there is to say of one that fails."""
 
+import logging
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -73,6 +74,11 @@ def simulate(scenario: Scenario, *, books: bool = True) -> Failure | None:
 def replay(scenario: Scenario, events: Iterable[Event], *, books: bool = True) -> Failure | None:
     """Run a scenario under a given schedule; return the failure if there is one."""
     return _run(scenario, lambda _: events, books=books)
+
+
+def be_quiet() -> None:
+    """Keep workers from warning of the tokens that are leaked on purpose, in this process."""
+    logging.getLogger("tidewheel").setLevel(logging.ERROR)
 
 
 def report_on(seeds: Iterable[int]) -> str | None:

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from tidewheel.progress import (
     ROOT,
     Accumulated,
@@ -182,3 +184,42 @@ def test_a_broadcast_held_back_counts_at_home() -> None:
     assert end.commit().batches == {}
     assert (tracker.count(PIPE.index[MAP_IN], 0), end.unsent()) == (1, changes((MAP_IN, 0, 1)))
     assert end.knowledge().counts == dict(tracker.counts())
+
+
+@pytest.mark.parametrize("order", [range(4, 2004), range(2003, 3, -1)], ids=["oldest first", "latest first"])
+def test_a_move_of_the_cover_costs_no_more_with_much_that_is_held(
+    order: range, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Messages at two thousand later times are gone, held back; as the input moves, only the earliest is asked of."""
+    tracker = view((INPUT, 0, 2), *((MAP_IN, time, 1) for time in order))
+    held = HeldBatch(tracker, hold_back=True)
+    for time in order:
+        held.add(changes((MAP_IN, time, -1)))
+    asked: list[tuple[int, Any]] = []
+    covered_by = tracker.covered_by
+
+    def count(location: int, time: Any) -> int | None:
+        asked.append((location, time))
+        return covered_by(location, time)
+
+    monkeypatch.setattr(tracker, "covered_by", count)
+    for now in range(4):
+        held.frontiers_moved(tracker.update(changes((INPUT, now, -2), (INPUT, now + 1, 2))))
+        assert not due(held)
+    assert asked == [(PIPE.index[MAP_IN], 4)] * 4
+    held.frontiers_moved(tracker.update(changes((INPUT, 4, -2), (INPUT, 5, 2))))
+    assert due(held)
+    assert len(held.drain()) == 2000
+
+
+def test_what_was_put_back_is_not_due() -> None:
+    """The earliest time that was taken away is there again: what matters now is the next one, which is covered."""
+    tracker = view((INPUT, 0, 2), (MAP_IN, 3, 1), (MAP_IN, 7, 1))
+    held = HeldBatch(tracker, hold_back=True)
+    held.add(changes((MAP_IN, 3, -1)))
+    held.add(changes((MAP_IN, 7, -1)))
+    held.add(changes((MAP_IN, 3, 1)))
+    held.frontiers_moved(tracker.update(changes((INPUT, 0, -2), (INPUT, 5, 2))))
+    assert not due(held)
+    held.frontiers_moved(tracker.update(changes((INPUT, 5, -2), (INPUT, 8, 2))))
+    assert due(held)

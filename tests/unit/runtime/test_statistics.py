@@ -301,3 +301,21 @@ def test_a_job_none_of_whose_workers_answers_has_no_figures() -> None:
         statistics = JobView(job.plan, job._compiled, busy).statistics()
     assert (statistics.operators, statistics.edges, statistics.silent) == ({}, (), (0, 1))
     assert str(statistics).count("busy in an operator, did not answer") == 2
+
+
+class Unmeasurable:
+    """A record whose class says wrongly, or slowly, how large it is."""
+
+    def __sizeof__(self) -> int:
+        raise ValueError("no size")
+
+
+def test_records_are_not_asked_for_their_size() -> None:
+    """What a class's own __sizeof__ does may take long or fail, which is nothing to a job."""
+    flow = tw.Dataflow("sizes")
+    flow.input("things").map(lambda thing: thing).capture("things")
+    with tw.run(flow, engine="local") as job:
+        job.input("things").send([Unmeasurable()])
+        job.input("things").close()
+        job.wait()
+        assert all(edge.bytes > 0 for edge in job.statistics().edges)

@@ -157,3 +157,28 @@ def test_a_worker_that_leaks_gives_the_right_results() -> None:
             output.send(lost[0], batch)
 
     assert run_flow(flow_of(scheduled(schedule)), [1], [2]) == [(0, [1]), (1, [2])]
+
+
+def test_a_token_made_to_send_with_is_no_leak() -> None:
+    """`output.send(tokens.delayed(time), batch)`: the token is gone when the call ends, as good as never kept."""
+
+    def build(context: tw.OperatorContext) -> Any:
+        tokens = tw.TokenSet([context.token()])
+
+        def schedule(input: tw.InputPort, output: tw.OutputPort) -> None:
+            for lent, batch in input:
+                output.send(tokens.delayed(lent.time), batch)
+            tokens.downgrade(input.frontier)
+
+        return schedule
+
+    flow = tw.Dataflow("sending")
+    flow.input("numbers").unary("sender", build).capture("results")
+    with tw.run(flow, engine="local") as job:
+        for epoch in range(3):
+            job.input("numbers").send([epoch])
+            job.input("numbers").advance_to(epoch + 1)
+        job.input("numbers").close()
+        job.wait()
+        assert [(entry.time, entry.batch) for entry in job.captured("results")] == [(n, [n]) for n in range(3)]
+        assert job.statistics().workers[0].leaks == 0

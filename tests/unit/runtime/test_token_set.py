@@ -288,3 +288,23 @@ def test_a_set_that_cannot_be_made_leaves_the_tokens_as_they_were() -> None:
         tw.TokenSet([late, early, "nonsense"])  # type: ignore[list-item]
     assert late.is_live
     assert early.is_live
+
+
+def test_a_token_discarded_behind_its_back_does_not_shut_out_another() -> None:
+    """The set goes on with the tokens that are live."""
+    bench = Bench(INTEGERS)
+    held = bench.tokens(0)
+    next(iter(held)).discard()
+    held.insert(bench.token(3))
+    assert held.times == (3,)
+    assert bench.counts() == {3: 1}
+
+
+def test_a_time_is_not_a_frontier() -> None:
+    """The error says how to write it; the set stays as it is."""
+    bench = Bench(BITEMPORAL)
+    held = bench.tokens(A)
+    for wrong in (3, A, None):
+        with pytest.raises(tw.TokenError, match="to a frontier or a list of times"):
+            held.downgrade(wrong)  # type: ignore[arg-type]
+    assert held.times == (A,)

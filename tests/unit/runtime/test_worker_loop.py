@@ -15,6 +15,8 @@ import tidewheel as tw
 from tests.unit.runtime.one_operator import flow_of, ignore, scheduled
 from tidewheel.runtime import worker_loop
 from tidewheel.runtime.envelope import DRIVER, Envelope, InputCommand
+from tidewheel.runtime.links.link import Sender
+from tidewheel.runtime.links.ray_link import CallReceiver
 from tidewheel.runtime.worker_loop import WorkerLoop
 from tidewheel.runtime.worker_status import Phase, WorkerStatus
 
@@ -22,7 +24,7 @@ DEADLINE_S = 30.0
 SOON_S = 2.0
 
 
-class QuietLink:
+class QuietSender(Sender):
     """A link to nobody; ``failure`` is what `check` raises."""
 
     def __init__(self, failure: Exception | None = None) -> None:
@@ -36,11 +38,19 @@ class QuietLink:
         if self.failure is not None:
             raise self.failure
 
+    def close(self) -> None:
+        pass
+
+
+def loop_of(flow: tw.Dataflow, sender: Sender | None = None, workers: int = 1) -> WorkerLoop:
+    """Make a worker to which envelopes are delivered by calls; it is not started."""
+    return WorkerLoop(flow.plan(), 0, workers, {}, sender if sender is not None else QuietSender(), CallReceiver(), 0)
+
 
 @contextmanager
-def running(flow: tw.Dataflow, link: QuietLink | None = None, workers: int = 1) -> Iterator[WorkerLoop]:
+def running(flow: tw.Dataflow, link: QuietSender | None = None, workers: int = 1) -> Iterator[WorkerLoop]:
     """Run a worker, and end its thread."""
-    loop = WorkerLoop(flow.plan(), 0, workers, {}, link if link is not None else QuietLink(), 0)
+    loop = loop_of(flow, link, workers)
     loop.start()
     loop.start()
     try:
@@ -52,7 +62,7 @@ def running(flow: tw.Dataflow, link: QuietLink | None = None, workers: int = 1) 
 
 
 def command(loop: WorkerLoop, sequence: int, action: Any, time: Any = None, batch: Any = None) -> None:
-    loop.receive(Envelope(DRIVER, 0, sequence, commands=[InputCommand("numbers", action, time, batch)]))
+    loop.deliver(Envelope(DRIVER, 0, sequence, commands=[InputCommand("numbers", action, time, batch)]))
 
 
 def watch_until(
@@ -96,7 +106,7 @@ def test_watching_returns_at_once_on_news_and_in_the_end_without() -> None:
 
 def test_it_does_not_run_before_it_is_started() -> None:
     """What arrives early is kept."""
-    loop = WorkerLoop(squares().plan(), 0, 1, {}, QuietLink(), 0)
+    loop = loop_of(squares())
     command(loop, 0, "send", 0, [2])
     command(loop, 1, "close")
     assert loop.watch(0, 0.001) == WorkerStatus(0, Phase.RUNNING)
@@ -161,8 +171,8 @@ def test_an_operator_that_exits_ends_it_with_an_error_too(raised: type[BaseExcep
 def test_a_broken_protocol_ends_it_with_the_error() -> None:
     """An envelope of another incarnation is not taken in."""
     with running(squares(), workers=2) as loop:
-        loop.receive(Envelope(1, 0, 0, progress=[]))
-        loop.receive(Envelope(1, 5, 1, progress=[]))
+        loop.deliver(Envelope(1, 0, 0, progress=[]))
+        loop.deliver(Envelope(1, 5, 1, progress=[]))
         failure = watch_until(loop, lambda status: status.phase is Phase.FAILED).failure
     assert isinstance(failure, tw.ProtocolError)
 
@@ -170,7 +180,7 @@ def test_a_broken_protocol_ends_it_with_the_error() -> None:
 def test_a_failure_outside_the_operators_is_reported_as_the_workers(caplog: pytest.LogCaptureFixture) -> None:
     """Whatever goes wrong, the driver hears of it."""
     with running(squares()) as loop:
-        loop.receive(Envelope(DRIVER, 0, 0, commands=[InputCommand("nonsense", "close")]))
+        loop.deliver(Envelope(DRIVER, 0, 0, commands=[InputCommand("nonsense", "close")]))
         failure = watch_until(loop, lambda status: status.phase is Phase.FAILED).failure
     assert isinstance(failure, tw.JobError)
     assert str(failure) == "worker 0 failed: KeyError: 'nonsense'"
@@ -181,12 +191,12 @@ def test_a_failure_outside_the_operators_is_reported_as_the_workers(caplog: pyte
 def test_a_link_that_lost_something_is_noticed_while_it_sleeps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing arrives, so it asks the link now and then."""
     monkeypatch.setattr(worker_loop, "_LINK_CHECK_S", 0.001)
-    with running(squares(), QuietLink(tw.JobError("peer 1 is gone", worker=1))) as loop:
+    with running(squares(), QuietSender(tw.JobError("peer 1 is gone", worker=1))) as loop:
         failure = watch_until(loop, lambda status: status.phase is Phase.FAILED).failure
     assert str(failure) == "peer 1 is gone"
 
 
-class PicklingLink(QuietLink):
+class PicklingLink(QuietSender):
     """A link that pickles what it is given, as any link to another process does."""
 
     def send(self, peer: int, envelope: Envelope) -> None:

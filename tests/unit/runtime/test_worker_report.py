@@ -12,7 +12,7 @@ import tidewheel as tw
 from tests.unit.runtime.one_operator import flow_of, ignore, scheduled
 from tests.unit.runtime.stuck_flows import hoarding
 from tests.unit.runtime.test_token_threads import in_threads
-from tests.unit.runtime.test_worker_loop import QuietLink, command, running, squares, watch_until
+from tests.unit.runtime.test_worker_loop import command, loop_of, running, squares, watch_until
 from tests.waiting import eventually
 from tidewheel.progress import Source
 from tidewheel.runtime.plan import Build, Schedule
@@ -161,7 +161,7 @@ def test_what_happened_before_the_question_is_in_the_answer() -> None:
 @pytest.mark.parametrize("stops", [True, False])
 def test_a_worker_that_has_ended_answers(stops: bool) -> None:
     """Stopped, or not started yet, it has no thread that could answer, and the caller looks for itself."""
-    loop = WorkerLoop(squares().plan(), 0, 1, {}, QuietLink(), 0)
+    loop = loop_of(squares())
     if stops:
         loop.start()
         loop.stop()

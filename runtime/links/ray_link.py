@@ -1,18 +1,20 @@
 """A link over Ray actor calls."""
 
+import threading
 from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
 from tidewheel.runtime.envelope import Envelope
 from tidewheel.runtime.errors import JobError
+from tidewheel.runtime.links.link import Receiver, Sender
 
 _CHECK_EVERY = 64
 _MOST_OUTSTANDING = 4096
 _ANSWER_TIMEOUT_S = 60.0
 
 
-class RayLink:
+class RaySender(Sender):
     """Sends each envelope as one call of the peer's actor, and watches that the calls succeed.
 
     Ray runs a call at most once and does not retry it. One that failed may or may not have run, so it ends the job.
@@ -34,6 +36,10 @@ class RayLink:
         """Look at all calls that have ended."""
         if self._outstanding:
             self._settle(0.0, 1)
+
+    def close(self) -> None:
+        """Forget the calls that have not ended."""
+        self._outstanding.clear()
 
     def _settle(self, timeout_s: float, count: int) -> None:
         import ray
@@ -62,3 +68,24 @@ class RayLink:
                 except ray.exceptions.RayError as error:
                     return JobError(f"worker {peer} cannot be reached, it has probably died: {error}", worker=peer)
         raise AssertionError("a call that failed is among those that have ended")
+
+
+class CallReceiver(Receiver):
+    """Takes what is delivered by calls from other threads, and nothing else."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._woken = threading.Event()
+
+    def receive(self, timeout_s: float) -> list[Envelope]:
+        """Return what was delivered."""
+        if self._woken.is_set() or (timeout_s > 0 and self._woken.wait(timeout_s)):
+            self._woken.clear()
+        return self._take_delivered()
+
+    def wake(self) -> None:
+        """Have `receive` return."""
+        self._woken.set()
+
+    def close(self) -> None:
+        """Nothing is held open."""

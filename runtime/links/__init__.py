@@ -1,0 +1,1 @@
+"""What carries envelopes between workers: over Ray actor calls, or over sockets."""

@@ -1,0 +1,80 @@
+"""How an envelope crosses a socket: one pickle, and the large buffers in it each as a frame of its own.
+
+A buffer of an Arrow stream or a NumPy array is sent from where it lies and read where it arrives (pickle protocol 5,
+PEP 574); small ones are not worth a frame.
+"""
+
+import pickle
+from collections.abc import Sequence
+from typing import Any
+
+import cloudpickle
+
+from tidewheel.progress import ProtocolError
+from tidewheel.runtime.envelope import Envelope, InputCommand, Message
+from tidewheel.runtime.links.packed_batch import pack, unpack
+
+_LARGE = 16 * 1024
+_PROTOCOL = 5
+
+
+def encode(envelope: Envelope, *, by_value: bool = False) -> list[Any]:
+    """Return the frames of an envelope.
+
+    Args:
+        envelope: what to send.
+        by_value: whether the classes and functions of this process's main program travel with it. A worker tries
+            without first, which is faster.
+
+    Raises:
+        TypeError, AttributeError, PicklingError: something in it cannot be pickled.
+    """
+    content = (
+        envelope.sender,
+        envelope.incarnation,
+        envelope.sequence,
+        [(message.target, message.time, pack(message.batch)) for message in envelope.messages],
+        envelope.progress,
+        [(one.input, one.action, one.time, pack(one.batch)) for one in envelope.commands],
+    )
+    if not by_value:
+        try:
+            return _frames(pickle.dumps, content)
+        except (TypeError, AttributeError, pickle.PicklingError):
+            pass  # a class of the main program, or nothing that can be pickled at all
+    return _frames(cloudpickle.dumps, content)
+
+
+def _frames(dumps: Any, content: Any) -> list[Any]:
+    buffers: list[Any] = []
+
+    def keep_in_band(buffer: pickle.PickleBuffer) -> bool:
+        raw = buffer.raw()
+        if raw.nbytes < _LARGE:
+            return True
+        buffers.append(raw)
+        return False
+
+    return [dumps(content, _PROTOCOL, buffer_callback=keep_in_band), *buffers]
+
+
+def decode(head: bytes, buffers: Sequence[Any] = ()) -> Envelope:
+    """Return the envelope of which these are the frames; only for frames from a peer that has proved it belongs.
+
+    Raises:
+        ProtocolError: it cannot be unpickled.
+    """
+    try:
+        sender, incarnation, sequence, messages, progress, commands = pickle.loads(  # noqa: S301 - the callers let only members in
+            head, buffers=buffers
+        )
+        return Envelope(
+            sender,
+            incarnation,
+            sequence,
+            [Message(target, time, unpack(batch)) for target, time, batch in messages],
+            progress,
+            [InputCommand(name, action, time, unpack(batch)) for name, action, time, batch in commands],
+        )
+    except Exception as error:
+        raise ProtocolError(f"it cannot be unpickled: {type(error).__name__}: {error}") from error

@@ -1,0 +1,265 @@
+"""A link over ZeroMQ sockets: within a node through its file system, between nodes over TCP with CURVE.
+
+Each member listens on one socket, and has one to each peer. Within a node the address is a file in a directory that
+only its user can enter; it is removed as soon as all members are connected, so that nothing is left behind, however a
+process ends. Between nodes both ends prove that they have the keys of the job before a byte of what they send is read.
+Queues have no limit of their own: what is in flight is limited at the sources.
+
+Source: ZeroMQ's guide for PUSH and PULL; RFC 26/CURVEZMQ and RFC 27/ZAP for the keys.
+"""
+
+import os
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import zmq
+from zmq.auth.thread import ThreadAuthenticator
+from zmq.utils.monitor import recv_monitor_message
+
+from tidewheel.runtime.envelope import DRIVER, Envelope
+from tidewheel.runtime.errors import JobError
+from tidewheel.runtime.links.frames import decode, encode
+from tidewheel.runtime.links.link import Receiver, Sender
+from tidewheel.runtime.links.socket_keys import SocketKeys
+
+GREETING: Final = -1
+"""The sequence number of the first envelope over each connection, which says who is there and nothing else."""
+
+_LONGEST_PATH = 100
+_MOST_AT_ONCE = 1000
+_LOST_FOR_S = 3.0
+_HEARTBEAT_MS = 5_000
+_SILENCE_MS = 30_000
+_BROKEN = zmq.EVENT_DISCONNECTED | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL | zmq.EVENT_HANDSHAKE_FAILED_AUTH
+
+
+@dataclass(frozen=True, slots=True)
+class SocketAddress:
+    """Where a member listens: ``ipc`` for members on the same node, ``tcp`` for all others, if there are any."""
+
+    node: str
+    ipc: str
+    tcp: str | None = None
+
+
+class SocketReceiver(Receiver):
+    """Listens for the peers of one member.
+
+    Args:
+        node: the node on which it is, as its peers name it.
+    """
+
+    def __init__(self, node: str) -> None:
+        super().__init__()
+        self._context = zmq.Context()
+        self._authenticator: ThreadAuthenticator | None = None
+        self._directory = _private_directory()
+        self._pull = self._context.socket(zmq.PULL)
+        self._pull.set(zmq.RCVHWM, 0)
+        self._pull.set(zmq.LINGER, 0)
+        self._timeout_ms = 0
+        self._pull.set(zmq.RCVTIMEO, 0)
+        ipc = f"ipc://{self._directory}/s"
+        self._pull.bind(ipc)
+        self._pull.bind("inproc://wake")
+        self._waker = self._context.socket(zmq.PUSH)
+        self._waker.set(zmq.LINGER, 0)
+        self._waker.connect("inproc://wake")
+        self._wake_lock = threading.Lock()
+        self._woken = False
+        self._early: list[Envelope] = []
+        self.address = SocketAddress(node, ipc)
+
+    def listen_to_other_nodes(self, host: str, keys: SocketKeys) -> SocketAddress:
+        """Listen on a port of ``host`` too, for callers that have the keys; return the address that says so.
+
+        Raises:
+            JobError: it is not possible to listen there.
+        """
+        self._authenticator = ThreadAuthenticator(self._context)
+        self._authenticator.start()
+        self._authenticator.configure_curve_callback(credentials_provider=_Callers(keys.caller_public))
+        self._pull.set(zmq.CURVE_SERVER, 1)
+        self._pull.set(zmq.CURVE_SECRETKEY, keys.listener_secret)
+        _keep_alive(self._pull)
+        try:
+            port = self._pull.bind_to_random_port(f"tcp://{host}")
+        except zmq.ZMQError as error:
+            raise JobError(f"no port on {host} is free for workers on other nodes to connect to: {error}") from error
+        self.address = SocketAddress(self.address.node, self.address.ipc, f"tcp://{host}:{port}")
+        return self.address
+
+    def meet(self, members: Collection[int], timeout_s: float) -> None:
+        """Wait until each of ``members`` has called; then remove the socket's file.
+
+        Raises:
+            JobError: some have not called in time.
+        """
+        missing = set(members)
+        deadline = time.monotonic() + timeout_s
+        try:
+            while missing:
+                left_s = deadline - time.monotonic()
+                if left_s <= 0:
+                    names = ", ".join("the driver" if one == DRIVER else f"worker {one}" for one in sorted(missing))
+                    where = self.address.tcp or self.address.ipc
+                    raise JobError(
+                        f"{names} did not connect to {where} within {timeout_s:g} s: can the nodes reach each other on "
+                        "any port? link='ray' uses Ray's own connections"
+                    )
+                for envelope in self._receive(left_s):
+                    if envelope.sequence == GREETING:
+                        missing.discard(envelope.sender)
+                    else:
+                        self._early.append(envelope)
+        finally:
+            shutil.rmtree(self._directory, ignore_errors=True)
+
+    def receive(self, timeout_s: float) -> list[Envelope]:
+        """Return what came over any connection, or was delivered."""
+        if self._early:
+            early, self._early = self._early, []
+            return early
+        return self._receive(timeout_s)
+
+    def _receive(self, timeout_s: float) -> list[Envelope]:
+        pull = self._pull
+        if self._delivered:
+            timeout_s = 0.0
+        timeout_ms = int(timeout_s * 1000)
+        if timeout_ms != self._timeout_ms:
+            pull.set(zmq.RCVTIMEO, timeout_ms)
+            self._timeout_ms = timeout_ms
+        found: list[Envelope] = []
+        try:
+            for _ in range(_MOST_AT_ONCE):
+                head = pull.recv()
+                if not head:
+                    self._woken = False
+                else:
+                    found.append(self._decoded(head))
+                if not pull.get(zmq.EVENTS) & zmq.POLLIN:  # type: ignore[arg-type]
+                    break
+        except zmq.Again:
+            pass
+        return found + self._take_delivered() if self._delivered else found
+
+    def _decoded(self, head: bytes) -> Envelope:
+        frames = self._pull.recv_multipart(copy=False) if self._pull.get(zmq.RCVMORE) else []
+        return decode(head, [frame.buffer for frame in frames])
+
+    def wake(self) -> None:
+        """Have `receive` return."""
+        with self._wake_lock:
+            if not self._woken and not self._waker.closed:
+                self._woken = True
+                self._waker.send(b"")
+
+    def close(self) -> None:
+        """Stop listening."""
+        with self._wake_lock:
+            self._waker.close(linger=0)
+        if self._authenticator is not None:
+            self._authenticator.stop()
+        self._context.destroy(linger=0)
+        shutil.rmtree(self._directory, ignore_errors=True)
+
+
+class SocketSender(Sender):
+    """Has a connection to each peer of one member.
+
+    Args:
+        member: who this is: a worker's number, or ``DRIVER``.
+        node: the node on which it is.
+        peers: where they listen.
+        keys: the job's, for peers on other nodes.
+        incarnation: of this member.
+    """
+
+    def __init__(
+        self,
+        member: int,
+        node: str,
+        peers: Mapping[int, SocketAddress],
+        keys: SocketKeys,
+        incarnation: int,
+    ) -> None:
+        self._by_value = member == DRIVER
+        self._context = zmq.Context()
+        self._sockets: dict[int, Any] = {}
+        self._monitors: dict[int, Any] = {}
+        self._lost: dict[int, float] = {}
+        for peer, address in peers.items():
+            socket = self._sockets[peer] = self._context.socket(zmq.PUSH)
+            socket.set(zmq.SNDHWM, 0)
+            socket.set(zmq.LINGER, 0)
+            self._monitors[peer] = socket.get_monitor_socket(_BROKEN)
+            if address.node == node:
+                socket.connect(address.ipc)
+            else:
+                assert address.tcp is not None, "a member with peers on other nodes listens to them"
+                socket.set(zmq.CURVE_SERVERKEY, keys.listener_public)
+                socket.set(zmq.CURVE_PUBLICKEY, keys.caller_public)
+                socket.set(zmq.CURVE_SECRETKEY, keys.caller_secret)
+                _keep_alive(socket)
+                socket.connect(address.tcp)
+            socket.send(encode(Envelope(member, incarnation, GREETING))[0])
+
+    def send(self, peer: int, envelope: Envelope) -> None:
+        """Queue an envelope for a peer; a thread of ZeroMQ sends it."""
+        frames = encode(envelope, by_value=self._by_value)
+        if len(frames) == 1:
+            self._sockets[peer].send(frames[0])
+        else:
+            self._sockets[peer].send_multipart(frames, copy=False)
+
+    def check(self) -> None:
+        """Look for connections that broke: the peer's process has ended, or its node cannot be reached.
+
+        Whoever watches the processes knows better why, so it has some seconds to say so.
+        """
+        now = time.monotonic()
+        for peer, monitor in self._monitors.items():
+            while monitor.get(zmq.EVENTS) & zmq.POLLIN:
+                recv_monitor_message(monitor)
+                self._lost.setdefault(peer, now)
+        for peer, since in self._lost.items():
+            if now - since > _LOST_FOR_S:
+                raise JobError(
+                    f"the connection to worker {peer} has broken: its process or its node is gone", worker=peer
+                )
+
+    def close(self) -> None:
+        """Disconnect from every peer."""
+        self._context.destroy(linger=0)
+
+
+class _Callers:
+    """Says who may connect: the holders of one key."""
+
+    def __init__(self, public_key: bytes) -> None:
+        self._public_key = public_key
+
+    def callback(self, domain: str, key: bytes) -> bool:
+        return key == self._public_key
+
+
+def _keep_alive(socket: Any) -> None:
+    """Find out when a peer falls silent, as when its node loses power."""
+    socket.set(zmq.HEARTBEAT_IVL, _HEARTBEAT_MS)
+    socket.set(zmq.HEARTBEAT_TIMEOUT, _SILENCE_MS)
+
+
+def _private_directory() -> str:
+    """Make a directory that only this user can enter, with a path short enough for a socket's address."""
+    directory = tempfile.mkdtemp(prefix=f"tidewheel-{os.getpid()}-")
+    if len(directory) > _LONGEST_PATH:
+        Path(directory).rmdir()
+        directory = tempfile.mkdtemp(prefix=f"tidewheel-{os.getpid()}-", dir="/tmp")
+    return directory
