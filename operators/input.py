@@ -10,9 +10,10 @@ def build_input(context: OperatorContext) -> Schedule:
     token = context.token()
 
     def schedule(output: OutputPort) -> None:
-        while context.mailbox:
+        while context.mailbox and not (context.is_held and context.mailbox[0].action == "send"):
             command = context.mailbox.popleft()
             if command.action == "send":
+                context.taken += command.size
                 output.send(token, command.batch)
             elif command.action == "advance":
                 token.downgrade(command.time)

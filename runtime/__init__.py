@@ -2,7 +2,7 @@
 
 from tidewheel.runtime.attachment import Attachment, AttachmentHost, RunningAttachment
 from tidewheel.runtime.dataflow_description import DataflowDescription
-from tidewheel.runtime.errors import JobError, TokenError
+from tidewheel.runtime.errors import ConfigError, JobError, TokenError, WouldBlock
 from tidewheel.runtime.explanation import Explanation, Holder
 from tidewheel.runtime.input_handle import InputHandle
 from tidewheel.runtime.job import Captured, Job
@@ -11,6 +11,7 @@ from tidewheel.runtime.partitioned_source import PartitionedSource
 from tidewheel.runtime.ports import InputPort, OutputPort
 from tidewheel.runtime.probe_handle import ProbeHandle
 from tidewheel.runtime.run import run
+from tidewheel.runtime.runtime_config import RuntimeConfig
 from tidewheel.runtime.statistics import EdgeStatistics, JobStatistics, OperatorStatistics, WorkerStatistics
 from tidewheel.runtime.token_set import TokenSet
 from tidewheel.runtime.tokens import LentToken, TimestampToken
@@ -19,6 +20,7 @@ __all__ = [
     "Attachment",
     "AttachmentHost",
     "Captured",
+    "ConfigError",
     "DataflowDescription",
     "EdgeStatistics",
     "Explanation",
@@ -35,9 +37,11 @@ __all__ = [
     "PartitionedSource",
     "ProbeHandle",
     "RunningAttachment",
+    "RuntimeConfig",
     "TimestampToken",
     "TokenError",
     "TokenSet",
     "WorkerStatistics",
+    "WouldBlock",
     "run",
 ]

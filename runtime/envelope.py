@@ -5,6 +5,7 @@ from typing import Any, Literal
 import msgspec
 
 from tidewheel.progress import ProgressBatch, Time
+from tidewheel.runtime.flow_control import Credit
 from tidewheel.runtime.links.packed_batch import pack, unpack
 
 DRIVER = -1
@@ -12,26 +13,28 @@ DRIVER = -1
 
 
 class Message(msgspec.Struct, frozen=True, array_like=True):
-    """One batch at one time for one input port, given by its location number."""
+    """One batch at one time for one input port, given by its location number; it counts for ``size`` bytes."""
 
     target: int
     time: Time
     batch: Any
+    size: int = 0
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _message, (self.target, self.time, pack(self.batch))
+        return _message, (self.target, self.time, pack(self.batch), self.size)
 
 
 class InputCommand(msgspec.Struct, frozen=True, array_like=True):
-    """What the driver does to one worker's share of an input."""
+    """What the driver does to one worker's share of an input; ``size`` is what its batch counts for, in bytes."""
 
     input: str
     action: Literal["send", "advance", "close"]
     time: Time = None
     batch: Any = None
+    size: int = 0
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _command, (self.input, self.action, self.time, pack(self.batch))
+        return _command, (self.input, self.action, self.time, pack(self.batch), self.size)
 
 
 class Envelope(msgspec.Struct, frozen=True, array_like=True):
@@ -46,11 +49,14 @@ class Envelope(msgspec.Struct, frozen=True, array_like=True):
     messages: list[Message] = []
     progress: ProgressBatch = []
     commands: list[InputCommand] = []
+    credit: Credit | None = None
 
 
-def _message(target: int, time: Time, packed: Any) -> Message:
-    return Message(target, time, unpack(packed))
+def _message(target: int, time: Time, packed: Any, size: int) -> Message:
+    return Message(target, time, unpack(packed), size)
 
 
-def _command(name: str, action: Literal["send", "advance", "close"], time: Time, packed: Any) -> InputCommand:
-    return InputCommand(name, action, time, unpack(packed))
+def _command(
+    name: str, action: Literal["send", "advance", "close"], time: Time, packed: Any, size: int
+) -> InputCommand:
+    return InputCommand(name, action, time, unpack(packed), size)

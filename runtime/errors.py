@@ -9,6 +9,14 @@ class TokenError(TidewheelError):
     """A timestamp token, or an input handle (which holds one), was used in a way that it does not allow."""
 
 
+class ConfigError(TidewheelError, ValueError):
+    """A setting is wrong: its name, what it is and what it may be."""
+
+
+class WouldBlock(TidewheelError):  # noqa: N818 - named for what it says
+    """An input could not take a batch in time, because too much is in flight; nothing was sent."""
+
+
 class JobError(TidewheelError):
     """A job failed, or was asked for something that it does not have or can no longer do.
 

@@ -1,20 +1,18 @@
 """Why a frontier is where it is: what holds it back, by which path, and what can be done about it."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from tidewheel.progress import Antichain, Location, PathSummary, Source, Target, Time
-from tidewheel.runtime.job_view import JobView
+from tidewheel.runtime.job_view import JobView, Reach
+from tidewheel.runtime.plan import OperatorPlan
 from tidewheel.runtime.worker_report import BusyWorker
 
 _MANY_ROUNDS = 1000
 _MOST_SHOWN = 8
 _LONG_ROUTE = 7
-_LEAKED = (
-    "nothing schedules the operator for that time again, so the token leaked: discard() or downgrade() it once "
-    "input.frontier has passed its time, or call context.activate() while there is work left"
-)
 _UNREAD = (
     "is scheduled again only when something new comes: iterate over the input to its end, or call context.activate()"
 )
@@ -34,7 +32,7 @@ class InputState(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Tokens or messages that hold a frontier back.
+    """Tokens or messages that hold a frontier back, by one of the paths by which they do.
 
     Attributes:
         what: who they are, in words: ``operator 'sort' holds 2 tokens for time 3 on worker 1``.
@@ -44,6 +42,8 @@ class Holder:
         path: the path summary by which they reach the frontier, and by ``route`` the operators on the way.
         arrives: the time at which they can arrive there.
         advice: what can be done, in words; empty if they only wait for holders listed before.
+        port: empty if it is the probe or topic that they reach. Otherwise they hold back only this input, such as
+            ``input 1 of 'sort'``, of an operator that is listed too and would run again if they did not.
     """
 
     what: str
@@ -54,10 +54,14 @@ class Holder:
     route: tuple[str, ...]
     arrives: Time
     advice: str
+    port: str = ""
 
     def __str__(self) -> str:
         route = " > ".join(_shortened(self.route))
-        lines = [self.what, f"   reaches it at {self.arrives!r}, by {route} (time {self.path.describe()})"]
+        lines = [
+            self.what,
+            f"   reaches {self.port or 'it'} at {self.arrives!r}, by {route} (time {self.path.describe()})",
+        ]
         return "\n".join(lines + [f"   -> {self.advice}"] * bool(self.advice))
 
 
@@ -68,7 +72,8 @@ class Explanation:
     Attributes:
         name: the probe or topic.
         frontier: the earliest times that can still arrive there; empty once it has ended.
-        holders: what holds it back; those that wait for others come after them.
+        holders: what holds it back; those that wait for others come after them. Next to an operator that may do right
+            to wait for its input is what holds that input back.
         busy: workers that did not answer because an operator of theirs was running.
         notes: what else may matter.
     """
@@ -93,6 +98,20 @@ class Explanation:
     __repr__ = __str__
 
 
+@dataclass(frozen=True, slots=True)
+class _Account:
+    """What is said of a pointstamp: who it is, what can be done, and the inputs for which its operator may wait.
+
+    It is ``told_last``, after what holds those inputs back, if it may well be right to wait.
+    """
+
+    what: str
+    advice: str
+    workers: tuple[int, ...] = ()
+    ports: tuple[Target, ...] = ()
+    told_last: bool = False
+
+
 class Explainer:
     """Finds what holds the frontier at one location back.
 
@@ -107,149 +126,169 @@ class Explainer:
         self._compiled = view.compiled
         self._end = end
         self._inputs = inputs
-        self._frontier = view.frontier(end)
+        self._input_names = {operator: name for name, operator in view.plan.inputs.items()}
+        self._listed: set[tuple[int, Time]] = set()
+        self._walked: set[tuple[int, Time]] = set()
 
     def explain(self, name: str, notes: tuple[str, ...]) -> Explanation:
-        """Return the explanation."""
-        found = list(self._holders())
-        causes = [holder for holder in found if not self._waits_for_another(holder, found)]
-        others = [holder for holder in found if self._waits_for_another(holder, found)]
-        return Explanation(
-            name,
-            self._frontier,
-            tuple(self._describe(*holder) for holder in causes)
-            + tuple(self._describe(*holder, waits=True) for holder in others),
-            tuple(self._view.busy),
-            notes,
-        )
+        """Return the explanation. Complexity: the size of the graph before the location, and of what is returned."""
+        found = list(self._view.holding(self._end))
+        self._listed.update((reach.location, reach.time) for reach in found)
+        first = {stamp: self._view.is_first(*stamp) for stamp in self._listed}
+        holders: list[Holder] = []
+        for reach in found:
+            if first[reach.location, reach.time]:
+                holders += self._describe_cause(reach)
+        for reach in found:
+            if not first[reach.location, reach.time]:
+                holders.append(self._holder(reach, self._account(reach, waits=True)))
+        frontier = self._view.frontier(self._end)
+        return Explanation(name, frontier, tuple(holders), tuple(self._view.busy), notes)
 
-    def _holders(self) -> Iterator[tuple[int, Time, PathSummary]]:
-        """Yield the pointstamps that can arrive at an element of the frontier, each by one path."""
-        for location, time in self._view.live:
-            paths = self._compiled.summaries(self._compiled.locations[location], self._end)
-            holding = (path for path in paths if path.results_in(time) in self._frontier)
-            first = next(holding, None)
-            if first is not None:
-                yield location, time, first
-
-    def _waits_for_another(
-        self, holder: tuple[int, Time, PathSummary], found: list[tuple[int, Time, PathSummary]]
-    ) -> bool:
-        """Tell whether another holder can still bring about this one."""
-        location, time, _ = holder
-        end = self._compiled.locations[location]
-        less_equal = self._compiled.domains[location].less_equal
-        for other, other_time, _ in found:
-            if (other, other_time) == (location, time):
-                continue
-            for path in self._compiled.summaries(self._compiled.locations[other], end):
-                arrival = path.results_in(other_time)
-                if arrival is not None and less_equal(arrival, time):
-                    return True
-        return False
+    def _describe_cause(self, cause: Reach) -> list[Holder]:
+        """Describe who waits for no other, and what holds back the inputs for which an operator may wait meanwhile."""
+        holders: list[Holder] = []
+        told_last = self._account(cause).told_last
+        waiting: deque[tuple[Reach, str]] = deque([(cause, "")])
+        while waiting:
+            reach, port = waiting.popleft()
+            said = self._account(reach)
+            holders.append(self._holder(reach, said, port))
+            for target in said.ports:
+                for behind in self._view.first_holding(target, self._walked):
+                    if (behind.location, behind.time) not in self._listed:
+                        self._listed.add((behind.location, behind.time))
+                        waiting.append((behind, self._view.describe(target)))
+        return holders[::-1] if told_last else holders
 
     # ------------------------------------------------------------------ in words
 
-    def _describe(self, location: int, time: Time, path: PathSummary, *, waits: bool = False) -> Holder:
-        at = self._compiled.locations[location]
-        if isinstance(at, Source):
-            workers = tuple(self._view.tokens.get((location, time), {}))
-            what, advice = self._describe_token(at, time, workers)
-        else:
-            workers = tuple(self._view.queued.get((location, time), {}))
-            what, advice = self._describe_messages(at, location, time)
+    def _holder(self, reach: Reach, said: _Account, port: str = "") -> Holder:
+        at = self._compiled.locations[reach.location]
         return Holder(
-            what + self._in_loop(at, time) + (" (waits for the above)" if waits else ""),
-            self._name(at),
-            time,
-            workers,
-            path,
-            self._route(at, path),
-            path.results_in(time),
-            "" if waits else advice,
+            said.what + self._in_loop(at, reach.time) + (" (waits for the above)" if not said.advice else ""),
+            self._view.name(at),
+            reach.time,
+            said.workers,
+            reach.path,
+            reach.route,
+            reach.arrives,
+            said.advice,
+            port,
         )
 
-    def _name(self, at: Location) -> str:
-        return self._view.plan.operators[at.operator].name
+    def _account(self, reach: Reach, *, waits: bool = False) -> _Account:
+        """Say who a pointstamp is and, unless it ``waits`` for another, what can be done."""
+        at = self._compiled.locations[reach.location]
+        if isinstance(at, Target):
+            said = self._of_messages(at, reach)
+        elif at.operator in self._input_names:
+            said = self._of_input(self._input_names[at.operator], reach)
+        else:
+            said = self._of_token(at, reach, waits=waits)
+        return replace(said, advice="") if waits else said
 
-    def _describe_token(self, at: Source, time: Time, workers: tuple[int, ...]) -> tuple[str, str]:
-        plan = self._view.plan
-        name = next((name for name, operator in plan.inputs.items() if operator == at.operator), None)
-        if name is not None:
-            return self._describe_input(name, time, workers)
-        operator = self._name(at)
-        count = self._view.live[self._compiled.index[at], time]
-        held = f"operator {operator!r} holds {_several(count, 'token')} for time {time!r}{_on(workers)}"
-        shape = plan.operators[at.operator].shape
-        if not shape.inputs:
-            return held, f"{operator!r} has no inputs: it has more to send, or forgot to downgrade() or discard()"
-        if not any(paths for (_, port), paths in shape.summaries.items() if port == at.port):
-            return held, f"no input of {operator!r} leads there: it has more to send, or forgot to discard() it"
-        if self._runs_next(at.operator, workers):
-            return held, f"{operator!r} runs in the next step of its worker"
-        if self._can_still_get(at, time):
-            return held, "its inputs have not passed that time yet"
-        if not self._could_ever_get(at, time):
-            return held, f"no message lends it such a token: {operator!r} has to downgrade() or discard() it by itself"
-        return (
-            f"{held}, though its inputs have passed that time",
-            _LEAKED,
-        )
-
-    def _describe_input(self, name: str, time: Time, workers: tuple[int, ...]) -> tuple[str, str]:
-        state = self._inputs[name]
+    def _of_input(self, name: str, reach: Reach) -> _Account:
+        state, time = self._inputs[name], reach.time
+        workers = tuple(self._view.tokens.get((reach.location, time), {}))
         what = f"input {name!r} is at time {time!r}{_on(workers)}"
         if state.is_closed or state.time != time:
             now = "closed it" if state.is_closed else f"took it to {state.time!r}"
-            return what, f"the driver {now}; those workers have not come to that yet"
-        return what, f"job.input({name!r}).advance_to(...) or close() lets it go on"
+            return _Account(what, f"the driver {now}; those workers have not come to that yet", workers)
+        return _Account(what, f"job.input({name!r}).advance_to(...) or close() lets it go on", workers)
+
+    def _of_token(self, at: Source, reach: Reach, *, waits: bool) -> _Account:
+        plan, operator = self._view.plan.operators[at.operator], self._view.name(at)
+        stamp = (reach.location, reach.time)
+        holding = self._view.tokens.get(stamp, {})
+        idle = tuple(worker for worker in holding if waits or not self._will_run(at.operator, plan, worker))
+        workers = idle or tuple(holding)
+        running = sum(holding[worker] for worker in holding if worker not in workers)
+        count = _several(self._view.live[stamp] - running, "token")
+        held = f"operator {operator!r} holds {count} for time {reach.time!r}{_on(workers)}"
+        if not holding:
+            return _Account(held, "a worker that did not answer has it")
+        if waits or not idle:
+            return _Account(held, f"{operator!r} is about to run", workers)
+        if not plan.shape.inputs:
+            advice = f"{operator!r} has no inputs: it has more to send, or forgot to downgrade() or discard()"
+            return _Account(held, advice, workers)
+        return self._of_idle(at, reach, held, workers)
+
+    def _of_idle(self, at: Source, reach: Reach, held: str, workers: tuple[int, ...]) -> _Account:
+        """Say what can be done about the token of an operator that runs again only for something new."""
+        plan, operator = self._view.plan.operators[at.operator], self._view.name(at)
+        remedy = "discard() it once it is not needed"
+        if plan.notify:
+            remedy = "discard() or downgrade() it once input.frontier has passed its time"
+        ports = self._open_ports(at.operator, plan)
+        if not ports or self._view.is_alone_before(reach.location, reach.time, ports):
+            advice = (
+                f"nothing schedules {operator!r} again. Unless a thread still works on it, which then has to call "
+                f"context.activate(), the token leaked: {remedy}"
+            )
+            return _Account(
+                f"{held}, though its inputs have {'passed that time' if ports else 'ended'}", advice, workers
+            )
+        behind = tuple(port for port in ports if not self._has_passed(port, at, reach.time))
+        if behind:
+            again = f"{operator!r} runs again when {self._something_new(behind, plan)}"
+            advice = f"{again}; if it does not wait for that, the token leaked: {remedy}"
+            return _Account(held, advice, workers, behind, told_last=True)
+        advice = (
+            f"probably the token leaked: {remedy}, or call context.activate() while there is work left or when a "
+            f"thread is done. Otherwise {operator!r} waits until {self._something_new(ports, plan)}"
+        )
+        return _Account(f"{held}, though its inputs have passed that time", advice, workers, ports)
+
+    def _will_run(self, operator: int, plan: OperatorPlan, worker: int) -> bool:
+        """Tell whether an operator will be scheduled on a worker for what is there already."""
+        ports = [Target(operator, port) for port in range(len(plan.shape.inputs) if plan.notify else 0)]
+        return self._runs_next(operator, (worker,)) or any(not self._view.has_heard(worker, port) for port in ports)
 
     def _runs_next(self, operator: int, workers: tuple[int, ...]) -> bool:
         """Tell whether an operator will be scheduled on all of ``workers``, though nothing new arrives."""
         running = {report.worker for report in self._view.reports if operator in report.scheduled}
         return bool(workers) and running.issuperset(workers)
 
-    def _could_ever_get(self, at: Source, time: Time) -> bool:
-        """Tell whether a message at some time lets its receiver send at ``time`` on this output."""
+    def _open_ports(self, operator: int, plan: OperatorPlan) -> tuple[Target, ...]:
+        """Return the inputs at which something can still come."""
+        ports = (Target(operator, port) for port in range(len(plan.shape.inputs)))
+        return tuple(port for port in ports if len(self._view.frontier(port)))
+
+    def _has_passed(self, port: Target, at: Location, time: Time) -> bool:
+        """Tell whether an input has passed a time of its operator's that none of its messages can bring about."""
+        nestings = self._compiled.graph.nesting
+        if nestings(port) == nestings(at):
+            return not self._view.frontier(port).less_equal(time)
         shape = self._view.plan.operators[at.operator].shape
-        less_equal = shape.outputs[at.port].domain.less_equal
-        arrivals = (
-            path.results_in(shape.inputs[port_in].domain.minimum())
-            for (port_in, port_out), paths in shape.summaries.items()
-            if port_out == at.port
-            for path in paths
+        return isinstance(at, Source) and (port.port, at.port) in shape.summaries
+
+    def _something_new(self, ports: tuple[Target, ...], plan: OperatorPlan) -> str:
+        """Say what would have an operator scheduled again."""
+        if not plan.notify:
+            return " or ".join(f"a message comes to its input {port.port}" for port in ports)
+        return " or ".join(
+            f"its input {port.port} passes {', '.join(map(repr, self._view.frontier(port)))}" for port in ports
         )
-        return any(arrival is not None and less_equal(arrival, time) for arrival in arrivals)
 
-    def _can_still_get(self, at: Source, time: Time) -> bool:
-        """Tell whether a message can still come that lets its receiver send at ``time`` on this output."""
-        shape = self._view.plan.operators[at.operator].shape
-        less_equal = shape.outputs[at.port].domain.less_equal
-        for (port_in, port_out), paths in shape.summaries.items():
-            if port_out == at.port:
-                arrivals = (
-                    path.results_in(earliest)
-                    for earliest in self._view.frontier(Target(at.operator, port_in))
-                    for path in paths
-                )
-                if any(arrival is not None and less_equal(arrival, time) for arrival in arrivals):
-                    return True
-        return False
-
-    def _describe_messages(self, at: Target, location: int, time: Time) -> tuple[str, str]:
-        count = self._view.live[location, time]
-        port = self._compiled.graph.describe(at)
-        waiting = self._view.queued.get((location, time), {})
-        workers = tuple(waiting)
+    def _of_messages(self, at: Target, reach: Reach) -> _Account:
+        stamp, time = (reach.location, reach.time), reach.time
+        waiting = self._view.queued.get(stamp, {})
+        where, workers = self._view.describe(at), tuple(waiting)
         if not waiting:
-            return f"{_several(count, 'message')} at time {time!r} on the way to {port}", "they have yet to arrive"
-        what = f"{_several(sum(waiting.values()), 'message')} at time {time!r} at {port}{_on(workers)}"
+            count = _several(self._view.live[stamp], "message")
+            return _Account(f"{count} at time {time!r} on the way to {where}", "they have yet to arrive")
+        what = f"{_several(sum(waiting.values()), 'message')} at time {time!r} at {where}{_on(workers)}"
+        operator, plan = self._view.name(at), self._view.plan.operators[at.operator]
         if self._runs_next(at.operator, workers):
-            return what, f"{self._name(at)!r} takes them when it runs next"
-        return (
-            f"{what}, unread",
-            f"{self._name(at)!r} returned without reading them, and {_UNREAD}",
-        )
+            return _Account(what, f"{operator!r} takes them when it runs next", workers)
+        advice = f"{operator!r} returned without reading them, and {_UNREAD}"
+        others = (port for port in self._open_ports(at.operator, plan) if port != at)
+        behind = tuple(port for port in others if plan.notify and not self._has_passed(port, at, time))
+        if behind:
+            advice += f"; or it waits until {self._something_new(behind, plan)}"
+        return _Account(f"{what}, unread", advice, workers, behind, told_last=bool(behind))
 
     def _in_loop(self, at: Location, time: Time) -> str:
         nesting = self._compiled.graph.nesting(at)
@@ -260,15 +299,6 @@ class Explainer:
         if any(isinstance(number, int) and number >= _MANY_ROUNDS for number in rounds):
             text += "; if it should have ended by now, see that what the loop feeds back gets less"
         return text
-
-    def _route(self, start: Location, path: PathSummary) -> tuple[str, ...]:
-        """Return the operators on a shortest way from ``start`` whose summary is ``path``."""
-        names: list[str] = []
-        for location in self._compiled.route(start, self._end, path):
-            name = self._name(location)
-            if not names or names[-1] != name:
-                names.append(name)
-        return tuple(names)
 
 
 def _several(count: int, what: str) -> str:

@@ -1,9 +1,12 @@
 """How a failure inside an operator is told."""
 
 import traceback
+from typing import NoReturn
 
 from tidewheel.progress import Time
 from tidewheel.runtime.errors import JobError
+from tidewheel.runtime.ports import ExchangeError
+from tidewheel.runtime.stage import StageError
 
 
 def operator_failure(operator: str, worker: int, time: Time | None, error: BaseException | None, what: str) -> JobError:
@@ -16,6 +19,18 @@ def operator_failure(operator: str, worker: int, time: Time | None, error: BaseE
         time=time,
         traceback_text="".join(traceback.format_exception(error)),
     )
+
+
+def raise_step_failure(operator: str, worker: int, time: Time | None, error: BaseException) -> NoReturn:
+    """Raise what `operator_failure` returns for an operator that was scheduled, caused by what its function raised."""
+    cause: BaseException | None = error
+    what = "failed"
+    if isinstance(error, ExchangeError):
+        operator, time = error.args
+        cause, what = error.__cause__, "could not exchange a record"
+    elif isinstance(error, StageError):
+        operator, cause = error.args[0], error.__cause__
+    raise operator_failure(operator, worker, time, cause, what) from cause
 
 
 def _text(error: BaseException | None) -> str:

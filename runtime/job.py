@@ -4,7 +4,7 @@ import logging
 import threading
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from types import TracebackType
@@ -75,8 +75,13 @@ class Job(ABC):
         """Return the frontier at a probe, as far as the driver knows."""
 
     @abstractmethod
-    def _wait_for(self, condition: Callable[[], bool], what: str, timeout: float | None) -> None:
-        """Run or wait until ``condition()``; raise TimeoutError, or JobError where it cannot come true any more."""
+    def _wait_for(
+        self, condition: Callable[[], bool], what: str, timeout: float | None, probe: str | None = None
+    ) -> None:
+        """Run or wait until ``condition()``; raise TimeoutError, or JobError where it cannot come true any more.
+
+        ``probe`` is what errors explain, if it is a probe that is waited for.
+        """
 
     @abstractmethod
     def _fetch_captured(self, name: str) -> list[Captured]:
@@ -108,7 +113,7 @@ class Job(ABC):
     def probe(self, name: str) -> ProbeHandle:
         """Return the handle of a probe of the dataflow. Raises JobError if there is none of that name."""
         self._known("probe", name, self.plan.probes)
-        return ProbeHandle(name, self._probe_domains[name], lambda: self._frontier(name), self._wait_for)
+        return ProbeHandle(name, self._probe_domains[name], lambda: self._frontier(name), self._wait_for, self)
 
     def captured(self, name: str) -> list[Captured]:
         """Return what ``stream.capture(name)`` has kept so far, worker by worker, each in order of arrival.
@@ -132,18 +137,29 @@ class Job(ABC):
             probe_or_topic: a probe of the dataflow, or the name of one, else that of a topic.
 
         Raises:
-            JobError: there is neither a probe nor a topic of that name, or the job has failed or was stopped.
+            JobError: there is neither a probe nor a topic of that name, the probe belongs to another job, or the job
+                has failed or was stopped.
         """
-        plan = self.plan
-        name = probe_or_topic.name if isinstance(probe_or_topic, ProbeHandle) else probe_or_topic
-        known: dict[str, Location] = {
-            **{topic: Target(operator, 0) for topic, operator in plan.topics.items()},
-            **plan.probes,
-        }
-        end = known[self._known("probe or topic", name, known)]
+        if isinstance(probe_or_topic, ProbeHandle):
+            name = probe_or_topic.name
+            if not probe_or_topic.belongs_to(self):
+                raise JobError(f"probe {name!r} belongs to another job than {self.name!r}: have that job explain it")
+        else:
+            name = self._known("probe or topic", probe_or_topic, self._explicable)
         self._check_alive()
-        view = JobView(plan, self._compiled, self._reports())
-        return Explainer(view, end, self._inputs).explain(name, self._notes())
+        return self._explain_in(self._view(), name)
+
+    @property
+    def _explicable(self) -> dict[str, Location]:
+        """What can be explained: the places of topics and, before topics of the same name, of probes."""
+        topics = {topic: Target(operator, 0) for topic, operator in self.plan.topics.items()}
+        return {**topics, **self.plan.probes}
+
+    def _explain_in(self, view: JobView, name: str) -> Explanation:
+        return Explainer(view, self._explicable[name], self._inputs).explain(name, self._notes())
+
+    def _view(self) -> JobView:
+        return JobView(self.plan, self._compiled, self._reports())
 
     def statistics(self) -> JobStatistics:
         """Return what each operator, edge and worker has done so far; print it for a table.
@@ -152,8 +168,7 @@ class Job(ABC):
             JobError: the job has failed or was stopped.
         """
         self._check_alive()
-        view = JobView(self.plan, self._compiled, self._reports())
-        return view.statistics()
+        return self._view().statistics()
 
     def wait(self, timeout: float | None = None) -> None:
         """Wait until every frontier is empty: all sources have ended, all inputs are closed, all work is done.
@@ -225,13 +240,15 @@ class Job(ABC):
             raise JobError(f"dataflow {self.plan.name!r} has no {kind} {name!r}; it has {sorted(names) or 'none'}")
         return name
 
-    def _timed_out(self, what: str, timeout: float | None) -> TimeoutError:
-        named = [*self.plan.probes, *self.plan.topics]
+    def _timed_out(self, what: str, timeout: float | None, probe: str | None = None) -> TimeoutError:
+        named = [probe] if probe is not None else [*self.plan.probes, *self.plan.topics]
         hint = f"; job.explain({named[0]!r}) says what holds it back" if named else ""
         return TimeoutError(f"waited {timeout} s for {what}; {self._describe_inputs()}{hint}")
 
-    def _describe_inputs(self) -> str:
-        handles = [handle for handle in self._inputs.values() if not handle.is_closed]
+    def _describe_inputs(self, among: Collection[str] | None = None) -> str:
+        """Say which inputs, ``among`` those that matter if they are known, are open."""
+        names = self._inputs if among is None else among
+        handles = [handle for name, handle in self._inputs.items() if name in names and not handle.is_closed]
         if not handles:
             return "all inputs are closed"
         return "open inputs: " + ", ".join(f"{handle.name!r} at time {handle.time!r}" for handle in handles)

@@ -4,13 +4,52 @@ No single view will do: it lacks what other workers hold back. The sum of what o
 have not sent yet, or what is under way from them, has everything.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 
-from tidewheel.progress import Antichain, ChangeBatch, CompiledGraph, Location, Source, Target, Time, Tracker
+from tidewheel.progress import (
+    Antichain,
+    ChangeBatch,
+    CompiledGraph,
+    Location,
+    PathSummary,
+    Source,
+    Target,
+    Time,
+    Tracker,
+)
+from tidewheel.progress.strong_components import strong_components
 from tidewheel.runtime.plan import OperatorPlan, Plan
 from tidewheel.runtime.statistics import JobStatistics
 from tidewheel.runtime.worker_report import BusyWorker, WorkerReport
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """A pointstamp that is there, and one way by which it can arrive somewhere.
+
+    Attributes:
+        location, time: the pointstamp.
+        path: the summary of the way, and ``route`` the operators on it as statistics name them.
+        arrives: the time at which it can arrive.
+    """
+
+    location: int
+    time: Time
+    path: PathSummary
+    route: tuple[str, ...]
+    arrives: Time
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """The way from a location to some end, as its first step; ``onward`` is the place of the rest in a list."""
+
+    location: int
+    path: PathSummary
+    onward: int
 
 
 class JobView:
@@ -40,6 +79,7 @@ class JobView:
         everywhere = Tracker(compiled, 0 if self.reports else 1, compiled.locations)
         everywhere.update(self.live.items())
         self._everywhere = everywhere
+        self._views: dict[int, Tracker] = {}
 
     def _live(self) -> dict[tuple[int, Time], int]:
         """Add to what one worker knows what the others have done that it has not heard of."""
@@ -63,6 +103,178 @@ class JobView:
         """Return the earliest times that can still occur at a location."""
         return self._everywhere.frontier(location)
 
+    def has_heard(self, worker: int, port: Target) -> bool:
+        """Tell whether a worker that answered knows the frontier at an input of an operator that notifies.
+
+        If not, it schedules the operator when it hears of it. What the worker has not told is left out, which makes no
+        difference at rest: it could move no frontier.
+        """
+        view = self._views.get(worker)
+        if view is None:
+            [knowledge] = [report.knowledge for report in self.reports if report.worker == worker]
+            counts: ChangeBatch[tuple[int, Time]] = ChangeBatch(knowledge.counts.items())
+            counts.extend((stamp, -difference) for stamp, difference in knowledge.unsent)
+            notified = [
+                Target(number, port)
+                for number, operator in enumerate(self.plan.operators)
+                if operator.notify
+                for port in range(len(operator.shape.inputs))
+            ]
+            view = self._views[worker] = Tracker(self.compiled, 0, notified)
+            view.update(counts)
+        return view.frontier(port) == self.frontier(port)
+
+    # ------------------------------------------------------------------ who holds what back
+
+    def holding(self, end: Location) -> Iterator[Reach]:
+        """Yield each pointstamp for each element of the frontier at ``end`` at which it can arrive.
+
+        Complexity: one search of the graph before ``end``, the pointstamps, and the lengths of the routes.
+        """
+        frontier = self.frontier(end)
+        trail = self._ways_to(self.compiled.index[end])
+        minimal: dict[int, list[int]] = {}
+        for place, way in enumerate(trail):
+            kept = (other for other in minimal.get(way.location, ()) if not way.path.less_equal(trail[other].path))
+            minimal[way.location] = [*kept, place]
+        found: list[tuple[Time, Time, int]] = []
+        for location, time in self.live:
+            arrivals: dict[Time, int] = {}
+            for place in minimal.get(location, ()):
+                arrivals.setdefault(trail[place].path.results_in(time), place)
+            found += [(time, arrives, place) for arrives, place in arrivals.items() if arrives in frontier]
+        known: dict[int, tuple[str, ...]] = {}
+        routes = {place: self._route(trail, place, known) for place in sorted(place for _, _, place in found)}
+        for time, arrives, place in found:
+            yield Reach(trail[place].location, time, trail[place].path, routes[place], arrives)
+
+    def _ways_to(self, end: int) -> list[_Way]:
+        """Return the ways to ``end`` from everywhere, those of fewer steps first, each after the rest of it.
+
+        A way is left out if one of no more steps has a summary at or below its own.
+        """
+        trail = [_Way(end, PathSummary.identity(self.compiled.graph.nesting(self.compiled.locations[end])), -1)]
+        known: dict[int, list[PathSummary]] = {end: [trail[0].path]}
+        for place, way in enumerate(trail):  # which grows meanwhile
+            for start, step in self._incoming[way.location]:
+                path = step.followed_by(way.path)
+                shorter = known.setdefault(start, [])
+                if path is not None and not any(other.less_equal(path) for other in shorter):
+                    shorter.append(path)
+                    trail.append(_Way(start, path, place))
+        return trail
+
+    def is_first(self, location: int, time: Time) -> bool:
+        """Tell whether no other pointstamp can bring this one about.
+
+        None can if what is before it in the graph leads here only later; and since cycles advance times, this one
+        itself does not count there.
+        """
+        less_equal = self.compiled.domains[location].less_equal
+        here = self.frontier(self.compiled.locations[location])
+        if any(earlier != time and less_equal(earlier, time) for earlier in here):
+            return False
+        return not any(less_equal(arrives, time) for _, _, _, arrives in self._arriving(location))
+
+    def first_holding(self, end: Target, seen: set[tuple[int, Time]]) -> Iterator[Reach]:
+        """Yield pointstamps that no other brings about and that hold the frontier at an input back, one way each.
+
+        Walks back from time to time, not by summaries: all calls with the same ``seen``, together, pass each location
+        at each element of its frontier once.
+        """
+        number = self.compiled.index[end]
+        unchanged = PathSummary.identity(self.compiled.graph.nesting(end))
+        for target in self.frontier(end):
+            trail, times = [_Way(number, unchanged, -1)], [target]
+            for place, way in enumerate(trail):  # which grows meanwhile
+                location, time = way.location, times[place]
+                if (location, time) in seen:
+                    continue
+                seen.add((location, time))
+                before = [(start, step, at) for start, step, at, then in self._arriving(location) if then == time]
+                for start, step, at in before:
+                    path = step.followed_by(way.path)
+                    assert path is not None, "a time passes it"
+                    trail.append(_Way(start, path, place))
+                    times.append(at)
+                if not before and (location, time) in self.live:
+                    yield Reach(location, time, way.path, self._route(trail, place, {}), target)
+
+    def is_alone_before(self, location: int, time: Time, ports: Iterable[Target]) -> bool:
+        """Tell whether nothing is left from which some inputs can be reached but one pointstamp behind them, in a loop.
+
+        Complexity: the size of the graph before the inputs and the pointstamps, if it is in a loop.
+        """
+        if location not in self._in_loops:
+            return False
+        before = [self.compiled.index[port] for port in ports]
+        known = set(before)
+        for place in before:  # which grows meanwhile
+            new = {start for start, _ in self._incoming[place]} - known
+            known |= new
+            before += new
+        return all(stamp == (location, time) for stamp in self.live if stamp[0] in known)
+
+    def _arriving(self, location: int) -> Iterator[tuple[int, PathSummary, Time, Time]]:
+        """Yield what leads to a location in one step: from where, how, from which time, and to which."""
+        for start, step in self._incoming[location]:
+            for time in self.frontier(self.compiled.locations[start]):
+                arrives = step.results_in(time)
+                if arrives is not None:
+                    yield start, step, time, arrives
+
+    @cached_property
+    def _in_loops(self) -> frozenset[int]:
+        """The locations that lie on a cycle of the graph."""
+        component = strong_components(range(len(self.compiled.locations)), self.compiled.successors)
+        size = Counter(component.values())
+        return frozenset(number for number, of in component.items() if size[of] > 1)
+
+    @cached_property
+    def _incoming(self) -> list[list[tuple[int, PathSummary]]]:
+        incoming: list[list[tuple[int, PathSummary]]] = [[] for _ in self.compiled.locations]
+        for step in self.compiled.graph.steps():
+            incoming[self.compiled.index[step.end]].append((self.compiled.index[step.start], step.summary))
+        return incoming
+
+    # ------------------------------------------------------------------ in the users' names
+
+    def name(self, at: Location) -> str:
+        """Return an operator's name; that of a chain that runs as one is its first stage's or, behind it, its last's.
+
+        Statistics have the same names.
+        """
+        operator = self.plan.operators[at.operator]
+        if not operator.stages:
+            return operator.name
+        return operator.stages[-1 if isinstance(at, Source) else 0].name
+
+    def describe(self, at: Location) -> str:
+        """Return a location's name for people, such as ``input 0 of 'map'``."""
+        return f"{'output' if isinstance(at, Source) else 'input'} {at.port} of {self.name(at)!r}"
+
+    def _route(self, trail: list[_Way], place: int, known: dict[int, tuple[str, ...]]) -> tuple[str, ...]:
+        """Return the operators on a way, stage by stage; ``known`` has the rest of each way that was asked for."""
+        passed: list[tuple[str, ...]] = []
+        start = place
+        while place >= 0 and place not in known:
+            passed.append(self._passed(trail[place]))
+            place = trail[place].onward
+        rest = (*(name for names in passed for name in names), *known.get(place, ()))
+        known[start] = rest
+        at = self.compiled.locations[trail[start].location]
+        return (self.name(at), *rest) if isinstance(at, Source) and self.name(at) not in rest[:1] else rest
+
+    def _passed(self, way: _Way) -> tuple[str, ...]:
+        """Return the operators that a way enters at its first location."""
+        at = self.compiled.locations[way.location]
+        if isinstance(at, Source):
+            return ()
+        stages = self.plan.operators[at.operator].stages if way.onward >= 0 else ()
+        return tuple(stage.name for stage in stages) or (self.name(at),)
+
+    # ------------------------------------------------------------------ what was done
+
     def statistics(self) -> JobStatistics:
         """Return what the workers have done, with the frontier of each operator."""
         frontiers: dict[str, tuple[Time, ...]] = {}
@@ -70,12 +282,21 @@ class JobView:
             frontier = self._operator_frontier(number, operator)
             for part in operator.stages or (operator,):
                 frontiers[part.name] = frontier
+        edges = [
+            (self.describe(source), self.describe(Target(number, port)))
+            for number, operator in enumerate(self.plan.operators)
+            for port, source in enumerate(operator.sources)
+        ]
         workers = (
             replace(
                 report.statistics,
                 operators={
                     name: replace(one, frontier=frontiers[name]) for name, one in report.statistics.operators.items()
                 },
+                edges=tuple(
+                    replace(edge, source=source, target=target)
+                    for (source, target), edge in zip(edges, report.statistics.edges, strict=True)
+                ),
             )
             for report in self.reports
         )

@@ -10,6 +10,7 @@ from tidewheel.runtime.attachment import Attachment
 from tidewheel.runtime.batches import copy_of
 from tidewheel.runtime.envelope import DRIVER, Envelope, InputCommand
 from tidewheel.runtime.errors import JobError
+from tidewheel.runtime.explanation import Explanation
 from tidewheel.runtime.job import Captured, Job
 from tidewheel.runtime.job_view import JobView
 from tidewheel.runtime.plan import Plan
@@ -38,6 +39,7 @@ class LocalJob(Job):
     ) -> None:
         super().__init__(plan, workers)
         self._paused = paused
+        self._stepping: int | None = None
         self._sequences = [0] * workers
         self._in_flight: list[deque[Envelope]] = [deque() for _ in range(workers)]
         self._start_attachments(attachments, self.run_round)
@@ -64,16 +66,24 @@ class LocalJob(Job):
         """
         with self._lock:
             self._check_alive()
+            if self._stepping is not None:
+                raise JobError(
+                    f"an operator of job {self.name!r} waits for the job itself, or reads what it publishes; on the "
+                    "local engine nothing else runs meanwhile: let the program do so that called run()"
+                )
             if self._paused or (not any(self._in_flight) and all(core.is_idle for core in self._cores)):
                 return False
             try:
                 for worker, core in enumerate(self._cores):
+                    self._stepping = worker
                     self._step(worker, core)
             except BaseException as error:
                 interrupted = f"job {self.name!r} was interrupted in the middle of a step by {type(error).__name__}"
                 self._error = error if isinstance(error, TidewheelError) else JobError(interrupted)
                 self._finish_attachments(str(self._error.args[0]))
                 raise
+            finally:
+                self._stepping = None
             return True
 
     def _step(self, worker: int, core: WorkerCore) -> None:
@@ -103,34 +113,59 @@ class LocalJob(Job):
             self._check_alive()
             return self._cores[0].probe(probe)
 
-    def _wait_for(self, condition: Callable[[], bool], what: str, timeout: float | None) -> None:
+    def _wait_for(
+        self, condition: Callable[[], bool], what: str, timeout: float | None, probe: str | None = None
+    ) -> None:
         self._check_alive()
         deadline = None if timeout is None else time.monotonic() + timeout
         while not condition():
             if deadline is not None and time.monotonic() > deadline:
-                raise self._timed_out(what, timeout)
+                raise self._timed_out(what, timeout, probe)
             if not self.run_round() and not condition():
-                raise JobError(f"waiting for {what}, but the local job has nothing left to do: {self._stuck()}")
+                raise JobError(f"waiting for {what}, but the local job has nothing left to do: {self._stuck(probe)}")
 
-    def _stuck(self) -> str:
+    def _stuck(self, probe: str | None) -> str:
+        """Say why nothing is left to do: what holds ``probe`` back or, if it is None, keeps the job from ending."""
         if self._paused:
             return f"call start() first ({self._describe_inputs()})"
-        explained = [self.explain(name) for name in (*self.plan.probes, *self.plan.topics)]
-        if any(not handle.is_closed for handle in self._inputs.values()):
-            inputs = {self.plan.operators[operator].name for operator in self.plan.inputs.values()}
-            amiss = (str(one) for one in explained if any(h.advice and h.operator not in inputs for h in one.holders))
-            return next(amiss, f"advance or close the inputs first ({self._describe_inputs()})")
-        waiting = next((str(one) for one in explained if len(one.frontier)), None)
-        return f"all inputs are closed, but {waiting or self._held()}"
+        view = self._view()
+        if probe is not None:
+            return self._stuck_before(view, probe)
+        names = [name for name, end in self._explicable.items() if len(view.frontier(end))]
+        if all(handle.is_closed for handle in self._inputs.values()):
+            waiting = next((str(self._explain_in(view, name)) for name in names), None)
+            return f"all inputs are closed, but {waiting or self._held(view)}"
+        if any(not self._is_input(view, location) and view.is_first(location, at) for location, at in view.live):
+            amiss = (self._explain_in(view, name) for name in names)
+            text = next((str(one) for one in amiss if self._needs_more_than_inputs(one)), None)
+            if text is not None:
+                return text
+        return f"advance or close the inputs first ({self._describe_inputs()})"
 
-    def _held(self) -> str:
+    def _stuck_before(self, view: JobView, probe: str) -> str:
+        explanation = self._explain_in(view, probe)
+        if all(handle.is_closed for handle in self._inputs.values()):
+            return f"all inputs are closed, but {explanation}"
+        if self._needs_more_than_inputs(explanation):
+            return str(explanation)
+        holders = {holder.operator for holder in explanation.holders}
+        behind = {name for name, number in self.plan.inputs.items() if self.plan.operators[number].name in holders}
+        return f"advance or close the inputs first ({self._describe_inputs(behind)})"
+
+    def _needs_more_than_inputs(self, explanation: Explanation) -> bool:
+        inputs = {self.plan.operators[operator].name for operator in self.plan.inputs.values()}
+        return any(holder.advice and holder.operator not in inputs for holder in explanation.holders)
+
+    def _is_input(self, view: JobView, location: int) -> bool:
+        return view.compiled.locations[location].operator in self.plan.inputs.values()
+
+    def _held(self, view: JobView) -> str:
         """Name what is there still, for a job without probe or topic to explain."""
-        view = JobView(self.plan, self._compiled, self._reports())
-        graph, locations = view.compiled.graph, view.compiled.locations
+        locations = view.compiled.locations
         texts = (
-            f"{graph.describe(locations[location])} holds {count} token(s) for time {time!r}"
+            f"{view.describe(locations[location])} holds {count} token(s) for time {time!r}"
             if view.is_source(location)
-            else f"{count} message(s) at time {time!r} wait at {graph.describe(locations[location])}"
+            else f"{count} message(s) at time {time!r} wait at {view.describe(locations[location])}"
             for (location, time), count in view.live.items()
         )
         return "; ".join(islice(texts, _MOST_REASONS))
@@ -141,7 +176,7 @@ class LocalJob(Job):
 
     def _reports(self) -> Sequence[WorkerReport | BusyWorker]:
         with self._lock:
-            return [core.report() for core in self._cores]
+            return [core.running() if core.worker == self._stepping else core.report() for core in self._cores]
 
     def _notes(self) -> tuple[str, ...]:
         if self._paused:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from tidewheel.runtime.envelope import InputCommand
 from tidewheel.runtime.errors import TokenError
+from tidewheel.runtime.flow_control import FlowControl
 from tidewheel.runtime.tokens import TimestampToken
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ class OperatorContext:
         worker: the number of this worker, from 0.
         workers: how many workers there are.
         mailbox: what the driver sent to this operator, oldest first; only inputs have any.
+        taken: how many bytes of what the driver sent it has taken from there.
         stages: what it is made of, if it is oblivious.
         clock: returns seconds, from any start; for statistics.
     """
@@ -31,6 +33,7 @@ class OperatorContext:
         workers: int,
         initial: list[TimestampToken | None],
         activate: Callable[[], None],
+        flow: FlowControl,
         attachments: Mapping[str, Any],
         clock: Callable[[], float] = lambda: 0.0,
     ) -> None:
@@ -38,11 +41,13 @@ class OperatorContext:
         self.worker = worker
         self.workers = workers
         self.mailbox: deque[InputCommand] = deque()
+        self.taken = 0
         self.captured: list[tuple[Any, Any]] = []
         self.stages: list[RunningStage] = []
         self.clock = clock
         self._initial = initial
         self._activate = activate
+        self._flow = flow
         self._attachments = attachments
 
     def token(self, output: int = 0) -> TimestampToken:
@@ -71,6 +76,11 @@ class OperatorContext:
     def activate(self) -> None:
         """Ask, from any thread, to be scheduled in the worker's next step, though nothing new may have arrived."""
         self._activate()
+
+    @property
+    def is_held(self) -> bool:
+        """Whether a source is not to send now, because too much is in flight."""
+        return self._flow.is_held
 
     def attachment(self, name: str) -> Any:
         """Return this worker's handle of an attachment of the dataflow."""

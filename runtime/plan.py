@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from tidewheel.progress import GraphShape, Nesting, OperatorShape, PathSummary, Source, Target
+from tidewheel.progress import GraphShape, Location, Nesting, OperatorShape, PathSummary, Source, Target
 from tidewheel.runtime.batches import Batch
 from tidewheel.runtime.exchange import Exchange
 
@@ -73,6 +73,23 @@ class Plan:
     def input_nesting(self, name: str) -> Nesting:
         """Return the nesting of an input's times."""
         return self.operators[self.inputs[name]].shape.outputs[0]
+
+    def locations_of_interest(self, workers: int) -> list[Location]:
+        """Return the locations whose frontiers somebody asks for, where ``workers`` run this."""
+        targets: list[Location] = [
+            Target(index, port)
+            for index, operator in enumerate(self.operators)
+            if operator.notify
+            for port in range(len(operator.shape.inputs))
+        ]
+        # Where times enter is of interest to hold-back: most of what happens is covered by an input's own token.
+        entries: list[Location] = [
+            Source(index, port)
+            for index, operator in enumerate(self.operators)
+            if workers > 1 and not operator.shape.inputs
+            for port in range(len(operator.shape.outputs))
+        ]
+        return targets + entries + list(self.probes.values())
 
 
 def passing(

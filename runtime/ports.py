@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 
 from tidewheel.progress import Antichain, PathSummary, Time, TimeDomain
 from tidewheel.runtime.batches import Batch, check_batch, length, size_in_bytes
+from tidewheel.runtime.envelope import Message
 from tidewheel.runtime.errors import TokenError
 from tidewheel.runtime.exchange import Exchange
+from tidewheel.runtime.flow_control import OVERHEAD_BYTES
 from tidewheel.runtime.token_ledger import TokenLedger
 from tidewheel.runtime.tokens import LentToken, TimestampToken
 
@@ -37,19 +39,29 @@ class InputPort:
         self._paths = paths
         self.port = port
         self.location = location
-        self.queue: deque[tuple[Time, Batch]] = deque()
+        self.queue: deque[tuple[Time, Batch, int, int]] = deque()
         self.consumed = 0
         self.records = 0
 
     def __iter__(self) -> Iterator[tuple[LentToken, Batch]]:
         queue, instance = self.queue, self._instance
         while queue:
-            time, batch = queue.popleft()
+            time, batch, size, sender = queue.popleft()
             self._core.consume(self.location, time)
+            self._core.flow.take(sender, size)
             self.consumed += 1
             self.records += length(batch)
             instance.time = time
             yield LentToken(self, instance.schedules, time), batch
+
+    def release(self) -> bool:
+        """Count the oldest message that waits as taken, if one does not yet; return whether there was one."""
+        for index, (time, batch, size, sender) in enumerate(self.queue):
+            if size:
+                self.queue[index] = (time, batch, 0, sender)
+                self._core.flow.take(sender, size)
+                return True
+        return False
 
     @property
     def frontier(self) -> Antichain:
@@ -221,9 +233,10 @@ class Channel:
     def push(self, core: "WorkerCore", time: Time, batch: Batch, count: int) -> None:
         """Carry a batch of ``count`` records over the edge."""
         if self._pact is None:
-            self._count(batch, count)
+            size = self._count(batch, count)
             core.produce(self._location, time)
-            self._queue.append((time, batch))
+            core.flow.add(size)
+            self._queue.append((time, batch, size, core.worker))
             core.activate(self._operator)
             return
         try:
@@ -233,15 +246,19 @@ class Channel:
         for worker, part in enumerate(parts):
             if part is None:
                 continue
-            self._count(part, length(part))
+            size = self._count(part, length(part))
             core.produce(self._location, time)
+            core.flow.add(size)
             if worker == core.worker:
-                self._queue.append((time, part))
+                self._queue.append((time, part, size, worker))
                 core.activate(self._operator)
             else:
-                core.send_to(worker, self._location, time, part)
+                core.send_to(worker, Message(self._location, time, part, size))
 
-    def _count(self, batch: Batch, count: int) -> None:
+    def _count(self, batch: Batch, count: int) -> int:
+        """Count a message; return what it counts for among the bytes in flight."""
+        size = size_in_bytes(batch)
         self.messages += 1
         self.records += count
-        self.bytes += size_in_bytes(batch)
+        self.bytes += size
+        return size + OVERHEAD_BYTES

@@ -14,9 +14,11 @@ class ProbeHandle:
         name: str,
         domain: TimeDomain,
         frontier: Callable[[], Antichain],
-        wait: Callable[[Callable[[], bool], str, float | None], None],
+        wait: Callable[[Callable[[], bool], str, float | None, str | None], None],
+        job: object = None,
     ) -> None:
         self.name = name
+        self._job = job
         self._domain = domain
         self._frontier = frontier
         self._wait = wait
@@ -47,7 +49,11 @@ class ProbeHandle:
                 time of the stream.
         """
         self._checked(time)
-        self._wait(lambda: self.has_reached(time), f"probe {self.name!r} to reach {time!r}", timeout)
+        self._wait(lambda: self.has_reached(time), f"probe {self.name!r} to reach {time!r}", timeout, self.name)
+
+    def belongs_to(self, job: object) -> bool:
+        """Tell whether this is a probe of ``job``."""
+        return self._job is job
 
     def _checked(self, time: Time) -> Time:
         if not self._domain.contains(time):

@@ -24,6 +24,13 @@ class Leak:
     operator: str
     time: Time
 
+    def describe(self) -> str:
+        """Say for people what was forgotten, and what to do."""
+        return (
+            f"operator {self.operator!r} dropped a live token for time {self.time!r} without discard(); it was "
+            "discarded for it. Use 'with token:' or discard() it when it is no longer needed"
+        )
+
 
 class TokenLedger:
     """Collects groups of changes until the worker's step takes them.

@@ -10,10 +10,10 @@ Invariants:
 Source: seed "Progress Tracking", section "Maintaining Capabilities"; seed "Timestamp tokens", section 3.
 """
 
-import heapq
 import logging
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from tidewheel.progress import (
@@ -21,7 +21,6 @@ from tidewheel.progress import (
     Antichain,
     Broadcast,
     CompiledGraph,
-    Location,
     OrderedInbox,
     ProgressBatch,
     Source,
@@ -31,16 +30,17 @@ from tidewheel.progress import (
     Time,
     Tracker,
 )
+from tidewheel.runtime.agenda import Agenda
 from tidewheel.runtime.batches import Batch
 from tidewheel.runtime.envelope import Envelope, InputCommand, Message
 from tidewheel.runtime.errors import TokenError
-from tidewheel.runtime.failure import operator_failure
+from tidewheel.runtime.failure import operator_failure, raise_step_failure
+from tidewheel.runtime.flow_control import DEFAULT_BYTES_IN_FLIGHT, Credit, FlowControl
 from tidewheel.runtime.operator_context import OperatorContext
 from tidewheel.runtime.operator_instance import OperatorInstance
 from tidewheel.runtime.pickling import pickled_size
 from tidewheel.runtime.plan import OperatorPlan, Plan, checked_schedule
-from tidewheel.runtime.ports import Channel, ExchangeError, InputPort, OutputPort
-from tidewheel.runtime.stage import StageError
+from tidewheel.runtime.ports import Channel, InputPort, OutputPort
 from tidewheel.runtime.statistics import EdgeStatistics, WorkerStatistics
 from tidewheel.runtime.token_ledger import Leak, TokenLedger
 from tidewheel.runtime.tokens import TimestampToken
@@ -61,6 +61,7 @@ class WorkerCore:
         incarnation: grows when a worker restarts; peers refuse a mixture.
         progress: how workers tell each other what happened to their pointstamps; the same for all.
         hold_back: False sends progress at the end of every step, though it may move no frontier.
+        bytes_in_flight: how many bytes this worker may answer for before sources wait.
         clock: returns seconds, from any start; for statistics only.
     """
 
@@ -75,6 +76,7 @@ class WorkerCore:
         *,
         progress: SpreadName = "broadcast",
         hold_back: bool = True,
+        bytes_in_flight: int = DEFAULT_BYTES_IN_FLIGHT,
         clock: Callable[[], float] = lambda: 0.0,
     ) -> None:
         self.plan = plan
@@ -84,10 +86,11 @@ class WorkerCore:
         self._clock = clock
         self.ledger = TokenLedger(wake)
         self._compiled = CompiledGraph(plan.graph())
-        self._tracker = Tracker(self._compiled, workers, self._interesting())
+        self._tracker = Tracker(self._compiled, workers, plan.locations_of_interest(workers))
         # One worker has nobody to tell.
         spread = Accumulated if progress == "accumulated" and workers > 1 else Broadcast
         self._progress: Spread = spread(self._tracker, worker, workers, hold_back=hold_back)
+        self.flow = FlowControl(worker, workers, bytes_in_flight)
         self._inbox: OrderedInbox[Envelope] = OrderedInbox()
         self._sequences = [0] * workers
         self._outgoing: list[list[Message]] = [[] for _ in range(workers)]
@@ -96,11 +99,7 @@ class WorkerCore:
         for name, source in plan.probes.items():
             self._probes.setdefault(self._compiled.index[source], []).append(name)
         self._probes_moved = set(plan.probes)
-        self._current: list[int] = []
-        self._in_current: set[int] = set()
-        self._next: set[int] = set()
-        self._activations: deque[int] = deque()
-        self._running = -1
+        self._agenda = Agenda()
         self._ports: dict[int, InputPort] = {}
         self._channels: list[tuple[Source, Target, Channel]] = []
         self._leaks: list[Leak] = []
@@ -111,22 +110,6 @@ class WorkerCore:
         self._build(attachments or {})
 
     # ------------------------------------------------------------------ building
-
-    def _interesting(self) -> list[Location]:
-        targets: list[Location] = [
-            Target(index, port)
-            for index, operator in enumerate(self.plan.operators)
-            if operator.notify
-            for port in range(len(operator.shape.inputs))
-        ]
-        # Where times enter is of interest to hold-back: most of what happens is covered by an input's own token.
-        entries: list[Location] = [
-            Source(index, port)
-            for index, operator in enumerate(self.plan.operators)
-            if self.workers > 1 and not operator.shape.inputs
-            for port in range(len(operator.shape.outputs))
-        ]
-        return targets + entries + list(self.plan.probes.values())
 
     def _wire(self) -> None:
         for index, operator in enumerate(self.plan.operators):
@@ -165,7 +148,8 @@ class WorkerCore:
                 self.worker,
                 self.workers,
                 initial,
-                lambda index=index: self._activate_later(index),  # type: ignore[misc]
+                partial(self._activate_later, index),
+                self.flow,
                 attachments,
                 self._clock,
             )
@@ -175,7 +159,7 @@ class WorkerCore:
                 raise operator_failure(instance.name, self.worker, None, error, "could not be built") from error
             finally:
                 instance.context.discard_initial_tokens()
-            self._next.add(index)
+            self._agenda.activate(index)
 
     # ------------------------------------------------------------------ events in
 
@@ -189,12 +173,15 @@ class WorkerCore:
         for ordered in ready:
             for message in ordered.messages:
                 port = self._ports[message.target]
-                port.queue.append((message.time, message.batch))
+                port.queue.append((message.time, message.batch, message.size, ordered.sender))
                 self.activate(self._compiled.locations[message.target].operator)
+            if ordered.credit is not None:
+                self.flow.receive(ordered.sender, ordered.credit)
             if ordered.progress:
                 self._frontiers_moved(self._progress.receive(ordered.sender, ordered.progress))
             for command in ordered.commands:
                 self._command(command)
+        self._let_sources_go_on()
 
     def _command(self, command: InputCommand) -> None:
         operator = self.plan.inputs[command.input]
@@ -211,26 +198,19 @@ class WorkerCore:
                 again.
         """
         self._steps += 1
-        while self._activations:
-            self._next.add(self._activations.popleft())
-        self._current = sorted(self._next)
-        self._in_current, self._next = self._next, set()
-        while self._current:
-            index = self._running = heapq.heappop(self._current)
-            self._in_current.discard(index)
+        self._agenda.begin()
+        while (index := self._agenda.pop()) is not None:
             instance = self._instances[index]
+            if self.flow.is_held and not instance.inputs and not instance.context.mailbox:
+                self._agenda.hold(index)
+                continue
             try:
                 if instance.run():
                     self.activate(index)
-            except ExchangeError as error:
-                cause, what = error.__cause__, "could not exchange a record"
-                raise operator_failure(error.args[0], self.worker, error.args[1], cause, what) from cause
-            except StageError as error:
-                cause = error.__cause__
-                raise operator_failure(error.args[0], self.worker, instance.time, cause, "failed") from cause
-            except (Exception, SystemExit, GeneratorExit) as error:  # not KeyboardInterrupt: that is the driver's
-                raise operator_failure(instance.name, self.worker, instance.time, error, "failed") from error
-        self._running = -1
+                if instance.context.mailbox:
+                    self._agenda.hold(index)
+            except (Exception, SystemExit, GeneratorExit) as error:  # noqa: BLE001 - not the driver's KeyboardInterrupt
+                raise_step_failure(instance.name, self.worker, instance.time, error)
         self._progress.record(self.ledger.drain())
         self._collect_leaks()
         committed = self._progress.commit()
@@ -238,17 +218,33 @@ class WorkerCore:
         if committed.batches:
             batch = next(iter(committed.batches.values()))  # each peer gets the same
             self._progress_bytes += len(committed.batches) * pickled_size(batch)
+        self._let_sources_go_on()
+        told = self.flow.drain() if self.flow.is_due else {}
         return [
-            (peer, self._envelope(peer, committed.batches.get(peer, [])))
+            (peer, self._envelope(peer, committed.batches.get(peer, []), told.get(peer)))
             for peer in range(self.workers)
-            if peer in committed.batches or self._outgoing[peer]
+            if peer in committed.batches or self._outgoing[peer] or peer in told
         ]
 
-    def _envelope(self, peer: int, progress: ProgressBatch) -> Envelope:
+    def _envelope(self, peer: int, progress: ProgressBatch, credit: Credit | None) -> Envelope:
         messages, self._outgoing[peer] = self._outgoing[peer], []
         sequence = self._sequences[peer]
         self._sequences[peer] += 1
-        return Envelope(self.worker, self._incarnation, sequence, messages, progress)
+        return Envelope(self.worker, self._incarnation, sequence, messages, progress, credit=credit)
+
+    def _let_sources_go_on(self) -> None:
+        if self._agenda.has_held and not self.flow.is_held:
+            self._agenda.let_go()
+
+    def release(self) -> bool:
+        """Count a message at each input that an operator has left unread as taken; return whether there were any.
+
+        For shells, where sources are held back and nothing else happens: an operator may be waiting for what a source
+        that is held back would send.
+        """
+        released = [port.release() for port in self._ports.values()]
+        self._let_sources_go_on()
+        return any(released)
 
     def _frontiers_moved(self, locations: set[int]) -> None:
         for number in locations:
@@ -261,28 +257,17 @@ class WorkerCore:
     def _collect_leaks(self) -> None:
         for leak in self.ledger.drain_leaks():
             self._leaks.append(leak)
-            _LOGGER.warning(
-                "worker %d: operator %r dropped a live token for time %r without discard(); it was discarded for it. "
-                "Use 'with token:' or discard() it when it is no longer needed",
-                self.worker,
-                leak.operator,
-                leak.time,
-            )
+            _LOGGER.warning("worker %d: %s", self.worker, leak.describe())
 
     # ------------------------------------------------------------------ for ports and tokens
 
     def activate(self, operator: int) -> None:
         """Schedule an operator: still in this step if its turn has not passed, else in the next."""
-        if operator > self._running and self._running >= 0:
-            if operator not in self._in_current:
-                self._in_current.add(operator)
-                heapq.heappush(self._current, operator)
-        else:
-            self._next.add(operator)
+        self._agenda.activate(operator)
 
     def _activate_later(self, operator: int) -> None:
         """Schedule an operator in the next step; from any thread."""
-        self._activations.append(operator)
+        self._agenda.activate_later(operator)
         self.ledger.wake()
 
     def produce(self, location: int, time: Time) -> None:
@@ -293,9 +278,9 @@ class WorkerCore:
         """Count a message as received at an input port."""
         self._progress.record_one(location, time, -1)
 
-    def send_to(self, worker: int, location: int, time: Time, batch: Batch) -> None:
+    def send_to(self, worker: int, message: Message) -> None:
         """Put a message for a peer in the envelope of this step."""
-        self._outgoing[worker].append(Message(location, time, batch))
+        self._outgoing[worker].append(message)
 
     def new_token(
         self, instance: OperatorInstance, output: OutputPort, time: Time, lender: InputPort
@@ -354,7 +339,7 @@ class WorkerCore:
         queued = {
             (port.location, time): count
             for port in self._ports.values()
-            for time, count in Counter(time for time, _ in port.queue).items()
+            for time, count in Counter(time for time, *_ in port.queue).items()
         }
         statistics = WorkerStatistics(
             self.worker,
@@ -375,13 +360,13 @@ class WorkerCore:
             self._progress.knowledge(),
             self.ledger.tokens(),
             queued,
-            frozenset({*self._next, *self._activations}),
+            self._agenda.scheduled(),
             statistics,
         )
 
     def running(self) -> BusyWorker:
         """Return which operator runs now and since when; from any thread."""
-        number = self._running
+        number = self._agenda.running
         if number < 0:
             return BusyWorker(self.worker)
         instance = self._instances[number]
@@ -390,7 +375,17 @@ class WorkerCore:
     @property
     def is_idle(self) -> bool:
         """Whether a step would do nothing."""
-        return not (self._next or self._activations or self._progress.is_due) and self.ledger.is_empty
+        return self._agenda.is_empty and not (self._progress.is_due or self.flow.is_due) and self.ledger.is_empty
+
+    @property
+    def is_held(self) -> bool:
+        """Whether sources wait until less is in flight."""
+        return self.flow.is_held
+
+    @property
+    def taken(self) -> int:
+        """How many bytes of what the driver has sent were taken, since the beginning."""
+        return sum(self._instances[operator].context.taken for operator in self.plan.inputs.values())
 
     @property
     def is_complete(self) -> bool:

@@ -12,6 +12,7 @@ import cloudpickle
 
 from tidewheel.progress import ProtocolError
 from tidewheel.runtime.envelope import Envelope, InputCommand, Message
+from tidewheel.runtime.flow_control import Credit
 from tidewheel.runtime.links.packed_batch import pack, unpack
 
 _LARGE = 16 * 1024
@@ -33,16 +34,22 @@ def encode(envelope: Envelope, *, by_value: bool = False) -> list[Any]:
         envelope.sender,
         envelope.incarnation,
         envelope.sequence,
-        [(message.target, message.time, pack(message.batch)) for message in envelope.messages],
+        [(message.target, message.time, pack(message.batch), message.size) for message in envelope.messages],
         envelope.progress,
-        [(one.input, one.action, one.time, pack(one.batch)) for one in envelope.commands],
+        [(one.input, one.action, one.time, pack(one.batch), one.size) for one in envelope.commands],
+        None if envelope.credit is None else (envelope.credit.taken, envelope.credit.congested),
     )
     if not by_value:
         try:
             return _frames(pickle.dumps, content)
-        except (TypeError, AttributeError, pickle.PicklingError):
-            pass  # a class of the main program, or nothing that can be pickled at all
-    return _frames(cloudpickle.dumps, content)
+        except Exception:  # noqa: BLE001, S110 - a class of the main program, or nothing that can be pickled at all
+            pass
+    try:
+        return _frames(cloudpickle.dumps, content)
+    except (TypeError, AttributeError, pickle.PicklingError):
+        raise
+    except Exception as error:
+        raise pickle.PicklingError(f"{type(error).__name__}: {error}") from error
 
 
 def _frames(dumps: Any, content: Any) -> list[Any]:
@@ -65,16 +72,17 @@ def decode(head: bytes, buffers: Sequence[Any] = ()) -> Envelope:
         ProtocolError: it cannot be unpickled.
     """
     try:
-        sender, incarnation, sequence, messages, progress, commands = pickle.loads(  # noqa: S301 - the callers let only members in
+        sender, incarnation, sequence, messages, progress, commands, credit = pickle.loads(  # noqa: S301 - the callers let only members in
             head, buffers=buffers
         )
         return Envelope(
             sender,
             incarnation,
             sequence,
-            [Message(target, time, unpack(batch)) for target, time, batch in messages],
+            [Message(target, time, unpack(batch), size) for target, time, batch, size in messages],
             progress,
-            [InputCommand(name, action, time, unpack(batch)) for name, action, time, batch in commands],
+            [InputCommand(name, action, time, unpack(batch), size) for name, action, time, batch, size in commands],
+            None if credit is None else Credit(*credit),
         )
     except Exception as error:
         raise ProtocolError(f"it cannot be unpickled: {type(error).__name__}: {error}") from error

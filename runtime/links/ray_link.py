@@ -3,6 +3,7 @@
 import threading
 from collections import deque
 from collections.abc import Sequence
+from pickle import PicklingError
 from typing import Any
 
 from tidewheel.runtime.envelope import Envelope
@@ -26,11 +27,21 @@ class RaySender(Sender):
 
     def send(self, peer: int, envelope: Envelope) -> None:
         """Call the peer's actor; look at earlier calls every now and then."""
-        self._outstanding.append((peer, self._peers[peer].receive.remote(envelope)))
+        self._outstanding.append((peer, self._call(peer, envelope)))
         if len(self._outstanding) % _CHECK_EVERY == 0:
             self._settle(0.0, 1)
         if len(self._outstanding) > _MOST_OUTSTANDING:
             self._settle(_ANSWER_TIMEOUT_S, len(self._outstanding))
+
+    def _call(self, peer: int, envelope: Envelope) -> Any:
+        import ray
+
+        try:
+            return self._peers[peer].receive.remote(envelope)
+        except (TypeError, AttributeError, PicklingError, ray.exceptions.RayError):
+            raise
+        except Exception as error:  # what a user's object raises when it is pickled
+            raise PicklingError(f"{type(error).__name__}: {error}") from error
 
     def check(self) -> None:
         """Look at all calls that have ended."""

@@ -144,7 +144,7 @@ class SocketReceiver(Receiver):
                     self._woken = False
                 else:
                     found.append(self._decoded(head))
-                if not pull.get(zmq.EVENTS) & zmq.POLLIN:  # type: ignore[arg-type]
+                if not int(pull.get(zmq.EVENTS)) & zmq.POLLIN:
                     break
         except zmq.Again:
             pass
@@ -198,6 +198,7 @@ class SocketSender(Sender):
         for peer, address in peers.items():
             socket = self._sockets[peer] = self._context.socket(zmq.PUSH)
             socket.set(zmq.SNDHWM, 0)
+            socket.set(zmq.SNDTIMEO, 0)
             socket.set(zmq.LINGER, 0)
             self._monitors[peer] = socket.get_monitor_socket(_BROKEN)
             if address.node == node:
@@ -214,10 +215,16 @@ class SocketSender(Sender):
     def send(self, peer: int, envelope: Envelope) -> None:
         """Queue an envelope for a peer; a thread of ZeroMQ sends it."""
         frames = encode(envelope, by_value=self._by_value)
-        if len(frames) == 1:
-            self._sockets[peer].send(frames[0])
-        else:
-            self._sockets[peer].send_multipart(frames, copy=False)
+        socket = self._sockets[peer]
+        try:
+            if len(frames) == 1:
+                socket.send(frames[0])
+            else:
+                # What an operator has sent is the runtime's; the driver's program may still change its arrays.
+                socket.send_multipart(frames, copy=self._by_value)
+        except zmq.Again:
+            # A peer that refuses the handshake leaves the socket without a connection to queue for.
+            raise JobError(f"worker {peer} has refused the connection: it is none of this job", worker=peer) from None
 
     def check(self) -> None:
         """Look for connections that broke: the peer's process has ended, or its node cannot be reached.

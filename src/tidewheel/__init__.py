@@ -15,6 +15,7 @@ from tidewheel.progress import (
 from tidewheel.pubsub import DeliveryError, Epoch, PublisherLost, Subscription, UnknownTopic, subscribe
 from tidewheel.runtime import (
     Captured,
+    ConfigError,
     Explanation,
     InputHandle,
     InputPort,
@@ -25,9 +26,11 @@ from tidewheel.runtime import (
     OperatorContext,
     OutputPort,
     ProbeHandle,
+    RuntimeConfig,
     TimestampToken,
     TokenError,
     TokenSet,
+    WouldBlock,
     run,
 )
 
@@ -36,6 +39,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Antichain",
     "Captured",
+    "ConfigError",
     "Dataflow",
     "DeliveryError",
     "Epoch",
@@ -58,6 +62,7 @@ __all__ = [
     "ProductDomain",
     "ProtocolError",
     "PublisherLost",
+    "RuntimeConfig",
     "Stream",
     "Subscription",
     "TidewheelError",
@@ -67,6 +72,7 @@ __all__ = [
     "TokenSet",
     "UnitDomain",
     "UnknownTopic",
+    "WouldBlock",
     "run",
     "subscribe",
 ]

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.simulation.injection import Injection, replaced
+from tidewheel.runtime.agenda import Agenda
 from tidewheel.runtime.exchange import Exchange
 from tidewheel.runtime.ports import Channel
 from tidewheel.runtime.tokens import LentToken, TimestampToken
@@ -38,20 +39,20 @@ def records_astray() -> Injection:
 
 def activation_unheard() -> Injection:
     def wrong(core: WorkerCore, operator: int) -> None:
-        core._activations.append(operator)
+        core._agenda.activate_later(operator)
 
     return replaced(WorkerCore, "_activate_later", lambda _: wrong)
 
 
 def scheduled_twice() -> Injection:
-    def wrong(core: WorkerCore, operator: int) -> None:
-        if 0 <= core._running < operator:
-            core._current.append(operator)
-            core._current.sort()
+    def wrong(agenda: Agenda, operator: int) -> None:
+        if 0 <= agenda._running < operator:
+            agenda._current.append(operator)
+            agenda._current.sort()
         else:
-            core._next.add(operator)
+            agenda._next.add(operator)
 
-    return replaced(WorkerCore, "activate", lambda _: wrong)
+    return replaced(Agenda, "activate", lambda _: wrong)
 
 
 def token_that_goes_back() -> Injection:

@@ -3,9 +3,10 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tests.simulation import delivery_faults, link_faults, report_faults, view_faults
+from tests.simulation import delivery_faults, flow_faults, link_faults, report_faults, view_faults
 from tests.simulation.injection import Injection
 from tests.simulation.scenario import Scenario
+from tidewheel.runtime.flow_control import DEFAULT_BYTES_IN_FLIGHT
 
 
 def _several_workers(scenario: Scenario) -> bool:
@@ -37,6 +38,10 @@ def _leaking(scenario: Scenario) -> bool:
 
 def _held_back(scenario: Scenario) -> bool:
     return _several_workers(scenario) and scenario.hold_back
+
+
+def _limited(scenario: Scenario) -> bool:
+    return _several_workers(scenario) and scenario.bytes_in_flight < DEFAULT_BYTES_IN_FLIGHT
 
 
 def _accumulated(scenario: Scenario) -> bool:
@@ -77,4 +82,7 @@ FAULTS = (
     Fault("an operator scheduled twice in a step", delivery_faults.scheduled_twice, _always),
     Fault("a token that goes back", delivery_faults.token_that_goes_back, _always),
     Fault("a token lent for ever", delivery_faults.token_lent_for_ever, _always),
+    Fault("congestion that is never over", flow_faults.congestion_never_over, _limited),
+    Fault("credit that nobody hears of", flow_faults.credit_unheard, _limited),
+    Fault("a source that is held back and forgotten", flow_faults.held_source_forgotten, _limited),
 )

@@ -1,6 +1,7 @@
 """The links of a simulated cluster: from each sender to each receiver, first in, first out, as slow as one likes."""
 
 from collections import deque
+from collections.abc import Sequence
 from typing import TypeAlias
 
 from tidewheel.runtime.envelope import Envelope
@@ -31,3 +32,7 @@ class Links:
     def size(self, link: Link) -> int:
         """Return how many envelopes are on a link."""
         return len(self._in_flight.get(link, ()))
+
+    def on(self, sender: int, receiver: int) -> Sequence[Envelope]:
+        """Return the envelopes on a link."""
+        return tuple(self._in_flight.get((sender, receiver), ()))

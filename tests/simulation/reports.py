@@ -43,7 +43,7 @@ class Reports(ABC):
             sent: what the step returned.
         """
         for receiver, envelope in sent:
-            if not (envelope.messages or envelope.progress):
+            if not (envelope.messages or envelope.progress or envelope.credit):
                 raise ViolationError("envelope", f"worker {worker} sent an envelope with nothing in it to {receiver}")
             if any(not count for _, count in envelope.progress):
                 raise ViolationError("envelope", f"worker {worker} reported a change by 0: {envelope.progress}")

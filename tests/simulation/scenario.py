@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import Literal, TypeAlias
 
+from tidewheel.runtime.flow_control import DEFAULT_BYTES_IN_FLIGHT
+
 Progress: TypeAlias = Literal["broadcast", "accumulated"]
 
 _PROTOCOLS: tuple[tuple[Progress, bool], ...] = (
@@ -25,6 +27,7 @@ class Scenario:
         hold_back: whether batches that move no frontier are held back.
         events: how many events there are before the end is brought about.
         leaks: whether operators may forget to discard a token.
+        bytes_in_flight: how many bytes each worker may answer for before sources wait.
     """
 
     seed: int
@@ -33,6 +36,7 @@ class Scenario:
     hold_back: bool
     events: int
     leaks: bool
+    bytes_in_flight: int
 
     @classmethod
     def of(cls, seed: int) -> "Scenario":
@@ -46,6 +50,7 @@ class Scenario:
             hold_back=hold_back,
             events=random.choice((80, 120, 160, 240)),
             leaks=random.random() < 0.15,
+            bytes_in_flight=random.choice((0, 1000, 3000, DEFAULT_BYTES_IN_FLIGHT)),
         )
 
     def random(self, purpose: str) -> Random:
@@ -55,4 +60,7 @@ class Scenario:
     def describe(self) -> str:
         """Return the parameters for people."""
         held = "held back while it moves no frontier" if self.hold_back else "sent at once"
-        return f"seed {self.seed}: {self.workers} workers, {self.progress} progress, {held}"
+        return (
+            f"seed {self.seed}: {self.workers} workers, {self.progress} progress, {held}, "
+            f"at most {self.bytes_in_flight} bytes in flight"
+        )

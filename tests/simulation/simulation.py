@@ -8,6 +8,7 @@ from typing import Any
 
 from tests.laws.domains import small_summaries
 from tests.simulation.event import Event
+from tests.simulation.flow_watch import FlowWatch
 from tests.simulation.links import Links
 from tests.simulation.observer import Observer
 from tests.simulation.random_dataflow import random_dataflow
@@ -23,6 +24,7 @@ from tidewheel.runtime.tokens import TimestampToken
 from tidewheel.runtime.worker_core import WorkerCore
 
 _MOST_ROUNDS = 4000
+_FLOW_CHECKED_EVERY = 16
 
 
 class Simulation:
@@ -64,11 +66,14 @@ class Simulation:
                 wake=partial(self._wake, worker),
                 progress=scenario.progress,
                 hold_back=scenario.hold_back,
+                bytes_in_flight=scenario.bytes_in_flight,
             )
             for worker in range(scenario.workers)
         ]
         self.world.learn_edges(self.plan)
         self._observer = Observer(scenario, self.plan, self.cores, self.world, books=books)
+        self._flow = FlowWatch(self.cores, self.links) if books else None
+        self._steps = 0
         self._actions: dict[str, Callable[..., None]] = {
             "step": self._step,
             "deliver": self._deliver,
@@ -93,6 +98,8 @@ class Simulation:
         self._wake_operators()
         self._settle()
         self._observer.check_end()
+        if self._flow is not None:
+            self._flow.check_end()
 
     def _step(self, worker: int) -> None:
         core = self.cores[worker]
@@ -110,10 +117,14 @@ class Simulation:
         self._observer.stepped(worker, sent)
         for receiver, envelope in sent:
             self.links.post(worker, receiver, envelope)
+        self._steps += 1
+        if self._flow is not None and self._steps % _FLOW_CHECKED_EVERY == 0:
+            self._flow.check()
 
     def _check_calls(self, worker: int, before: list[int]) -> None:
+        core = self.cores[worker]
         for performer, calls in zip(self.world.performers[worker], before, strict=True):
-            if not calls and not performer.calls:
+            if not calls and not performer.calls and core.is_idle and not core.is_held:
                 raise ViolationError("schedule", f"an operator of worker {worker} was left out of its first step")
             if performer.calls > calls + 1:
                 raise ViolationError("schedule", f"worker {worker} scheduled an operator twice in one step")
@@ -158,9 +169,14 @@ class Simulation:
             busy = [worker for worker, core in enumerate(self.cores) if not core.is_idle]
             for worker in busy:
                 self._step(worker)
-            if not busy and not self.links.waiting():
+            if not busy and not self.links.waiting() and not self._release():
                 return
         raise ViolationError("liveness", f"there is no end after {_MOST_ROUNDS} rounds")
+
+    def _release(self) -> bool:
+        """Where sources are held back and nothing else happens, let them go on, as a shell does."""
+        released = [core.release() for core in self.cores if core.is_held]
+        return any(released)
 
     # ------------------------------------------------------------------ the driver
 

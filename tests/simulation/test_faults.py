@@ -10,7 +10,7 @@ from tests.simulation.faults import FAULTS, Fault
 from tests.simulation.scenario import Scenario
 
 SEEDS = range(200)
-BOOKKEEPING = {"whole steps", "held back", "view", "complete", "timely", "envelope"}
+BOOKKEEPING = {"whole steps", "held back", "view", "complete", "timely", "envelope", "flow"}
 """The checks of what workers report; all others look at what comes of it."""
 
 every_fault = pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)

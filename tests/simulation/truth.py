@@ -85,6 +85,6 @@ class Truth:
             else:
                 del shown[key]
         for location, port in self._cores[worker]._ports.items():
-            for time, _ in port.queue:
+            for time, *_ in port.queue:
                 counts[location, time] = counts.get((location, time), 0) + 1
         return counts

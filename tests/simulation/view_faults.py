@@ -35,7 +35,7 @@ def held_never_looked_at_again() -> Injection:
 
 
 def held_for_ever() -> Injection:
-    return replaced(HeldBatch, "_matters", lambda _: lambda held, change: False)
+    return replaced(HeldBatch, "_matters", lambda _: lambda held, location, time: False)
 
 
 def covered_by_itself() -> Injection:

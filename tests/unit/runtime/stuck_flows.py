@@ -82,3 +82,21 @@ def ticking(kept: list[tw.TimestampToken]) -> tw.Dataflow:
 def words(holder: Any) -> tuple[Any, ...]:
     """Return what a holder says but for its texts."""
     return holder.operator, holder.time, holder.workers, holder.route, holder.path.describe(), holder.arrives
+
+
+def windows(context: tw.OperatorContext) -> Schedule:
+    """Build an operator that sends the sum of ten epochs with the token of the first that it got."""
+    held: dict[int, tuple[tw.TimestampToken, list[int]]] = {}
+
+    def schedule(input: tw.InputPort, output: tw.OutputPort) -> None:
+        for lent, batch in input:
+            window = lent.time // 10
+            if window not in held:
+                held[window] = (lent.retain(), [])
+            held[window][1].extend(batch)
+        for window in [one for one in held if not input.frontier.less_equal(10 * one + 9)]:
+            token, records = held.pop(window)
+            with token:
+                output.send(token, [sum(records)])
+
+    return schedule

@@ -40,7 +40,7 @@ def test_an_input_that_was_never_advanced(workers: int, progress: SpreadName) ->
             explanation = job.explain("done")
             assert list(explanation.frontier) == [time]
             [holder] = explanation.holders
-            route = ("input numbers", "map", "exchange > filter")
+            route = ("input numbers", "map", "exchange", "filter")
             assert words(holder) == ("input numbers", time, tuple(range(workers)), route, ONCE_UNCHANGED, time)
             on = "worker 0" if workers == 1 else "workers " + ", ".join(map(str, range(workers)))
             assert holder.what == f"input 'numbers' is at time {time} on {on}"
@@ -113,7 +113,7 @@ def test_a_token_that_is_never_discarded(delay: int, progress: SpreadName) -> No
         settle(job)
         explanation = job.explain("done")
         assert list(explanation.frontier) == [delay]
-        [holder] = explanation.holders
+        holder, numbers = explanation.holders
         [worker] = [core.worker for core in job._cores if kept[0]._ledger is core.ledger]
         assert words(holder) == ("leaky", delay, (worker,), ("leaky", "map"), ONCE_UNCHANGED, delay)
         assert holder.what == (
@@ -122,6 +122,11 @@ def test_a_token_that_is_never_discarded(delay: int, progress: SpreadName) -> No
         )
         assert "leaked" in holder.advice
         assert "discard()" in holder.advice
+        assert holder.advice.endswith(f"'leaky' waits until its input 0 passes {delay + 3}")
+        assert (numbers.what, numbers.port) == (
+            f"input 'numbers' is at time {delay + 3} on workers 0, 1, 2",
+            "input 0 of 'leaky'",
+        )
         kept.pop().discard()
         job.input("numbers").close()
         job.wait(DEADLINE_S)

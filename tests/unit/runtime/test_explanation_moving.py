@@ -114,9 +114,11 @@ def test_inputs_that_have_not_passed_a_time_are_not_said_to_have(advance: int | 
     made.probe("done")
     with deploy(flow, 1) as job:
         settle(job)
-        [holder] = job.explain("done").holders
+        entrance, holder = job.explain("done").holders
         assert (holder.operator, holder.time) == ("keeper", 0)
         assert "have passed that time" not in holder.what
+        assert "'keeper' runs again when its input 0 passes 0" in holder.advice
+        assert (entrance.operator, entrance.port) == ("input numbers", "input 0 of 'keeper'")
 
 
 # ---------------------------------------------------------------------- workers that do not answer

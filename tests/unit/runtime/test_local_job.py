@@ -1,6 +1,5 @@
 """The local engine, and what every job answers."""
 
-import logging
 import threading
 from collections import Counter
 from typing import Any
@@ -13,7 +12,6 @@ import tidewheel as tw
 from tests.laws.strategies import law_settings
 from tests.unit.runtime.busy_flow import busy_flow, collected, plain_counts
 from tests.unit.runtime.one_operator import captured, feed, flow_of, ignore, scheduled, settle
-from tests.unit.runtime.stuck_flows import hoarding
 from tidewheel.runtime.local_job import LocalJob
 from tidewheel.runtime.plan import Schedule
 
@@ -54,123 +52,6 @@ def test_an_empty_dataflow_is_complete_at_once() -> None:
     with tw.run(tw.Dataflow("empty"), workers=3, engine="local") as job:
         job.wait()
         assert job.is_complete
-
-
-# ---------------------------------------------------------------------- waiting
-
-
-def test_waiting_in_vain_behind_a_leak_says_so() -> None:
-    """Inputs are open, but it is not them that hold the probe back: the error is what `explain` says."""
-    kept: list[tw.TimestampToken] = []
-    flow = tw.Dataflow("leaky")
-    flow.input("numbers").unary("leaky", hoarding(kept)).probe("done")
-    with tw.run(flow, engine="local") as job:
-        job.input("numbers").send([1])
-        job.input("numbers").advance_to(1)
-        with pytest.raises(tw.JobError) as failed:
-            job.probe("done").wait_until(1)
-        job.stop()
-    assert "operator 'leaky' holds 1 token for time 0 on worker 0" in str(failed.value)
-    assert "advance or close" not in str(failed.value)
-    kept.pop().discard()
-
-
-def test_waiting_with_an_open_input_is_an_error_at_once(caplog: pytest.LogCaptureFixture) -> None:
-    """It would be for ever: the error names the inputs that are open and where they are, and a warning says so."""
-    with tw.run(named_flow(), engine="local") as job:
-        job.input("a").advance_to(3)
-        with (
-            caplog.at_level(logging.WARNING, logger="tidewheel.runtime.job"),
-            pytest.raises(
-                tw.JobError,
-                match=r"nothing left to do: advance or close .* \(open inputs: 'a' at time 3, 'e' at time 0\)",
-            ),
-        ):
-            job.wait()
-        assert "waits for its end while inputs are open: close() ['a', 'e']" in caplog.text
-        job.input("a").close()
-        with pytest.raises(tw.JobError, match=r"\(open inputs: 'e' at time 0\)"):
-            job.wait()
-        job.input("e").close()
-        job.wait()
-
-
-def test_waiting_for_a_time_that_no_input_has_reached_is_an_error_at_once() -> None:
-    """The job goes on when the inputs do."""
-    with tw.run(flow_of(scheduled(ignore)), engine="local") as job:
-        with pytest.raises(tw.JobError, match=r"waiting for probe 'done' to reach 2, .* 'numbers' at time 0\)"):
-            job.probe("done").wait_until(2)
-        job.input("numbers").advance_to(2)
-        job.probe("done").wait_until(2)
-
-
-def test_a_job_that_cannot_end_says_who_holds_what() -> None:
-    """A token that was never discarded and messages that were never taken are named with operator and time."""
-    kept: list[tw.TimestampToken] = []
-
-    def keep(input: tw.InputPort, output: tw.OutputPort) -> None:
-        kept.extend(lent.retain() for lent, _ in input)
-
-    flow = tw.Dataflow("test")
-    numbers = flow.input("numbers")
-    numbers.unary("keeper", scheduled(keep))
-    numbers.unary("blind", scheduled(lambda input, output: None))
-    with tw.run(flow, engine="local") as job:
-        feed(job, [], [1])
-        with pytest.raises(tw.JobError, match="all inputs are closed, but ") as caught:
-            job.wait()
-        assert "output 0 of 'keeper' holds 1 token(s) for time 1" in str(caught.value)
-        assert "1 message(s) at time 1 wait at input 0 of 'blind'" in str(caught.value)
-
-
-def test_a_job_that_does_not_end_in_time_is_left_as_it_is() -> None:
-    """A timeout names what was waited for; the work goes on in the next call."""
-    rounds: list[int] = []
-
-    def build(context: tw.OperatorContext) -> Schedule:
-        token = context.token()
-
-        def schedule(input: tw.InputPort, output: tw.OutputPort) -> None:
-            rounds.append(0)
-            ignore(input, output)
-            if len(rounds) < 1000:
-                context.activate()
-            elif token.is_live:
-                token.discard()
-
-        return schedule
-
-    with tw.run(flow_of(build), engine="local") as job:
-        feed(job)
-        with pytest.raises(TimeoutError, match=r"waited 0 s for job 'test-\w{8}' to end; all inputs are closed"):
-            job.wait(timeout=0)
-        assert len(rounds) < 1000
-        job.wait(timeout=DEADLINE_S)
-        assert len(rounds) >= 1000
-
-
-def test_waiting_twice_is_fine() -> None:
-    """A job that has ended has ended."""
-    with tw.run(flow_of(scheduled(ignore)), engine="local") as job:
-        feed(job, [1])
-        job.wait()
-        job.wait(timeout=0)
-        assert job.is_complete
-
-
-def test_nothing_runs_between_calls() -> None:
-    """The workers run while the driver waits, and only then."""
-    calls: list[int] = []
-
-    def schedule(input: tw.InputPort, output: tw.OutputPort) -> None:
-        calls.append(0)
-        ignore(input, output)
-
-    with tw.run(flow_of(scheduled(schedule)), engine="local") as job:
-        feed(job, [1])
-        assert calls == []
-        job.wait()
-        assert len(calls) > 0
 
 
 # ---------------------------------------------------------------------- stopping
@@ -370,3 +251,41 @@ def test_an_operator_and_a_thread_may_feed_the_same_input() -> None:
     runner.start()
     runner.join(0.5)
     assert not runner.is_alive()
+
+
+# ---------------------------------------------------------------------- operators that use their own job
+
+
+def test_an_operator_cannot_wait_for_its_own_job() -> None:
+    """It would run other operators in the middle of its step, whose changes are indivisible: that is refused."""
+    jobs: list[tw.Job] = []
+    flow = tw.Dataflow("waiting")
+    flow.input("numbers").inspect(lambda _: jobs[0].probe("done").wait_until(1)).probe("done")
+    job = tw.run(flow, engine="local")
+    jobs.append(job)
+    job.input("numbers").send([1])
+    job.input("numbers").close()
+    with pytest.raises(tw.JobError, match=r"waits for the job itself.*let the program do so that called run"):
+        job.wait()
+    job.stop()
+
+
+def test_an_operator_may_look_at_its_own_job() -> None:
+    """Frontiers are those of before the step; its own worker cannot report, and is said to be in that operator."""
+    jobs: list[tw.Job] = []
+    seen: list[Any] = []
+
+    def look(_: int) -> None:
+        [job] = jobs
+        explanation = job.explain("done")
+        seen.append((list(job.probe("done").frontier), [(busy.worker, busy.operator) for busy in explanation.busy]))
+        seen.append((job.statistics().silent, len(job.statistics().workers)))
+
+    flow = tw.Dataflow("looking")
+    flow.input("numbers").inspect(look).probe("done")
+    with tw.run(flow, engine="local", workers=2) as job:
+        jobs.append(job)
+        job.input("numbers").send([1])
+        job.input("numbers").close()
+        job.wait()
+    assert seen == [([0], [(0, "inspect")]), ((0,), 1)]

@@ -54,10 +54,10 @@ def test_each_operator_counts_what_it_takes_and_gives(kind: Kind, workers: int) 
         "capture two": (2, 4, 0, 0),
     }
     assert list(map(volume, statistics.edges)) == [
-        ("output 0 of 'input numbers'", "input 0 of 'map_batches > filter'", 3, 7),
-        ("output 0 of 'map_batches > filter'", "input 0 of 'pass'", 2, 4),
+        ("output 0 of 'input numbers'", "input 0 of 'map_batches'", 3, 7),
+        ("output 0 of 'filter'", "input 0 of 'pass'", 2, 4),
         ("output 0 of 'pass'", "input 0 of 'capture one'", 2, 4),
-        ("output 0 of 'map_batches > filter'", "input 0 of 'capture two'", 2, 4),
+        ("output 0 of 'filter'", "input 0 of 'capture two'", 2, 4),
     ]
     assert [worker.worker for worker in statistics.workers] == list(range(workers))
     assert statistics.silent == ()
@@ -249,7 +249,7 @@ def test_seconds_are_those_of_the_functions() -> None:
     core = WorkerCore(flow.plan(), 0, 1, clock=lambda: float(next(ticks)))
     core.step()
     before = dict(core.report().statistics.operators)
-    core._instances[0].outputs[0]._channels[0]._queue.append((0, [1, 2]))
+    core._instances[0].outputs[0]._channels[0]._queue.append((0, [1, 2], 0, 0))
     core.activate(1)
     core.step()
     after = core.report().statistics.operators

@@ -1,0 +1,115 @@
+"""Back-pressure at sources: whether the sources of a job may add to what is in flight.
+
+Invariants:
+
+- Every byte in flight counts at exactly one worker: while it waits at an input of the worker that sent it, there; if
+  it was sent to a peer, at its sender, until the peer says that an operator has taken it.
+- A worker that answers for more than its limit is congested, and says so to all. While any worker is, no source of any
+  worker sends. It is over once the worker is down to half its limit.
+- Only sources wait, so a cycle of operators cannot.
+
+Source: credit-based flow control (Kung, Blackwell, Chapman: Credit-based flow control for ATM networks, SIGCOMM 1994);
+that only sources wait is tidewheel's own rule, for the sake of cycles.
+"""
+
+from dataclasses import dataclass
+
+DEFAULT_BYTES_IN_FLIGHT = 64 << 20
+"""For each worker."""
+
+OVERHEAD_BYTES = 256
+"""What a message counts for beside its records, so that many small ones are limited, too."""
+
+_TOLD_PARTS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Credit:
+    """What one worker tells another.
+
+    Attributes:
+        taken: how many of the bytes that the other has sent it were taken by operators, since the beginning.
+        congested: whether it answers for more bytes than its limit.
+    """
+
+    taken: int
+    congested: bool
+
+
+class FlowControl:
+    """One worker's account of bytes in flight.
+
+    Args:
+        worker: its number.
+        workers: how many there are.
+        limit: in bytes.
+    """
+
+    def __init__(self, worker: int, workers: int, limit: int) -> None:
+        self._worker = worker
+        self._limit = limit
+        self._load = 0
+        self._congested = False
+        self._congested_peers: set[int] = set()
+        self._taken = [0] * workers
+        self._told = [0] * workers
+        self._acknowledged = [0] * workers
+        self._due: set[int] = set()
+
+    @property
+    def load(self) -> int:
+        """How many bytes in flight this worker answers for."""
+        return self._load
+
+    @property
+    def is_held(self) -> bool:
+        """Whether sources have to wait."""
+        return self._congested or bool(self._congested_peers)
+
+    def add(self, size: int) -> None:
+        """Count a message that this worker has sent, to itself or to a peer."""
+        self._load += size
+        if self._load > self._limit and not self._congested:
+            self._turn(congested=True)
+
+    def take(self, sender: int, size: int) -> None:
+        """Count a message of ``sender``, itself or a peer, as taken by an operator here."""
+        if sender == self._worker:
+            self._drop(size)
+            return
+        self._taken[sender] += size
+        untold = self._taken[sender] - self._told[sender]
+        if untold * _TOLD_PARTS > self._limit or sender in self._congested_peers:
+            self._due.add(sender)
+
+    def receive(self, peer: int, credit: Credit) -> None:
+        """Take in what a peer says; in the order in which it was said."""
+        self._drop(credit.taken - self._acknowledged[peer])
+        self._acknowledged[peer] = credit.taken
+        if not credit.congested:
+            self._congested_peers.discard(peer)
+        elif peer not in self._congested_peers:
+            self._congested_peers.add(peer)
+            if self._taken[peer] > self._told[peer]:
+                self._due.add(peer)
+
+    @property
+    def is_due(self) -> bool:
+        """Whether there is something to tell."""
+        return bool(self._due)
+
+    def drain(self) -> dict[int, Credit]:
+        """Return what is to be told now, by peer."""
+        due, self._due = self._due, set()
+        for peer in due:
+            self._told[peer] = self._taken[peer]
+        return {peer: Credit(self._taken[peer], self._congested) for peer in due}
+
+    def _drop(self, size: int) -> None:
+        self._load -= size
+        if self._congested and 2 * self._load <= self._limit:
+            self._turn(congested=False)
+
+    def _turn(self, *, congested: bool) -> None:
+        self._congested = congested
+        self._due.update(peer for peer in range(len(self._taken)) if peer != self._worker)

@@ -1,0 +1,21 @@
+"""Faults in back-pressure."""
+
+from tests.simulation.injection import Injection, replaced
+from tidewheel.runtime.agenda import Agenda
+from tidewheel.runtime.flow_control import Credit, FlowControl
+
+
+def congestion_never_over() -> Injection:
+    return replaced(FlowControl, "_drop", lambda _: lambda flow, size: None)
+
+
+def credit_unheard() -> Injection:
+    def wrong(flow: FlowControl, peer: int, credit: Credit) -> None:
+        if credit.congested:
+            flow._congested_peers.add(peer)
+
+    return replaced(FlowControl, "receive", lambda _: wrong)
+
+
+def held_source_forgotten() -> Injection:
+    return replaced(Agenda, "let_go", lambda _: lambda agenda: agenda._held.clear())
