@@ -20,7 +20,8 @@ DEFAULT_BYTES_IN_FLIGHT = 64 << 20
 OVERHEAD_BYTES = 256
 """What a message counts for beside its records, so that many small ones are limited, too."""
 
-_TOLD_PARTS = 8
+UNTOLD_PARTS = 8
+"""What was taken is told at the latest when it is the limit divided by this."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +80,7 @@ class FlowControl:
             return
         self._taken[sender] += size
         untold = self._taken[sender] - self._told[sender]
-        if untold * _TOLD_PARTS > self._limit or sender in self._congested_peers:
+        if untold * UNTOLD_PARTS > self._limit or sender in self._congested_peers:
             self._due.add(sender)
 
     def receive(self, peer: int, credit: Credit) -> None:

@@ -5,7 +5,7 @@ import threading
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from types import TracebackType
 from typing import Any, Literal, Self
@@ -16,10 +16,13 @@ from tidewheel.runtime.batches import Batch
 from tidewheel.runtime.envelope import InputCommand
 from tidewheel.runtime.errors import JobError
 from tidewheel.runtime.explanation import Explainer, Explanation
+from tidewheel.runtime.flow_control import UNTOLD_PARTS
+from tidewheel.runtime.input_gate import Admission, InputGate
 from tidewheel.runtime.input_handle import InputHandle
 from tidewheel.runtime.job_view import JobView
 from tidewheel.runtime.plan import Plan
 from tidewheel.runtime.probe_handle import ProbeHandle
+from tidewheel.runtime.runtime_config import RuntimeConfig
 from tidewheel.runtime.statistics import JobStatistics
 from tidewheel.runtime.worker_report import BusyWorker, WorkerReport
 
@@ -40,8 +43,9 @@ class Job(ABC):
 
     engine: Literal["local", "ray"]
 
-    def __init__(self, plan: Plan, workers: int) -> None:
+    def __init__(self, plan: Plan, workers: int, config: RuntimeConfig) -> None:
         self.plan = plan
+        self.config = config
         self.workers = workers
         self.name = f"{plan.name}-{uuid.uuid4().hex[:8]}"
         self._error: BaseException | None = None
@@ -49,12 +53,15 @@ class Job(ABC):
         self._attachments: dict[str, RunningAttachment] = {}
         # One lock for the job and its inputs, since who feeds an input may run the job, and an operator may feed one.
         self._lock = threading.RLock()
+        gate = InputGate(config.epochs_ahead, self._has_room, self._is_past, self._wait_for_room)
         self._inputs = {
-            name: InputHandle(name, plan.input_nesting(name).domain, workers, self._submit, self._lock)
+            name: InputHandle(name, plan.input_nesting(name).domain, workers, self._submit, self._lock, gate)
             for name in plan.inputs
         }
+        self._submitted_bytes = [0] * workers
         graph = plan.graph()
         self._probe_domains = {name: graph.nesting(source).domain for name, source in plan.probes.items()}
+        self._outermost_probes = [name for name, source in plan.probes.items() if not graph.nesting(source).depth]
 
     @cached_property
     def _compiled(self) -> CompiledGraph:
@@ -82,6 +89,14 @@ class Job(ABC):
 
         ``probe`` is what errors explain, if it is a probe that is waited for.
         """
+
+    @abstractmethod
+    def _taken(self, worker: int) -> int:
+        """Return how many of the bytes that were submitted to a worker its inputs have taken, as far as is known."""
+
+    @abstractmethod
+    def _wait_for_room(self, condition: Callable[[], bool], timeout: float | None) -> Admission:
+        """Run or wait until ``condition()``, for inputs."""
 
     @abstractmethod
     def _fetch_captured(self, name: str) -> list[Captured]:
@@ -168,7 +183,8 @@ class Job(ABC):
             JobError: the job has failed or was stopped.
         """
         self._check_alive()
-        return self._view().statistics()
+        inputs = {name: handle.statistics for name, handle in self._inputs.items()}
+        return replace(self._view().statistics(), inputs=inputs)
 
     def wait(self, timeout: float | None = None) -> None:
         """Wait until every frontier is empty: all sources have ended, all inputs are closed, all work is done.
@@ -209,6 +225,15 @@ class Job(ABC):
             raise self._error
 
     # ------------------------------------------------------------------ shared by the engines
+
+    def _has_room(self, worker: int, size: int) -> bool:
+        on_their_way = self._submitted_bytes[worker] - self._taken(worker)
+        limit = self.config.bytes_in_flight
+        # Workers need not say at once that they have taken a little; and a batch larger than the limit goes alone.
+        return on_their_way + size <= limit or on_their_way <= limit // UNTOLD_PARTS
+
+    def _is_past(self, time: Time) -> bool:
+        return not any(self._frontier(name).less_equal(time) for name in self._outermost_probes)
 
     def _start_attachments(self, attachments: Mapping[str, Attachment], pump: Callable[[], bool] | None) -> None:
         host = AttachmentHost(self.name, self.engine, self.workers, pump)

@@ -5,15 +5,17 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 
-from tidewheel.progress import Antichain, SpreadName, TidewheelError
+from tidewheel.progress import Antichain, TidewheelError
 from tidewheel.runtime.attachment import Attachment
 from tidewheel.runtime.batches import copy_of
 from tidewheel.runtime.envelope import DRIVER, Envelope, InputCommand
 from tidewheel.runtime.errors import JobError
 from tidewheel.runtime.explanation import Explanation
+from tidewheel.runtime.input_gate import Admission
 from tidewheel.runtime.job import Captured, Job
 from tidewheel.runtime.job_view import JobView
 from tidewheel.runtime.plan import Plan
+from tidewheel.runtime.runtime_config import RuntimeConfig
 from tidewheel.runtime.worker_core import WorkerCore
 from tidewheel.runtime.worker_report import BusyWorker, WorkerReport
 
@@ -34,10 +36,10 @@ class LocalJob(Job):
         plan: Plan,
         workers: int,
         attachments: Mapping[str, Attachment],
-        paused: bool = False,
-        progress: SpreadName = "broadcast",
+        paused: bool,
+        config: RuntimeConfig,
     ) -> None:
-        super().__init__(plan, workers)
+        super().__init__(plan, workers, config)
         self._paused = paused
         self._stepping: int | None = None
         self._sequences = [0] * workers
@@ -47,7 +49,15 @@ class LocalJob(Job):
         try:
             for worker in range(workers):
                 handles = self._handles(worker)
-                core = WorkerCore(plan, worker, workers, handles, progress=progress, clock=time.perf_counter)
+                core = WorkerCore(
+                    plan,
+                    worker,
+                    workers,
+                    handles,
+                    progress=config.progress,
+                    bytes_in_flight=config.bytes_in_flight,
+                    clock=time.perf_counter,
+                )
                 self._cores.append(core)
         except BaseException:
             self._finish_attachments(f"job {self.name!r} could not start")
@@ -71,7 +81,9 @@ class LocalJob(Job):
                     f"an operator of job {self.name!r} waits for the job itself, or reads what it publishes; on the "
                     "local engine nothing else runs meanwhile: let the program do so that called run()"
                 )
-            if self._paused or (not any(self._in_flight) and all(core.is_idle for core in self._cores)):
+            if self._paused:
+                return False
+            if not any(self._in_flight) and all(core.is_idle for core in self._cores) and not self._let_sources_go_on():
                 return False
             try:
                 for worker, core in enumerate(self._cores):
@@ -93,6 +105,11 @@ class LocalJob(Job):
         for peer, envelope in core.step():
             self._in_flight[peer].append(envelope)
 
+    def _let_sources_go_on(self) -> bool:
+        """Where sources are held back and nothing else is left to do, let them send more; return whether that helps."""
+        released = [core.release() for core in self._cores if core.is_held]
+        return any(released)
+
     @property
     def is_complete(self) -> bool:
         """Whether every frontier is empty and nothing is in flight."""
@@ -103,7 +120,8 @@ class LocalJob(Job):
         with self._lock:
             self._check_alive()
             # Ray pickles what is sent; here too the driver may use its list or array again.
-            sent = InputCommand(command.input, command.action, command.time, copy_of(command.batch))
+            sent = InputCommand(command.input, command.action, command.time, copy_of(command.batch), command.size)
+            self._submitted_bytes[worker] += command.size
             envelope = Envelope(DRIVER, 0, self._sequences[worker], commands=[sent])
             self._sequences[worker] += 1
             self._in_flight[worker].append(envelope)
@@ -123,6 +141,20 @@ class LocalJob(Job):
                 raise self._timed_out(what, timeout, probe)
             if not self.run_round() and not condition():
                 raise JobError(f"waiting for {what}, but the local job has nothing left to do: {self._stuck(probe)}")
+
+    def _taken(self, worker: int) -> int:
+        return self._cores[worker].taken
+
+    def _wait_for_room(self, condition: Callable[[], bool], timeout: float | None) -> Admission:
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while not self._paused and self._stepping is None:
+            if condition():
+                return Admission.ROOM
+            if deadline is not None and time.monotonic() >= deadline:
+                return Admission.TIMED_OUT
+            if not self.run_round() and not condition():
+                return Admission.LET_IN
+        return Admission.ROOM  # as much as there is memory: nothing runs while a job is paused, or an operator sends
 
     def _stuck(self, probe: str | None) -> str:
         """Say why nothing is left to do: what holds ``probe`` back or, if it is None, keeps the job from ending."""

@@ -8,12 +8,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pickle import PicklingError
 from typing import Any
 
-from tidewheel.progress import Antichain, GraphError, SpreadName
+from tidewheel.progress import Antichain, GraphError
 from tidewheel.runtime.attachment import Attachment
 from tidewheel.runtime.envelope import DRIVER, Envelope, InputCommand
 from tidewheel.runtime.errors import JobError
+from tidewheel.runtime.input_gate import Admission
 from tidewheel.runtime.job import Captured, Job
-from tidewheel.runtime.links.link import LinkName, Sender
+from tidewheel.runtime.links.link import Sender
 from tidewheel.runtime.links.packed_batch import unpack
 from tidewheel.runtime.links.ray_link import RaySender
 from tidewheel.runtime.links.socket_keys import SocketKeys
@@ -21,6 +22,7 @@ from tidewheel.runtime.links.socket_link import SocketAddress, SocketSender
 from tidewheel.runtime.pickling import unpicklable
 from tidewheel.runtime.plan import Plan, Stage
 from tidewheel.runtime.ray_cluster import NAMESPACE, connect
+from tidewheel.runtime.runtime_config import RuntimeConfig
 from tidewheel.runtime.worker_actor import CONCURRENT_CALLS, SocketPeers, WorkerActor
 from tidewheel.runtime.worker_report import BusyWorker, WorkerReport
 from tidewheel.runtime.worker_status import Phase, WorkerStatus
@@ -31,6 +33,7 @@ _WATCH_S = 2.0
 _FETCH_TIMEOUT_S = 120.0
 _RELEASE_TIMEOUT_S = 10.0
 _REPORT_TIMEOUT_S = 2.0
+_QUIET_S = 0.2
 
 
 class RayJob(Job):
@@ -47,11 +50,10 @@ class RayJob(Job):
         plan: Plan,
         workers: int,
         attachments: Mapping[str, Attachment],
-        paused: bool = False,
-        progress: SpreadName = "broadcast",
-        link: LinkName = "socket",
+        paused: bool,
+        config: RuntimeConfig,
     ) -> None:
-        super().__init__(plan, workers)
+        super().__init__(plan, workers, config)
         connect()
         self._changed = threading.Condition()
         self._statuses: dict[int, WorkerStatus] = {}
@@ -65,7 +67,7 @@ class RayJob(Job):
         packed = _pack(plan)
         self._start_attachments(attachments, None)
         try:
-            self._deploy(packed, progress, link)
+            self._deploy(packed)
         except BaseException:
             self._finish_attachments(f"job {self.name!r} could not start")
             self._release()
@@ -75,7 +77,7 @@ class RayJob(Job):
         if not paused:
             self.start()
 
-    def _deploy(self, packed: Any, progress: SpreadName, link: LinkName) -> None:
+    def _deploy(self, packed: Any) -> None:
         import ray
 
         actor = ray.remote(WorkerActor)
@@ -92,15 +94,15 @@ class RayJob(Job):
             for worker in range(self.workers)
         ]
         incarnation = int.from_bytes(os.urandom(6), "big")
-        peers = self._connect(link)
-        arguments = [(packed, self._handles(worker), peers, incarnation, progress) for worker in range(self.workers)]
+        peers = self._connect()
+        arguments = [(packed, self._handles(worker), peers, incarnation, self.config) for worker in range(self.workers)]
         self.pids = self._call("deploy", arguments)
 
-    def _connect(self, link: LinkName) -> Sequence[Any] | SocketPeers:
+    def _connect(self) -> Sequence[Any] | SocketPeers:
         """Open this process's end of the link; return what the workers need to open theirs."""
         import ray
 
-        if link == "ray":
+        if self.config.link == "ray":
             self._sender = RaySender(self._actors)
             return self._actors
         node, keys = ray.get_runtime_context().get_node_id(), SocketKeys.make()
@@ -213,6 +215,35 @@ class RayJob(Job):
                 name = command.input
                 raise JobError(f"input {name!r}: a batch cannot be pickled, so it was not sent: {reason}") from None
             self._sequences[worker] += 1
+            self._submitted_bytes[worker] += command.size
+
+    def _taken(self, worker: int) -> int:
+        with self._changed:
+            status = self._statuses.get(worker)
+            return 0 if status is None else status.taken
+
+    def _wait_for_room(self, condition: Callable[[], bool], timeout: float | None) -> Admission:
+        deadline = None if timeout is None else time.monotonic() + timeout
+        before: list[int] | None = None
+        while self._started:
+            slice_s = _QUIET_S if deadline is None else min(_QUIET_S, max(0.0, deadline - time.monotonic()))
+            with self._changed:
+                over = self._changed.wait_for(lambda: self._error is not None or self._stopped or condition(), slice_s)
+            if over:
+                return Admission.ROOM
+            if deadline is not None and time.monotonic() >= deadline:
+                return Admission.TIMED_OUT
+            before, earlier = self._steps_if_idle(), before
+            if before is not None and before == earlier:
+                return Admission.LET_IN
+        return Admission.ROOM  # as much as there is memory: nothing runs while a job is paused
+
+    def _steps_if_idle(self) -> list[int] | None:
+        """Return how many steps each worker has taken, None if some worker has something to do."""
+        reports = self._reports()
+        if any(isinstance(report, BusyWorker) or report.scheduled for report in reports):
+            return None
+        return [report.statistics.steps for report in reports if isinstance(report, WorkerReport)]
 
     def _frontier(self, probe: str) -> Antichain:
         domain = self._probe_domains[probe]

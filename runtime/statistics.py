@@ -43,6 +43,16 @@ class EdgeStatistics:
 
 
 @dataclass(frozen=True, slots=True)
+class InputStatistics:
+    """What the driver has sent to one input, in bytes as for edges, and how many seconds it waited to be let in."""
+
+    batches: int = 0
+    records: int = 0
+    bytes: int = 0
+    seconds_waited: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class WorkerStatistics:
     """What one worker has done.
 
@@ -52,6 +62,7 @@ class WorkerStatistics:
         progress_messages, progress_changes, progress_bytes: what it has told other workers of its pointstamps:
             messages, net changes in them, and their size when pickled.
         leaks: tokens that were dropped without being discarded.
+        bytes_in_flight: what it answers for: what waits at its inputs, and what is on its way to other workers.
         operators: its share of each operator, by name.
         edges: what it has sent over each edge.
     """
@@ -62,6 +73,7 @@ class WorkerStatistics:
     progress_changes: int = 0
     progress_bytes: int = 0
     leaks: int = 0
+    bytes_in_flight: int = 0
     operators: Mapping[str, OperatorStatistics] = field(default_factory=dict)
     edges: tuple[EdgeStatistics, ...] = ()
 
@@ -70,11 +82,13 @@ class WorkerStatistics:
 class JobStatistics:
     """What a job has done, as its workers said at one moment each; print it for a table.
 
-    ``workers`` has one entry for each worker that answered, ``silent`` the numbers of those busy in an operator.
+    ``workers`` has one entry for each worker that answered, ``silent`` the numbers of those busy in an operator;
+    ``inputs`` what the driver has sent, by the input's name.
     """
 
     workers: tuple[WorkerStatistics, ...]
     silent: tuple[int, ...] = ()
+    inputs: Mapping[str, InputStatistics] = field(default_factory=dict)
 
     @property
     def operators(self) -> dict[str, OperatorStatistics]:
@@ -105,11 +119,17 @@ class JobStatistics:
             (f"{edge.source} -> {edge.target}", str(edge.messages), str(edge.records), str(edge.bytes))
             for edge in self.edges
         ]
-        workers = [("worker", "steps", "progress messages", "changes", "bytes", "leaks")]
+        inputs = [("input", "batches", "records", "bytes", "seconds waited")]
+        inputs += [
+            (name, str(one.batches), str(one.records), str(one.bytes), f"{one.seconds_waited:.3f}")
+            for name, one in self.inputs.items()
+        ]
+        workers = [("worker", "steps", "bytes in flight", "progress messages", "changes", "bytes", "leaks")]
         workers += [
             (
                 str(worker.worker),
                 str(worker.steps),
+                str(worker.bytes_in_flight),
                 str(worker.progress_messages),
                 str(worker.progress_changes),
                 str(worker.progress_bytes),
@@ -117,8 +137,8 @@ class JobStatistics:
             )
             for worker in self.workers
         ]
-        workers += [(str(worker), "busy in an operator, did not answer", "", "", "", "") for worker in self.silent]
-        return "\n\n".join(_table(rows) for rows in (operators, edges, workers))
+        workers += [(str(worker), "busy in an operator, did not answer", "", "", "", "", "") for worker in self.silent]
+        return "\n\n".join(_table(rows) for rows in (operators, edges, inputs, workers) if len(rows) > 1)
 
 
 def _sum_operators(parts: list[OperatorStatistics]) -> OperatorStatistics:

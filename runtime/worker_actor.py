@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tidewheel.progress import SpreadName
 from tidewheel.runtime.envelope import DRIVER, Envelope
 from tidewheel.runtime.links.link import Receiver, Sender
 from tidewheel.runtime.links.packed_batch import pack
@@ -13,6 +12,7 @@ from tidewheel.runtime.links.ray_link import CallReceiver, RaySender
 from tidewheel.runtime.links.socket_keys import SocketKeys
 from tidewheel.runtime.links.socket_link import SocketAddress, SocketReceiver, SocketSender
 from tidewheel.runtime.plan import Plan
+from tidewheel.runtime.runtime_config import RuntimeConfig
 from tidewheel.runtime.worker_loop import WorkerLoop
 from tidewheel.runtime.worker_report import BusyWorker, WorkerReport
 from tidewheel.runtime.worker_status import WorkerStatus
@@ -61,14 +61,14 @@ class WorkerActor:
         attachments: Mapping[str, Any],
         peers: Sequence[Any] | SocketPeers,
         incarnation: int,
-        progress: SpreadName,
+        config: RuntimeConfig,
     ) -> int:
         """Connect to the peers, which are actors or sockets, and build this worker's share of the operators.
 
         Returns the process id. Envelopes may come from now on.
         """
         sender, receiver = self._connect(peers, incarnation)
-        self._loop = WorkerLoop(plan, self._worker, self._workers, attachments, sender, receiver, incarnation, progress)
+        self._loop = WorkerLoop(plan, self._worker, self._workers, attachments, sender, receiver, incarnation, config)
         return os.getpid()
 
     def _connect(self, peers: Sequence[Any] | SocketPeers, incarnation: int) -> tuple[Sender, Receiver]:

@@ -348,6 +348,7 @@ class WorkerCore:
             self._progress.changes_sent,
             self._progress_bytes,
             len(self._leaks),
+            self.flow.load,
             dict(part for instance in self._instances for part in operators_of(instance)),
             tuple(
                 EdgeStatistics(graph.describe(source), graph.describe(target), edge.messages, edge.records, edge.bytes)

@@ -7,27 +7,31 @@ from collections.abc import Mapping
 from pickle import PicklingError
 from typing import Any
 
-from tidewheel.progress import ProtocolError, SpreadName
+from tidewheel.progress import ProtocolError
 from tidewheel.runtime.envelope import Envelope
 from tidewheel.runtime.errors import JobError
+from tidewheel.runtime.flow_control import UNTOLD_PARTS
 from tidewheel.runtime.links.link import Receiver, Sender
 from tidewheel.runtime.pickling import unpicklable
 from tidewheel.runtime.plan import Plan
+from tidewheel.runtime.runtime_config import RuntimeConfig
 from tidewheel.runtime.worker_core import WorkerCore
 from tidewheel.runtime.worker_report import BusyWorker, WorkerReport
 from tidewheel.runtime.worker_status import Phase, WorkerStatus
 
 _LOGGER = logging.getLogger(__name__)
 _LINK_CHECK_S = 1.0
+_STALLED_S = 0.2
 
 
 class WorkerLoop:
     """Runs a worker core on a thread of its own, so that calls from outside are answered while operators run.
 
     Args:
-        plan, worker, workers, attachments, incarnation, progress: as for `WorkerCore`.
+        plan, worker, workers, attachments, incarnation: as for `WorkerCore`.
         sender: carries envelopes to the peers.
         receiver: takes what the peers and the driver send.
+        config: how the job runs.
     """
 
     def __init__(
@@ -39,7 +43,7 @@ class WorkerLoop:
         sender: Sender,
         receiver: Receiver,
         incarnation: int,
-        progress: SpreadName = "broadcast",
+        config: RuntimeConfig,
     ) -> None:
         self._sender = sender
         self._receiver = receiver
@@ -53,8 +57,17 @@ class WorkerLoop:
         self._reports_made = 0
         self._last_report: WorkerReport | None = None
         self._core = WorkerCore(
-            plan, worker, workers, attachments, self._wake, incarnation, progress=progress, clock=time.perf_counter
+            plan,
+            worker,
+            workers,
+            attachments,
+            self._wake,
+            incarnation,
+            progress=config.progress,
+            bytes_in_flight=config.bytes_in_flight,
+            clock=time.perf_counter,
         )
+        self._untold_limit = config.bytes_in_flight // UNTOLD_PARTS
 
     # ------------------------------------------------------------------ from any thread
 
@@ -132,12 +145,16 @@ class WorkerLoop:
             arrived = self._arrived()
             for envelope in arrived:
                 self._core.receive(envelope)
+            if not arrived and self._core.is_held and self._core.is_idle:
+                self._core.release()
             if arrived or not self._core.is_idle:
                 break
 
     def _arrived(self) -> list[Envelope]:
         try:
-            return self._receiver.receive(_LINK_CHECK_S if self._core.is_idle else 0.0)
+            if not self._core.is_idle:
+                return self._receiver.receive(0.0)
+            return self._receiver.receive(_STALLED_S if self._core.is_held else _LINK_CHECK_S)
         except ProtocolError as error:
             message = f"worker {self._worker} could not take what was sent to it: {error}"
             raise JobError(message, worker=self._worker) from error
@@ -173,9 +190,10 @@ class WorkerLoop:
     def _report(self, phase: Phase, failure: Exception | None = None) -> None:
         moved = self._core.drain_probes_moved()
         before = self._status
-        if before.phase is phase and not moved:
+        taken = self._core.taken
+        if before.phase is phase and not moved and taken - before.taken < self._untold_limit:
             return
         probes = {**before.probes, **{name: tuple(self._core.probe(name)) for name in moved}}
         with self._changed:
-            self._status = WorkerStatus(before.version + 1, phase, probes, failure)
+            self._status = WorkerStatus(before.version + 1, phase, probes, taken, failure)
             self._changed.notify_all()

@@ -18,10 +18,12 @@ class Phase(Enum):
 class WorkerStatus:
     """A worker's state at one moment; ``version`` grows with every change of it.
 
-    ``failure`` is the error that ended the worker. ``probes`` has the elements of each probe's frontier.
+    ``failure`` is the error that ended the worker. ``probes`` has the elements of each probe's frontier. ``taken`` is
+    how many bytes of what the driver has sent its inputs have taken.
     """
 
     version: int
     phase: Phase
     probes: dict[str, tuple[Time, ...]] = field(default_factory=dict)
+    taken: int = 0
     failure: Exception | None = None

@@ -10,7 +10,9 @@ import pytest
 
 import tidewheel as tw
 from tests.unit.runtime.one_operator import captured, flow_of, scheduled, settle
+from tidewheel.runtime.batches import size_in_bytes
 from tidewheel.runtime.envelope import InputCommand
+from tidewheel.runtime.flow_control import OVERHEAD_BYTES
 
 DEADLINE_S = 30.0
 
@@ -58,7 +60,7 @@ def test_advancing_tells_every_worker(handle: tw.InputHandle, submitted: list[An
     assert submitted == [
         (0, InputCommand("numbers", "advance", 4)),
         (1, InputCommand("numbers", "advance", 4)),
-        (0, InputCommand("numbers", "send", 4, [1])),
+        (0, InputCommand("numbers", "send", 4, [1], size_in_bytes([1]) + OVERHEAD_BYTES)),
     ]
 
 

@@ -269,15 +269,15 @@ def test_local_jobs_measure_time() -> None:
     assert found["map"].seconds > found["map-2"].seconds > 0.0
 
 
-def test_printed_it_is_three_tables() -> None:
-    """Operators, edges and workers, in columns that line up; what has ended says so."""
+def test_printed_it_is_four_tables() -> None:
+    """Operators, edges, inputs and workers, in columns that line up; what has ended says so."""
     flow = tw.Dataflow("tables")
     flow.input("numbers").map(str).exchange(bool).capture("results")
     with deploy(flow, 2) as job:
         job.input("numbers").send([1, 2, 3])
         job.input("numbers").advance_to(7)
         settle(job)
-        operators, edges, workers = str(job.statistics()).split("\n\n")
+        operators, edges, inputs, workers = str(job.statistics()).split("\n\n")
         job.input("numbers").close()
         settle(job)
         ended = str(job.statistics())
@@ -288,6 +288,7 @@ def test_printed_it_is_three_tables() -> None:
     assert lines[2].split()[0] == "map"
     assert lines[2].split()[3:] == ["3", "3", "7"]
     assert edges.splitlines()[1].startswith("output 0 of 'input numbers' -> input 0 of 'map'  ")
+    assert inputs.splitlines()[1].split()[:3] == ["numbers", "1", "3"]
     assert [line.split()[0] for line in workers.splitlines()] == ["worker", "0", "1"]
     assert ended.count("ended") == 4
 

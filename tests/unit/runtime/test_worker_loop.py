@@ -44,7 +44,16 @@ class QuietSender(Sender):
 
 def loop_of(flow: tw.Dataflow, sender: Sender | None = None, workers: int = 1) -> WorkerLoop:
     """Make a worker to which envelopes are delivered by calls; it is not started."""
-    return WorkerLoop(flow.plan(), 0, workers, {}, sender if sender is not None else QuietSender(), CallReceiver(), 0)
+    return WorkerLoop(
+        flow.plan(),
+        0,
+        workers,
+        {},
+        sender if sender is not None else QuietSender(),
+        CallReceiver(),
+        0,
+        tw.RuntimeConfig(),
+    )
 
 
 @contextmanager

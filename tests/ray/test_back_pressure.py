@@ -1,0 +1,85 @@
+"""Back-pressure between processes: a source that is faster than the dataflow holds the memory of every process flat."""
+
+from typing import Any
+
+import numpy as np
+import psutil
+import pytest
+
+import tidewheel as tw
+from tests.waiting import eventually
+from tidewheel.runtime.links.link import LinkName
+from tidewheel.runtime.ray_job import RayJob
+
+pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
+
+MIB = 1 << 20
+
+
+def build_slow(context: tw.OperatorContext) -> Any:
+    """Build an operator that takes one message a step."""
+
+    def schedule(input: tw.InputPort, output: tw.OutputPort) -> None:
+        for lent, batch in input:
+            output.send(lent, batch)
+            break
+
+    return schedule
+
+
+def rounds(arrays: tw.Stream[Any]) -> tuple[tw.Stream[Any], tw.Stream[Any]]:
+    """Send each array round the loop as often as its first number says, by way of the other worker each time."""
+    slow = arrays.exchange(lambda row: int(row[0])).unary("slow", build_slow)
+    going_on = slow.map_batches(lambda batch: batch[batch[:, 0] > 0] - np.array([1]))
+    return going_on, slow.map_batches(lambda batch: batch[batch[:, 0] <= 0][:, :1])
+
+
+@pytest.mark.parametrize("link", ["socket", "ray"])
+def test_a_gigabyte_through_a_loop(link: LinkName) -> None:
+    """Nothing is lost, and no process grows by more than a fraction of what passed."""
+    flow = tw.Dataflow("gigabyte")
+    counts = flow.input("arrays").iterate(rounds).map_batches(lambda batch: np.array([len(batch)]))
+    counts.capture("counts").probe("done")
+    job = tw.run(flow, workers=2, config=tw.RuntimeConfig(link=link, bytes_in_flight=32 * MIB))
+    assert isinstance(job, RayJob)
+    with job:
+        processes = [psutil.Process(pid) for pid in (*job.pids, psutil.Process().pid)]
+        before = [process.memory_info().rss for process in processes]
+        most = [0] * len(processes)
+        for number in range(512):
+            job.input("arrays").send(np.full((1, MIB // 4), number % 3, dtype=np.int64))
+            if number % 8 == 0:
+                grown = [process.memory_info().rss - start for process, start in zip(processes, before, strict=True)]
+                most = list(map(max, most, grown))
+        sent = job.statistics().inputs["arrays"]
+        assert sent.bytes == 1 << 30
+        assert sent.seconds_waited > 0
+        job.input("arrays").close()
+        job.wait(timeout=120)
+        assert sum(int(n) for entry in job.captured("counts") for n in entry.batch) == 512
+        assert all(growth < 400 * MIB for growth in most), f"grew by {[growth // MIB for growth in most]} MiB"
+
+
+def test_an_input_need_not_wait() -> None:
+    """While an operator is at work on what came before, `timeout=0` says that there is no room; later there is."""
+    flow = tw.Dataflow("impatient")
+    flow.input("arrays").unary("slow", build_slow).probe("done").capture("arrays")
+    with tw.run(flow, workers=1, config=tw.RuntimeConfig(bytes_in_flight=8 * MIB)) as job:
+        array = np.zeros((1, 4 * MIB // 8))
+        refused = 0
+
+        def sent() -> bool:
+            nonlocal refused
+            try:
+                job.input("arrays").send(array, timeout=0)
+            except tw.WouldBlock:
+                refused += 1
+                return False
+            return True
+
+        for _ in range(20):
+            assert eventually(sent)
+        job.input("arrays").close()
+        job.wait(timeout=60)
+        assert sum(len(entry.batch) for entry in job.captured("arrays")) == 20
+        assert refused > 0
