@@ -46,7 +46,11 @@ class Antichain:
 
     def less_equal(self, time: Time) -> bool:
         """Tell whether some element is at or before ``time``: whether ``time`` can still occur."""
-        return any(self._domain.less_equal(element, time) for element in self._elements)
+        less_equal = self._domain.less_equal
+        for element in self._elements:  # noqa: SIM110 - operators ask this for every time they hold, in every call
+            if less_equal(element, time):
+                return True
+        return False
 
     def less_than(self, time: Time) -> bool:
         """Tell whether some element is strictly before ``time``: whether an earlier time can still occur."""

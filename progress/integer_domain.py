@@ -1,5 +1,7 @@
 """Integers from zero, the default domain of epochs and of the rounds of a loop."""
 
+import operator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from tidewheel.progress.time_domain import Summary, Time, TimeDomain
@@ -25,6 +27,10 @@ class IntegerDomain(TimeDomain):
     def less_equal(self, a: Time, b: Time) -> bool:
         """Tell whether ``a <= b``."""
         return bool(a <= b)
+
+    def comparison(self) -> Callable[[Time, Time], bool]:
+        """Return ``<=``."""
+        return operator.le
 
     def identity(self) -> Summary:
         """Return 0."""

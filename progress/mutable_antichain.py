@@ -36,7 +36,7 @@ class MutableAntichain:
 
     def __init__(self, domain: TimeDomain) -> None:
         self.domain = domain
-        self._less_equal = domain.less_equal
+        self._less_equal = domain.comparison()
         self._counts: dict[Time, int] = {}
         self._frontier: dict[Time, None] = {}
         self._below: dict[Time, list[Time]] = {}

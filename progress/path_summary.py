@@ -36,10 +36,13 @@ class PathSummary:
     advances: tuple[Summary, ...]
     appended: tuple[Time, ...] = ()
     is_identity: bool = field(init=False, compare=False, repr=False)
+    _is_round: bool = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         identity = tuple(domain.identity() for domain in self.source.coordinate_domains)
         object.__setattr__(self, "is_identity", not self.appended and self.advances == identity)
+        is_round = len(identity) > 1 and not self.appended and self.advances[:-1] == identity[:-1]
+        object.__setattr__(self, "_is_round", is_round and len(self.advances) == len(identity))
 
     @classmethod
     def identity(cls, nesting: Nesting) -> "PathSummary":
@@ -70,6 +73,9 @@ class PathSummary:
         """
         if self.is_identity:
             return time
+        if self._is_round:  # only the innermost coordinate is advanced, as by most paths round a loop
+            arrival = self.source.coordinate_domains[-1].results_in(self.advances[-1], time[1])
+            return None if arrival is None else (time[0], arrival)
         kept = self.source.coordinates(time)
         advanced = [
             domain.results_in(summary, coordinate)

@@ -1,5 +1,6 @@
 """Pairs of times in product order: the times inside a loop, ``(outer, round)``."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from tidewheel.progress.time_domain import Summary, Time, TimeDomain
@@ -25,6 +26,11 @@ class ProductDomain(TimeDomain):
     def less_equal(self, a: Time, b: Time) -> bool:
         """Tell whether ``a`` is at or before ``b`` in both coordinates."""
         return self.outer.less_equal(a[0], b[0]) and self.inner.less_equal(a[1], b[1])
+
+    def comparison(self) -> Callable[[Time, Time], bool]:
+        """Return a function that compares both coordinates by the comparisons of their domains."""
+        outer, inner = self.outer.comparison(), self.inner.comparison()
+        return lambda a, b: outer(a[0], b[0]) and inner(a[1], b[1])
 
     def identity(self) -> Summary:
         """Return the pair of identities."""

@@ -76,7 +76,8 @@ class WorkerActor:
             return RaySender(peers), CallReceiver()
         assert self._sockets is not None, "a worker listens before it connects"
         addresses = {peer: address for peer, address in enumerate(peers.addresses) if peer != self._worker}
-        sender = SocketSender(self._worker, self._sockets.address.node, addresses, peers.keys, incarnation)
+        node, context = self._sockets.address.node, self._sockets.context
+        sender = SocketSender(self._worker, node, addresses, peers.keys, incarnation, context)
         self._sockets.meet([DRIVER, *addresses], _MEET_TIMEOUT_S)
         return sender, self._sockets
 
