@@ -145,7 +145,7 @@ class WorkerLoop:
             arrived = self._arrived()
             for envelope in arrived:
                 self._core.receive(envelope)
-            if not arrived and self._core.is_held and self._core.is_idle:
+            if not arrived and self._core.is_held and time.monotonic() - now >= _STALLED_S and self._core.is_idle:
                 self._core.release()
             if arrived or not self._core.is_idle:
                 break

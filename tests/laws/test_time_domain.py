@@ -33,6 +33,25 @@ def test_less_equal_is_a_partial_order_with_a_minimum(domain: TimeDomain, data: 
 
 
 @every_domain
+@law_settings(50)
+@given(data=st.data())
+def test_the_comparison_is_less_equal(domain: TimeDomain, data: st.DataObject) -> None:
+    """However it is found; a subclass that compares in its own way is not passed over."""
+    compare = domain.comparison()
+    a, b = (data.draw(times(domain)) for _ in range(2))
+    assert compare(a, b) == domain.less_equal(a, b)
+
+    class Reversed(type(domain)):  # type: ignore[misc]
+        __slots__ = ()
+
+        def less_equal(self, a: Time, b: Time) -> bool:
+            return bool(domain.less_equal(b, a))
+
+    own = object.__new__(Reversed)
+    assert own.comparison()(a, b) == domain.less_equal(b, a)
+
+
+@every_domain
 @law_settings(25)
 @given(data=st.data())
 def test_results_in_never_goes_back_and_is_monotone(domain: TimeDomain, data: st.DataObject) -> None:
