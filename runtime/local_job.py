@@ -139,7 +139,7 @@ class LocalJob(Job):
         while not condition():
             if deadline is not None and time.monotonic() > deadline:
                 raise self._timed_out(what, timeout, probe)
-            if not self.run_round() and not condition():
+            if not self.run_round() and not self._sleep(deadline) and not condition():
                 raise JobError(f"waiting for {what}, but the local job has nothing left to do: {self._stuck(probe)}")
 
     def _taken(self, worker: int) -> int:
@@ -152,9 +152,19 @@ class LocalJob(Job):
                 return Admission.ROOM
             if deadline is not None and time.monotonic() >= deadline:
                 return Admission.TIMED_OUT
-            if not self.run_round() and not condition():
+            if not self.run_round() and not self._sleep(deadline) and not condition():
                 return Admission.LET_IN
         return Admission.ROOM  # as much as there is memory: nothing runs while a job is paused, or an operator sends
+
+    def _sleep(self, deadline: float | None) -> bool:
+        """Wait until an operator is to be scheduled that asked for that; return False if there is none."""
+        with self._lock:
+            left_s = [left for core in self._cores if (left := core.timers.left_s()) is not None]
+        if not left_s or self._paused:
+            return False
+        until_deadline_s = float("inf") if deadline is None else max(0.0, deadline - time.monotonic())
+        time.sleep(min(*left_s, until_deadline_s))
+        return True
 
     def _stuck(self, probe: str | None) -> str:
         """Say why nothing is left to do: what holds ``probe`` back or, if it is None, keeps the job from ending."""

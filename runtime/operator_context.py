@@ -4,6 +4,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from tidewheel.runtime.activator import Activator
 from tidewheel.runtime.envelope import InputCommand
 from tidewheel.runtime.errors import TokenError
 from tidewheel.runtime.flow_control import FlowControl
@@ -20,6 +21,7 @@ class OperatorContext:
         name: the operator's name.
         worker: the number of this worker, from 0.
         workers: how many workers there are.
+        activator: has this operator scheduled from any thread, now or after some time; may be handed on.
         mailbox: what the driver sent to this operator, oldest first; only inputs have any.
         taken: how many bytes of what the driver sent it has taken from there.
         stages: what it is made of, if it is oblivious.
@@ -32,7 +34,7 @@ class OperatorContext:
         worker: int,
         workers: int,
         initial: list[TimestampToken | None],
-        activate: Callable[[], None],
+        activator: Activator,
         flow: FlowControl,
         attachments: Mapping[str, Any],
         clock: Callable[[], float] = lambda: 0.0,
@@ -46,7 +48,7 @@ class OperatorContext:
         self.stages: list[RunningStage] = []
         self.clock = clock
         self._initial = initial
-        self._activate = activate
+        self.activator = activator
         self._flow = flow
         self._attachments = attachments
 
@@ -75,7 +77,7 @@ class OperatorContext:
 
     def activate(self) -> None:
         """Ask, from any thread, to be scheduled in the worker's next step, though nothing new may have arrived."""
-        self._activate()
+        self.activator()
 
     @property
     def is_held(self) -> bool:

@@ -30,6 +30,7 @@ from tidewheel.runtime.worker_status import Phase, WorkerStatus
 _LOGGER = logging.getLogger(__name__)
 _DEPLOY_TIMEOUT_S = 60.0
 _WATCH_S = 2.0
+_CHECK_S = 1.0
 _FETCH_TIMEOUT_S = 120.0
 _RELEASE_TIMEOUT_S = 10.0
 _REPORT_TIMEOUT_S = 2.0
@@ -90,7 +91,7 @@ class RayJob(Job):
                 scheduling_strategy="SPREAD",
                 name=f"tidewheel-{self.name}-worker-{worker}",
                 namespace=NAMESPACE,
-            ).remote(worker, self.workers)
+            ).remote(worker, self.workers, self.plan.name)
             for worker in range(self.workers)
         ]
         incarnation = int.from_bytes(os.urandom(6), "big")
@@ -158,11 +159,13 @@ class RayJob(Job):
         import ray
 
         pending = {actor.watch.remote(-1, _WATCH_S): worker for worker, actor in enumerate(self._actors)}
+        asked_at = [time.monotonic()] * self.workers
         while not self._stopped and self._error is None:
-            done, _ = ray.wait(list(pending), num_returns=1, timeout=_WATCH_S)
+            done, _ = ray.wait(list(pending), num_returns=1, timeout=_CHECK_S)
             with self._submit_lock:
                 if self._sender is not None:
                     self._sender.check()
+            self._check_for_hung(asked_at)
             for call in done:
                 worker = pending.pop(call)
                 try:
@@ -177,6 +180,19 @@ class RayJob(Job):
                     self._statuses[worker] = status
                     self._changed.notify_all()
                 pending[self._actors[worker].watch.remote(status.version, _WATCH_S)] = worker
+                asked_at[worker] = time.monotonic()
+
+    def _check_for_hung(self, asked_at: Sequence[float]) -> None:
+        """Raise JobError if the process of a worker has not answered for too long; each should within `_WATCH_S`."""
+        for worker, since in enumerate(asked_at):
+            silent_s = time.monotonic() - since - _WATCH_S
+            if silent_s > self.config.hang_timeout_s:
+                raise JobError(
+                    f"worker {worker} of job {self.name!r} (process {self.pids[worker]}) hangs: it has given no sign "
+                    f"of life for {silent_s:.0f} s. Its process was stopped, or code that it runs does not let go of "
+                    "the interpreter; if that is right, raise RuntimeConfig.hang_timeout_s",
+                    worker=worker,
+                )
 
     def _worker_lost(self, worker: int, error: Exception) -> JobError:
         return JobError(

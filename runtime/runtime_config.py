@@ -1,7 +1,8 @@
 """How a job runs: limits, deadlines and ways to communicate, with defaults that fit most."""
 
 import os
-from typing import Annotated, Any
+from collections.abc import Mapping
+from typing import Annotated, Any, TypeAlias, get_origin
 
 import msgspec
 
@@ -9,6 +10,11 @@ from tidewheel.progress import SpreadName
 from tidewheel.runtime.errors import ConfigError
 from tidewheel.runtime.flow_control import DEFAULT_BYTES_IN_FLIGHT
 from tidewheel.runtime.links.link import LinkName
+from tidewheel.runtime.placement import PlacementName
+
+_Name: TypeAlias = Annotated[str, msgspec.Meta(min_length=1)]
+_Amount: TypeAlias = Annotated[float, msgspec.Meta(ge=0.0001)]
+_Label: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^([a-zA-Z0-9]([a-zA-Z0-9_.-]{0,61}[a-zA-Z0-9])?)?$")]
 
 _PREFIX = "TIDEWHEEL_"
 
@@ -37,6 +43,7 @@ class RuntimeConfig(msgspec.Struct, frozen=True, kw_only=True):
     """How a job runs. A setting that is not given comes from the environment, and if that has none it is the default.
 
     The variable of a setting is its name in capitals after ``TIDEWHEEL_``, such as ``TIDEWHEEL_BYTES_IN_FLIGHT``.
+    Its text is the value, for a mapping as a JSON object: ``TIDEWHEEL_RESOURCES='{"CPU": 1}'``.
 
     Attributes:
         progress: how workers tell each other what happened to their pointstamps. ``"broadcast"``, the default: each
@@ -50,6 +57,13 @@ class RuntimeConfig(msgspec.Struct, frozen=True, kw_only=True):
         epochs_ahead: how many times the driver's inputs may be ahead of the job's probes before they wait. 1,000.
         hang_timeout_s: for how many seconds a worker's process may give no sign of life before the job fails. An
             operator that takes long is no reason; a process that is stopped, or whose interpreter is held up, is. 60.
+        placement: which nodes of a Ray cluster the workers run on. ``"spread"``, the default: each on a node of its own
+            while there are enough, then evenly. ``"pack"``: all on one node, or on as few as have what they reserve.
+        resources: what each worker reserves on its node, by Ray's names, such as ``{"CPU": 1, "my_resource": 0.5}``;
+            0.0001 is the least. By default nothing, so that a job always finds room.
+        node_labels: labels that the workers' nodes must have, such as ``{"zone": "a"}``. None by default.
+        deploy_timeout_s: for how many seconds a job may wait for room on the cluster, and then for its workers to come
+            up, before it fails. 60.
 
     Raises:
         ConfigError: a setting is of the wrong kind or out of its range; it names the setting and where it came from.
@@ -67,14 +81,19 @@ class RuntimeConfig(msgspec.Struct, frozen=True, kw_only=True):
     bytes_in_flight: Annotated[int, msgspec.Meta(ge=1)] = _setting("bytes_in_flight", DEFAULT_BYTES_IN_FLIGHT)
     epochs_ahead: Annotated[int, msgspec.Meta(ge=1)] = _setting("epochs_ahead", 1000)
     hang_timeout_s: Annotated[float, msgspec.Meta(ge=1.0)] = _setting("hang_timeout_s", 60.0)
+    placement: PlacementName = _setting("placement", "spread")
+    resources: Mapping[_Name, _Amount] = _setting("resources", {})
+    node_labels: Mapping[_Name, _Label] = _setting("node_labels", {})
+    deploy_timeout_s: Annotated[float, msgspec.Meta(ge=1.0)] = _setting("deploy_timeout_s", 60.0)
 
     def __post_init__(self) -> None:
         for setting in msgspec.structs.fields(type(self)):
             value = getattr(self, setting.name)
             from_environment = isinstance(value, _Variable)
             try:
-                converted = msgspec.convert(value, setting.type, strict=not from_environment)
-            except msgspec.ValidationError as error:
+                parsed = _parsed(value, setting.type) if from_environment else value
+                converted = msgspec.convert(parsed, setting.type, strict=not from_environment)
+            except msgspec.DecodeError as error:
                 where = (
                     f"environment variable {_variable(setting.name)}={str(value)!r}"
                     if from_environment
@@ -82,3 +101,13 @@ class RuntimeConfig(msgspec.Struct, frozen=True, kw_only=True):
                 )
                 raise ConfigError(f"{where}: {error}") from None
             msgspec.structs.force_setattr(self, setting.name, converted)
+
+
+def _parsed(text: str, kind: Any) -> Any:
+    """Return what the text of a variable stands for, where that is not the text itself."""
+    if get_origin(kind) is not Mapping:
+        return text
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError as error:
+        raise msgspec.DecodeError(f"{error}; expected a JSON object, such as {{\"name\": ...}}") from None

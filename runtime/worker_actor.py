@@ -1,11 +1,13 @@
 """The Ray actor that hosts one worker."""
 
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from tidewheel.runtime.envelope import DRIVER, Envelope
+from tidewheel.runtime.labelled_output import LabelledOutput
 from tidewheel.runtime.links.link import Receiver, Sender
 from tidewheel.runtime.links.packed_batch import pack
 from tidewheel.runtime.links.ray_link import CallReceiver, RaySender
@@ -35,11 +37,16 @@ class SocketPeers:
 class WorkerActor:
     """Hosts one worker. The driver deploys, starts and watches it; its peers and the driver send it envelopes."""
 
-    def __init__(self, worker: int, workers: int) -> None:
+    def __init__(self, worker: int, workers: int, job: str) -> None:
         self._worker = worker
         self._workers = workers
+        self._job = job
         self._sockets: SocketReceiver | None = None
         self._loop: WorkerLoop | None = None
+
+    def __repr__(self) -> str:
+        """Ray puts this before each line of output that it brings to the driver."""
+        return f"{self._job} worker {self._worker}"
 
     def listen(self) -> SocketAddress:
         """Open a socket for members on this node; return where it is."""
@@ -69,6 +76,8 @@ class WorkerActor:
         """
         sender, receiver = self._connect(peers, incarnation)
         self._loop = WorkerLoop(plan, self._worker, self._workers, attachments, sender, receiver, incarnation, config)
+        sys.stdout = LabelledOutput(sys.stdout, self._loop.label)
+        sys.stderr = LabelledOutput(sys.stderr, self._loop.label)
         return os.getpid()
 
     def _connect(self, peers: Sequence[Any] | SocketPeers, incarnation: int) -> tuple[Sender, Receiver]:

@@ -22,7 +22,6 @@ from tidewheel.progress import (
     Broadcast,
     CompiledGraph,
     OrderedInbox,
-    ProgressBatch,
     Source,
     Spread,
     SpreadName,
@@ -30,18 +29,21 @@ from tidewheel.progress import (
     Time,
     Tracker,
 )
+from tidewheel.runtime.activator import Activator
 from tidewheel.runtime.agenda import Agenda
 from tidewheel.runtime.batches import Batch
 from tidewheel.runtime.envelope import Envelope, InputCommand, Message
 from tidewheel.runtime.errors import TokenError
 from tidewheel.runtime.failure import operator_failure, raise_step_failure
-from tidewheel.runtime.flow_control import DEFAULT_BYTES_IN_FLIGHT, Credit, FlowControl
+from tidewheel.runtime.flow_control import DEFAULT_BYTES_IN_FLIGHT, FlowControl
 from tidewheel.runtime.operator_context import OperatorContext
 from tidewheel.runtime.operator_instance import OperatorInstance
+from tidewheel.runtime.outbox import Outbox
 from tidewheel.runtime.pickling import pickled_size
 from tidewheel.runtime.plan import OperatorPlan, Plan, checked_schedule
 from tidewheel.runtime.ports import Channel, InputPort, OutputPort
 from tidewheel.runtime.statistics import EdgeStatistics, WorkerStatistics
+from tidewheel.runtime.timers import Timers
 from tidewheel.runtime.token_ledger import Leak, TokenLedger
 from tidewheel.runtime.tokens import TimestampToken
 from tidewheel.runtime.worker_report import BusyWorker, WorkerReport, operators_of
@@ -82,7 +84,6 @@ class WorkerCore:
         self.plan = plan
         self.worker = worker
         self.workers = workers
-        self._incarnation = incarnation
         self._clock = clock
         self.ledger = TokenLedger(wake)
         self._compiled = CompiledGraph(plan.graph())
@@ -92,14 +93,14 @@ class WorkerCore:
         self._progress: Spread = spread(self._tracker, worker, workers, hold_back=hold_back)
         self.flow = FlowControl(worker, workers, bytes_in_flight)
         self._inbox: OrderedInbox[Envelope] = OrderedInbox()
-        self._sequences = [0] * workers
-        self._outgoing: list[list[Message]] = [[] for _ in range(workers)]
+        self._outbox = Outbox(worker, workers, incarnation)
         self._frontiers: dict[int, Antichain] = {}
         self._probes: dict[int, list[str]] = {}
         for name, source in plan.probes.items():
             self._probes.setdefault(self._compiled.index[source], []).append(name)
         self._probes_moved = set(plan.probes)
         self._agenda = Agenda()
+        self.timers = Timers(clock)
         self._ports: dict[int, InputPort] = {}
         self._channels: list[tuple[Source, Target, Channel]] = []
         self._leaks: list[Leak] = []
@@ -148,7 +149,7 @@ class WorkerCore:
                 self.worker,
                 self.workers,
                 initial,
-                partial(self._activate_later, index),
+                Activator(partial(self._activate_later, index), partial(self._activate_after, index)),
                 self.flow,
                 attachments,
                 self._clock,
@@ -198,6 +199,8 @@ class WorkerCore:
                 again.
         """
         self._steps += 1
+        for late in self.timers.pop_due():
+            self._agenda.activate(late)
         self._agenda.begin()
         while (index := self._agenda.pop()) is not None:
             instance = self._instances[index]
@@ -219,18 +222,7 @@ class WorkerCore:
             batch = next(iter(committed.batches.values()))  # each peer gets the same
             self._progress_bytes += len(committed.batches) * pickled_size(batch)
         self._let_sources_go_on()
-        told = self.flow.drain() if self.flow.is_due else {}
-        return [
-            (peer, self._envelope(peer, committed.batches.get(peer, []), told.get(peer)))
-            for peer in range(self.workers)
-            if peer in committed.batches or self._outgoing[peer] or peer in told
-        ]
-
-    def _envelope(self, peer: int, progress: ProgressBatch, credit: Credit | None) -> Envelope:
-        messages, self._outgoing[peer] = self._outgoing[peer], []
-        sequence = self._sequences[peer]
-        self._sequences[peer] += 1
-        return Envelope(self.worker, self._incarnation, sequence, messages, progress, credit=credit)
+        return self._outbox.envelopes(committed.batches, self.flow.drain() if self.flow.is_due else {})
 
     def _let_sources_go_on(self) -> None:
         if self._agenda.has_held and not self.flow.is_held:
@@ -270,6 +262,11 @@ class WorkerCore:
         self._agenda.activate_later(operator)
         self.ledger.wake()
 
+    def _activate_after(self, operator: int, seconds: float) -> None:
+        """Schedule an operator after some time; from any thread."""
+        self.timers.set(operator, seconds)
+        self.ledger.wake()
+
     def produce(self, location: int, time: Time) -> None:
         """Count a message on its way to an input port."""
         self._progress.record_one(location, time, 1)
@@ -280,7 +277,7 @@ class WorkerCore:
 
     def send_to(self, worker: int, message: Message) -> None:
         """Put a message for a peer in the envelope of this step."""
-        self._outgoing[worker].append(message)
+        self._outbox.put(worker, message)
 
     def new_token(
         self, instance: OperatorInstance, output: OutputPort, time: Time, lender: InputPort
@@ -376,7 +373,8 @@ class WorkerCore:
     @property
     def is_idle(self) -> bool:
         """Whether a step would do nothing."""
-        return self._agenda.is_empty and not (self._progress.is_due or self.flow.is_due) and self.ledger.is_empty
+        busy = self._progress.is_due or self.flow.is_due or self.timers.left_s() == 0.0
+        return self._agenda.is_empty and self.ledger.is_empty and not busy
 
     @property
     def is_held(self) -> bool:

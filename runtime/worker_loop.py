@@ -107,6 +107,13 @@ class WorkerLoop:
                 return self._last_report
         return self._core.running()
 
+    def label(self) -> str:
+        """Return what to put before what the running operator prints; empty if none runs, or on another thread."""
+        if threading.get_ident() != self._thread.ident:
+            return ""
+        operator = self._core.running().operator
+        return "" if operator is None else f"[{operator}] "
+
     def stop(self) -> None:
         """Let the thread end after the step that is under way."""
         self._stopping = True
@@ -154,7 +161,9 @@ class WorkerLoop:
         try:
             if not self._core.is_idle:
                 return self._receiver.receive(0.0)
-            return self._receiver.receive(_STALLED_S if self._core.is_held else _LINK_CHECK_S)
+            longest_s = _STALLED_S if self._core.is_held else _LINK_CHECK_S
+            left_s = self._core.timers.left_s()
+            return self._receiver.receive(longest_s if left_s is None else min(longest_s, left_s))
         except ProtocolError as error:
             message = f"worker {self._worker} could not take what was sent to it: {error}"
             raise JobError(message, worker=self._worker) from error

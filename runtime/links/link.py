@@ -59,7 +59,7 @@ class Receiver(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Take nothing more. Idempotent."""
+        """Take nothing more; while nobody is in `receive`. Idempotent."""
 
     def _take_delivered(self) -> list[Envelope]:
         delivered = self._delivered

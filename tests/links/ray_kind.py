@@ -1,0 +1,155 @@
+"""The link over Ray actor calls for the conformance suite: each member is an actor."""
+
+import os
+import signal
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import ray
+
+from tests.links.batch_kinds import KINDS
+from tests.links.link_kind import DEADLINE_S, INCARNATION, LinkKind, Member, Reflection
+from tidewheel.progress import OrderedInbox
+from tidewheel.runtime.envelope import Envelope
+from tidewheel.runtime.links.link import Receiver
+from tidewheel.runtime.links.ray_link import CallReceiver, RaySender
+from tidewheel.runtime.worker_actor import CONCURRENT_CALLS
+
+
+class HostActor:
+    """Hosts a receiver for each test, by the test's number, since actors take a second to start."""
+
+    def __init__(self) -> None:
+        self._receivers: dict[int, CallReceiver] = {}
+
+    def open(self, test: int) -> int:
+        self._receivers = {test: CallReceiver()}
+        return os.getpid()
+
+    def receive(self, test: int, envelope: Envelope) -> None:
+        if test in self._receivers:
+            self._receivers[test].deliver(envelope)
+
+    def take(self, test: int, timeout_s: float) -> list[Envelope]:
+        return self._receivers[test].receive(timeout_s)
+
+    def writable(self, test: int) -> list[bool]:
+        """Tell for each array that has come whether it can be written to."""
+        [envelope] = self._receivers[test].receive(DEADLINE_S)
+        return [message.batch.flags.writeable for message in envelope.messages]
+
+    def reflect(self, test: int, home: "Address") -> None:
+        """Send everything that comes back to worker 0, in order, until the next test."""
+        sender, sequence, inbox = RaySender([home]), 0, OrderedInbox[Envelope]()
+        while (receiver := self._receivers.get(test)) is not None:
+            for envelope in receiver.receive(1.0):
+                for ready in inbox.accept(envelope.sender, envelope.incarnation, envelope.sequence, envelope):
+                    sender.send(0, Envelope(1, INCARNATION, sequence, ready.messages, ready.progress))
+                    sequence += 1
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """What `RaySender` needs of an actor, ``address.receive.remote(envelope)``, with the number of the test."""
+
+    actor: Any
+    test: int
+
+    @property
+    def receive(self) -> "Address":
+        return self
+
+    def remote(self, envelope: Envelope) -> Any:
+        return self.actor.receive.remote(self.test, envelope)
+
+
+class HostedReceiver(Receiver):
+    """Takes what the receiver in an actor has got."""
+
+    def __init__(self, address: Address) -> None:
+        super().__init__()
+        self._address = address
+
+    def receive(self, timeout_s: float) -> list[Envelope]:
+        taken: list[Envelope] = ray.get(self._address.actor.take.remote(self._address.test, timeout_s))
+        return taken
+
+    def wake(self) -> None:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        pass
+
+
+class RayReflection(Reflection):
+    """An actor that sends back what it gets."""
+
+    def __init__(self, addresses: Sequence[Address], pid: int) -> None:
+        self.driver = RaySender(addresses)
+        self.home = Member(0, RaySender(addresses), HostedReceiver(addresses[0]))
+        self.killed = False
+        self._pid = pid
+
+    def pause(self) -> None:
+        os.kill(self._pid, signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        os.kill(self._pid, signal.SIGCONT)
+
+    def kill(self) -> None:
+        os.kill(self._pid, signal.SIGKILL)
+        self.killed = True
+
+
+class RayKind(LinkKind):
+    """Ray actor calls, which run on several threads and so in any order."""
+
+    envelopes = 100
+    keeps_order = False
+    # Tables within lists go through Ray's own reducers, whose import takes seconds in each actor.
+    batches: Mapping[str, Callable[[int], Any]] = {
+        name: make for name, make in KINDS.items() if name != "list of tables"
+    }
+
+    def __init__(self) -> None:
+        self._actors: list[Any] = []
+        self._pids: list[int] = []
+        self._tests = 0
+
+    def start(self, count: int = 3) -> None:
+        """Start the actors that are missing."""
+        host = ray.remote(HostActor).options(num_cpus=0, max_concurrency=CONCURRENT_CALLS)
+        self._actors += [host.remote() for _ in range(count - len(self._actors))]
+
+    def stop(self) -> None:
+        """End all actors."""
+        while self._actors:
+            ray.kill(self._actors.pop())
+
+    def addresses(self, count: int) -> Sequence[Address]:
+        """Have a new receiver in each actor, and return where they are."""
+        self.start()
+        self._tests += 1
+        self._pids = ray.get([actor.open.remote(self._tests) for actor in self._actors])
+        return [Address(actor, self._tests) for actor in self._actors[:count]]
+
+    @contextmanager
+    def members(self, count: int) -> Iterator[Sequence[Member]]:
+        addresses = self.addresses(count)
+        yield [Member(number, RaySender(addresses), HostedReceiver(one)) for number, one in enumerate(addresses)]
+
+    @contextmanager
+    def reflection(self) -> Iterator[RayReflection]:
+        addresses = self.addresses(2)
+        reflection = RayReflection(addresses, self._pids[1])
+        ended = addresses[1].actor.reflect.remote(addresses[1].test, addresses[0])
+        try:
+            yield reflection
+        finally:
+            del ended
+            if reflection.killed:
+                del self._actors[1]
+            else:
+                reflection.go_on()
