@@ -9,11 +9,14 @@ from sys import getsizeof
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
 Batch: TypeAlias = Any
 """A list, `pyarrow.Table`, `pyarrow.RecordBatch` or `numpy.ndarray`."""
+
+
+_FEW_PARTS = 8
+"""Up to so many parts, looking for each is faster than sorting."""
 
 
 def is_arrow(batch: Batch) -> bool:
@@ -98,21 +101,22 @@ def copy_of(batch: Batch) -> Batch:
     return batch.copy() if isinstance(batch, list) or is_numpy(batch) else batch
 
 
-def scatter(batch: Batch, owners: "npt.NDArray[np.int64]", parts: int) -> list[Batch | None]:
+def scatter(batch: Batch, owners: "npt.NDArray[Any]", parts: int) -> list[Batch | None]:
     """Split an Arrow or NumPy batch: part ``i`` has, in order, the records whose owner is ``i``.
 
-    A part without records is None. ``owners`` has one number in ``0 .. parts - 1`` for each record.
+    A part without records is None, and one with all of them is the batch itself. ``owners`` has a whole number in
+    ``0 .. parts - 1`` for each record; the smaller its type, the faster.
     """
     import numpy as np
 
-    counts = np.bincount(owners, minlength=parts)
-    if counts.max() == len(owners):
-        only = int(counts.argmax())
+    if not len(owners):
+        return [None] * parts
+    only = int(owners[0])
+    if (owners == only).all():
         return [batch if part == only else None for part in range(parts)]
-    order = np.argsort(owners, kind="stable")
-    ordered = batch.take(order) if is_arrow(batch) else batch[order]
-    ends = np.cumsum(counts)
-    return [
-        take_slice(ordered, int(end - count), int(end)) if count else None
-        for count, end in zip(counts, ends, strict=True)
-    ]
+    if parts <= _FEW_PARTS:
+        picked = [np.flatnonzero(owners == part) for part in range(parts)]
+    else:
+        picked = np.split(np.argsort(owners, kind="stable"), np.cumsum(np.bincount(owners, minlength=parts))[:-1])
+    # Each part is a copy of its own and no slice of a common one, which could not be sent without another copy.
+    return [(batch.take(pick) if is_arrow(batch) else batch[pick]) if len(pick) else None for pick in picked]

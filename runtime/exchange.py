@@ -16,6 +16,9 @@ Key: TypeAlias = Callable[[Any], Any] | str | tuple[str, ...]
 """How the key of a record is found: a function, the name of a column or field, or a tuple of names."""
 
 
+_FITS_16_BITS = 1 << 16
+
+
 @dataclass(frozen=True, slots=True)
 class Exchange:
     """Sends each record to the worker that owns its key, the same in every process and for every kind of batch.
@@ -38,8 +41,9 @@ class Exchange:
             return self._split_list(batch, workers)
         import numpy as np
 
-        owners = (self._hashes(batch) % np.uint64(workers)).astype(np.int64)
-        return scatter(batch, owners, workers)
+        hashes = self._hashes(batch)
+        owners = hashes & np.uint64(workers - 1) if workers & (workers - 1) == 0 else hashes % np.uint64(workers)
+        return scatter(batch, owners.astype(np.uint16 if workers <= _FITS_16_BITS else np.int64), workers)
 
     def _split_list(self, batch: list[Any], workers: int) -> list[Batch | None]:
         key_of = self._key_function()

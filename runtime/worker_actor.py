@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tidewheel.runtime.allocator import keep_freed_memory
 from tidewheel.runtime.envelope import DRIVER, Envelope
 from tidewheel.runtime.labelled_output import LabelledOutput
 from tidewheel.runtime.links.link import Receiver, Sender
@@ -41,6 +42,7 @@ class WorkerActor:
         self._worker = worker
         self._workers = workers
         self._job = job
+        keep_freed_memory()
         self._sockets: SocketReceiver | None = None
         self._loop: WorkerLoop | None = None
 

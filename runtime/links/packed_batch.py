@@ -1,13 +1,18 @@
-"""The form in which a batch leaves the process: Arrow as an IPC stream, everything else as it is.
+"""The form in which a batch leaves the process: slices of Arrow as IPC streams, everything else as it is.
 
-Pickled by itself, a slice of an Arrow table takes all of the table along; an IPC stream has the rows of the slice only.
-The stream is one buffer, which pickle protocol 5 hands over out of band and the receiver reads in place.
+Pickled by itself, an Arrow table hands over its buffers out of band (pickle protocol 5), without a copy. But a slice
+takes all of the table along, and one without columns forgets how many rows it has; an IPC stream, one buffer, has the
+rows that there are.
 """
 
 from dataclasses import dataclass
 from typing import Any
 
 from tidewheel.runtime.batches import Batch, is_arrow
+
+_SPARE = 1.25
+_SMALL = 1024
+"""A batch whose buffers have so much that does not belong to it is no slice that is worth a copy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +25,7 @@ class PackedArrow:
 
 def pack(batch: Batch) -> Any:
     """Return ``batch`` in the form in which it is to be pickled."""
-    if not is_arrow(batch):
+    if not is_arrow(batch) or (batch.num_columns and batch.get_total_buffer_size() <= batch.nbytes * _SPARE + _SMALL):
         return batch
     import pyarrow as pa
 
