@@ -31,8 +31,13 @@ class ChangeBatch(Generic[Key]):
 
     def extend(self, changes: Iterable[tuple[Key, int]]) -> None:
         """Add many changes."""
+        own = self._changes
         for key, difference in changes:
-            self.update(key, difference)
+            total = own.get(key, 0) + difference
+            if total:
+                own[key] = total
+            else:
+                own.pop(key, None)
 
     def get(self, key: Key) -> int:
         """Return the net change of ``key``, 0 if there is none."""

