@@ -8,6 +8,7 @@ from typing import Any
 from tidewheel.pubsub.catalog_actor import catalog_actor
 from tidewheel.pubsub.cluster import process_id
 from tidewheel.pubsub.connection import RayConnection
+from tidewheel.pubsub.errors import PublisherLost
 from tidewheel.pubsub.publication import STOPPED_EARLY, Publication, PublicationHost, RunningPublication
 from tidewheel.pubsub.publisher_actor import PublisherActor
 
@@ -17,6 +18,7 @@ _END_GRACE_S = 1.0
 _FAILURE_GRACE_S = 5.0
 _CATALOG_TIMEOUT_S = 30.0
 _REPLY_MARGIN_S = 2.0
+_WATCH_S = 600.0
 
 
 class RayPublication(RunningPublication):
@@ -28,6 +30,7 @@ class RayPublication(RunningPublication):
         super().__init__(publication.topic)
         self._lock = threading.Lock()
         self._is_finished = False
+        self._silent: set[int] = set()
         actor = ray.remote(PublisherActor).options(num_cpus=0, max_restarts=0, max_task_retries=0)
         self._publishers: list[Any] = [
             actor.remote(publication.topic, partition, publication.domain, publication.capacity_bytes)
@@ -43,6 +46,31 @@ class RayPublication(RunningPublication):
             RayConnection(publication.topic, partition, publication.domain, publisher)
             for partition, publisher in enumerate(self._publishers)
         ]
+        # Calls that are answered when a partition has ended, and at once when its publisher dies.
+        self._watched = {
+            publisher.ended.remote(_WATCH_S): partition for partition, publisher in enumerate(self._publishers)
+        }
+
+    def check(self) -> None:
+        """Look whether all publishers live; do not wait.
+
+        Raises:
+            PublisherLost: one has died.
+        """
+        import ray
+
+        if not self._watched:
+            return
+        done, _ = ray.wait(list(self._watched), num_returns=len(self._watched), timeout=0)
+        for call in done:
+            partition = self._watched.pop(call)
+            try:
+                has_ended = ray.get(call)
+            except ray.exceptions.RayError as error:
+                text = f"topic {self._topic!r}, partition {partition}: the publisher is dead: {error}"
+                raise PublisherLost(text, topic=self._topic, partition=partition) from error
+            if not has_ended:
+                self._watched[self._publishers[partition].ended.remote(_WATCH_S)] = partition
 
     def wait_for_subscribers(self, count: int, timeout: float) -> None:
         """Wait until ``count`` subscribers are connected to every partition, ``timeout`` seconds at most."""
@@ -64,16 +92,16 @@ class RayPublication(RunningPublication):
         try:
             self._retract()
             self._end(error, deadline_s)
-            unread = not all(self._ask("drained", 0.0, within_s=0.0))
+            are_read = self._ask("drained", 0.0, within_s=0.0)
         except BaseException:
             self._kill()
             raise
-        if unread:
-            # Subscriptions of this very process: what they have not read waits for them, and then the actors go.
-            for publisher in self._publishers:
+        for publisher, is_read in zip(self._publishers, are_read, strict=True):
+            if is_read is False:
+                # Subscriptions of this very process: what they have not read waits for them, and then the actor goes.
                 publisher.retire.options(num_returns=0).remote()
-        else:
-            self._kill()
+            else:
+                ray.kill(publisher, no_restart=True)
 
     def _end(self, error: str | None, deadline_s: float) -> None:
         reason = error
@@ -89,11 +117,16 @@ class RayPublication(RunningPublication):
             _LOG.warning("topic %r: some subscribers may not have fetched its last messages", self._topic)
 
     def _ask(self, method: str, *arguments: Any, within_s: float) -> list[Any]:
-        """Call every publisher; return the answers by partition, None for one that is dead or does not answer."""
+        """Call every publisher; return the answers by partition, None for one that is dead or does not answer.
+
+        One that has not answered in time, because it hangs, is not waited for again.
+        """
         import ray
 
         calls = [getattr(publisher, method).remote(*arguments) for publisher in self._publishers]
-        done, _ = ray.wait(calls, num_returns=len(calls), timeout=within_s + _REPLY_MARGIN_S)
+        waiting = [call for partition, call in enumerate(calls) if partition not in self._silent]
+        done = ray.wait(waiting, num_returns=len(waiting), timeout=within_s + _REPLY_MARGIN_S)[0] if waiting else []
+        self._silent.update(partition for partition, call in enumerate(calls) if call not in done)
         return [_answer(call) if call in done else None for call in calls]
 
     def _register(self) -> None:

@@ -26,7 +26,7 @@ _WARN_AFTER_S = 2.0
 _NEXT_TO_NOTHING = {"memory": 1}
 """One byte: a placement group has to ask for something."""
 _OWN_OPTIONS = {"CPU": "num_cpus", "GPU": "num_gpus", "memory": "memory"}
-_RAYS_OWN = ("node:", "ray.io/")
+_RAYS_OWN = ("node:", "ray.io/", "object_store_memory")
 _CHANCE = secrets.SystemRandom()
 
 
@@ -56,7 +56,7 @@ class Node:
         return f"{self.host} ({self.id[:8]})"
 
     def __str__(self) -> str:
-        return f"node {self.name} has {_listed(self.resources)}, labels {_listed(self.labels)}"
+        return f"node {self.name} has {_listed(self.resources)}; labels {_listed(self.labels)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +150,7 @@ class Placement:
         import ray
 
         nodes = Node.all()
-        found = [f"{node}: {self._lacking(node) or 'would do, but others use it'}" for node in nodes]
+        found = [f"{node}: {self._lacking(node) or 'has that, but not free for all of them'}" for node in nodes]
         free = ray.available_resources()
         return JobError(
             f"job {job!r}: no room on the cluster within {timeout_s:g} s (deploy_timeout_s). "
@@ -159,8 +159,10 @@ class Placement:
         )
 
     def _asked(self, workers: int) -> str:
-        labels = f", on a node with labels {_listed(self.labels)}" if self.labels else ""
-        return f"{workers} worker{'s' if workers > 1 else ''} asked for {_listed(self.resources)} each{labels}"
+        asked = [_listed(self.resources)] if self.resources else []
+        asked += [f"a node with labels {_listed(self.labels)}"] if self.labels else []
+        each = " each" if workers > 1 else ""
+        return f"{workers} worker{'s' if workers > 1 else ''} asked for {' on '.join(asked) or 'any node'}{each}"
 
     def _lacking(self, node: Node) -> str:
         """Return what keeps a worker from ever running on a node, empty if nothing does."""
@@ -186,8 +188,10 @@ class Placement:
 def _listed(mapping: Mapping[str, Any]) -> str:
     """Return names with values, without what Ray adds to every node."""
     shown = {name: value for name, value in sorted(mapping.items()) if not name.startswith(_RAYS_OWN)}
-    return ", ".join(f"{name}={_shown(value)}" for name, value in shown.items()) or "nothing"
+    return ", ".join(f"{name}={_shown(name, value)}" for name, value in shown.items()) or "none"
 
 
-def _shown(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float | int) and value < 1_000_000 else f"{value}"
+def _shown(name: str, value: Any) -> str:
+    if not isinstance(value, float | int):
+        return str(value)
+    return f"{value / 2**30:.3g} GiB" if name == "memory" else f"{value:g}"

@@ -6,9 +6,9 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pickle import PicklingError
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
-from tidewheel.progress import Antichain, GraphError
+from tidewheel.progress import Antichain, GraphError, ProtocolError, TidewheelError
 from tidewheel.runtime.attachment import Attachment
 from tidewheel.runtime.envelope import DRIVER, Envelope, InputCommand
 from tidewheel.runtime.errors import JobError
@@ -20,28 +20,38 @@ from tidewheel.runtime.links.ray_link import RaySender
 from tidewheel.runtime.links.socket_keys import SocketKeys
 from tidewheel.runtime.links.socket_link import SocketAddress, SocketSender
 from tidewheel.runtime.pickling import unpicklable
+from tidewheel.runtime.placement import Placement
 from tidewheel.runtime.plan import Plan, Stage
 from tidewheel.runtime.ray_cluster import NAMESPACE, connect
 from tidewheel.runtime.runtime_config import RuntimeConfig
 from tidewheel.runtime.worker_actor import CONCURRENT_CALLS, SocketPeers, WorkerActor
 from tidewheel.runtime.worker_report import BusyWorker, WorkerReport
 from tidewheel.runtime.worker_status import Phase, WorkerStatus
+from tidewheel.runtime.worker_watch import WorkerWatch
 
 _LOGGER = logging.getLogger(__name__)
 _DEPLOY_TIMEOUT_S = 60.0
-_WATCH_S = 2.0
 _CHECK_S = 1.0
 _FETCH_TIMEOUT_S = 120.0
 _RELEASE_TIMEOUT_S = 10.0
 _REPORT_TIMEOUT_S = 2.0
 _QUIET_S = 0.2
+_TOLD_WITHIN_S = 10.0
+
+
+@runtime_checkable
+class Watched(Protocol):
+    """An attachment that can die while the job runs."""
+
+    def check(self) -> None:
+        """Raise a `TidewheelError` if it has died; do not wait."""
 
 
 class RayJob(Job):
-    """Runs each worker in a Ray actor.
+    """Runs each worker in a Ray actor, on the node that `Placement` chooses.
 
-    The actors belong to this process: they end when the job is stopped or fails, and when this process dies. They
-    reserve no CPUs, so a job always finds room beside what else runs on the cluster.
+    The actors belong to this process: they end when the job is stopped or fails, and when this process dies. Unless the
+    configuration says otherwise they reserve nothing, so a job always finds room beside what else runs on the cluster.
     """
 
     engine = "ray"
@@ -76,23 +86,29 @@ class RayJob(Job):
         self._monitor = threading.Thread(target=self._watch, name=f"tidewheel-{self.name}", daemon=True)
         self._monitor.start()
         if not paused:
-            self.start()
+            try:
+                self.start()
+            except BaseException:
+                self.stop()
+                raise
 
     def _deploy(self, packed: Any) -> None:
         import ray
 
+        placement = Placement(self.config.placement, self.config.resources, self.config.node_labels)
+        self._nodes = placement.choose(self.workers, self.config.deploy_timeout_s, self.name)
+        self._deploy_by = time.monotonic() + self.config.deploy_timeout_s
         actor = ray.remote(WorkerActor)
         self._actors = [
             actor.options(
-                num_cpus=0,
+                **placement.actor_options(node),
                 max_concurrency=CONCURRENT_CALLS,
                 max_restarts=0,
                 max_task_retries=0,
-                scheduling_strategy="SPREAD",
                 name=f"tidewheel-{self.name}-worker-{worker}",
                 namespace=NAMESPACE,
             ).remote(worker, self.workers, self.plan.name)
-            for worker in range(self.workers)
+            for worker, node in enumerate(self._nodes)
         ]
         incarnation = int.from_bytes(os.urandom(6), "big")
         peers = self._connect()
@@ -118,14 +134,15 @@ class RayJob(Job):
         import ray
 
         calls = [getattr(actor, method).remote(*each) for actor, each in zip(self._actors, arguments, strict=True)]
-        deadline = time.monotonic() + _DEPLOY_TIMEOUT_S
         waiting = calls
         while waiting:
-            done, waiting = ray.wait(waiting, timeout=max(0.0, deadline - time.monotonic()))
+            done, waiting = ray.wait(waiting, timeout=max(0.0, self._deploy_by - time.monotonic()))
             if not done:
+                late = [f"{worker} on node {self._nodes[worker].name}" for worker in map(calls.index, waiting)]
                 raise JobError(
-                    f"job {self.name!r}: {len(waiting)} of its {self.workers} workers did not come up within "
-                    f"{_DEPLOY_TIMEOUT_S:g} s: is there room on the cluster?"
+                    f"job {self.name!r}: {len(late)} of its {self.workers} workers did not come up within "
+                    f"{self.config.deploy_timeout_s:g} s: {', '.join(late)}. Nodes that are busy take long to start "
+                    "processes: raise RuntimeConfig.deploy_timeout_s. What they reserve may have been taken meanwhile"
                 )
             failure = _failure_of(done[0])
             if failure is not None:
@@ -141,63 +158,51 @@ class RayJob(Job):
             if self._started:
                 return
             self._started = True
-        ray.get([actor.start.remote() for actor in self._actors], timeout=_DEPLOY_TIMEOUT_S)
+        try:
+            ray.get([actor.start.remote() for actor in self._actors], timeout=_DEPLOY_TIMEOUT_S)
+        except ray.exceptions.RayError as error:
+            with self._changed:  # the watching thread knows why, or is about to
+                self._changed.wait_for(lambda: self._error is not None or self._stopped, _TOLD_WITHIN_S)
+            self._check_alive()
+            raise JobError(f"job {self.name!r}: its workers could not be started: {error}") from error
 
     # ------------------------------------------------------------------ watching, on a thread of its own
 
     def _watch(self) -> None:
         """Watch the workers until the job ends; whatever goes wrong meanwhile fails it."""
+        processes = [f"process {pid} on node {node.name}" for pid, node in zip(self.pids, self._nodes, strict=True)]
+        watch = WorkerWatch(self.name, self._actors, processes, self.config.hang_timeout_s)
         try:
-            self._watch_workers()
-        except JobError as error:
-            self._fail(error)
+            self._watch_with(watch)
+        except (JobError, ProtocolError) as error:
+            self._fail(watch.cause_of(error))
         except Exception as error:  # noqa: BLE001 - the thread must not end in silence
             self._fail(JobError(f"the driver lost contact with the workers of job {self.name!r}: {error}"))
 
-    def _watch_workers(self) -> None:
-        """Keep one pending call to each worker: it returns on news, and raises at once when the worker dies."""
-        import ray
-
-        pending = {actor.watch.remote(-1, _WATCH_S): worker for worker, actor in enumerate(self._actors)}
-        asked_at = [time.monotonic()] * self.workers
+    def _watch_with(self, watch: WorkerWatch) -> None:
+        """Take what workers report, and look now and then for what has died without a word."""
+        next_check = 0.0
         while not self._stopped and self._error is None:
-            done, _ = ray.wait(list(pending), num_returns=1, timeout=_CHECK_S)
-            with self._submit_lock:
-                if self._sender is not None:
-                    self._sender.check()
-            self._check_for_hung(asked_at)
-            for call in done:
-                worker = pending.pop(call)
-                try:
-                    status = ray.get(call)
-                except ray.exceptions.RayError as error:
-                    self._fail(self._worker_lost(worker, error))
-                    return
-                if status.failure is not None:
-                    self._fail(status.failure)
-                    return
+            for worker, status in watch.news(_CHECK_S):
                 with self._changed:
                     self._statuses[worker] = status
                     self._changed.notify_all()
-                pending[self._actors[worker].watch.remote(status.version, _WATCH_S)] = worker
-                asked_at[worker] = time.monotonic()
+            if time.monotonic() >= next_check:
+                next_check = time.monotonic() + _CHECK_S
+                self._check_attachments()
+                watch.check()
+                with self._submit_lock:
+                    if self._sender is not None:
+                        self._sender.check()
 
-    def _check_for_hung(self, asked_at: Sequence[float]) -> None:
-        """Raise JobError if the process of a worker has not answered for too long; each should within `_WATCH_S`."""
-        for worker, since in enumerate(asked_at):
-            silent_s = time.monotonic() - since - _WATCH_S
-            if silent_s > self.config.hang_timeout_s:
-                raise JobError(
-                    f"worker {worker} of job {self.name!r} (process {self.pids[worker]}) hangs: it has given no sign "
-                    f"of life for {silent_s:.0f} s. Its process was stopped, or code that it runs does not let go of "
-                    "the interpreter; if that is right, raise RuntimeConfig.hang_timeout_s",
-                    worker=worker,
-                )
-
-    def _worker_lost(self, worker: int, error: Exception) -> JobError:
-        return JobError(
-            f"worker {worker} of job {self.name!r} (process {self.pids[worker]}) died: {error}", worker=worker
-        )
+    def _check_attachments(self) -> None:
+        """Raise JobError if something that lives beside the job has died."""
+        for name, running in self._attachments.items():
+            if isinstance(running, Watched):
+                try:
+                    running.check()
+                except TidewheelError as error:
+                    raise JobError(f"job {self.name!r} has lost {name!r}: {error}") from error
 
     def _fail(self, error: Exception) -> None:
         with self._changed:

@@ -108,6 +108,6 @@ def _parsed(text: str, kind: Any) -> Any:
     if get_origin(kind) is not Mapping:
         return text
     try:
-        return msgspec.json.decode(text)
+        return msgspec.json.decode(str(text))
     except msgspec.DecodeError as error:
-        raise msgspec.DecodeError(f"{error}; expected a JSON object, such as {{\"name\": ...}}") from None
+        raise msgspec.DecodeError(f'{error}; expected a JSON object, such as {{"name": ...}}') from None

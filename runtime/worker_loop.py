@@ -67,7 +67,7 @@ class WorkerLoop:
             bytes_in_flight=config.bytes_in_flight,
             clock=time.perf_counter,
         )
-        self._untold_limit = config.bytes_in_flight // UNTOLD_PARTS
+        self._untold_limit = max(1, config.bytes_in_flight // UNTOLD_PARTS)
 
     # ------------------------------------------------------------------ from any thread
 

@@ -1,5 +1,6 @@
 """`RuntimeConfig`: what is given goes before the environment, which goes before the default; errors name the place."""
 
+import re
 from typing import Any
 
 import pytest
@@ -29,19 +30,59 @@ def test_what_is_given_goes_first(monkeypatch: pytest.MonkeyPatch) -> None:
         ("epochs_ahead", -1),
         ("hang_timeout_s", 0.0),
         ("hang_timeout_s", "1"),
+        ("placement", "scatter"),
+        ("resources", {"CPU": 0}),
+        ("resources", {"": 1}),
+        ("resources", ["CPU"]),
+        ("node_labels", {"zone": 1}),
+        ("node_labels", {"zone": "!a"}),
+        ("deploy_timeout_s", 0),
     ],
 )
 def test_a_wrong_setting_is_refused(name: str, value: Any) -> None:
     """The error names the setting, what was given, and what may be."""
-    with pytest.raises(tw.ConfigError, match=rf"^RuntimeConfig\({name}={value!r}\): (Expected|Invalid)"):
+    with pytest.raises(tw.ConfigError, match=rf"^RuntimeConfig\({name}={re.escape(repr(value))}\): (Expected|Invalid)"):
         tw.RuntimeConfig(**{name: value})
 
 
-@pytest.mark.parametrize(("variable", "text"), [("EPOCHS_AHEAD", "few"), ("LINK", ""), ("HANG_TIMEOUT_S", "-1")])
+def test_mappings_in_the_environment_are_json(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a mapping holds is converted as it is for other settings."""
+    assert (tw.RuntimeConfig().resources, tw.RuntimeConfig().node_labels) == ({}, {})
+    monkeypatch.setenv("TIDEWHEEL_PLACEMENT", "pack")
+    monkeypatch.setenv("TIDEWHEEL_RESOURCES", '{"CPU": 1, "gold": 0.5}')
+    monkeypatch.setenv("TIDEWHEEL_NODE_LABELS", '{"zone": "a"}')
+    config = tw.RuntimeConfig()
+    assert (config.placement, config.resources) == ("pack", {"CPU": 1.0, "gold": 0.5})
+    assert config.node_labels == {"zone": "a"}
+    assert tw.RuntimeConfig(resources={}).resources == {}
+
+
+@pytest.mark.parametrize(
+    ("variable", "text"),
+    [
+        ("EPOCHS_AHEAD", "few"),
+        ("LINK", ""),
+        ("HANG_TIMEOUT_S", "-1"),
+        ("PLACEMENT", "STRICT_SPREAD"),
+        ("RESOURCES", ""),
+        ("RESOURCES", "CPU=1"),
+        ("RESOURCES", '["CPU"]'),
+        ("RESOURCES", '{"CPU": "one"}'),
+        ("NODE_LABELS", '{"zone": 1}'),
+        ("DEPLOY_TIMEOUT_S", "soon"),
+    ],
+)
 def test_a_wrong_variable_is_named(variable: str, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """So that whoever set it can find it."""
     monkeypatch.setenv(f"TIDEWHEEL_{variable}", text)
-    with pytest.raises(tw.ConfigError, match=f"^environment variable TIDEWHEEL_{variable}='{text}': "):
+    with pytest.raises(tw.ConfigError, match=f"^environment variable TIDEWHEEL_{variable}={re.escape(repr(text))}: "):
+        tw.RuntimeConfig()
+
+
+def test_text_that_is_no_json_is_told_what_is_expected(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not every reader of the error knows what a malformed one is."""
+    monkeypatch.setenv("TIDEWHEEL_RESOURCES", "CPU=1")
+    with pytest.raises(tw.ConfigError, match=r"malformed.*; expected a JSON object, such as \{\"name\": \.\.\.\}$"):
         tw.RuntimeConfig()
 
 

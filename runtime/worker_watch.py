@@ -1,0 +1,96 @@
+"""What the driver hears from its workers: what they report, and that one has died or hangs."""
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from tidewheel.progress import ProtocolError
+from tidewheel.runtime.errors import JobError
+from tidewheel.runtime.worker_status import WorkerStatus
+
+_ANSWERS_WITHIN_S = 2.0
+_DEATH_TOLD_WITHIN_S = 2.0
+
+
+class WorkerWatch:
+    """Keeps one pending call to each worker: it returns on news, in any case soon, and raises when the worker dies.
+
+    Args:
+        job: its name.
+        actors: the workers' handles, by number.
+        processes: how to name the process of each.
+        hang_timeout_s: for how long a worker may not answer, in seconds.
+    """
+
+    def __init__(self, job: str, actors: Sequence[Any], processes: Sequence[str], hang_timeout_s: float) -> None:
+        self._job = job
+        self._actors = actors
+        self._processes = processes
+        self._hang_timeout_s = hang_timeout_s
+        self._pending: dict[Any, int] = {}
+        self._asked_at = [0.0] * len(actors)
+        self._hung: int | None = None
+        for worker in range(len(actors)):
+            self._ask(worker, -1)
+
+    def _ask(self, worker: int, seen: int) -> None:
+        self._pending[self._actors[worker].watch.remote(seen, _ANSWERS_WITHIN_S)] = worker
+        self._asked_at[worker] = time.monotonic()
+
+    def news(self, timeout_s: float) -> list[tuple[int, WorkerStatus]]:
+        """Wait for what a worker reports, ``timeout_s`` seconds at most; return it with the worker's number.
+
+        Raises:
+            JobError, ProtocolError: a worker died, or it reports that it failed.
+        """
+        import ray
+
+        done, _ = ray.wait(list(self._pending), num_returns=1, timeout=timeout_s)
+        found = []
+        for call in done:
+            worker = self._pending.pop(call)
+            try:
+                status: WorkerStatus = ray.get(call)
+            except ray.exceptions.RayError as error:
+                raise self._death_of(worker, error) from None
+            if status.failure is not None:
+                raise status.failure
+            self._ask(worker, status.version)
+            found.append((worker, status))
+        return found
+
+    def check(self) -> None:
+        """Raise JobError if the process of a worker has not answered for too long."""
+        for worker, since in enumerate(self._asked_at):
+            silent_s = time.monotonic() - since - _ANSWERS_WITHIN_S
+            if silent_s > self._hang_timeout_s:
+                self._hung = worker
+                raise JobError(
+                    f"worker {worker} of job {self._job!r} ({self._processes[worker]}) hangs: it has given no sign "
+                    f"of life for {silent_s:.0f} s. Its process was stopped, or code that it runs does not let go of "
+                    "the interpreter; if that is right, raise RuntimeConfig.hang_timeout_s",
+                    worker=worker,
+                )
+
+    def cause_of(self, error: JobError | ProtocolError) -> JobError | ProtocolError:
+        """Return the death of the worker that an error is about if it has died, else the error.
+
+        A peer that has lost its connection to a worker may tell so before Ray tells that the worker has died.
+        """
+        import ray
+
+        worker = error.worker if isinstance(error, JobError) and error.operator is None else None
+        if worker is None or worker == self._hung:
+            return error
+        call = self._actors[worker].watch.remote(-1, 0.0)
+        if ray.wait([call], timeout=_DEATH_TOLD_WITHIN_S)[0]:
+            try:
+                ray.get(call)
+            except ray.exceptions.RayError as death:
+                return self._death_of(worker, death)
+        return error
+
+    def _death_of(self, worker: int, error: Exception) -> JobError:
+        return JobError(
+            f"worker {worker} of job {self._job!r} ({self._processes[worker]}) died: {error}", worker=worker
+        )
