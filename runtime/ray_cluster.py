@@ -1,6 +1,9 @@
 """The Ray cluster that a job runs on."""
 
 import logging
+import os
+
+from tidewheel.runtime.errors import JobError
 
 NAMESPACE = "tidewheel"
 """The Ray namespace of drivers that did not choose one."""
@@ -11,8 +14,19 @@ def connect() -> None:
 
     The cluster is the one that RAY_ADDRESS names, else one that runs on this machine, else a new one that ends with
     this process.
+
+    Raises:
+        JobError: there is no connection to that cluster.
     """
     import ray
 
-    if not ray.is_initialized():
+    if ray.is_initialized():
+        return
+    try:
         ray.init(namespace=NAMESPACE, include_dashboard=False, logging_level=logging.ERROR)
+    except ConnectionError as error:
+        address = os.environ.get("RAY_ADDRESS", "on this machine")
+        raise JobError(
+            f"no connection to the Ray cluster {address}: {error}. Does it run, and are RAY_AUTH_MODE and the token "
+            "the same there and here?"
+        ) from error

@@ -121,3 +121,19 @@ def test_a_dataflow_of_one_time() -> None:
         job.input("numbers").close()
         job.wait()
         assert [(result.time, result.batch) for result in job.captured("results")] == [((), [2])]
+
+
+def test_a_cluster_that_cannot_be_reached_is_a_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It names the address, and what may be wrong."""
+    import ray
+
+    def refuse(**_: object) -> None:
+        raise ConnectionError("nobody answers")
+
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(ray, "init", refuse)
+    monkeypatch.setenv("RAY_ADDRESS", "nowhere:6379")
+    flow = tw.Dataflow("lost")
+    flow.input("numbers").capture("numbers")
+    with pytest.raises(tw.JobError, match=r"cluster nowhere:6379: nobody answers\. Does it run.*RAY_AUTH_MODE"):
+        tw.run(flow)
