@@ -1,0 +1,139 @@
+"""What jobs have on this machine, to the last file, for tests that nothing of it is left behind.
+
+Only what belongs to this process, to its Ray cluster or to nobody who still lives counts: other programs on the machine
+may run jobs meanwhile.
+"""
+
+import re
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
+from pathlib import Path
+from tempfile import gettempdir
+
+import psutil
+import ray
+
+import tidewheel as tw
+from tests.links.open_files import open_files
+from tests.ray.driver_program import WORKERS, halving, send_epoch
+from tests.waiting import eventually
+from tidewheel.pubsub.catalog_actor import CATALOG_NAME, catalog_actor
+
+TITLES = {"worker": "ray::WorkerActor", "publisher": "ray::PublisherActor"}
+"""How Ray names the processes of actors while they live, by what they are."""
+
+_SOCKET_DIRECTORY = re.compile(r"/tidewheel-(\d+)-[^/]*")
+_ANSWER_WITHIN_S = 10.0
+_COMES_UP_WITHIN_S = 60.0
+
+
+def hosts(kind: str) -> list[psutil.Process]:
+    """Return the processes of this cluster's workers or publishers, in the order in which they were started."""
+    return sorted(_titled(TITLES[kind]), key=lambda process: (process.create_time(), process.pid))
+
+
+def _titled(title: str) -> list[psutil.Process]:
+    found = []
+    for process in psutil.Process().children(recursive=True):
+        with suppress(psutil.Error):
+            if process.status() != psutil.STATUS_ZOMBIE and process.cmdline()[:1] and title in process.cmdline()[0]:
+                found.append(process)
+    return found
+
+
+class Members:
+    """The processes that jobs had at the moments of `note`, and the children of those."""
+
+    def __init__(self) -> None:
+        self._noted: set[psutil.Process] = set()
+
+    def note(self) -> None:
+        """Add the processes that there are now."""
+        for process in hosts("worker") + hosts("publisher"):
+            with suppress(psutil.NoSuchProcess):
+                self._noted.update([process, *process.children(recursive=True)])
+
+    def __len__(self) -> int:
+        return len(self._noted)
+
+    def alive(self) -> list[psutil.Process]:
+        """Return those that have not ended; a process id that was given out anew is none of them."""
+        return [process for process in self._noted if process.is_running() and not _is_zombie(process)]
+
+    def end(self) -> None:
+        """End those that have not ended, so that a test that fails leaves nothing either."""
+        for process in self.alive():
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
+
+
+def _is_zombie(process: psutil.Process) -> bool:
+    with suppress(psutil.NoSuchProcess):
+        return bool(process.status() == psutil.STATUS_ZOMBIE)
+    return True
+
+
+def traces() -> set[str]:
+    """Return what there is of jobs: processes, named actors, topics, sockets and their directories, shared memory."""
+    found = {f"{kind} {process.pid}" for kind in TITLES for process in hosts(kind)}
+    actors = ray.util.list_named_actors(all_namespaces=True)
+    found |= {f"actor {actor['name']}" for actor in actors if actor["name"] != CATALOG_NAME}
+    topics = ray.get(catalog_actor().topics.remote(), timeout=_ANSWER_WITHIN_S)
+    found |= {f"topic {topic.name} of {topic.job}" for topic in topics}
+    bound = [line.split()[7] for line in Path("/proc/net/unix").read_text().splitlines() if len(line.split()) > 7]
+    found |= {f"socket {path}" for path in bound if _is_ours(path)}
+    found |= {f"directory {path}" for path in map(str, Path(gettempdir()).glob("tidewheel-*")) if _is_ours(path)}
+    # Ray's own store has a file of its own name, where it has one at all.
+    return found | {f"memory {path}" for path in Path("/dev/shm").iterdir() if not path.name.startswith("plasma")}
+
+
+def _is_ours(path: str) -> bool:
+    """Tell whether a path is one of a worker's of this cluster, or of one that has died."""
+    match = _SOCKET_DIRECTORY.search(path)
+    if match is None:
+        return False
+    try:
+        owner = psutil.Process(int(match[1]))
+        return psutil.Process() in [owner, *owner.parents()]
+    except psutil.NoSuchProcess:
+        return True
+
+
+def own_traces() -> Counter[str]:
+    """Return how many threads, by name, and open files, by kind, this process has, but for threads inside of Ray."""
+    found = Counter(f"thread {thread.name}" for thread in threading.enumerate())
+    for task in Path("/proc/self/task").iterdir():
+        with suppress(OSError):
+            name = (task / "comm").read_text().strip()
+            found[f"thread {name}"] += name.startswith("ZMQ")
+    found.update(re.sub(r"^\d+ |(?<=socket:|..pipe:)\[\d+\]", "", file) for file in open_files())
+    return +found
+
+
+@cache
+def warm_up(cluster: str) -> None:
+    """Run a job of this process once, so that what Ray keeps for later ones is there: threads, connections, files."""
+    with tw.run(halving("warm"), workers=WORKERS) as job:
+        send_epoch(job, 0)
+        job.input("numbers").close()
+        job.wait(timeout=_COMES_UP_WITHIN_S)
+        members = Members()
+        members.note()
+    assert eventually(lambda: not members.alive()), f"{cluster}: {members.alive()}"
+
+
+@contextmanager
+def nothing_left(within_s: float = 10.0) -> Iterator[Members]:
+    """Fail if there is more after the block than there was before, ``within_s`` seconds later."""
+    warm_up(str(ray.get_runtime_context().gcs_address))
+    before, own, members = traces(), own_traces(), Members()
+    try:
+        yield members
+        assert eventually(lambda: not members.alive(), within_s), f"still there: {members.alive()}"
+        assert eventually(lambda: traces() <= before, within_s), f"left behind: {traces() - before}"
+        assert eventually(lambda: own_traces() <= own, within_s), f"left in this process: {own_traces() - own}"
+    finally:
+        members.end()

@@ -1,0 +1,208 @@
+"""Processes of a job killed at random moments: each time one error that names the cause or a clean end, nothing left.
+
+Ten kills by default: each kind of process while the job deploys, runs and stops, and a worker that hangs. For 50, or to
+repeat those of a run (both figures are in what a failure says)::
+
+    TIDEWHEEL_KILLS=50 TIDEWHEEL_KILLS_SEED=1234 python -m pytest tests/ray/test_kills.py
+"""
+
+import itertools
+import logging
+import os
+import random
+import secrets
+import signal
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import psutil
+import pytest
+
+import tidewheel as tw
+from tests.ray.driver_process import DriverProcess
+from tests.ray.driver_program import WORKERS, halving, send_epochs
+from tests.ray.leftovers import Members, hosts, nothing_left
+from tests.waiting import eventually
+
+pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
+
+Victim: TypeAlias = Literal["worker", "publisher", "driver"]
+Stage: TypeAlias = Literal["deploying", "running", "stopping"]
+
+SEED = int(os.environ.get("TIDEWHEEL_KILLS_SEED") or secrets.randbits(32))
+COUNT = int(os.environ.get("TIDEWHEEL_KILLS") or 10)
+ENDS_WITHIN_S = 10.0
+COMES_UP_WITHIN_S = 60.0
+LATEST_S = {"deploying": 1.0, "running": 0.5, "stopping": 0.1}
+VICTIMS: tuple[Victim, ...] = ("worker", "publisher", "driver")
+STAGES: tuple[Stage, ...] = ("deploying", "running", "stopping")
+CASES = [*itertools.product(VICTIMS, STAGES, [signal.SIGKILL]), ("worker", "running", signal.SIGSTOP)]
+
+
+@dataclass(frozen=True, slots=True)
+class Kill:
+    """Which of its kind dies, and how long after the stage began."""
+
+    victim: Victim
+    stage: Stage
+    signal: signal.Signals
+    chance: float
+    after_s: float
+
+    @classmethod
+    def chosen(cls, number: int) -> "Kill":
+        """Return the kill of that number under this run's seed."""
+        choices = random.Random(f"{SEED} {number}")
+        victim, stage, by = CASES[number % len(CASES)]
+        return cls(victim, stage, by, choices.random(), choices.random() * LATEST_S[stage])
+
+    def strike(self) -> psutil.Process:
+        """Wait as long as was chosen, and send the signal to one of those that are there then."""
+        threading.Event().wait(self.after_s)
+        living: list[psutil.Process] = []
+
+        def found() -> bool:
+            living[:] = hosts(self.victim)
+            return bool(living)
+
+        if not eventually(found, 0.0 if self.stage == "stopping" else COMES_UP_WITHIN_S):
+            raise ProcessLookupError("all of its kind have ended")
+        process = living[int(self.chance * len(living))]
+        process.send_signal(self.signal)
+        return process
+
+
+class RunningJob(threading.Thread):
+    """Runs a job of this process from its deployment to its end, or to what makes it fail."""
+
+    def __init__(self, topic: str) -> None:
+        super().__init__(name=f"running {topic}")
+        self._topic = topic
+        self.running, self.stop, self.stopping = threading.Event(), threading.Event(), threading.Event()
+        self.raised: Exception | None = None
+        self.pids: list[int] = []
+
+    def run(self) -> None:
+        try:
+            self._run()
+        except Exception as error:  # noqa: BLE001 - the test looks at it
+            self.raised = error
+
+    def _run(self) -> None:
+        # A tenth of the default, and more than what a busy machine may leave a process without.
+        config = tw.RuntimeConfig(hang_timeout_s=2)
+        with tw.run(halving(self._topic), workers=WORKERS, config=config) as job:
+            self.pids = vars(job)["pids"]
+            reader = threading.Thread(target=self._read, name=f"reading {self._topic}")
+            reader.start()
+            try:
+                send_epochs(job, self.stop, self.running)
+            finally:
+                self.stopping.set()
+                job.stop()
+                reader.join(ENDS_WITHIN_S)
+                assert not reader.is_alive(), "the subscriber has not heard of the end"
+
+    def _read(self) -> None:
+        """Read the topic, which is always cut short, sometimes before one can subscribe."""
+        with pytest.raises(tw.PublisherLost if self.running.is_set() else tw.DeliveryError):
+            for _ in tw.subscribe(self._topic, timeout=1).epochs():
+                pass
+
+
+def kill_member(kill: Kill, topic: str, members: Members) -> None:
+    """Kill a worker or a publisher of a job of this process."""
+    job = RunningJob(topic)
+    job.start()
+    try:
+        if kill.stage == "running":
+            assert job.running.wait(COMES_UP_WITHIN_S), job.raised
+        if kill.stage == "stopping":
+            assert job.running.wait(COMES_UP_WITHIN_S), job.raised
+            members.note()
+            job.stop.set()
+            assert job.stopping.wait(COMES_UP_WITHIN_S)
+        victim, since = struck(kill), time.monotonic()
+        members.note()
+        if kill.stage == "deploying":
+            job.join(COMES_UP_WITHIN_S)  # the epochs begin when the job is deployed
+        else:
+            job.join(ENDS_WITHIN_S)
+            assert time.monotonic() - since < ENDS_WITHIN_S
+        assert not job.is_alive(), "the job has not ended"
+    finally:
+        job.stop.set()
+        job.join(ENDS_WITHIN_S)
+    check_error(kill, victim, job)
+
+
+def struck(kill: Kill) -> psutil.Process | None:
+    """Return the process that was hit, None if all had ended already, as those of a job that stops may have."""
+    try:
+        return kill.strike()
+    except (ProcessLookupError, psutil.NoSuchProcess):
+        assert kill.stage == "stopping"
+        return None
+
+
+def check_error(kill: Kill, victim: psutil.Process | None, job: RunningJob) -> None:
+    """Check that the error names the cause; that there is one, unless the job was being stopped."""
+    if job.raised is None:
+        assert kill.stage == "stopping"
+        return
+    assert isinstance(job.raised, tw.JobError), repr(job.raised)
+    text = str(job.raised)
+    assert victim is not None, text
+    if kill.signal is signal.SIGSTOP:
+        assert f"(process {victim.pid} on" in text
+        assert "hangs" in text
+    elif kill.victim == "worker":
+        assert "died" in text
+        assert f"process {victim.pid} " in text or f"pid: {victim.pid}" in text
+        assert job.raised.worker is None or job.pids[job.raised.worker] == victim.pid
+    else:
+        assert "the publisher is dead" in text
+        assert f"pid: {victim.pid}" in text
+
+
+def kill_driver(kill: Kill, topic: str, members: Members, address: str) -> None:
+    """Kill the driver of a job, in a process of its own."""
+    with DriverProcess(address, "tests.ray.driver_program", "send", topic) as driver:
+        if kill.stage == "deploying":
+            assert eventually(lambda: bool(hosts("worker") + hosts("publisher")), COMES_UP_WITHIN_S)
+        else:
+            driver.wait_until_it_says("running")
+            members.note()
+        if kill.stage == "stopping":
+            driver.tell()
+        threading.Event().wait(kill.after_s)
+        members.note()
+        driver.kill(kill.signal)
+        driver.ended()
+
+
+def named(number: int) -> str:
+    victim, stage, by = CASES[number % len(CASES)]
+    return f"{victim}-{stage}-{by.name}"
+
+
+@pytest.mark.parametrize("number", range(COUNT), ids=lambda number: f"{number}-{named(number)}")
+def test_a_kill_at_a_random_moment(ray_cluster: str, caplog: pytest.LogCaptureFixture, number: int) -> None:
+    """One error that names who died or hangs, or a clean end, within 10 s; then nothing is left."""
+    kill = Kill.chosen(number)
+    how: dict[Victim, Callable[[str, Members], None]] = {
+        "worker": lambda topic, members: kill_member(kill, topic, members),
+        "publisher": lambda topic, members: kill_member(kill, topic, members),
+        "driver": lambda topic, members: kill_driver(kill, topic, members, ray_cluster),
+    }
+    try:
+        with nothing_left(ENDS_WITHIN_S) as members:
+            how[kill.victim](f"kill-{number}", members)
+    except BaseException as error:
+        error.add_note(f"TIDEWHEEL_KILLS={COUNT} TIDEWHEEL_KILLS_SEED={SEED}: {kill}")
+        raise
+    failures = [record for record in caplog.records if record.levelno >= logging.ERROR]
+    assert len(failures) <= 1, [record.getMessage() for record in failures]

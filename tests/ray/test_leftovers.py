@@ -1,0 +1,169 @@
+"""What a job leaves behind, however it ends: no process, actor, topic, socket, directory, shared memory or thread."""
+
+import signal
+import threading
+import uuid
+from typing import Any
+
+import pytest
+
+import tidewheel as tw
+from tests.ray.driver_process import DriverProcess
+from tests.ray.driver_program import WORKERS, halving, send_epoch, send_epochs
+from tests.ray.leftovers import hosts, nothing_left, traces
+from tests.waiting import eventually
+
+pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
+
+DEADLINE_S = 30.0
+
+
+@pytest.fixture
+def topic() -> str:
+    return f"topic-{uuid.uuid4().hex[:8]}"
+
+
+def complete(job: tw.Job) -> None:
+    send_epoch(job, 0)
+    job.input("numbers").close()
+    job.wait(timeout=DEADLINE_S)
+
+
+def test_traces_are_seen(topic: str) -> None:
+    """While a job runs, its two workers, two publishers, two named actors and its topic are there to be seen."""
+    before = traces()
+    with tw.run(halving(topic), workers=WORKERS) as job:
+        seen = sorted(trace.split()[0] for trace in traces() - before)
+        complete(job)
+    assert seen == ["actor"] * 2 + ["publisher"] * 2 + ["socket"] * 2 + ["topic"] + ["worker"] * 2
+    assert eventually(lambda: traces() <= before)
+
+
+def test_a_job_that_completes(topic: str) -> None:
+    """Nothing is left of a job that has run to its end, with a subscriber that read all of its topic."""
+    with nothing_left() as members:
+        with tw.run(halving(topic), workers=WORKERS) as job, tw.subscribe(topic) as subscription:
+            members.note()
+            complete(job)
+            assert [sorted(epoch.records) for epoch in subscription.epochs()] == [
+                [1, 1, 1, 1, 1, 3, 3, 3, 5, 5, 7, 7, 9, 11, 13, 15]
+            ]
+        assert len(members) == 2 * WORKERS
+
+
+def build_parent(context: tw.OperatorContext) -> Any:
+    """Start a process that would outlive its worker's, did nobody end it."""
+    import subprocess
+
+    child = subprocess.Popen(["sleep", "300"])
+
+    def schedule(input: tw.InputPort, output: tw.OutputPort) -> None:
+        assert child.poll() is None
+        for lent, batch in input:
+            output.send(lent, batch)
+
+    return schedule
+
+
+def test_a_job_that_is_stopped(topic: str) -> None:
+    """Nothing is left of a job that was stopped while epochs were under way, not even what an operator started."""
+    with nothing_left() as members:
+        flow = halving(topic)
+        flow.input("more").unary("parent", build_parent)
+        job = tw.run(flow, workers=WORKERS)
+        for epoch in range(50):
+            send_epoch(job, epoch)
+        members.note()
+        assert len(members) == 3 * WORKERS
+        job.stop()
+
+
+def test_an_operator_that_raises(topic: str) -> None:
+    """Nothing is left of a job whose operator raised, though nobody leaves its block or stops it."""
+    with nothing_left() as members:
+        flow = halving(topic)
+        flow.input("divisors").map(lambda n: 1 // n).probe("divided")
+        job = tw.run(flow, workers=WORKERS)
+        send_epoch(job, 0)
+        members.note()
+        job.input("divisors").send([0])
+        with pytest.raises(tw.JobError, match="ZeroDivisionError"):
+            job.probe("divided").wait_until(1, timeout=DEADLINE_S)
+    assert len(members) == 2 * WORKERS
+
+
+@pytest.mark.parametrize("worker", range(WORKERS))
+def test_a_build_that_raises_in_one_worker(topic: str, worker: int) -> None:
+    """Nothing is left of a job that could not be deployed because one of its workers could not be built."""
+
+    def build(context: tw.OperatorContext) -> Any:
+        if context.worker == worker:
+            raise LookupError("no model")
+        return lambda input, output: None
+
+    with nothing_left() as members:
+        flow = halving(topic)
+        flow.input("more").unary("predict", build)
+        with pytest.raises(tw.JobError, match=rf"'predict' could not be built on worker {worker}: LookupError"):
+            tw.run(flow, workers=WORKERS)
+        members.note()
+
+
+@pytest.mark.parametrize("what", ["wait", "send"])
+def test_a_driver_that_is_interrupted(ray_cluster: str, topic: str, what: str) -> None:
+    """Ctrl-C while the driver waits for its job, or sends: it ends with KeyboardInterrupt and nothing else to say."""
+    with nothing_left() as members, DriverProcess(ray_cluster, "tests.ray.driver_program", what, topic) as driver:
+        driver.wait_until_it_says("running")
+        members.note()
+        driver.kill(signal.SIGINT)
+        _, errors = driver.ended()
+        assert errors.splitlines()[-1:] == ["KeyboardInterrupt"]
+        assert errors.count("Traceback") == 1
+        assert len(members) == 2 * WORKERS
+
+
+def test_a_driver_that_is_killed_while_its_job_runs(ray_cluster: str, topic: str) -> None:
+    """Ray ends the actors of a driver that is gone; a subscriber elsewhere hears of it; the topic is retracted."""
+    with nothing_left() as members, DriverProcess(ray_cluster, "tests.ray.driver_program", "send", topic) as driver:
+        driver.wait_until_it_says("running")
+        with tw.subscribe(topic) as subscription:
+            epochs = subscription.epochs()
+            assert next(epochs).records
+            members.note()
+            driver.kill(signal.SIGKILL)
+            driver.ended()
+            with pytest.raises(tw.PublisherLost, match=topic):
+                list(epochs)
+        assert len(members) == 2 * WORKERS
+
+
+def test_a_driver_that_is_killed_while_it_deploys(ray_cluster: str, topic: str) -> None:
+    """The same when one worker is still being built."""
+    with nothing_left() as members, DriverProcess(ray_cluster, "tests.ray.driver_program", "build", topic) as driver:
+        assert eventually(lambda: len(hosts("worker")) == WORKERS, DEADLINE_S)
+        members.note()
+        driver.kill(signal.SIGKILL)
+        driver.ended()
+        assert len(members) == 2 * WORKERS
+
+
+def test_a_job_in_a_thread_of_the_driver(topic: str) -> None:
+    """Nothing is left of a job that one thread feeds and another stops: the feeder hears that it was stopped."""
+    heard: list[BaseException] = []
+
+    def feed(job: tw.Job) -> None:
+        try:
+            send_epochs(job, threading.Event())
+        except tw.JobError as error:
+            heard.append(error)
+
+    with nothing_left() as members:
+        job = tw.run(halving(topic), workers=WORKERS)
+        feeder = threading.Thread(target=feed, args=[job])
+        feeder.start()
+        job.probe("done").wait_until(5, timeout=DEADLINE_S)
+        members.note()
+        job.stop()
+        feeder.join(DEADLINE_S)
+        assert not feeder.is_alive()
+    assert "was stopped" in str(heard)

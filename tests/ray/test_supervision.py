@@ -1,0 +1,170 @@
+"""What the driver learns of its workers and publishers: what they say, and the one cause of their end."""
+
+import os
+import re
+import signal
+import sys
+import threading
+import time
+import uuid
+from pathlib import Path
+from typing import Any
+
+import pytest
+import ray
+
+import tidewheel as tw
+from tests.ray.driver_process import DriverProcess
+from tests.ray.driver_program import WORKERS, halving, send_epoch
+from tests.ray.leftovers import hosts, nothing_left
+from tests.waiting import eventually
+from tidewheel.runtime.ray_job import RayJob
+from tidewheel.runtime.worker_watch import WorkerWatch
+
+pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
+
+DEADLINE_S = 30.0
+ENDS_WITHIN_S = 10.0
+LABELLED = re.compile(r"\(talk worker (\d) pid=\d+\) \[exchange > map\] (\w+) (\d+)$")
+COLOUR = re.compile(r"\x1b\[\d+m")
+
+
+@pytest.fixture
+def topic() -> str:
+    return f"topic-{uuid.uuid4().hex[:8]}"
+
+
+def started(flow: tw.Dataflow, **settings: Any) -> RayJob:
+    job = tw.run(flow, workers=WORKERS, config=tw.RuntimeConfig(**settings))
+    assert isinstance(job, RayJob)
+    return job
+
+
+def labelled(line: str) -> tuple[int, str, int] | None:
+    """Return worker, word and number of a line that an operator wrote."""
+    match = LABELLED.search(COLOUR.sub("", line))
+    return None if match is None else (int(match[1]), match[2], int(match[3]))
+
+
+def test_what_operators_write_says_who_they_are(ray_cluster: str) -> None:
+    """Each line of what they print or log comes to the driver's output, with dataflow, worker and operator."""
+    found = []
+    with nothing_left(), DriverProcess(ray_cluster, "tests.ray.talk_program", RAY_DEDUP_LOGS="0") as driver:
+        for line in driver.lines():
+            found += [said] if (said := labelled(line)) else []
+            if len(found) == 8:
+                break
+        driver.tell()
+        _, errors = driver.ended()
+    found += [said for line in errors.splitlines() if (said := labelled(line))]
+    worker_of = {number: worker for worker, word, number in found if word == "got"}
+    assert sorted(worker_of) == [1, 2, 3, 4]
+    assert set(worker_of.values()) == {0, 1}
+    assert sorted(found) == sorted(
+        (worker, word, number + more)
+        for number, worker in worker_of.items()
+        for word, more in [("got", 0), ("and", 100), ("saw", 0), ("logged", 0)]
+    )
+
+
+def test_a_worker_that_is_stopped_hangs(topic: str) -> None:
+    """A worker's process that is alive and does nothing fails the job: the error says so, and its process ends.
+
+    Over Ray's calls; over sockets `test_kills` has it.
+    """
+    with nothing_left() as members:
+        job = started(halving(topic), hang_timeout_s=2, link="ray")
+        send_epoch(job, 0)
+        members.note()
+        os.kill(job.pids[1], signal.SIGSTOP)
+        since = time.monotonic()
+        job.input("numbers").close()
+        with pytest.raises(tw.JobError, match=rf"worker 1 of job .*process {job.pids[1]} .*hangs") as failure:
+            job.wait(timeout=DEADLINE_S)
+        assert time.monotonic() - since < ENDS_WITHIN_S
+        assert failure.value.worker == 1
+        job.stop()
+
+
+def build_patient(file: Path, context: tw.OperatorContext) -> Any:
+    """Build an operator that does not return before there is a file."""
+
+    def schedule(input: tw.InputPort, output: tw.OutputPort) -> None:
+        for lent, batch in input:
+            assert eventually(file.exists, DEADLINE_S)
+            output.send(lent, batch)
+
+    return schedule
+
+
+def test_an_operator_that_takes_long_does_not_hang(tmp_path: Path) -> None:
+    """A job whose operators are busy for longer than it takes to find that a process hangs goes on, and completes."""
+    file = tmp_path / "now"
+    flow = tw.Dataflow("patience")
+    flow.input("numbers").exchange(lambda n: n).unary("patient", lambda context: build_patient(file, context)).probe(
+        "done"
+    )
+    with started(flow, hang_timeout_s=1) as job:
+        job.input("numbers").send([0, 1, 2, 3])
+        job.input("numbers").close()
+        with pytest.raises(TimeoutError):  # while both workers are inside of the operator
+            job.wait(timeout=4.5)
+        file.touch()
+        job.wait(timeout=DEADLINE_S)
+
+
+def test_a_death_is_told_before_lost_connections(topic: str) -> None:
+    """When the driver learns at once that a worker died and that its peers have lost it, the death is the error."""
+    with nothing_left() as members:
+        job = started(halving(topic))
+        send_epoch(job, 0)
+        job.probe("done").wait_until(1, timeout=DEADLINE_S)
+        members.note()
+        peer = vars(job)["_actors"][0]
+        watching = vars(job)["_submit_lock"]
+        with watching:  # the driver cannot look at what it hears
+            assert eventually(lambda: waits_for(job, watching))
+            os.kill(job.pids[1], signal.SIGKILL)
+            assert eventually(lambda: ray.get(peer.watch.remote(-1, 0.0)).failure is not None)
+            told = ray.get(peer.watch.remote(-1, 0.0)).failure
+            assert "the connection to worker 1 has broken" in str(told)
+            watch = WorkerWatch(job.name, vars(job)["_actors"], ["process A", "process B"], DEADLINE_S)
+            assert "(process B) died" in str(watch.cause_of(told))
+        with pytest.raises(tw.JobError, match=rf"worker 1 of job .*process {job.pids[1]} .*died") as failure:
+            job.wait(timeout=ENDS_WITHIN_S)
+        assert failure.value.worker == 1
+        assert "connection to" not in str(failure.value)
+        job.stop()
+
+
+def waits_for(job: RayJob, lock: Any) -> bool:
+    """Tell whether the thread that watches the workers is at a lock that this thread holds."""
+    thread = next(thread for thread in threading.enumerate() if thread.name == f"tidewheel-{job.name}")
+    assert thread.ident is not None
+    frame = sys._current_frames()[thread.ident]
+    return frame.f_code.co_name == "_watch_with" and lock.locked()
+
+
+def test_a_dead_publisher_is_noticed_when_nothing_is_published(topic: str) -> None:
+    """A job that waits for input fails when a publisher dies; the error names topic and partition."""
+    with nothing_left() as members:
+        job = started(halving(topic))
+        send_epoch(job, 0)
+        job.probe("done").wait_until(1, timeout=DEADLINE_S)
+        members.note()
+        hosts("publisher")[0].kill()
+        with pytest.raises(tw.JobError, match=rf"topic '{topic}', partition \d: the publisher is dead"):
+            job.probe("done").wait_until(2, timeout=ENDS_WITHIN_S)
+        job.stop()
+
+
+def test_a_job_stops_in_time_though_a_publisher_hangs(topic: str) -> None:
+    """`stop` does not wait again and again for one that does not answer, and ends it."""
+    with nothing_left() as members:
+        job = started(halving(topic))
+        send_epoch(job, 0)
+        members.note()
+        hosts("publisher")[0].suspend()
+        since = time.monotonic()
+        job.stop()
+        assert time.monotonic() - since < ENDS_WITHIN_S
