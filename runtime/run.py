@@ -6,6 +6,7 @@ import msgspec
 
 from tidewheel.progress import GraphError, SpreadName
 from tidewheel.runtime.dataflow_description import DataflowDescription
+from tidewheel.runtime.errors import ConfigError
 from tidewheel.runtime.job import Job
 from tidewheel.runtime.links.link import LinkName
 from tidewheel.runtime.runtime_config import RuntimeConfig
@@ -44,6 +45,8 @@ def run(
         raise GraphError(f"run() takes a Dataflow, not {flow!r}")
     if not isinstance(workers, int) or isinstance(workers, bool) or workers < 1:
         raise GraphError(f"dataflow {flow.name!r}: workers must be a whole number, 1 or more, not {workers!r}")
+    if config is not None and not isinstance(config, RuntimeConfig):
+        raise ConfigError(f"dataflow {flow.name!r}: config must be a RuntimeConfig, not {config!r}")
     chosen: dict[str, Any] = {"progress": progress, "link": link}
     given = {name: value for name, value in chosen.items() if value is not None}
     settings = RuntimeConfig(**given) if config is None else msgspec.structs.replace(config, **given)

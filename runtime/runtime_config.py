@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping
-from typing import Annotated, Any, TypeAlias, get_origin
+from typing import Annotated, Any, Literal, TypeAlias, get_args, get_origin
 
 import msgspec
 
@@ -99,7 +99,9 @@ class RuntimeConfig(msgspec.Struct, frozen=True, kw_only=True):
                     if from_environment
                     else f"RuntimeConfig({setting.name}={value!r})"
                 )
-                raise ConfigError(f"{where}: {error}") from None
+                choices = get_args(setting.type) if get_origin(setting.type) is Literal else ()
+                expected = f"Expected one of {', '.join(map(repr, choices))}" if choices else error
+                raise ConfigError(f"{where}: {expected}") from None
             msgspec.structs.force_setattr(self, setting.name, converted)
 
 

@@ -45,6 +45,20 @@ def test_a_wrong_setting_is_refused(name: str, value: Any) -> None:
         tw.RuntimeConfig(**{name: value})
 
 
+def test_what_may_be_is_listed() -> None:
+    """Where there are a few names to choose from."""
+    with pytest.raises(tw.ConfigError, match=r"placement='near'\): Expected one of 'spread', 'pack'$"):
+        tw.RuntimeConfig(placement="near")  # type: ignore[arg-type]
+
+
+def test_something_else_is_no_configuration() -> None:
+    """A dict of settings, say: the error says what is expected."""
+    flow = tw.Dataflow("configured")
+    flow.input("numbers").capture("numbers")
+    with pytest.raises(tw.ConfigError, match=r"'configured': config must be a RuntimeConfig, not \{'link': 'ray'\}"):
+        tw.run(flow, engine="local", config={"link": "ray"})  # type: ignore[arg-type]
+
+
 def test_mappings_in_the_environment_are_json(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a mapping holds is converted as it is for other settings."""
     assert (tw.RuntimeConfig().resources, tw.RuntimeConfig().node_labels) == ({}, {})
