@@ -12,9 +12,10 @@ from tests.simulation.random_schedule import RandomSchedule
 from tests.simulation.scenario import Scenario
 from tests.simulation.shrink import shrink
 from tests.simulation.simulation import Simulation
-from tests.simulation.violation import ViolationError
+from tests.simulation.violation import TooLargeError, ViolationError
 from tests.simulation.world import World
 
+_LOGGER = logging.getLogger(__name__)
 _TRIALS = 200
 
 
@@ -100,6 +101,8 @@ def _run(scenario: Scenario, schedule: Callable[[Simulation], Iterable[Event]], 
         simulation.finish()
     except ViolationError as violation:
         return Failure(scenario, violation, tuple(events))
+    except TooLargeError as error:
+        _LOGGER.warning("seed %d is given up: %s", scenario.seed, error)
     except Exception as error:  # noqa: BLE001 - whatever a core raises is what is looked for
         text = "".join(traceback.format_exception(error))
         return Failure(scenario, ViolationError("raised", text), tuple(events))

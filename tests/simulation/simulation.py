@@ -13,7 +13,7 @@ from tests.simulation.links import Links
 from tests.simulation.observer import Observer
 from tests.simulation.random_dataflow import random_dataflow
 from tests.simulation.scenario import Scenario
-from tests.simulation.violation import ViolationError
+from tests.simulation.violation import TooLargeError, ViolationError
 from tests.simulation.world import World
 from tidewheel.progress import Time
 from tidewheel.runtime.envelope import DRIVER, Envelope, InputCommand
@@ -25,6 +25,7 @@ from tidewheel.runtime.worker_core import WorkerCore
 
 _MOST_ROUNDS = 4000
 _FLOW_CHECKED_EVERY = 16
+_MOST_MESSAGES = 20_000
 
 
 class Simulation:
@@ -118,8 +119,15 @@ class Simulation:
         for receiver, envelope in sent:
             self.links.post(worker, receiver, envelope)
         self._steps += 1
+        self._check_size()
         if self._flow is not None and self._steps % _FLOW_CHECKED_EVERY == 0:
             self._flow.check()
+
+    def _check_size(self) -> None:
+        """Give up where loops double what comes to them, again and again: that says nothing about the runtime."""
+        messages = sum(len(port.queue) for core in self.cores for port in core._ports.values())
+        if messages > _MOST_MESSAGES:
+            raise TooLargeError(f"{messages} messages wait at once")
 
     def _check_calls(self, worker: int, before: list[int]) -> None:
         core = self.cores[worker]

@@ -14,3 +14,7 @@ class ViolationError(AssertionError):
 
     def __str__(self) -> str:
         return f"{self.check}: {self.args[0]}"
+
+
+class TooLargeError(Exception):
+    """A random dataflow multiplies its messages so much that nobody could wait for its end."""
