@@ -23,7 +23,7 @@ from tidewheel.runtime.plan import Build, Plan, Schedule
 from tidewheel.runtime.tokens import TimestampToken
 from tidewheel.runtime.worker_core import WorkerCore
 
-_MOST_ROUNDS = 4000
+_MOST_ROUNDS = 20_000
 _FLOW_CHECKED_EVERY = 16
 _MOST_MESSAGES = 20_000
 
