@@ -1,11 +1,9 @@
 """The Ray actor that hosts one worker."""
 
 import os
-import shutil
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 from tidewheel.runtime.allocator import keep_freed_memory
@@ -24,7 +22,6 @@ from tidewheel.runtime.worker_status import WorkerStatus
 
 CONCURRENT_CALLS = 8
 """Calls run on threads and in any order: envelopes are numbered, and `watch` may wait while others are answered."""
-
 
 _MEET_TIMEOUT_S = 30.0
 
@@ -57,8 +54,7 @@ class WorkerActor:
         import ray
 
         self._sockets = SocketReceiver(ray.get_runtime_context().get_node_id())
-        self._sockets.address = _without_file(self._sockets.address)
-        return self._sockets.address
+        return self._sockets.withdraw_file()
 
     def listen_to_other_nodes(self, keys: SocketKeys) -> SocketAddress:
         """Listen to members on other nodes too; return where."""
@@ -119,20 +115,3 @@ class WorkerActor:
     def _deployed(self) -> WorkerLoop:
         assert self._loop is not None, "a worker is deployed before anything else"
         return self._loop
-
-
-def _without_file(address: SocketAddress) -> SocketAddress:
-    """Remove the file of a socket of this process; return where else this user's processes on the node reach it.
-
-    So nothing stays behind when driver and workers are killed before all of them are connected. A descriptor of the
-    file, which stays open, is as good as the file, and nobody else may use it. Where there is no ``/proc``, the file
-    stays until all are connected.
-
-    Source: proc(5) on ``/proc/pid/fd``, open(2) on ``O_PATH``.
-    """
-    if not hasattr(os, "O_PATH") or not Path("/proc/self/fd").exists():
-        return address
-    file = Path(address.ipc.removeprefix("ipc://"))
-    descriptor = os.open(file, os.O_PATH)
-    shutil.rmtree(file.parent)
-    return replace(address, ipc=f"ipc:///proc/{os.getpid()}/fd/{descriptor}")

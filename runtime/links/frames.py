@@ -11,9 +11,7 @@ from typing import Any
 import cloudpickle
 
 from tidewheel.progress import ProtocolError
-from tidewheel.runtime.envelope import Envelope, InputCommand, Message
-from tidewheel.runtime.flow_control import Credit
-from tidewheel.runtime.links.packed_batch import pack, unpack
+from tidewheel.runtime.envelope import Envelope
 
 _LARGE = 16 * 1024
 _PROTOCOL = 5
@@ -30,29 +28,20 @@ def encode(envelope: Envelope, *, by_value: bool = False) -> list[Any]:
     Raises:
         TypeError, AttributeError, PicklingError: something in it cannot be pickled.
     """
-    content = (
-        envelope.sender,
-        envelope.incarnation,
-        envelope.sequence,
-        [(message.target, message.time, pack(message.batch), message.size) for message in envelope.messages],
-        envelope.progress,
-        [(one.input, one.action, one.time, pack(one.batch), one.size) for one in envelope.commands],
-        None if envelope.credit is None else (envelope.credit.taken, envelope.credit.congested),
-    )
     if not by_value:
         try:
-            return _frames(pickle.dumps, content)
+            return _frames(pickle.dumps, envelope)
         except Exception:  # noqa: BLE001, S110 - a class of the main program, or nothing that can be pickled at all
             pass
     try:
-        return _frames(cloudpickle.dumps, content)
+        return _frames(cloudpickle.dumps, envelope)
     except (TypeError, AttributeError, pickle.PicklingError):
         raise
     except Exception as error:
         raise pickle.PicklingError(f"{type(error).__name__}: {error}") from error
 
 
-def _frames(dumps: Any, content: Any) -> list[Any]:
+def _frames(dumps: Any, envelope: Envelope) -> list[Any]:
     buffers: list[Any] = []
 
     def keep_in_band(buffer: pickle.PickleBuffer) -> bool:
@@ -62,7 +51,7 @@ def _frames(dumps: Any, content: Any) -> list[Any]:
         buffers.append(raw)
         return False
 
-    return [dumps(content, _PROTOCOL, buffer_callback=keep_in_band), *buffers]
+    return [dumps(envelope, _PROTOCOL, buffer_callback=keep_in_band), *buffers]
 
 
 def decode(head: bytes, buffers: Sequence[Any] = ()) -> Envelope:
@@ -72,17 +61,9 @@ def decode(head: bytes, buffers: Sequence[Any] = ()) -> Envelope:
         ProtocolError: it cannot be unpickled.
     """
     try:
-        sender, incarnation, sequence, messages, progress, commands, credit = pickle.loads(  # noqa: S301 - the callers let only members in
-            head, buffers=buffers
-        )
-        return Envelope(
-            sender,
-            incarnation,
-            sequence,
-            [Message(target, time, unpack(batch), size) for target, time, batch, size in messages],
-            progress,
-            [InputCommand(name, action, time, unpack(batch), size) for name, action, time, batch, size in commands],
-            None if credit is None else Credit(*credit),
-        )
+        envelope = pickle.loads(head, buffers=buffers)  # noqa: S301 - the callers let only members in
     except Exception as error:
         raise ProtocolError(f"it cannot be unpickled: {type(error).__name__}: {error}") from error
+    if not isinstance(envelope, Envelope):
+        raise ProtocolError(f"it cannot be unpickled: it is no envelope but of type {type(envelope).__name__}")
+    return envelope

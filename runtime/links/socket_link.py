@@ -14,7 +14,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -60,6 +60,7 @@ class SocketReceiver(Receiver):
         self.context = zmq.Context()
         self._authenticator: ThreadAuthenticator | None = None
         self._directory = _private_directory()
+        self._descriptor: int | None = None
         self._pull = self.context.socket(zmq.PULL)
         self._pull.set(zmq.RCVHWM, 0)
         self._pull.set(zmq.LINGER, 0)
@@ -75,6 +76,21 @@ class SocketReceiver(Receiver):
         self._woken = False
         self._early: list[Envelope] = []
         self.address = SocketAddress(node, ipc)
+
+    def withdraw_file(self) -> SocketAddress:
+        """Remove the socket's file; return where else this user's processes on the node reach it.
+
+        So nothing stays behind when all members are killed before they are connected. A descriptor of the file, which
+        stays open, is as good as the file, and nobody else may use it. Where there is no ``/proc``, the file stays
+        until all are connected.
+
+        Source: proc(5) on ``/proc/pid/fd``, open(2) on ``O_PATH``.
+        """
+        if hasattr(os, "O_PATH") and Path("/proc/self/fd").exists():
+            self._descriptor = os.open(f"{self._directory}/s", os.O_PATH)
+            shutil.rmtree(self._directory)
+            self.address = replace(self.address, ipc=f"ipc:///proc/{os.getpid()}/fd/{self._descriptor}")
+        return self.address
 
     def listen_to_other_nodes(self, host: str, keys: SocketKeys) -> SocketAddress:
         """Listen on a port of ``host`` too, for callers that have the keys; return the address that says so.
@@ -92,7 +108,7 @@ class SocketReceiver(Receiver):
             port = self._pull.bind_to_random_port(f"tcp://{host}")
         except zmq.ZMQError as error:
             raise JobError(f"no port on {host} is free for workers on other nodes to connect to: {error}") from error
-        self.address = SocketAddress(self.address.node, self.address.ipc, f"tcp://{host}:{port}")
+        self.address = replace(self.address, tcp=f"tcp://{host}:{port}")
         return self.address
 
     def meet(self, members: Collection[int], timeout_s: float) -> None:
@@ -169,6 +185,9 @@ class SocketReceiver(Receiver):
             self._authenticator.stop()
         self.context.destroy(linger=0)
         shutil.rmtree(self._directory, ignore_errors=True)
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
 
 
 class SocketSender(Sender):
