@@ -48,6 +48,11 @@ class OperatorInstance:
         self.is_scheduled = False
         self.time: Time | None = None
 
+    @property
+    def call(self) -> int:
+        """The number of the call that is under way, -1 between two."""
+        return self.schedules if self.is_scheduled else -1
+
     def run(self) -> bool:
         """Schedule the operator once; return whether it left messages behind after it took some."""
         waiting = [(port, port.consumed) for port in self.inputs if port.queue]

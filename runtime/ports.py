@@ -54,14 +54,17 @@ class InputPort:
             instance.time = time
             yield LentToken(self, instance.schedules, time), batch
 
-    def release(self) -> bool:
-        """Count the oldest message that waits as taken, if one does not yet; return whether there was one."""
+    def release(self, most: int) -> bool:
+        """Count the oldest messages that wait as taken, of those that do not yet; return whether there were any."""
+        released = 0
         for index, (time, batch, size, sender) in enumerate(self.queue):
             if size:
                 self.queue[index] = (time, batch, 0, sender)
                 self._core.flow.take(sender, size)
-                return True
-        return False
+                released += 1
+                if released == most:
+                    break
+        return released > 0
 
     @property
     def frontier(self) -> Antichain:
@@ -79,8 +82,8 @@ class InputPort:
 
     @property
     def schedule(self) -> int:
-        """The number of the operator's current call, by which lent tokens know that it has returned."""
-        return self._instance.schedules if self._instance.is_scheduled else -1
+        """The number of the operator's current call, by which lent tokens know that it has returned; -1 between two."""
+        return self._instance.call
 
     def only_output(self) -> "OutputPort":
         """Return the operator's output if it has exactly one; raise TokenError otherwise."""
@@ -197,7 +200,7 @@ class OutputPort:
     @property
     def schedule(self) -> int:
         """The number of the operator's current call, -1 between two."""
-        return self._instance.schedules if self._instance.is_scheduled else -1
+        return self._instance.call
 
     def new_token(self, time: Time, lender: InputPort) -> TimestampToken:
         """Make a token of one that ``lender`` has lent for ``time``; it is counted from now on."""

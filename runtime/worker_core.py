@@ -92,6 +92,7 @@ class WorkerCore:
         self._progress: Spread = spread(self._tracker, worker, workers, hold_back=hold_back)
         self.flow = FlowControl(worker, workers, bytes_in_flight)
         self._inbox: OrderedInbox[Envelope] = OrderedInbox()
+        self._to_release = 1
         self._outbox = Outbox(worker, workers, incarnation)
         self._frontiers: dict[int, Antichain] = {}
         self._probes: dict[int, list[str]] = {}
@@ -220,16 +221,19 @@ class WorkerCore:
         return self._outbox.envelopes(committed.batches, self.flow.drain() if self.flow.is_due else {})
 
     def _let_sources_go_on(self) -> None:
-        if self._agenda.has_held and not self.flow.is_held:
-            self._agenda.let_go()
+        if not self.flow.is_held:
+            self._to_release = 1
+            if self._agenda.has_held:
+                self._agenda.let_go()
 
     def release(self) -> bool:
-        """Count a message at each input that an operator has left unread as taken; return whether there were any.
+        """Count messages that operators have left unread as taken, at each input; return whether there were any.
 
         For shells, where sources are held back and nothing else happens: an operator may be waiting for what a source
-        that is held back would send.
+        that is held back would send. Each call takes twice as many as the one before, until sources go on.
         """
-        released = [port.release() for port in self._ports.values()]
+        released = [port.release(self._to_release) for port in self._ports.values()]
+        self._to_release *= 2
         self._let_sources_go_on()
         return any(released)
 
@@ -312,11 +316,11 @@ class WorkerCore:
 
     def describe(self, location: int) -> str:
         """Return a location's name for people, such as ``input 0 of 'map'``."""
-        return self._compiled.graph.describe(self._compiled.locations[location])
+        return self.plan.describe(self._compiled.locations[location])
 
     def operator_at(self, location: int) -> str:
         """Return the name of the operator whose port a location is."""
-        return self._instances[self._compiled.locations[location].operator].name
+        return self.plan.name_at(self._compiled.locations[location])
 
     def view(self) -> dict[tuple[int, Time], int]:
         """Return the counts of all pointstamps, by (location number, time), as far as this worker knows."""
@@ -343,8 +347,9 @@ class WorkerCore:
             self.flow.load,
             dict(part for instance in self._instances for part in operators_of(instance)),
             tuple(
-                EdgeStatistics(graph.describe(source), graph.describe(target), edge.messages, edge.records, edge.bytes)
-                for graph in (self._compiled.graph,)
+                EdgeStatistics(
+                    self.plan.describe(source), self.plan.describe(target), edge.messages, edge.records, edge.bytes
+                )
                 for source, target, edge in self._channels
             ),
         )
