@@ -27,6 +27,9 @@ class LocalPublication(RunningPublication):
             for partition, publisher in enumerate(self._publishers)
         ]
 
+    def check(self) -> None:
+        """Find nothing: the publishers live as long as this process."""
+
     def wait_for_subscribers(self, count: int, timeout: float) -> None:
         """Wait until ``count`` subscribers are connected to every partition, ``timeout`` seconds at most."""
         deadline_s = time.monotonic() + timeout

@@ -48,6 +48,14 @@ class RunningPublication(ABC):
         self._topic = topic
 
     @abstractmethod
+    def check(self) -> None:
+        """Look whether all publishers live; do not wait.
+
+        Raises:
+            PublisherLost: one has died.
+        """
+
+    @abstractmethod
     def wait_for_subscribers(self, count: int, timeout: float) -> None:
         """Wait until ``count`` subscribers are connected to every partition, ``timeout`` seconds at most.
 

@@ -52,11 +52,7 @@ class RayPublication(RunningPublication):
         }
 
     def check(self) -> None:
-        """Look whether all publishers live; do not wait.
-
-        Raises:
-            PublisherLost: one has died.
-        """
+        """Look whether all publishers live; do not wait."""
         import ray
 
         if not self._watched:

@@ -30,6 +30,9 @@ class RunningAttachment(Protocol):
     def handles(self) -> Sequence[Any]:
         """One handle for each worker; on Ray they are pickled and sent to it."""
 
+    def check(self) -> None:
+        """Raise a `TidewheelError` if something of it has died while the job runs; do not wait."""
+
     def wait_for_subscribers(self, count: int, timeout: float) -> None:
         """Wait until ``count`` subscribers are connected; raise a `TidewheelError` after ``timeout`` seconds."""
 

@@ -158,7 +158,7 @@ class Explainer:
                 for behind in self._view.first_holding(target, self._walked):
                     if (behind.location, behind.time) not in self._listed:
                         self._listed.add((behind.location, behind.time))
-                        waiting.append((behind, self._view.describe(target)))
+                        waiting.append((behind, self._view.plan.describe(target)))
         return holders[::-1] if told_last else holders
 
     # ------------------------------------------------------------------ in words
@@ -167,7 +167,7 @@ class Explainer:
         at = self._compiled.locations[reach.location]
         return Holder(
             said.what + self._in_loop(at, reach.time) + (" (waits for the above)" if not said.advice else ""),
-            self._view.name(at),
+            self._view.plan.name_at(at),
             reach.time,
             said.workers,
             reach.path,
@@ -198,7 +198,7 @@ class Explainer:
         return _Account(what, f"job.input({name!r}).advance_to(...) or close() lets it go on", workers)
 
     def _of_token(self, at: Source, reach: Reach, *, waits: bool) -> _Account:
-        plan, operator = self._view.plan.operators[at.operator], self._view.name(at)
+        plan, operator = self._view.plan.operators[at.operator], self._view.plan.name_at(at)
         stamp = (reach.location, reach.time)
         holding = self._view.tokens.get(stamp, {})
         idle = tuple(worker for worker in holding if waits or not self._will_run(at.operator, plan, worker))
@@ -217,7 +217,7 @@ class Explainer:
 
     def _of_idle(self, at: Source, reach: Reach, held: str, workers: tuple[int, ...]) -> _Account:
         """Say what can be done about the token of an operator that runs again only for something new."""
-        plan, operator = self._view.plan.operators[at.operator], self._view.name(at)
+        plan, operator = self._view.plan.operators[at.operator], self._view.plan.name_at(at)
         remedy = "discard() it once it is not needed"
         if plan.notify:
             remedy = "discard() or downgrade() it once input.frontier has passed its time"
@@ -275,12 +275,12 @@ class Explainer:
     def _of_messages(self, at: Target, reach: Reach) -> _Account:
         stamp, time = (reach.location, reach.time), reach.time
         waiting = self._view.queued.get(stamp, {})
-        where, workers = self._view.describe(at), tuple(waiting)
+        where, workers = self._view.plan.describe(at), tuple(waiting)
         if not waiting:
             count = _several(self._view.live[stamp], "message")
             return _Account(f"{count} at time {time!r} on the way to {where}", "they have yet to arrive")
         what = f"{_several(sum(waiting.values()), 'message')} at time {time!r} at {where}{_on(workers)}"
-        operator, plan = self._view.name(at), self._view.plan.operators[at.operator]
+        operator, plan = self._view.plan.name_at(at), self._view.plan.operators[at.operator]
         if self._runs_next(at.operator, workers):
             return _Account(what, f"{operator!r} takes them when it runs next", workers)
         advice = f"{operator!r} returned without reading them, and {_UNREAD}"

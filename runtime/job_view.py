@@ -239,20 +239,6 @@ class JobView:
 
     # ------------------------------------------------------------------ in the users' names
 
-    def name(self, at: Location) -> str:
-        """Return an operator's name; that of a chain that runs as one is its first stage's or, behind it, its last's.
-
-        Statistics have the same names.
-        """
-        operator = self.plan.operators[at.operator]
-        if not operator.stages:
-            return operator.name
-        return operator.stages[-1 if isinstance(at, Source) else 0].name
-
-    def describe(self, at: Location) -> str:
-        """Return a location's name for people, such as ``input 0 of 'map'``."""
-        return f"{'output' if isinstance(at, Source) else 'input'} {at.port} of {self.name(at)!r}"
-
     def _route(self, trail: list[_Way], place: int, known: dict[int, tuple[str, ...]]) -> tuple[str, ...]:
         """Return the operators on a way, stage by stage; ``known`` has the rest of each way that was asked for."""
         passed: list[tuple[str, ...]] = []
@@ -263,7 +249,9 @@ class JobView:
         rest = (*(name for names in passed for name in names), *known.get(place, ()))
         known[start] = rest
         at = self.compiled.locations[trail[start].location]
-        return (self.name(at), *rest) if isinstance(at, Source) and self.name(at) not in rest[:1] else rest
+        return (
+            (self.plan.name_at(at), *rest) if isinstance(at, Source) and self.plan.name_at(at) not in rest[:1] else rest
+        )
 
     def _passed(self, way: _Way) -> tuple[str, ...]:
         """Return the operators that a way enters at its first location."""
@@ -271,7 +259,7 @@ class JobView:
         if isinstance(at, Source):
             return ()
         stages = self.plan.operators[at.operator].stages if way.onward >= 0 else ()
-        return tuple(stage.name for stage in stages) or (self.name(at),)
+        return tuple(stage.name for stage in stages) or (self.plan.name_at(at),)
 
     # ------------------------------------------------------------------ what was done
 
@@ -282,21 +270,12 @@ class JobView:
             frontier = self._operator_frontier(number, operator)
             for part in operator.stages or (operator,):
                 frontiers[part.name] = frontier
-        edges = [
-            (self.describe(source), self.describe(Target(number, port)))
-            for number, operator in enumerate(self.plan.operators)
-            for port, source in enumerate(operator.sources)
-        ]
         workers = (
             replace(
                 report.statistics,
                 operators={
                     name: replace(one, frontier=frontiers[name]) for name, one in report.statistics.operators.items()
                 },
-                edges=tuple(
-                    replace(edge, source=source, target=target)
-                    for (source, target), edge in zip(edges, report.statistics.edges, strict=True)
-                ),
             )
             for report in self.reports
         )

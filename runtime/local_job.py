@@ -205,9 +205,9 @@ class LocalJob(Job):
         """Name what is there still, for a job without probe or topic to explain."""
         locations = view.compiled.locations
         texts = (
-            f"{view.describe(locations[location])} holds {count} token(s) for time {time!r}"
+            f"{self.plan.describe(locations[location])} holds {count} token(s) for time {time!r}"
             if view.is_source(location)
-            else f"{count} message(s) at time {time!r} wait at {view.describe(locations[location])}"
+            else f"{count} message(s) at time {time!r} wait at {self.plan.describe(locations[location])}"
             for (location, time), count in view.live.items()
         )
         return "; ".join(islice(texts, _MOST_REASONS))

@@ -74,6 +74,17 @@ class Plan:
         """Return the nesting of an input's times."""
         return self.operators[self.inputs[name]].shape.outputs[0]
 
+    def name_at(self, at: Location) -> str:
+        """Return an operator's name: of a chain that runs as one its first stage's and, behind it, its last stage's."""
+        operator = self.operators[at.operator]
+        if not operator.stages:
+            return operator.name
+        return operator.stages[-1 if isinstance(at, Source) else 0].name
+
+    def describe(self, at: Location) -> str:
+        """Return a location's name for people, such as ``input 0 of 'map'``."""
+        return f"{'output' if isinstance(at, Source) else 'input'} {at.port} of {self.name_at(at)!r}"
+
     def locations_of_interest(self, workers: int) -> list[Location]:
         """Return the locations whose frontiers somebody asks for, where ``workers`` run this."""
         targets: list[Location] = [

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pickle import PicklingError
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 from tidewheel.progress import Antichain, GraphError, ProtocolError, TidewheelError
 from tidewheel.runtime.attachment import Attachment
@@ -30,21 +30,12 @@ from tidewheel.runtime.worker_status import Phase, WorkerStatus
 from tidewheel.runtime.worker_watch import WorkerWatch
 
 _LOGGER = logging.getLogger(__name__)
-_DEPLOY_TIMEOUT_S = 60.0
 _CHECK_S = 1.0
 _FETCH_TIMEOUT_S = 120.0
 _RELEASE_TIMEOUT_S = 10.0
 _REPORT_TIMEOUT_S = 2.0
 _QUIET_S = 0.2
 _TOLD_WITHIN_S = 10.0
-
-
-@runtime_checkable
-class Watched(Protocol):
-    """An attachment that can die while the job runs."""
-
-    def check(self) -> None:
-        """Raise a `TidewheelError` if it has died; do not wait."""
 
 
 class RayJob(Job):
@@ -159,7 +150,7 @@ class RayJob(Job):
                 return
             self._started = True
         try:
-            ray.get([actor.start.remote() for actor in self._actors], timeout=_DEPLOY_TIMEOUT_S)
+            ray.get([actor.start.remote() for actor in self._actors], timeout=self.config.deploy_timeout_s)
         except ray.exceptions.RayError as error:
             with self._changed:  # the watching thread knows why, or is about to
                 self._changed.wait_for(lambda: self._error is not None or self._stopped, _TOLD_WITHIN_S)
@@ -198,11 +189,10 @@ class RayJob(Job):
     def _check_attachments(self) -> None:
         """Raise JobError if something that lives beside the job has died."""
         for name, running in self._attachments.items():
-            if isinstance(running, Watched):
-                try:
-                    running.check()
-                except TidewheelError as error:
-                    raise JobError(f"job {self.name!r} has lost {name!r}: {error}") from error
+            try:
+                running.check()
+            except TidewheelError as error:
+                raise JobError(f"job {self.name!r} has lost {name!r}: {error}") from error
 
     def _fail(self, error: Exception) -> None:
         with self._changed:
