@@ -1,23 +1,28 @@
-"""The input operator: one worker's end of what the driver feeds."""
+"""The input operator: one worker's end of what is fed from outside."""
 
+from tidewheel.runtime.envelope import FIRST_HANDLE
 from tidewheel.runtime.operator_context import OperatorContext
 from tidewheel.runtime.plan import Schedule
 from tidewheel.runtime.ports import OutputPort
 
 
 def build_input(context: OperatorContext) -> Schedule:
-    """Build an operator that does what its mailbox says, holding the token that the driver's handle stands for."""
-    token = context.token()
+    """Build an operator that does what its mailbox says, holding the tokens that the handles of the input stand for."""
+    mailbox = context.mailbox
+    assert mailbox is not None, "the plan says which operators are inputs"
+    tokens = mailbox.tokens
+    tokens[FIRST_HANDLE] = context.token()
 
     def schedule(output: OutputPort) -> None:
-        while context.mailbox and not (context.is_held and context.mailbox[0].action == "send"):
-            command = context.mailbox.popleft()
+        while mailbox and not (context.is_held and mailbox.next_sends):
+            command = mailbox.take()
             if command.action == "send":
-                context.taken += command.size
-                output.send(token, command.batch)
+                output.send(tokens[command.handle], command.batch)
             elif command.action == "advance":
-                token.downgrade(command.time)
+                tokens[command.handle].downgrade(command.time)
+            elif command.action == "clone":
+                tokens[command.handle] = tokens[command.origin].delayed(command.time)
             else:
-                token.discard()
+                tokens.pop(command.handle).discard()
 
     return schedule

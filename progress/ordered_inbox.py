@@ -67,6 +67,11 @@ class OrderedInbox(Generic[Item]):
             stream.expected += 1
         return ready
 
+    def accepted(self, sender: Hashable) -> int:
+        """Return how many items of a sender have come, in order and without a gap."""
+        stream = self._streams.get(sender)
+        return 0 if stream is None else stream.expected
+
     def waiting(self) -> dict[Hashable, int]:
         """Return, for each sender with a gap, the sequence number that is missing."""
         return {sender: stream.expected for sender, stream in self._streams.items() if stream.early}

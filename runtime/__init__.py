@@ -4,7 +4,7 @@ from tidewheel.runtime.attachment import Attachment, AttachmentHost, RunningAtta
 from tidewheel.runtime.dataflow_description import DataflowDescription
 from tidewheel.runtime.errors import ConfigError, JobError, TokenError, WouldBlock
 from tidewheel.runtime.explanation import Explanation, Holder
-from tidewheel.runtime.input_handle import InputHandle
+from tidewheel.runtime.inputs.input_handle import InputHandle
 from tidewheel.runtime.job import Captured, Job
 from tidewheel.runtime.operator_context import OperatorContext
 from tidewheel.runtime.partitioned_source import PartitionedSource

@@ -1,6 +1,6 @@
 """What travels between workers, and from the driver to a worker."""
 
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
@@ -9,7 +9,13 @@ from tidewheel.runtime.flow_control import Credit
 from tidewheel.runtime.links.packed_batch import pack, unpack
 
 DRIVER = -1
-"""The sender number of the driver; workers count from 0."""
+"""The sender number of the driver; workers count from 0, other processes that feed inputs have numbers below."""
+
+FIRST_HANDLE = 0
+"""The number of the handle with which an input begins; those of the others are drawn by chance."""
+
+InputAction: TypeAlias = Literal["send", "advance", "close", "clone"]
+"""What a handle of an input can do."""
 
 
 class Message(msgspec.Struct, frozen=True, array_like=True):
@@ -25,16 +31,21 @@ class Message(msgspec.Struct, frozen=True, array_like=True):
 
 
 class InputCommand(msgspec.Struct, frozen=True, array_like=True):
-    """What the driver does to one worker's share of an input; ``size`` is what its batch counts for, in bytes."""
+    """What a handle does to one worker's share of an input; ``size`` is what its batch counts for, in bytes.
+
+    ``handle`` is the handle's number. ``"clone"`` makes it, at ``time``, from the handle with the number ``origin``.
+    """
 
     input: str
-    action: Literal["send", "advance", "close"]
+    action: InputAction
     time: Time = None
     batch: Any = None
     size: int = 0
+    handle: int = FIRST_HANDLE
+    origin: int = FIRST_HANDLE
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _command, (self.input, self.action, self.time, pack(self.batch), self.size)
+        return _command, (self.input, self.action, self.time, pack(self.batch), self.size, self.handle, self.origin)
 
 
 class Envelope(msgspec.Struct, frozen=True, array_like=True):
@@ -57,6 +68,6 @@ def _message(target: int, time: Time, packed: Any, size: int) -> Message:
 
 
 def _command(
-    name: str, action: Literal["send", "advance", "close"], time: Time, packed: Any, size: int
+    name: str, action: InputAction, time: Time, packed: Any, size: int, handle: int, origin: int
 ) -> InputCommand:
-    return InputCommand(name, action, time, unpack(packed), size)
+    return InputCommand(name, action, time, unpack(packed), size, handle, origin)

@@ -1,7 +1,7 @@
 """Why a frontier is where it is: what holds it back, by which path, and what can be done about it."""
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -19,15 +19,15 @@ _UNREAD = (
 
 
 class InputState(Protocol):
-    """What an explanation has to know of an input's handle."""
+    """What an explanation has to know of an input's handles."""
 
     @property
-    def time(self) -> Time:
-        """The time at which it sends."""
+    def times(self) -> Sequence[Time]:
+        """The times of those that this process has open."""
 
     @property
-    def is_closed(self) -> bool:
-        """Whether it was closed."""
+    def handed_over(self) -> int:
+        """How many were handed to other processes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,7 @@ class Explainer:
     Args:
         view: the job.
         end: the location.
-        inputs: the driver's handles.
+        inputs: what is known of their handles.
     """
 
     def __init__(self, view: JobView, end: Location, inputs: Mapping[str, InputState]) -> None:
@@ -192,10 +192,13 @@ class Explainer:
         state, time = self._inputs[name], reach.time
         workers = tuple(self._view.tokens.get((reach.location, time), {}))
         what = f"input {name!r} is at time {time!r}{_on(workers)}"
-        if state.is_closed or state.time != time:
-            now = "closed it" if state.is_closed else f"took it to {state.time!r}"
-            return _Account(what, f"the driver {now}; those workers have not come to that yet", workers)
-        return _Account(what, f"job.input({name!r}).advance_to(...) or close() lets it go on", workers)
+        if time in state.times:
+            return _Account(what, f"job.input({name!r}).advance_to(...) or close() lets it go on", workers)
+        if state.handed_over:
+            advice = f"{_elsewhere(state.handed_over)} may be at that time, and has to advance_to(...) or close()"
+            return _Account(what, advice, workers)
+        now = f"took it to {', '.join(map(repr, state.times))}" if state.times else "closed it"
+        return _Account(what, f"the driver {now}; those workers have not come to that yet", workers)
 
     def _of_token(self, at: Source, reach: Reach, *, waits: bool) -> _Account:
         plan, operator = self._view.plan.operators[at.operator], self._view.plan.name_at(at)
@@ -325,3 +328,7 @@ def _busy_text(worker: BusyWorker) -> str:
         f"worker {worker.worker} did not answer: it has been in operator {worker.operator!r}{at} for "
         f"{worker.seconds:.1f} s, and nothing else runs there meanwhile"
     )
+
+
+def _elsewhere(handles: int) -> str:
+    return "the handle that was pickled" if handles == 1 else f"one of the {handles} handles that were pickled"

@@ -2,6 +2,7 @@
 
 import logging
 import threading
+import time
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -10,15 +11,14 @@ from functools import cached_property
 from types import TracebackType
 from typing import Any, Literal, Self
 
-from tidewheel.progress import Antichain, CompiledGraph, Location, Target, Time
+from tidewheel.progress import Antichain, CompiledGraph, GraphError, Location, Target, TidewheelError, Time
 from tidewheel.runtime.attachment import Attachment, AttachmentHost, RunningAttachment
 from tidewheel.runtime.batches import Batch
-from tidewheel.runtime.envelope import InputCommand
+from tidewheel.runtime.dataflow_description import DataflowDescription
 from tidewheel.runtime.errors import JobError
 from tidewheel.runtime.explanation import Explainer, Explanation
-from tidewheel.runtime.flow_control import UNTOLD_PARTS
-from tidewheel.runtime.input_gate import Admission, InputGate
-from tidewheel.runtime.input_handle import InputHandle
+from tidewheel.runtime.inputs.feed import Feed
+from tidewheel.runtime.inputs.input_handle import FedInput, InputHandle
 from tidewheel.runtime.job_view import JobView
 from tidewheel.runtime.plan import Plan
 from tidewheel.runtime.probe_handle import ProbeHandle
@@ -51,17 +51,24 @@ class Job(ABC):
         self._error: BaseException | None = None
         self._stopped = False
         self._attachments: dict[str, RunningAttachment] = {}
+        self._added: dict[str, Job] = {}
+        self._adding = threading.Lock()
+        self._changed = threading.Condition()
         # One lock for the job and its inputs, since who feeds an input may run the job, and an operator may feed one.
         self._lock = threading.RLock()
-        gate = InputGate(config.epochs_ahead, self._has_room, self._is_past, self._wait_for_room)
-        self._inputs = {
-            name: InputHandle(name, plan.input_nesting(name).domain, workers, self._submit, self._lock, gate)
-            for name in plan.inputs
-        }
-        self._submitted_bytes = [0] * workers
+        self._inputs: dict[str, FedInput] = {}
+        self._handles: dict[str, InputHandle] = {}
         graph = plan.graph()
         self._probe_domains = {name: graph.nesting(source).domain for name, source in plan.probes.items()}
-        self._outermost_probes = [name for name, source in plan.probes.items() if not graph.nesting(source).depth]
+        self._outermost_probes = {
+            name: self._probe_domains[name] for name, source in plan.probes.items() if not graph.nesting(source).depth
+        }
+
+    def _open_inputs(self, feed: Feed) -> None:
+        """Make the handles with which the inputs begin."""
+        for name in self.plan.inputs:
+            fed = self._inputs[name] = FedInput(name, self.plan.input_nesting(name).domain, feed)
+            self._handles[name] = InputHandle(fed, fed.domain.minimum())
 
     @cached_property
     def _compiled(self) -> CompiledGraph:
@@ -74,8 +81,8 @@ class Job(ABC):
         """Begin to run, where the job was deployed with ``paused=True``; otherwise it has begun. Idempotent."""
 
     @abstractmethod
-    def _submit(self, worker: int, command: InputCommand) -> None:
-        """Hand a command to one worker's share of an input."""
+    def _host(self, plan: Plan, attachments: Mapping[str, Attachment], paused: bool) -> "Job":
+        """Deploy one more dataflow on the workers of this one."""
 
     @abstractmethod
     def _frontier(self, probe: str) -> Antichain:
@@ -91,14 +98,6 @@ class Job(ABC):
         """
 
     @abstractmethod
-    def _taken(self, worker: int) -> int:
-        """Return how many of the bytes that were submitted to a worker its inputs have taken, as far as is known."""
-
-    @abstractmethod
-    def _wait_for_room(self, condition: Callable[[], bool], timeout: float | None) -> Admission:
-        """Run or wait until ``condition()``, for inputs."""
-
-    @abstractmethod
     def _fetch_captured(self, name: str) -> list[Captured]:
         """Return what all workers have captured."""
 
@@ -112,7 +111,7 @@ class Job(ABC):
 
     @abstractmethod
     def _release(self) -> None:
-        """Give up the workers, whatever they are doing."""
+        """Give up the workers, whatever they are doing; those of another dataflow only as far as they run this one."""
 
     @property
     @abstractmethod
@@ -122,13 +121,55 @@ class Job(ABC):
     # ------------------------------------------------------------------ what users call
 
     def input(self, name: str) -> InputHandle:
-        """Return the handle of an input of the dataflow. Raises JobError if there is none of that name."""
-        return self._inputs[self._known("input", name, self._inputs)]
+        """Return the first handle of an input of the dataflow. Raises JobError if there is none of that name."""
+        return self._handles[self._known("input", name, self._handles)]
 
     def probe(self, name: str) -> ProbeHandle:
         """Return the handle of a probe of the dataflow. Raises JobError if there is none of that name."""
         self._known("probe", name, self.plan.probes)
         return ProbeHandle(name, self._probe_domains[name], lambda: self._frontier(name), self._wait_for, self)
+
+    def add(self, flow: DataflowDescription, *, paused: bool = False) -> "Job":
+        """Run one more dataflow on the workers of this job, beside what runs there.
+
+        What is returned is a job of its own, with its own inputs, probes, topics and statistics. An operator that fails
+        ends only its own dataflow and those that were added to that. When this job ends, so does all that was added.
+
+        Args:
+            flow: the dataflow; its name is unlike those of this job and of the dataflows that were added to it.
+            paused: as for `run`.
+
+        Raises:
+            GraphError: the dataflow is wrong, or its name is taken.
+            JobError: it could not be deployed, or this job has failed or was stopped.
+        """
+        self._check_alive()
+        if not isinstance(flow, DataflowDescription):
+            raise GraphError(f"job.add() takes a Dataflow, not {flow!r}")
+        with self._adding:
+            if flow.name == self.plan.name or flow.name in self._added:
+                raise GraphError(
+                    f"job {self.name!r} runs a dataflow {flow.name!r} already: drop() that, or give this another name"
+                )
+            job = self._added[flow.name] = self._host(flow.plan(), flow.attachments, paused)
+        return job
+
+    def drop(self, name: str) -> None:
+        """Stop a dataflow that was added, and release all that it holds on the workers.
+
+        Raises:
+            JobError: none of that name was added.
+        """
+        if name not in self._added:
+            has = f"it has {sorted(self._added)}" if self._added else "it has none"
+            own = "; its own dataflow ends with stop()" if name == self.plan.name else ""
+            raise JobError(f"no dataflow {name!r} was added to job {self.name!r}: {has}{own}")
+        self._added.pop(name).stop()
+
+    @property
+    def dataflows(self) -> "Mapping[str, Job]":
+        """The dataflows that were added and not dropped, by name."""
+        return dict(self._added)
 
     def captured(self, name: str) -> list[Captured]:
         """Return what ``stream.capture(name)`` has kept so far, worker by worker, each in order of arrival.
@@ -183,21 +224,29 @@ class Job(ABC):
             JobError: the job has failed or was stopped.
         """
         self._check_alive()
-        inputs = {name: handle.statistics for name, handle in self._inputs.items()}
-        return replace(self._view().statistics(), inputs=inputs)
+        view = self._view()
+        inputs = {name: fed.statistics for name, fed in self._inputs.items()}
+        for report in view.reports:
+            inputs.update({name: inputs[name] + one for name, one in report.fed.items()})
+        return replace(view.statistics(), inputs=inputs)
 
     def wait(self, timeout: float | None = None) -> None:
         """Wait until every frontier is empty: all sources have ended, all inputs are closed, all work is done.
+
+        So it is for the dataflows that were added, too.
 
         Raises:
             JobError: an operator raised (the error names it, its worker and the time), a worker died, or the job was
                 stopped.
             TimeoutError: it did not end within ``timeout`` seconds.
         """
-        left_open = [name for name, handle in self._inputs.items() if not handle.is_closed]
+        left_open = [name for name, fed in self._inputs.items() if fed.open]
         if left_open:
             _LOGGER.warning("job %r waits for its end while inputs are open: close() %s", self.name, left_open)
+        deadline = None if timeout is None else time.monotonic() + timeout
         self._wait_for(lambda: self.is_complete, f"job {self.name!r} to end", timeout)
+        for job in list(self._added.values()):
+            job.wait(None if deadline is None else max(0.0, deadline - time.monotonic()))
 
     def stop(self) -> None:
         """End the job now and release all that it holds; a job that has not completed is cut short. Idempotent."""
@@ -209,6 +258,8 @@ class Job(ABC):
             reason: str | None = str(self._error.args[0] if self._error.args else self._error)
         else:
             reason = None if complete else f"job {self.name!r} was stopped"
+        for job in list(self._added.values()):
+            job.stop()
         try:
             self._finish_attachments(reason)
         finally:
@@ -221,19 +272,35 @@ class Job(ABC):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
-        if kind is None and self._error is not None:
-            raise self._error
+        if kind is None:
+            self._raise_failure()
 
     # ------------------------------------------------------------------ shared by the engines
 
-    def _has_room(self, worker: int, size: int) -> bool:
-        on_their_way = self._submitted_bytes[worker] - self._taken(worker)
-        limit = self.config.bytes_in_flight
-        # Workers need not say at once that they have taken a little; and a batch larger than the limit goes alone.
-        return on_their_way + size <= limit or on_their_way <= limit // UNTOLD_PARTS
+    def _raise_failure(self) -> None:
+        """Raise what ended this dataflow or, if nothing did, one that was added."""
+        if self._error is not None:
+            raise self._error
+        for job in self._added.values():
+            job._raise_failure()
 
-    def _is_past(self, time: Time) -> bool:
-        return not any(self._frontier(name).less_equal(time) for name in self._outermost_probes)
+    @property
+    def _has_ended(self) -> bool:
+        return self._stopped or self._error is not None
+
+    def _fail(self, error: TidewheelError) -> None:
+        """End this dataflow with an error, and all that were added to it; from any thread, once."""
+        with self._changed:
+            if self._has_ended:
+                return
+            self._error = error
+            self._changed.notify_all()
+        reason = str(error.args[0] if error.args else error)
+        _LOGGER.error("job %r failed: %s", self.name, reason)
+        self._release()
+        self._finish_attachments(reason)
+        for job in list(self._added.values()):
+            job._fail(JobError(f"job {job.name!r} has ended with job {self.name!r}, to which it was added: {reason}"))
 
     def _start_attachments(self, attachments: Mapping[str, Attachment], pump: Callable[[], bool] | None) -> None:
         host = AttachmentHost(self.name, self.engine, self.workers, pump)
@@ -251,7 +318,7 @@ class Job(ABC):
             except Exception:
                 _LOGGER.exception("job %r could not end %r in good order", self.name, name)
 
-    def _handles(self, worker: int) -> dict[str, Any]:
+    def _handles_for(self, worker: int) -> dict[str, Any]:
         return {name: running.handles[worker] for name, running in self._attachments.items()}
 
     def _check_alive(self) -> None:
@@ -273,7 +340,7 @@ class Job(ABC):
     def _describe_inputs(self, among: Collection[str] | None = None) -> str:
         """Say which inputs, ``among`` those that matter if they are known, are open."""
         names = self._inputs if among is None else among
-        handles = [handle for name, handle in self._inputs.items() if name in names and not handle.is_closed]
+        handles = [handle for name, fed in self._inputs.items() if name in names for handle in fed.open.values()]
         if not handles:
             return "all inputs are closed"
         return "open inputs: " + ", ".join(f"{handle.name!r} at time {handle.time!r}" for handle in handles)

@@ -4,16 +4,20 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
+from typing import Any
 
-from tidewheel.progress import Antichain, TidewheelError
+import msgspec
+
+from tidewheel.progress import Antichain, TidewheelError, Time
 from tidewheel.runtime.attachment import Attachment
 from tidewheel.runtime.batches import copy_of
 from tidewheel.runtime.envelope import DRIVER, Envelope, InputCommand
-from tidewheel.runtime.errors import JobError
+from tidewheel.runtime.errors import JobError, TokenError
 from tidewheel.runtime.explanation import Explanation
-from tidewheel.runtime.input_gate import Admission
+from tidewheel.runtime.inputs.feed import Admission, Feed
 from tidewheel.runtime.job import Captured, Job
 from tidewheel.runtime.job_view import JobView
+from tidewheel.runtime.local_rounds import LocalRounds
 from tidewheel.runtime.plan import Plan
 from tidewheel.runtime.runtime_config import RuntimeConfig
 from tidewheel.runtime.worker_core import WorkerCore
@@ -38,17 +42,20 @@ class LocalJob(Job):
         attachments: Mapping[str, Attachment],
         paused: bool,
         config: RuntimeConfig,
+        rounds: LocalRounds | None = None,
     ) -> None:
         super().__init__(plan, workers, config)
         self._paused = paused
         self._stepping: int | None = None
         self._sequences = [0] * workers
         self._in_flight: list[deque[Envelope]] = [deque() for _ in range(workers)]
+        self._rounds = rounds if rounds is not None else LocalRounds()
+        self._lock = self._rounds.lock
         self._start_attachments(attachments, self.run_round)
         self._cores: list[WorkerCore] = []
         try:
             for worker in range(workers):
-                handles = self._handles(worker)
+                handles = self._handles_for(worker)
                 core = WorkerCore(
                     plan,
                     worker,
@@ -62,41 +69,66 @@ class LocalJob(Job):
         except BaseException:
             self._finish_attachments(f"job {self.name!r} could not start")
             raise
+        self._open_inputs(_LocalFeed(self))
+        self._rounds.join(self)
+
+    def _host(self, plan: Plan, attachments: Mapping[str, Attachment], paused: bool) -> Job:
+        return LocalJob(plan, self.workers, attachments, paused, self.config, self._rounds)
 
     def start(self) -> None:
         """Let the workers run. Idempotent."""
         self._check_alive()
         self._paused = False
 
+    # ------------------------------------------------------------------ rounds
+
     def run_round(self) -> bool:
-        """Deliver what is in flight and run one step of each worker; return False if there was nothing to do.
+        """Deliver what is in flight and run one step of each worker, of this dataflow and those that it runs beside.
+
+        Returns False if there was nothing to do.
 
         Raises:
-            JobError: an operator raised, now or before.
+            JobError: an operator of this dataflow raised, now or before.
         """
         with self._lock:
             self._check_alive()
-            if self._stepping is not None:
+            if self._rounds.is_under_way:
                 raise JobError(
                     f"an operator of job {self.name!r} waits for the job itself, or reads what it publishes; on the "
                     "local engine nothing else runs meanwhile: let the program do so that called run()"
                 )
-            if self._paused:
-                return False
-            if not any(self._in_flight) and all(core.is_idle for core in self._cores) and not self._let_sources_go_on():
-                return False
-            try:
-                for worker, core in enumerate(self._cores):
-                    self._stepping = worker
-                    self._step(worker, core)
-            except BaseException as error:
-                interrupted = f"job {self.name!r} was interrupted in the middle of a step by {type(error).__name__}"
-                self._error = error if isinstance(error, TidewheelError) else JobError(interrupted)
-                self._finish_attachments(str(self._error.args[0]))
-                raise
-            finally:
-                self._stepping = None
-            return True
+            has_run = self._rounds.run()
+            self._check_alive()
+            return has_run
+
+    @property
+    def is_stepping(self) -> bool:
+        """Whether one of its operators runs."""
+        return self._stepping is not None
+
+    def run_own_round(self) -> bool:
+        """Run one step of each worker of this dataflow; return whether there was anything to do."""
+        if self._paused or self._has_ended:
+            return False
+        if not any(self._in_flight) and all(core.is_idle for core in self._cores) and not self._let_sources_go_on():
+            return False
+        try:
+            for worker, core in enumerate(self._cores):
+                self._stepping = worker
+                self._step(worker, core)
+        except TidewheelError as error:
+            self._fail(error)
+        except BaseException as error:
+            self._fail(JobError(f"job {self.name!r} was interrupted in the middle of a step by {type(error).__name__}"))
+            raise
+        finally:
+            self._stepping = None
+        return True
+
+    def left_s(self) -> float | None:
+        """Return for how many seconds it has nothing to do; None if that depends on others."""
+        left_s = [left for core in self._cores if (left := core.timers.left_s()) is not None]
+        return None if self._paused or not left_s else min(left_s)
 
     def _step(self, worker: int, core: WorkerCore) -> None:
         arrived, self._in_flight[worker] = self._in_flight[worker], deque()
@@ -116,15 +148,34 @@ class LocalJob(Job):
         with self._lock:
             return not any(self._in_flight) and all(core.is_complete for core in self._cores)
 
-    def _submit(self, worker: int, command: InputCommand) -> None:
+    def _carry(self, worker: int, command: InputCommand) -> None:
+        """Put a command on its way to a worker, as the driver."""
         with self._lock:
             self._check_alive()
             # Ray pickles what is sent; here too the driver may use its list or array again.
-            sent = InputCommand(command.input, command.action, command.time, copy_of(command.batch), command.size)
-            self._submitted_bytes[worker] += command.size
-            envelope = Envelope(DRIVER, 0, self._sequences[worker], commands=[sent])
+            sent = msgspec.structs.replace(command, batch=copy_of(command.batch))
+            self._in_flight[worker].append(Envelope(DRIVER, 0, self._sequences[worker], commands=[sent]))
             self._sequences[worker] += 1
-            self._in_flight[worker].append(envelope)
+
+    def _taken(self, worker: int) -> int:
+        """Return how many bytes of what the driver has sent a worker's inputs have taken."""
+        return self._cores[worker].intake.by_feeder().get(DRIVER, 0)
+
+    def _wait_for_room(self, condition: Callable[[], bool], timeout: float | None) -> Admission:
+        """Run until ``condition()``."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while not self._paused and not self._rounds.is_under_way:
+            if condition():
+                return Admission.ROOM
+            if deadline is not None and time.monotonic() >= deadline:
+                return Admission.TIMED_OUT
+            if not self.run_round() and not self._rounds.sleep(deadline) and not condition():
+                return Admission.LET_IN
+        return Admission.ROOM  # as much as there is memory: nothing runs while a job is paused, or an operator sends
+
+    def _is_past(self, at: Time) -> bool:
+        """Tell whether a time is complete at every outermost probe."""
+        return not any(self._frontier(name).less_equal(at) for name in self._outermost_probes)
 
     def _frontier(self, probe: str) -> Antichain:
         with self._lock:
@@ -139,32 +190,8 @@ class LocalJob(Job):
         while not condition():
             if deadline is not None and time.monotonic() > deadline:
                 raise self._timed_out(what, timeout, probe)
-            if not self.run_round() and not self._sleep(deadline) and not condition():
+            if not self.run_round() and not self._rounds.sleep(deadline) and not condition():
                 raise JobError(f"waiting for {what}, but the local job has nothing left to do: {self._stuck(probe)}")
-
-    def _taken(self, worker: int) -> int:
-        return self._cores[worker].taken
-
-    def _wait_for_room(self, condition: Callable[[], bool], timeout: float | None) -> Admission:
-        deadline = None if timeout is None else time.monotonic() + timeout
-        while not self._paused and self._stepping is None:
-            if condition():
-                return Admission.ROOM
-            if deadline is not None and time.monotonic() >= deadline:
-                return Admission.TIMED_OUT
-            if not self.run_round() and not self._sleep(deadline) and not condition():
-                return Admission.LET_IN
-        return Admission.ROOM  # as much as there is memory: nothing runs while a job is paused, or an operator sends
-
-    def _sleep(self, deadline: float | None) -> bool:
-        """Wait until an operator is to be scheduled that asked for that; return False if there is none."""
-        with self._lock:
-            left_s = [left for core in self._cores if (left := core.timers.left_s()) is not None]
-        if not left_s or self._paused:
-            return False
-        until_deadline_s = float("inf") if deadline is None else max(0.0, deadline - time.monotonic())
-        time.sleep(min(*left_s, until_deadline_s))
-        return True
 
     def _stuck(self, probe: str | None) -> str:
         """Say why nothing is left to do: what holds ``probe`` back or, if it is None, keeps the job from ending."""
@@ -174,7 +201,7 @@ class LocalJob(Job):
         if probe is not None:
             return self._stuck_before(view, probe)
         names = [name for name, end in self._explicable.items() if len(view.frontier(end))]
-        if all(handle.is_closed for handle in self._inputs.values()):
+        if not any(fed.open for fed in self._inputs.values()):
             waiting = next((str(self._explain_in(view, name)) for name in names), None)
             return f"all inputs are closed, but {waiting or self._held(view)}"
         if any(not self._is_input(view, location) and view.is_first(location, at) for location, at in view.live):
@@ -186,7 +213,7 @@ class LocalJob(Job):
 
     def _stuck_before(self, view: JobView, probe: str) -> str:
         explanation = self._explain_in(view, probe)
-        if all(handle.is_closed for handle in self._inputs.values()):
+        if not any(fed.open for fed in self._inputs.values()):
             return f"all inputs are closed, but {explanation}"
         if self._needs_more_than_inputs(explanation):
             return str(explanation)
@@ -228,5 +255,38 @@ class LocalJob(Job):
         return ()
 
     def _release(self) -> None:
+        self._rounds.leave(self)
         for queue in self._in_flight:
             queue.clear()
+
+
+class _LocalFeed(Feed):
+    """Feeds the inputs of a job in this process."""
+
+    def __init__(self, job: LocalJob) -> None:
+        super().__init__(job.workers, job._lock, job.config.bytes_in_flight, job.config.epochs_ahead)
+        self._job = job
+
+    def is_past(self, time: Time) -> bool:
+        """Tell whether a time is complete at every outermost probe."""
+        return self._job._is_past(time)
+
+    def wait(self, condition: Callable[[], bool], timeout: float | None) -> Admission:
+        """Run the job until ``condition()`` holds."""
+        return self._job._wait_for_room(condition, timeout)
+
+    def ticket(self, name: str, handle: int, time: Time) -> tuple[Any, ...]:
+        """Refuse."""
+        raise TokenError(
+            f"a handle of input {name!r} cannot be pickled: the local engine runs in this process alone, and its "
+            "threads may share the handle. Other processes can feed jobs of engine='ray'"
+        )
+
+    def flush(self) -> None:
+        """Do nothing: what is submitted is there."""
+
+    def _carry(self, worker: int, command: InputCommand) -> None:
+        self._job._carry(worker, command)
+
+    def _taken(self, worker: int) -> int:
+        return self._job._taken(worker)

@@ -1,13 +1,12 @@
 """What an operator's build function gets to know and to use on its worker."""
 
-from collections import deque
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from tidewheel.runtime.activator import Activator
-from tidewheel.runtime.envelope import InputCommand
 from tidewheel.runtime.errors import TokenError
 from tidewheel.runtime.flow_control import FlowControl
+from tidewheel.runtime.inputs.mailbox import Mailbox
 from tidewheel.runtime.tokens import TimestampToken
 
 if TYPE_CHECKING:
@@ -22,8 +21,7 @@ class OperatorContext:
         worker: the number of this worker, from 0.
         workers: how many workers there are.
         activator: has this operator scheduled from any thread, now or after some time; may be handed on.
-        mailbox: what the driver sent to this operator, oldest first; only inputs have any.
-        taken: how many bytes of what the driver sent it has taken from there.
+        mailbox: what feeders sent to this operator, oldest first; only inputs have a mailbox.
         stages: what it is made of, if it is oblivious.
         clock: returns seconds, from any start; for statistics.
     """
@@ -42,8 +40,7 @@ class OperatorContext:
         self.name = name
         self.worker = worker
         self.workers = workers
-        self.mailbox: deque[InputCommand] = deque()
-        self.taken = 0
+        self.mailbox: Mailbox | None = None
         self.captured: list[tuple[Any, Any]] = []
         self.stages: list[RunningStage] = []
         self.clock = clock

@@ -44,12 +44,20 @@ class EdgeStatistics:
 
 @dataclass(frozen=True, slots=True)
 class InputStatistics:
-    """What the driver has sent to one input, in bytes as for edges, and how many seconds it waited to be let in."""
+    """What feeders have sent to one input, in bytes as for edges, and how many seconds they waited to be let in."""
 
     batches: int = 0
     records: int = 0
     bytes: int = 0
     seconds_waited: float = 0.0
+
+    def __add__(self, other: "InputStatistics") -> "InputStatistics":
+        return InputStatistics(
+            self.batches + other.batches,
+            self.records + other.records,
+            self.bytes + other.bytes,
+            self.seconds_waited + other.seconds_waited,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +91,7 @@ class JobStatistics:
     """What a job has done, as its workers said at one moment each; print it for a table.
 
     ``workers`` has one entry for each worker that answered, ``silent`` the numbers of those busy in an operator;
-    ``inputs`` what the driver has sent, by the input's name.
+    ``inputs`` what was sent from outside, by the input's name; of other processes, as of a second ago.
     """
 
     workers: tuple[WorkerStatistics, ...]

@@ -1,117 +1,175 @@
-"""The Ray actor that hosts one worker."""
+"""The Ray actor that hosts one worker: its share of one dataflow, or of several."""
 
 import os
 import sys
+import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from tidewheel.runtime.allocator import keep_freed_memory
 from tidewheel.runtime.envelope import DRIVER, Envelope
+from tidewheel.runtime.errors import JobError
+from tidewheel.runtime.inputs.feeders import FeederName
 from tidewheel.runtime.labelled_output import LabelledOutput
 from tidewheel.runtime.links.link import Receiver, Sender
 from tidewheel.runtime.links.packed_batch import pack
 from tidewheel.runtime.links.ray_link import CallReceiver, RaySender
 from tidewheel.runtime.links.socket_keys import SocketKeys
-from tidewheel.runtime.links.socket_link import SocketAddress, SocketReceiver, SocketSender
+from tidewheel.runtime.links.socket_link import SocketAddress, SocketPeers, SocketReceiver, SocketSender
 from tidewheel.runtime.plan import Plan
 from tidewheel.runtime.runtime_config import RuntimeConfig
+from tidewheel.runtime.statistics import InputStatistics
 from tidewheel.runtime.worker_loop import WorkerLoop
 from tidewheel.runtime.worker_report import BusyWorker, WorkerReport
 from tidewheel.runtime.worker_status import WorkerStatus
 
-CONCURRENT_CALLS = 8
-"""Calls run on threads and in any order: envelopes are numbered, and `watch` may wait while others are answered."""
+CONCURRENT_CALLS = 32
+"""Calls run on threads and in any order: envelopes are numbered, and calls that wait leave room for others."""
 
 _MEET_TIMEOUT_S = 30.0
 
 
-@dataclass(frozen=True, slots=True)
-class SocketPeers:
-    """What a worker needs to know to reach its peers over sockets: where they listen, and the keys of the job."""
-
-    addresses: Sequence[SocketAddress]
-    keys: SocketKeys
-
-
 class WorkerActor:
-    """Hosts one worker. The driver deploys, starts and watches it; its peers and the driver send it envelopes."""
+    """Hosts one worker. The driver deploys, starts and watches it; its peers and the driver send it envelopes.
+
+    It runs a share of each dataflow, with a thread and links of its own, so that they neither wait for nor fail with
+    each other. Calls name the dataflow by the name of its job.
+    """
 
     def __init__(self, worker: int, workers: int, job: str) -> None:
         self._worker = worker
         self._workers = workers
         self._job = job
         keep_freed_memory()
-        self._sockets: SocketReceiver | None = None
-        self._loop: WorkerLoop | None = None
+        self._sockets: dict[str, SocketReceiver] = {}
+        self._loops: dict[str, WorkerLoop] = {}
+        self._changed = threading.Condition()
+        sys.stdout = LabelledOutput(sys.stdout, self._label)
+        sys.stderr = LabelledOutput(sys.stderr, self._label)
 
     def __repr__(self) -> str:
         """Ray puts this before each line of output that it brings to the driver."""
         return f"{self._job} worker {self._worker}"
 
-    def listen(self) -> SocketAddress:
+    def _label(self) -> str:
+        """Return what to put before what an operator prints."""
+        return next(filter(None, (loop.label() for loop in list(self._loops.values()))), "")
+
+    # ------------------------------------------------------------------ coming and going
+
+    def process(self) -> int:
+        """Return the number of this process."""
+        return os.getpid()
+
+    def listen(self, job: str) -> SocketAddress:
         """Open a socket for members on this node; return where it is."""
         import ray
 
-        self._sockets = SocketReceiver(ray.get_runtime_context().get_node_id())
-        return self._sockets.withdraw_file()
+        sockets = self._sockets[job] = SocketReceiver(ray.get_runtime_context().get_node_id())
+        return sockets.withdraw_file()
 
-    def listen_to_other_nodes(self, keys: SocketKeys) -> SocketAddress:
+    def listen_to_other_nodes(self, job: str, keys: SocketKeys) -> SocketAddress:
         """Listen to members on other nodes too; return where."""
         import ray
 
-        assert self._sockets is not None, "a worker listens within its node first"
-        return self._sockets.listen_to_other_nodes(ray.util.get_node_ip_address(), keys)
+        return self._sockets[job].listen_to_other_nodes(ray.util.get_node_ip_address(), keys)
 
     def deploy(
         self,
+        job: str,
         plan: Plan,
         attachments: Mapping[str, Any],
         peers: Sequence[Any] | SocketPeers,
         incarnation: int,
         config: RuntimeConfig,
-    ) -> int:
+    ) -> None:
         """Connect to the peers, which are actors or sockets, and build this worker's share of the operators.
 
-        Returns the process id. Envelopes may come from now on.
+        Envelopes may come from now on.
         """
-        sender, receiver = self._connect(peers, incarnation)
-        self._loop = WorkerLoop(plan, self._worker, self._workers, attachments, sender, receiver, incarnation, config)
-        sys.stdout = LabelledOutput(sys.stdout, self._loop.label)
-        sys.stderr = LabelledOutput(sys.stderr, self._loop.label)
-        return os.getpid()
+        sender, receiver = self._connect(job, peers, incarnation)
+        self._loops[job] = WorkerLoop(
+            plan, self._worker, self._workers, attachments, sender, receiver, incarnation, config, changed=self._changed
+        )
 
-    def _connect(self, peers: Sequence[Any] | SocketPeers, incarnation: int) -> tuple[Sender, Receiver]:
+    def _connect(self, job: str, peers: Sequence[Any] | SocketPeers, incarnation: int) -> tuple[Sender, Receiver]:
         if not isinstance(peers, SocketPeers):
-            return RaySender(peers), CallReceiver()
-        assert self._sockets is not None, "a worker listens before it connects"
+            return RaySender(peers, job), CallReceiver()
+        sockets = self._sockets[job]
         addresses = {peer: address for peer, address in enumerate(peers.addresses) if peer != self._worker}
-        node, context = self._sockets.address.node, self._sockets.context
-        sender = SocketSender(self._worker, node, addresses, peers.keys, incarnation, context)
-        self._sockets.meet([DRIVER, *addresses], _MEET_TIMEOUT_S)
-        return sender, self._sockets
+        sender = SocketSender(self._worker, sockets.address.node, addresses, peers.keys, incarnation, sockets.context)
+        sockets.meet([DRIVER, *addresses], _MEET_TIMEOUT_S)
+        return sender, sockets
 
-    def start(self) -> None:
-        """Let the worker run."""
-        self._deployed.start()
+    def start(self, job: str) -> None:
+        """Let a dataflow run."""
+        self._loop(job).start()
 
-    def receive(self, envelope: Envelope) -> None:
-        """Take an envelope from a peer or the driver."""
-        self._deployed.deliver(envelope)
+    def drop(self, job: str, timeout: float) -> str | None:
+        """End a dataflow; return what it is busy with if that does not end within ``timeout`` seconds."""
+        with self._changed:
+            loop, sockets = self._loops.pop(job, None), self._sockets.pop(job, None)
+            self._changed.notify_all()
+        if loop is None:
+            if sockets is not None:
+                sockets.close()
+            return None
+        return None if loop.close(timeout) else loop.running().operator or "its end"
 
-    def watch(self, seen: int, timeout: float) -> WorkerStatus:
-        """Return the status once it differs from version ``seen``, after ``timeout`` seconds in any case."""
-        return self._deployed.watch(seen, timeout)
+    # ------------------------------------------------------------------ while it runs
 
-    def report(self, timeout: float) -> WorkerReport | BusyWorker:
+    def receive(self, job: str, envelope: Envelope) -> None:
+        """Take an envelope from a peer, the driver or another feeder."""
+        self._loop(job).deliver(envelope)
+
+    def watch(self, seen: Mapping[str, int], timeout: float) -> dict[str, WorkerStatus]:
+        """Return the status of each dataflow whose version is not as in ``seen``; wait until there is one.
+
+        Returns after ``timeout`` seconds in any case.
+        """
+
+        def news() -> dict[str, WorkerStatus]:
+            statuses = {job: loop.status for job, loop in list(self._loops.items())}
+            return {job: status for job, status in statuses.items() if seen.get(job) != status.version}
+
+        with self._changed:
+            self._changed.wait_for(lambda: bool(news()), timeout)
+            return news()
+
+    def status(self, job: str, seen: int, timeout: float) -> WorkerStatus:
+        """Return the status of one dataflow once it differs from version ``seen``, as `watch`."""
+        return self._loop(job).watch(seen, timeout)
+
+    def report(self, job: str, timeout: float) -> WorkerReport | BusyWorker:
         """Return what the worker says of itself, within ``timeout`` seconds."""
-        return self._deployed.report(timeout)
+        return self._loop(job).report(timeout)
 
-    def captured(self, name: str) -> list[tuple[Any, Any]]:
+    def captured(self, job: str, name: str) -> list[tuple[Any, Any]]:
         """Return what was captured on this worker, packed."""
-        return [(time, pack(batch)) for time, batch in self._deployed.captured(name)]
+        return [(time, pack(batch)) for time, batch in self._loop(job).captured(name)]
 
-    @property
-    def _deployed(self) -> WorkerLoop:
-        assert self._loop is not None, "a worker is deployed before anything else"
-        return self._loop
+    # ------------------------------------------------------------------ for feeders other than the driver
+
+    def claim(self, job: str, handle: int, feeder: FeederName) -> str | None:
+        """Give a handle to the feeder that uses it first; return who has it if that is another one."""
+        return self._loop(job).feeders.claim(handle, feeder)
+
+    def beat(self, job: str, feeder: int, inputs: Mapping[str, InputStatistics]) -> Exception | None:
+        """Take a sign of life; return why the dataflow has failed, None if it has not."""
+        loop = self._loop(job)
+        loop.feeders.beat(feeder, inputs)
+        return loop.status.failure
+
+    def confirm(self, job: str, feeder: int, count: int, timeout: float) -> bool:
+        """Return whether so many envelopes of a feeder have come; wait for that ``timeout`` seconds at most."""
+        return self._loop(job).confirm(feeder, count, timeout)
+
+    def leave(self, job: str, feeder: int, inputs: Mapping[str, InputStatistics]) -> None:
+        """Take leave of a feeder that has closed all its handles."""
+        self._loop(job).feeders.leave(feeder, inputs)
+
+    def _loop(self, job: str) -> WorkerLoop:
+        loop = self._loops.get(job)
+        if loop is None:
+            raise JobError(f"job {job!r} does not run on worker {self._worker} any more")
+        return loop

@@ -36,6 +36,7 @@ from tidewheel.runtime.envelope import Envelope, InputCommand, Message
 from tidewheel.runtime.errors import TokenError
 from tidewheel.runtime.failure import operator_failure, raise_step_failure
 from tidewheel.runtime.flow_control import DEFAULT_BYTES_IN_FLIGHT, FlowControl
+from tidewheel.runtime.inputs.mailbox import Intake, Mailbox
 from tidewheel.runtime.operator_context import OperatorContext
 from tidewheel.runtime.operator_instance import OperatorInstance
 from tidewheel.runtime.outbox import Outbox
@@ -92,6 +93,8 @@ class WorkerCore:
         self._progress: Spread = spread(self._tracker, worker, workers, hold_back=hold_back)
         self.flow = FlowControl(worker, workers, bytes_in_flight)
         self._inbox: OrderedInbox[Envelope] = OrderedInbox()
+        self.intake = Intake()
+        self._mailboxes = {operator: Mailbox(self.intake) for operator in plan.inputs.values()}
         self._to_release = 1
         self._outbox = Outbox(worker, workers, incarnation)
         self._frontiers: dict[int, Antichain] = {}
@@ -153,6 +156,7 @@ class WorkerCore:
                 attachments,
                 self._clock,
             )
+            instance.context.mailbox = self._mailboxes.get(index)
             try:
                 instance.schedule = checked_schedule(operator.build(instance.context))
             except (Exception, SystemExit, GeneratorExit) as error:
@@ -180,12 +184,12 @@ class WorkerCore:
             if ordered.progress:
                 self._frontiers_moved(self._progress.receive(ordered.sender, ordered.progress))
             for command in ordered.commands:
-                self._command(command)
+                self._command(ordered.sender, command)
         self._let_sources_go_on()
 
-    def _command(self, command: InputCommand) -> None:
+    def _command(self, feeder: int, command: InputCommand) -> None:
         operator = self.plan.inputs[command.input]
-        self._instances[operator].context.mailbox.append(command)
+        self._mailboxes[operator].put(feeder, command)
         self.activate(operator)
 
     # ------------------------------------------------------------------ the step
@@ -332,11 +336,7 @@ class WorkerCore:
 
     def report(self) -> WorkerReport:
         """Return what this worker knows and has done, for `Job.explain` and `Job.statistics`; between steps only."""
-        queued = {
-            (port.location, time): count
-            for port in self._ports.values()
-            for time, count in Counter(time for time, *_ in port.queue).items()
-        }
+        queued = Counter((port.location, time) for port in self._ports.values() for time, *_ in port.queue)
         statistics = WorkerStatistics(
             self.worker,
             self._steps,
@@ -381,10 +381,9 @@ class WorkerCore:
         """Whether sources wait until less is in flight."""
         return self.flow.is_held
 
-    @property
-    def taken(self) -> int:
-        """How many bytes of what the driver has sent were taken, since the beginning."""
-        return sum(self._instances[operator].context.taken for operator in self.plan.inputs.values())
+    def heard(self, feeder: int) -> int:
+        """Return how many envelopes of a feeder have come, without a gap; from any thread."""
+        return self._inbox.accepted(feeder)
 
     @property
     def is_complete(self) -> bool:

@@ -4,6 +4,7 @@ import logging
 import threading
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from pickle import PicklingError
 from typing import Any
 
@@ -11,6 +12,8 @@ from tidewheel.progress import ProtocolError
 from tidewheel.runtime.envelope import Envelope
 from tidewheel.runtime.errors import JobError
 from tidewheel.runtime.flow_control import UNTOLD_PARTS
+from tidewheel.runtime.inputs.actor_death import watch_actor
+from tidewheel.runtime.inputs.feeders import Feeders
 from tidewheel.runtime.links.link import Receiver, Sender
 from tidewheel.runtime.pickling import unpicklable
 from tidewheel.runtime.plan import Plan
@@ -22,6 +25,7 @@ from tidewheel.runtime.worker_status import Phase, WorkerStatus
 _LOGGER = logging.getLogger(__name__)
 _LINK_CHECK_S = 1.0
 _STALLED_S = 0.2
+_BEAT_LATE_S = 2.0
 
 
 class WorkerLoop:
@@ -32,9 +36,13 @@ class WorkerLoop:
         sender: carries envelopes to the peers.
         receiver: takes what the peers and the driver send.
         config: how the job runs.
+        changed: guards the status, and is notified when it changes.
+
+    Attributes:
+        feeders: the other processes that feed the dataflow, those that were told to this worker.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - as many as the core has, and the link
         self,
         plan: Plan,
         worker: int,
@@ -44,11 +52,15 @@ class WorkerLoop:
         receiver: Receiver,
         incarnation: int,
         config: RuntimeConfig,
+        *,
+        changed: threading.Condition | None = None,
     ) -> None:
         self._sender = sender
         self._receiver = receiver
         self._worker = worker
-        self._changed = threading.Condition()
+        self._changed = changed if changed is not None else threading.Condition()
+        self._confirming = 0
+        self.feeders = Feeders(config.hang_timeout_s + _BEAT_LATE_S, time.monotonic, watch_actor)
         self._stopping = False
         self._next_check = 0.0
         self._status = WorkerStatus(0, Phase.RUNNING)
@@ -68,6 +80,7 @@ class WorkerLoop:
             clock=time.perf_counter,
         )
         self._untold_limit = max(1, config.bytes_in_flight // UNTOLD_PARTS)
+        self._told = 0
 
     # ------------------------------------------------------------------ from any thread
 
@@ -80,11 +93,32 @@ class WorkerLoop:
         """Take an envelope that came by a call; the loop wakes up for it."""
         self._receiver.deliver(envelope)
 
+    @property
+    def status(self) -> WorkerStatus:
+        """How far it has come."""
+        return self._status
+
     def watch(self, seen: int, timeout: float) -> WorkerStatus:
         """Return the status once its version is not ``seen``, after ``timeout`` seconds in any case."""
         with self._changed:
             self._changed.wait_for(lambda: self._status.version != seen, timeout)
             return self._status
+
+    def confirm(self, feeder: int, count: int, timeout: float) -> bool:
+        """Return whether so many envelopes of a feeder have come; wait for that ``timeout`` seconds at most."""
+        with self._changed:
+            self._confirming += 1
+            try:
+                return (
+                    self._changed.wait_for(lambda: self._core.heard(feeder) >= count or self._has_failed, timeout)
+                    and not self._has_failed
+                )
+            finally:
+                self._confirming -= 1
+
+    @property
+    def _has_failed(self) -> bool:
+        return self._status.phase is Phase.FAILED
 
     def captured(self, name: str) -> list[tuple[Any, Any]]:
         """Return what was captured so far."""
@@ -101,10 +135,14 @@ class WorkerLoop:
             wanted = self._reports_wanted
             self._receiver.wake()
             if self._thread.ident is None or not self._thread.is_alive():
-                return self._core.report()
+                return self._full_report()
             if self._changed.wait_for(lambda: self._reports_made >= wanted, timeout):
                 assert self._last_report is not None
                 return self._last_report
+        return self._core.running()
+
+    def running(self) -> BusyWorker:
+        """Return which operator runs now, and since when."""
         return self._core.running()
 
     def label(self) -> str:
@@ -118,6 +156,20 @@ class WorkerLoop:
         """Let the thread end after the step that is under way."""
         self._stopping = True
         self._receiver.wake()
+
+    def close(self, timeout: float) -> bool:
+        """Stop, and let go of the link; return False if the step that is under way did not end within ``timeout`` s.
+
+        Then the link stays open.
+        """
+        self.stop()
+        if self._thread.ident is not None:
+            self._thread.join(timeout)
+        if self._thread.is_alive():
+            return False
+        self._sender.close()
+        self._receiver.close()
+        return True
 
     def _wake(self) -> None:
         if threading.get_ident() != self._thread.ident:
@@ -149,9 +201,13 @@ class WorkerLoop:
             if now >= self._next_check:
                 self._next_check = now + _LINK_CHECK_S
                 self._sender.check()
+                self.feeders.check()
             arrived = self._arrived()
             for envelope in arrived:
                 self._core.receive(envelope)
+            if self._confirming:
+                with self._changed:
+                    self._changed.notify_all()
             if not arrived and self._core.is_held and time.monotonic() - now >= _STALLED_S and self._core.is_idle:
                 self._core.release()
             if arrived or not self._core.is_idle:
@@ -168,10 +224,14 @@ class WorkerLoop:
             message = f"worker {self._worker} could not take what was sent to it: {error}"
             raise JobError(message, worker=self._worker) from error
 
+    def _full_report(self) -> WorkerReport:
+        fed = self.feeders.statistics()
+        return replace(self._core.report(), fed=fed) if fed else self._core.report()
+
     def _make_report(self) -> None:
         """Report to those who wait for it; no step is under way."""
         with self._changed:
-            self._last_report = self._core.report()
+            self._last_report = self._full_report()
             self._reports_made = self._reports_wanted
             self._changed.notify_all()
 
@@ -199,10 +259,11 @@ class WorkerLoop:
     def _report(self, phase: Phase, failure: Exception | None = None) -> None:
         moved = self._core.drain_probes_moved()
         before = self._status
-        taken = self._core.taken
-        if before.phase is phase and not moved and taken - before.taken < self._untold_limit:
+        intake = self._core.intake
+        if before.phase is phase and not moved and intake.total - self._told < self._untold_limit:
             return
+        self._told = intake.total
         probes = {**before.probes, **{name: tuple(self._core.probe(name)) for name in moved}}
         with self._changed:
-            self._status = WorkerStatus(before.version + 1, phase, probes, taken, failure)
+            self._status = WorkerStatus(before.version + 1, phase, probes, intake.by_feeder(), failure)
             self._changed.notify_all()

@@ -1,12 +1,12 @@
 """What a worker says of itself between two steps, for `Job.explain` and `Job.statistics`."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from tidewheel.progress import Knowledge, Time
 from tidewheel.runtime.operator_instance import OperatorInstance
-from tidewheel.runtime.statistics import OperatorStatistics, WorkerStatistics
+from tidewheel.runtime.statistics import InputStatistics, OperatorStatistics, WorkerStatistics
 
 Counts: TypeAlias = Mapping[tuple[int, Time], int]
 """How many, by (location number, time)."""
@@ -22,6 +22,7 @@ class WorkerReport:
         queued: the messages that have arrived here and wait at an input.
         scheduled: the numbers of the operators that run in its next step.
         statistics: what it has done; the operators' frontiers are left out.
+        fed: what other processes have sent to the inputs, if it is this worker that knows.
     """
 
     worker: int
@@ -30,6 +31,7 @@ class WorkerReport:
     queued: Counts
     scheduled: frozenset[int]
     statistics: WorkerStatistics
+    fed: Mapping[str, InputStatistics] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,6 @@
 """What a worker tells the driver about itself."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -19,11 +20,11 @@ class WorkerStatus:
     """A worker's state at one moment; ``version`` grows with every change of it.
 
     ``failure`` is the error that ended the worker. ``probes`` has the elements of each probe's frontier. ``taken`` is
-    how many bytes of what the driver has sent its inputs have taken.
+    how many bytes of what each feeder has sent its inputs have taken.
     """
 
     version: int
     phase: Phase
     probes: dict[str, tuple[Time, ...]] = field(default_factory=dict)
-    taken: int = 0
+    taken: Mapping[int, int] = field(default_factory=dict)
     failure: Exception | None = None

@@ -1,10 +1,11 @@
 """What the driver hears from its workers: what they report, and that one has died or hangs."""
 
 import time
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from tidewheel.progress import ProtocolError
+from tidewheel.progress import TidewheelError
 from tidewheel.runtime.errors import JobError
 from tidewheel.runtime.worker_status import WorkerStatus
 
@@ -16,7 +17,7 @@ class WorkerWatch:
     """Keeps one pending call to each worker: it returns on news, in any case soon, and raises when the worker dies.
 
     Args:
-        job: its name.
+        job: the name of the job that the workers belong to.
         actors: the workers' handles, by number.
         processes: how to name the process of each.
         hang_timeout_s: for how long a worker may not answer, in seconds.
@@ -29,35 +30,47 @@ class WorkerWatch:
         self._hang_timeout_s = hang_timeout_s
         self._pending: dict[Any, int] = {}
         self._asked_at = [0.0] * len(actors)
+        self._seen: list[dict[str, int]] = [{} for _ in actors]
+        self._forgotten: deque[str] = deque()
         self._hung: int | None = None
         for worker in range(len(actors)):
-            self._ask(worker, -1)
+            self._ask(worker)
 
-    def _ask(self, worker: int, seen: int) -> None:
-        self._pending[self._actors[worker].watch.remote(seen, _ANSWERS_WITHIN_S)] = worker
+    def _ask(self, worker: int) -> None:
+        while self._forgotten:
+            gone = self._forgotten.popleft()
+            for seen in self._seen:
+                seen.pop(gone, None)
+        self._pending[self._actors[worker].watch.remote(self._seen[worker], _ANSWERS_WITHIN_S)] = worker
         self._asked_at[worker] = time.monotonic()
 
-    def news(self, timeout_s: float) -> list[tuple[int, WorkerStatus]]:
-        """Wait for what a worker reports, ``timeout_s`` seconds at most; return it with the worker's number.
+    def news(self, timeout_s: float) -> Iterator[tuple[int, str, WorkerStatus]]:
+        """Wait for what a worker reports, ``timeout_s`` seconds at most.
+
+        Yields the worker's number, the job that it is about, and the status.
 
         Raises:
-            JobError, ProtocolError: a worker died, or it reports that it failed.
+            JobError: a worker died.
         """
         import ray
 
-        done, _ = ray.wait(list(self._pending), num_returns=1, timeout=timeout_s)
-        found = []
+        if not ray.wait(list(self._pending), num_returns=1, timeout=timeout_s)[0]:
+            return
+        done, _ = ray.wait(list(self._pending), num_returns=len(self._pending), timeout=0)
         for call in done:
             worker = self._pending.pop(call)
             try:
-                status: WorkerStatus = ray.get(call)
+                statuses: dict[str, WorkerStatus] = ray.get(call)
             except ray.exceptions.RayError as error:
                 raise self._death_of(worker, error) from None
-            if status.failure is not None:
-                raise status.failure
-            self._ask(worker, status.version)
-            found.append((worker, status))
-        return found
+            for job, status in statuses.items():
+                self._seen[worker][job] = status.version
+                yield worker, job, status
+            self._ask(worker)
+
+    def forget(self, job: str) -> None:
+        """Forget a job that does not run there any more; from any thread."""
+        self._forgotten.append(job)
 
     def check(self) -> None:
         """Raise JobError if the process of a worker has not answered for too long."""
@@ -72,8 +85,8 @@ class WorkerWatch:
                     worker=worker,
                 )
 
-    def cause_of(self, error: JobError | ProtocolError) -> JobError | ProtocolError:
-        """Return the death of the worker that an error is about if it has died, else the error.
+    def death_behind(self, error: TidewheelError) -> JobError | None:
+        """Return the death of the worker that an error is about, None if it lives.
 
         A peer that has lost its connection to a worker may tell so before Ray tells that the worker has died.
         """
@@ -81,14 +94,14 @@ class WorkerWatch:
 
         worker = error.worker if isinstance(error, JobError) and error.operator is None else None
         if worker is None or worker == self._hung:
-            return error
-        call = self._actors[worker].watch.remote(-1, 0.0)
+            return None
+        call = self._actors[worker].watch.remote({}, 0.0)
         if ray.wait([call], timeout=_DEATH_TOLD_WITHIN_S)[0]:
             try:
                 ray.get(call)
             except ray.exceptions.RayError as death:
                 return self._death_of(worker, death)
-        return error
+        return None
 
     def _death_of(self, worker: int, error: Exception) -> JobError:
         return JobError(

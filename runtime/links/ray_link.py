@@ -19,10 +19,15 @@ class RaySender(Sender):
     """Sends each envelope as one call of the peer's actor, and watches that the calls succeed.
 
     Ray runs a call at most once and does not retry it. One that failed may or may not have run, so it ends the job.
+
+    Args:
+        peers: the actors.
+        job: the dataflow, one of those that they host.
     """
 
-    def __init__(self, peers: Sequence[Any]) -> None:
+    def __init__(self, peers: Sequence[Any], job: str) -> None:
         self._peers = peers
+        self._job = job
         self._outstanding: deque[tuple[int, Any]] = deque()
 
     def send(self, peer: int, envelope: Envelope) -> None:
@@ -37,7 +42,7 @@ class RaySender(Sender):
         import ray
 
         try:
-            return self._peers[peer].receive.remote(envelope)
+            return self._peers[peer].receive.remote(self._job, envelope)
         except (TypeError, AttributeError, PicklingError, ray.exceptions.RayError):
             raise
         except Exception as error:  # what a user's object raises when it is pickled

@@ -13,7 +13,7 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -46,6 +46,18 @@ class SocketAddress:
     node: str
     ipc: str
     tcp: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SocketPeers:
+    """What it takes to reach the workers of a dataflow: where they listen, and its keys."""
+
+    addresses: Sequence[SocketAddress]
+    keys: SocketKeys
+
+    def reachable_from(self, node: str) -> bool:
+        """Tell whether a member on ``node`` can connect to all of them."""
+        return all(address.node == node or address.tcp is not None for address in self.addresses)
 
 
 class SocketReceiver(Receiver):
@@ -200,6 +212,7 @@ class SocketSender(Sender):
         keys: the job's, for peers on other nodes.
         incarnation: of this member.
         context: whose thread sends; that of the member's receiver, if it has one, is faster than one more.
+        by_value: whether what is sent is a user's program's, which may define classes and change its arrays meanwhile.
     """
 
     def __init__(
@@ -210,8 +223,10 @@ class SocketSender(Sender):
         keys: SocketKeys,
         incarnation: int,
         context: Any = None,
+        *,
+        by_value: bool = False,
     ) -> None:
-        self._by_value = member == DRIVER
+        self._by_value = by_value
         self._own_context = zmq.Context() if context is None else None
         context = context if context is not None else self._own_context
         self._sockets: dict[int, Any] = {}

@@ -42,7 +42,7 @@ class HostActor:
 
     def reflect(self, test: int, home: "Address") -> None:
         """Send everything that comes back to worker 0, in order, until the next test."""
-        sender, sequence, inbox = RaySender([home]), 0, OrderedInbox[Envelope]()
+        sender, sequence, inbox = RaySender([home], ""), 0, OrderedInbox[Envelope]()
         while (receiver := self._receivers.get(test)) is not None:
             for envelope in receiver.receive(1.0):
                 for ready in inbox.accept(envelope.sender, envelope.incarnation, envelope.sequence, envelope):
@@ -52,7 +52,7 @@ class HostActor:
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """What `RaySender` needs of an actor, ``address.receive.remote(envelope)``, with the number of the test."""
+    """What `RaySender` needs of an actor, ``address.receive.remote(job, envelope)``, with the number of the test."""
 
     actor: Any
     test: int
@@ -61,7 +61,7 @@ class Address:
     def receive(self) -> "Address":
         return self
 
-    def remote(self, envelope: Envelope) -> Any:
+    def remote(self, _job: str, envelope: Envelope) -> Any:
         return self.actor.receive.remote(self.test, envelope)
 
 
@@ -87,8 +87,8 @@ class RayReflection(Reflection):
     """An actor that sends back what it gets."""
 
     def __init__(self, addresses: Sequence[Address], pid: int) -> None:
-        self.driver = RaySender(addresses)
-        self.home = Member(0, RaySender(addresses), HostedReceiver(addresses[0]))
+        self.driver = RaySender(addresses, "")
+        self.home = Member(0, RaySender(addresses, ""), HostedReceiver(addresses[0]))
         self.killed = False
         self._pid = pid
 
@@ -138,7 +138,7 @@ class RayKind(LinkKind):
     @contextmanager
     def members(self, count: int) -> Iterator[Sequence[Member]]:
         addresses = self.addresses(count)
-        yield [Member(number, RaySender(addresses), HostedReceiver(one)) for number, one in enumerate(addresses)]
+        yield [Member(number, RaySender(addresses, ""), HostedReceiver(one)) for number, one in enumerate(addresses)]
 
     @contextmanager
     def reflection(self) -> Iterator[RayReflection]:

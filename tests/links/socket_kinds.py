@@ -68,7 +68,7 @@ class SocketKind(LinkKind):
     ) -> SocketSender:
         keys = self._keys or SocketKeys.make()
         context = receiver.context if receiver is not None else None
-        return SocketSender(number, self._nodes[number], peers, keys, INCARNATION, context)
+        return SocketSender(number, self._nodes[number], peers, keys, INCARNATION, context, by_value=number == DRIVER)
 
     @contextmanager
     def members(self, count: int) -> Iterator[Sequence[Member]]:

@@ -46,5 +46,5 @@ class TestReceiver(ReceiverConformance):
 def test_arrays_cannot_be_written_to() -> None:
     """Ray lends arrays from memory that others may read, so they are read-only, unlike those over sockets."""
     [address] = KIND.addresses(1)
-    RaySender([address]).send(0, letter(0, 0, np.arange(9), np.arange(20_000), np.arange(1_000_000)))
+    RaySender([address], "").send(0, letter(0, 0, np.arange(9), np.arange(20_000), np.arange(1_000_000)))
     assert ray.get(address.actor.writable.remote(address.test)) == [False, False, False]

@@ -26,6 +26,7 @@ from tests.ray.driver_process import DriverProcess
 from tests.ray.driver_program import WORKERS, halving, send_epochs
 from tests.ray.leftovers import Members, hosts, nothing_left
 from tests.waiting import eventually
+from tidewheel.runtime.ray_job import RayJob
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
 
@@ -95,7 +96,8 @@ class RunningJob(threading.Thread):
         # A tenth of the default, and more than what a busy machine may leave a process without.
         config = tw.RuntimeConfig(hang_timeout_s=2)
         with tw.run(halving(self._topic), workers=WORKERS, config=config) as job:
-            self.pids = vars(job)["pids"]
+            assert isinstance(job, RayJob)
+            self.pids = list(job.pids)
             reader = threading.Thread(target=self._read, name=f"reading {self._topic}")
             reader.start()
             try:

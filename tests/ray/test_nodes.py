@@ -87,8 +87,8 @@ def members(job: Job) -> list[Any]:
     import ray
 
     def member(actor: Any) -> tuple[str, bool]:
-        sockets = actor._sockets
-        return ray.get_runtime_context().get_node_id(), sockets is not None and sockets.address.tcp is not None
+        listens = any(sockets.address.tcp is not None for sockets in actor._sockets.values())
+        return ray.get_runtime_context().get_node_id(), listens
 
     actors = [ray.get_actor(f"tidewheel-{job.name}-worker-{n}", namespace="tidewheel") for n in range(job.workers)]
     return ray.get([actor.__ray_call__.remote(member) for actor in actors], timeout=30)

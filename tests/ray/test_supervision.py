@@ -120,16 +120,15 @@ def test_a_death_is_told_before_lost_connections(topic: str) -> None:
         send_epoch(job, 0)
         job.probe("done").wait_until(1, timeout=DEADLINE_S)
         members.note()
-        peer = vars(job)["_actors"][0]
-        watching = vars(job)["_submit_lock"]
-        with watching:  # the driver cannot look at what it hears
-            assert eventually(lambda: waits_for(job, watching))
+        actors = vars(job)["_workers"].actors
+        with vars(job)["_lock"]:  # the driver cannot look at what it hears
+            assert eventually(lambda: looks_at_connections(job))
             os.kill(job.pids[1], signal.SIGKILL)
-            assert eventually(lambda: ray.get(peer.watch.remote(-1, 0.0)).failure is not None)
-            told = ray.get(peer.watch.remote(-1, 0.0)).failure
+            assert eventually(lambda: ray.get(actors[0].status.remote(job.name, -1, 0.0)).failure is not None)
+            told = ray.get(actors[0].status.remote(job.name, -1, 0.0)).failure
             assert "the connection to worker 1 has broken" in str(told)
-            watch = WorkerWatch(job.name, vars(job)["_actors"], ["process A", "process B"], DEADLINE_S)
-            assert "(process B) died" in str(watch.cause_of(told))
+            watch = WorkerWatch(job.name, actors, ["process A", "process B"], DEADLINE_S)
+            assert "(process B) died" in str(watch.death_behind(told))
         with pytest.raises(tw.JobError, match=rf"worker 1 of job .*process {job.pids[1]} .*died") as failure:
             job.wait(timeout=ENDS_WITHIN_S)
         assert failure.value.worker == 1
@@ -137,12 +136,12 @@ def test_a_death_is_told_before_lost_connections(topic: str) -> None:
         job.stop()
 
 
-def waits_for(job: RayJob, lock: Any) -> bool:
-    """Tell whether the thread that watches the workers is at a lock that this thread holds."""
+def looks_at_connections(job: RayJob) -> bool:
+    """Tell whether the thread that watches the workers is about to look at the job's own connections."""
     thread = next(thread for thread in threading.enumerate() if thread.name == f"tidewheel-{job.name}")
     assert thread.ident is not None
-    frame = sys._current_frames()[thread.ident]
-    return frame.f_code.co_name == "_watch_with" and lock.locked()
+    code = sys._current_frames()[thread.ident].f_code
+    return (code.co_name, code.co_filename) == ("check", RayJob.check.__code__.co_filename)
 
 
 def test_a_dead_publisher_is_noticed_when_nothing_is_published(topic: str) -> None:

@@ -5,7 +5,9 @@ from typing import Any
 
 from tests.simulation.injection import Injection, replaced
 from tidewheel.runtime.agenda import Agenda
+from tidewheel.runtime.envelope import InputCommand
 from tidewheel.runtime.exchange import Exchange
+from tidewheel.runtime.inputs.mailbox import Mailbox
 from tidewheel.runtime.ports import Channel
 from tidewheel.runtime.tokens import LentToken, TimestampToken
 from tidewheel.runtime.worker_core import WorkerCore
@@ -35,6 +37,20 @@ def records_astray() -> Injection:
         return wrong_split
 
     return replaced(Exchange, "split", make)
+
+
+def early_command_lost() -> Injection:
+    """Forget what is said by a handle that was handed over and is not known yet."""
+
+    def make(put: Callable[..., None]) -> Callable[..., None]:
+        def wrong_put(mailbox: Mailbox, feeder: int, command: InputCommand) -> None:
+            put(mailbox, feeder, command)
+            for early in mailbox._early.values():
+                early[:] = [one for one in early if one[1].action != "send"]
+
+        return wrong_put
+
+    return replaced(Mailbox, "put", make)
 
 
 def activation_unheard() -> Injection:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
-Kind: TypeAlias = Literal["step", "deliver", "send", "advance", "close", "outside", "quiet"]
+Kind: TypeAlias = Literal["step", "deliver", "send", "advance", "close", "clone", "outside", "quiet"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,10 +14,11 @@ class Event:
     kind         arguments                             what happens
     ===========  ====================================  ===============================================================
     ``step``     worker                                the worker takes one step
-    ``deliver``  sender, receiver                      the oldest envelope on that link arrives; the driver is -1
-    ``send``     input, worker, records                the driver sends to the worker's share of an input
-    ``advance``  input, worker, which way              the driver advances it, by the given one of a few summaries
-    ``close``    input, worker                         the driver closes it
+    ``deliver``  sender, receiver                      the oldest envelope on that link arrives; feeders are below 0
+    ``send``     input, worker, handle, records        a feeder sends to the worker's share of an input
+    ``advance``  input, worker, handle, which way      it advances the handle, by the given one of a few summaries
+    ``close``    input, worker, handle                 it closes the handle
+    ``clone``    input, worker, handle, way, feeder    it makes one more handle, advanced so, for another feeder
     ``outside``  worker, choice                        another thread of the worker uses a token that an operator holds
     ``quiet``                                          operators rest until all that is on its way has arrived
     ===========  ====================================  ===============================================================

@@ -78,6 +78,7 @@ FAULTS = (
     Fault("a message lost", delivery_faults.message_lost, _always),
     Fault("a message repeated", delivery_faults.message_repeated, _always),
     Fault("records brought astray", delivery_faults.records_astray),
+    Fault("an early command lost", delivery_faults.early_command_lost, _always),
     Fault("an activation that does not wake", delivery_faults.activation_unheard, _always),
     Fault("an operator scheduled twice in a step", delivery_faults.scheduled_twice, _always),
     Fault("a token that goes back", delivery_faults.token_that_goes_back, _always),

@@ -9,6 +9,8 @@ from tests.simulation.links import Link
 from tests.simulation.simulation import Simulation
 from tidewheel.runtime.envelope import DRIVER
 
+_FEEDERS = 3
+
 
 class RandomSchedule:
     """Chooses one event after another, looking at the simulation for what can happen.
@@ -56,7 +58,7 @@ class RandomSchedule:
             case "quiet":
                 return Event("quiet")
             case "starve":
-                starved = (self._random.choice((DRIVER, *self._workers)), self._worker())
+                starved = (self._random.choice((DRIVER, DRIVER - 1, *self._workers)), self._worker())
                 self._starving[starved] = turn + self._random.randint(5, 40)
         return self._step()
 
@@ -79,17 +81,27 @@ class RandomSchedule:
 
     def _drive(self) -> Event:
         number, worker = self._random.randrange(len(self._simulation.inputs)), self._worker()
-        match self._random.choice(("send",) * 6 + ("advance",) * 2 + ("advance all",) * 3 + ("close",)):
+        handles = self._simulation.handles[number, worker]
+        handle = self._random.choice([at for at, one in enumerate(handles) if one.is_open] or [0])
+        # Handles beyond the first are closed sooner, so that not all times wait for them.
+        weights = {"send": 6, "advance": 2, "advance all": 3, "clone": 1, "close": 4 if handle else 1}
+        match self._random.choices(list(weights), list(weights.values()))[0]:
             case "advance":
-                return Event("advance", (number, worker, self._move()))
+                return Event("advance", (number, worker, handle, self._move()))
             case "advance all":
                 move = self._move()
-                self._burst.extend(Event("advance", (number, other, move)) for other in self._workers)
+                self._burst.extend(Event("advance", (number, other, handle, move)) for other in self._workers)
                 return self._burst.popleft()
+            case "clone":
+                way, feeder = self._random.randrange(len(self._simulation.moves)), self._random.randrange(_FEEDERS)
+                return Event("clone", (number, worker, handle, way, feeder))
             case "close":
-                return Event("close", (number, worker))
-        records = (self._random.randint(2, 8) for _ in range(self._random.randint(1, 3)))
-        return Event("send", (number, worker, *records))
+                return Event("close", (number, worker, handle))
+            case _:
+                return Event("send", (number, worker, handle, *self._records()))
+
+    def _records(self) -> Iterator[int]:
+        return (self._random.randint(2, 8) for _ in range(self._random.randint(1, 3)))
 
     def _move(self) -> int:
         return self._random.randrange(1, len(self._simulation.moves))

@@ -1,7 +1,7 @@
 """A whole cluster in one process: worker cores, links between them and a driver, moved by one event at a time."""
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
 from typing import Any
@@ -16,10 +16,11 @@ from tests.simulation.scenario import Scenario
 from tests.simulation.violation import TooLargeError, ViolationError
 from tests.simulation.world import World
 from tidewheel.progress import Time
-from tidewheel.runtime.envelope import DRIVER, Envelope, InputCommand
+from tidewheel.runtime.envelope import DRIVER, Envelope, InputAction, InputCommand
 from tidewheel.runtime.errors import JobError
 from tidewheel.runtime.operator_context import OperatorContext
 from tidewheel.runtime.plan import Build, Plan, Schedule
+from tidewheel.runtime.ports import OutputPort
 from tidewheel.runtime.tokens import TimestampToken
 from tidewheel.runtime.worker_core import WorkerCore
 
@@ -52,12 +53,12 @@ class Simulation:
         self.moves = small_summaries(self.domain)
         self.inputs = list(self.plan.inputs)
         self.links = Links()
-        self._times: dict[tuple[int, int], Time] = {
-            (number, worker): self.domain.minimum()
+        self.handles = {
+            (number, worker): [_Handle(DRIVER, self.domain.minimum())]
             for number in range(len(self.inputs))
             for worker in range(scenario.workers)
         }
-        self._commands = [count() for _ in range(scenario.workers)]
+        self._commands: dict[tuple[int, int], Iterator[int]] = {}
         self._woken = [False] * scenario.workers
         self.cores = [
             WorkerCore(
@@ -81,6 +82,7 @@ class Simulation:
             "send": self._send,
             "advance": self._advance,
             "close": self._close,
+            "clone": self._clone,
             "outside": self._use_outside,
             "quiet": self._rest,
         }
@@ -94,8 +96,9 @@ class Simulation:
     def finish(self) -> None:
         """Close the inputs, let operators give up what they hold, and check that all comes to its end."""
         self.world.draining = True
-        for number, worker in list(self._times):
-            self._close(number, worker)
+        for (number, worker), handles in self.handles.items():
+            for handle in range(len(handles)):
+                self._close(number, worker, handle)
         self._wake_operators()
         self._settle()
         self._observer.check_end()
@@ -186,30 +189,64 @@ class Simulation:
         released = [core.release() for core in self.cores if core.is_held]
         return any(released)
 
-    # ------------------------------------------------------------------ the driver
+    # ------------------------------------------------------------------ the driver and other feeders
 
-    def _send(self, number: int, worker: int, *records: int) -> None:
-        if (number, worker) in self._times:
-            self._command(number, worker, "send", list(records))
+    def _send(self, number: int, worker: int, handle: int, *records: int) -> None:
+        state = self._open_handle(number, worker, handle)
+        if state is not None:
+            self._command(number, worker, handle, "send", state.time, list(records))
             name = self.plan.operators[self.plan.inputs[self.inputs[number]]].name
-            self.world.mail.send((name, 0), worker, self._times[number, worker], records)
+            self.world.mail.send((name, 0), worker, state.time, records)
 
-    def _advance(self, number: int, worker: int, move: int) -> None:
-        if (number, worker) in self._times:
-            time = self.domain.results_in(self.moves[move], self._times[number, worker])
+    def _advance(self, number: int, worker: int, handle: int, move: int) -> None:
+        state = self._open_handle(number, worker, handle)
+        if state is not None:
+            time = self.domain.results_in(self.moves[move], state.time)
             if time is not None:
-                self._times[number, worker] = time
-                self._command(number, worker, "advance")
+                state.time = time
+                self._command(number, worker, handle, "advance", time)
 
-    def _close(self, number: int, worker: int) -> None:
-        if (number, worker) in self._times:
-            self._command(number, worker, "close")
-            del self._times[number, worker]
+    def _close(self, number: int, worker: int, handle: int) -> None:
+        state = self._open_handle(number, worker, handle)
+        if state is not None:
+            state.is_open = False
+            self._command(number, worker, handle, "close")
 
-    def _command(self, number: int, worker: int, action: Any, batch: Any = None) -> None:
-        command = InputCommand(self.inputs[number], action, self._times[number, worker], batch)
-        envelope = Envelope(DRIVER, 0, next(self._commands[worker]), commands=[command])
-        self.links.post(DRIVER, worker, envelope)
+    def _clone(self, number: int, worker: int, handle: int, move: int, feeder: int) -> None:
+        state = self._open_handle(number, worker, handle)
+        if state is not None:
+            time = self.domain.results_in(self.moves[move], state.time)
+            if time is not None:
+                handles = self.handles[number, worker]
+                self._post(
+                    state.feeder,
+                    worker,
+                    InputCommand(self.inputs[number], "clone", time, handle=len(handles), origin=handle),
+                )
+                handles.append(_Handle(DRIVER - feeder, time))
+
+    def _open_handle(self, number: int, worker: int, handle: int) -> "_Handle | None":
+        handles = self.handles[number, worker]
+        return handles[handle] if handle < len(handles) and handles[handle].is_open else None
+
+    def _command(
+        self, number: int, worker: int, handle: int, action: InputAction, time: Time = None, batch: Any = None
+    ) -> None:
+        command = InputCommand(self.inputs[number], action, time, batch, handle=handle)
+        self._post(self.handles[number, worker][handle].feeder, worker, command)
+
+    def _post(self, feeder: int, worker: int, command: InputCommand) -> None:
+        sequence = next(self._commands.setdefault((feeder, worker), count()))
+        self.links.post(feeder, worker, Envelope(feeder, 0, sequence, commands=[command]))
+
+
+@dataclass(slots=True)
+class _Handle:
+    """One worker's share of a handle of an input: which feeder has it, and its time."""
+
+    feeder: int
+    time: Time
+    is_open: bool = True
 
 
 def _showing_inputs(plan: Plan, world: World) -> Plan:
@@ -228,6 +265,16 @@ def _showing(build: Build, world: World) -> Build:
             return world.show(context, output, take(output))
 
         context.token = token  # type: ignore[method-assign]
-        return build(context)
+        schedule = build(context)
+        assert context.mailbox is not None, "inputs have one"
+        tokens = context.mailbox.tokens
+
+        def shown(output: OutputPort) -> None:
+            before = set(tokens)
+            schedule(output)
+            for handle in set(tokens) - before:
+                world.show(context, 0, tokens[handle])
+
+        return shown
 
     return showing

@@ -2,17 +2,15 @@
 
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
 import tidewheel as tw
+from tests.unit.runtime.list_feed import ListFeed
 from tests.unit.runtime.one_operator import DEADLINE_S, captured, ignore, scheduled, settle
 from tests.unit.runtime.stuck_flows import deploy, every_spread
 from tidewheel.progress import SpreadName
-from tidewheel.runtime.input_gate import Admission, InputGate
 from tidewheel.runtime.plan import Schedule
 from tidewheel.runtime.worker_core import WorkerCore
 
@@ -84,27 +82,16 @@ def test_an_input_waits_and_says_how_long() -> None:
 
 def test_not_waiting_is_possible() -> None:
     """`timeout=0` raises WouldBlock, and nothing was sent; later the same batch goes."""
-    room: list[bool] = [False]
-    sent: list[Any] = []
-
-    def wait(condition: Any, timeout: float | None) -> Admission:
-        assert timeout == 0
-        return Admission.TIMED_OUT
-
-    handle = tw.InputHandle(
-        "numbers",
-        tw.IntegerDomain(),
-        1,
-        lambda _, command: sent.append(command.batch),
-        threading.RLock(),
-        InputGate(has_room=lambda worker, size: room[0], wait=wait),
-    )
+    feed = ListFeed(1, bytes_in_flight=300)
+    feed.has_taken = False
+    handle = feed.handle()
+    handle.send([0])
     with pytest.raises(tw.WouldBlock, match="input 'numbers' at time 0 would have to wait: too much is in flight"):
         handle.send([1], timeout=0)
-    assert (sent, handle.statistics.batches) == ([], 0)
-    room[0] = True
+    assert (feed.last_timeout, len(feed.submitted), handle.statistics.batches) == (0, 1, 1)
+    feed.has_taken = True
     handle.send([1], timeout=0)
-    assert sent == [[1]]
+    assert [command.batch for _, command in feed.submitted] == [[0], [1]]
 
 
 def test_an_input_is_not_too_many_epochs_ahead() -> None:

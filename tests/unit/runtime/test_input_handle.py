@@ -1,5 +1,6 @@
 """The driver's end of an input."""
 
+import pickle
 import threading
 from collections import Counter
 from typing import Any
@@ -9,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import tidewheel as tw
+from tests.unit.runtime.list_feed import ListFeed
 from tests.unit.runtime.one_operator import captured, flow_of, scheduled, settle
 from tidewheel.runtime.batches import size_in_bytes
 from tidewheel.runtime.envelope import InputCommand
@@ -23,20 +25,21 @@ def pass_on(input: tw.InputPort, output: tw.OutputPort) -> None:
 
 
 @pytest.fixture
-def submitted() -> list[tuple[int, InputCommand]]:
-    return []
+def feed() -> ListFeed:
+    """A feed of two workers."""
+    return ListFeed(2)
 
 
 @pytest.fixture
-def handle(submitted: list[tuple[int, InputCommand]]) -> tw.InputHandle:
-    """The handle of an input of two workers, whose commands go into a list."""
-    return tw.InputHandle(
-        "numbers",
-        tw.IntegerDomain(),
-        2,
-        lambda worker, command: submitted.append((worker, command)),
-        threading.RLock(),
-    )
+def handle(feed: ListFeed) -> tw.InputHandle:
+    """The first handle of an input."""
+    return feed.handle()
+
+
+@pytest.fixture
+def submitted(feed: ListFeed) -> list[tuple[int, InputCommand]]:
+    """What its handles say, with the number of the worker that it is for."""
+    return feed.submitted
 
 
 def test_batches_go_to_each_worker_in_turn(handle: tw.InputHandle, submitted: list[Any]) -> None:
@@ -130,7 +133,7 @@ def test_a_handle_is_shown_with_its_time(handle: tw.InputHandle) -> None:
     """Printing one says how far it is."""
     assert repr(handle) == "InputHandle('numbers', at 0)"
     handle.close()
-    assert repr(handle) == "InputHandle('numbers', closed)"
+    assert repr(handle) == "InputHandle('numbers', closed at time 0)"
 
 
 def test_the_same_handle_each_time() -> None:
@@ -170,19 +173,16 @@ def test_threads_may_share_an_input() -> None:
 )
 def test_each_use_is_under_the_lock(use: Any) -> None:
     """While one thread sends, advances or closes, no other gets in between: all workers are told the same story."""
-    lock = threading.RLock()
     got_in: list[bool] = []
 
-    def try_to_get_in() -> None:
-        got_in.append(lock.acquire(blocking=False))
+    class WatchedFeed(ListFeed):
+        def _carry(self, worker: int, command: InputCommand) -> None:
+            other = threading.Thread(target=lambda: got_in.append(self.lock.acquire(blocking=False)))
+            other.start()
+            other.join(DEADLINE_S)
 
-    def submit(worker: int, command: InputCommand) -> None:
-        other = threading.Thread(target=try_to_get_in)
-        other.start()
-        other.join(DEADLINE_S)
-
-    use(tw.InputHandle("numbers", tw.IntegerDomain(), 1, submit, lock))
-    assert got_in == [False]
+    use(WatchedFeed(1).handle())
+    assert set(got_in) == {False}
 
 
 def test_two_workers_share_what_is_sent_evenly(handle: tw.InputHandle, submitted: list[Any]) -> None:
@@ -203,3 +203,116 @@ def test_a_list_may_be_used_again_after_it_was_sent() -> None:
         job.input("numbers").close()
         job.wait()
         assert captured(job) == [(0, [0]), (0, [1]), (0, [2])]
+
+
+def test_a_clone_is_a_handle_of_its_own(handle: tw.InputHandle, submitted: list[Any]) -> None:
+    """It has a number of its own by which workers know it, begins where its origin is, and goes its own way."""
+    handle.advance_to(2)
+    other = handle.clone()
+    third = other.delayed(5)
+    other.advance_to(3)
+    third.send([1])
+    handle.close()
+    assert (handle.time, other.time, third.time) == (2, 3, 5)
+    assert [one.is_closed for one in (handle, other, third)] == [True, False, False]
+    numbers = {command.handle for _, command in submitted}
+    told = [
+        (command.action, command.time, command.handle == 0, command.origin == 0)
+        for worker, command in submitted
+        if worker == 0 or command.action == "send"
+    ]
+    assert told == [
+        ("advance", 2, True, True),
+        ("clone", 2, False, True),
+        ("clone", 5, False, False),
+        ("advance", 3, False, True),
+        ("send", 5, False, True),
+        ("close", None, True, True),
+    ]
+    assert len(numbers) == 3
+    assert handle.statistics == other.statistics == third.statistics
+    assert handle.statistics.records == 1
+
+
+@pytest.mark.parametrize(("time", "error"), [(2, "cannot go back to 2"), ("x", "cannot make a handle at 'x': that is")])
+def test_a_delayed_handle_is_not_before_its_origin(handle: tw.InputHandle, time: Any, error: str) -> None:
+    """Nor at what is no time."""
+    handle.advance_to(3)
+    with pytest.raises(tw.TokenError, match=error):
+        handle.delayed(time)
+
+
+def test_a_pickled_handle_is_handed_over(feed: ListFeed, handle: tw.InputHandle) -> None:
+    """The workers make a token for the new one and give up the old one; which says so to whoever uses it here."""
+    handle.advance_to(4)
+    feed.submitted.clear()
+    name, number, time = pickle.loads(pickle.dumps(handle))
+    assert (name, time) == ("numbers", 4)
+    assert [command for worker, command in feed.submitted if worker == 1] == [
+        InputCommand("numbers", "clone", 4, handle=number),
+        InputCommand("numbers", "close"),
+    ]
+    use: list[Any] = [
+        lambda: handle.send([1]),
+        lambda: handle.advance_to(9),
+        handle.clone,
+        lambda: pickle.dumps(handle),
+    ]
+    for one in use:
+        with pytest.raises(tw.TokenError, match=r"input 'numbers', which was pickled, so another .*: pickle a clone"):
+            one()
+    assert handle.is_closed
+    handle.close()
+    assert "pickled, so another process has it now" in repr(handle)
+
+
+def test_handles_of_the_local_engine_stay_here() -> None:
+    """Pickling one is refused, and it can be used as before."""
+    with tw.run(flow_of(scheduled(pass_on)), engine="local") as job:
+        with pytest.raises(tw.TokenError, match="of input 'numbers' cannot be pickled: the local engine runs in this"):
+            pickle.dumps(job.input("numbers"))
+        job.input("numbers").send([1])
+        job.input("numbers").close()
+        job.wait()
+        assert captured(job) == [(0, [1])]
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_an_input_takes_records_in_any_order_of_times(workers: int) -> None:
+    """With a handle for each time: a time is complete once its own handle, and all that could make one, are closed."""
+    flow = tw.Dataflow("unordered")
+    flow.input("numbers").exchange(lambda n: n).probe("done").capture("results")
+    with tw.run(flow, engine="local", workers=workers) as job:
+        first, done = job.input("numbers"), job.probe("done")
+        handles = {time: first.delayed(time) for time in range(10)}
+        first.close()
+        assert job.input("numbers").is_closed
+        for time in (7, 2, 9, 2, 0, 5):
+            handles[time].send([10 * time])
+        lowest: list[Any] = []
+        for time in (1, 3, 2, 0, 4):
+            handles[time].close()
+            settle(job)
+            lowest += done.frontier
+        assert lowest == [0, 0, 0, 4, 5]
+        with pytest.raises(tw.JobError, match=r"open inputs: 'numbers' at time 5, 'numbers' at time 6"):
+            job.wait()
+        for handle in handles.values():
+            handle.close()
+        job.wait()
+        results = Counter((entry.time, number) for entry in job.captured("results") for number in entry.batch)
+    assert results == Counter([(7, 70), (2, 20), (9, 90), (2, 20), (0, 0), (5, 50)])
+
+
+def test_the_explanation_names_the_handle_that_lags() -> None:
+    """Of several handles it is the one that is at the time, or one that was handed over."""
+    flow = tw.Dataflow("lagging")
+    flow.input("numbers").probe("done")
+    with tw.run(flow, engine="local") as job:
+        first = job.input("numbers")
+        other = first.clone()
+        first.advance_to(8)
+        settle(job)
+        assert "job.input('numbers').advance_to(...) or close() lets it go on" in str(job.explain("done"))
+        other.advance_to(9)
+        assert "the driver took it to 8, 9" in str(job.explain("done"))

@@ -1,0 +1,80 @@
+"""One process's end of the inputs of a dataflow: what carries commands to the workers, and what holds feeders back."""
+
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from enum import Enum
+from typing import Any
+
+from tidewheel.progress import Time
+from tidewheel.runtime.envelope import InputCommand
+from tidewheel.runtime.flow_control import UNTOLD_PARTS
+
+
+class Admission(Enum):
+    """How waiting for room ended."""
+
+    ROOM = "there is room"
+    LET_IN = "there is none, but the dataflow has nothing left to do and may be waiting for more"
+    TIMED_OUT = "there is none, and no time left to wait"
+
+
+class Feed(ABC):
+    """Carries what the handles of one process say to the workers, in order, and says when they have to wait.
+
+    Args:
+        workers: how many workers there are.
+        lock: what to hold while an input is used.
+        bytes_in_flight: how many bytes may be on their way to one worker.
+        epochs_ahead: how many times a handle may be ahead of the dataflow's probes.
+    """
+
+    def __init__(self, workers: int, lock: threading.RLock, bytes_in_flight: int, epochs_ahead: int) -> None:
+        self.workers = workers
+        self.lock = lock
+        self.epochs_ahead = epochs_ahead
+        self._limit = bytes_in_flight
+        self._submitted = [0] * workers
+
+    def submit(self, worker: int, command: InputCommand) -> None:
+        """Hand a command to one worker's share of an input.
+
+        Raises:
+            JobError: the job has failed or was stopped, or the batch cannot be pickled; nothing was sent.
+        """
+        self._carry(worker, command)
+        self._submitted[worker] += command.size
+
+    def has_room(self, worker: int, size: int) -> bool:
+        """Tell whether so many bytes may be sent to a worker now."""
+        on_their_way = self._submitted[worker] - self._taken(worker)
+        # Workers need not say at once that they have taken a little; and a batch larger than the limit goes alone.
+        return on_their_way + size <= self._limit or on_their_way <= self._limit // UNTOLD_PARTS
+
+    @abstractmethod
+    def is_past(self, time: Time) -> bool:
+        """Tell whether a time is complete at every outermost probe, as far as is known."""
+
+    @abstractmethod
+    def wait(self, condition: Callable[[], bool], timeout: float | None) -> Admission:
+        """Wait until ``condition()`` holds, for so many seconds at most; None waits as long as the job lives."""
+
+    @abstractmethod
+    def ticket(self, name: str, handle: int, time: Time) -> tuple[Any, ...]:
+        """Return what a handle is pickled as, once it was handed over: a function and its arguments.
+
+        Raises:
+            TokenError: the job runs in this process alone.
+        """
+
+    @abstractmethod
+    def flush(self) -> None:
+        """Wait until the workers have what was submitted, if this process may end before they do."""
+
+    @abstractmethod
+    def _carry(self, worker: int, command: InputCommand) -> None:
+        """Send a command to a worker."""
+
+    @abstractmethod
+    def _taken(self, worker: int) -> int:
+        """Return how many of the bytes that were submitted to a worker its inputs have taken, as far as is known."""

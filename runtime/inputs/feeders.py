@@ -1,0 +1,117 @@
+"""Which other processes feed a dataflow, as one of its workers knows them: who has which handle, and who lives."""
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tidewheel.runtime.errors import JobError
+from tidewheel.runtime.statistics import InputStatistics
+
+
+@dataclass(frozen=True, slots=True)
+class FeederName:
+    """Another process that feeds a dataflow.
+
+    Attributes:
+        number: by which envelopes name it; below that of the driver.
+        process: who it is, in words.
+        actor: the handle of its actor, None if it is none.
+    """
+
+    number: int
+    process: str
+    actor: Any = None
+
+
+@dataclass(slots=True)
+class _Feeder:
+    name: FeederName
+    heard: float
+    death: Callable[[], str | None]
+    inputs: Mapping[str, InputStatistics] = field(default_factory=dict)
+
+
+class Feeders:
+    """Keeps an eye on the feeders of one dataflow; may be used from several threads.
+
+    Args:
+        silence_s: for how many seconds a feeder may say nothing.
+        clock: returns seconds, from any start.
+        watch: takes the handle of an actor, and returns what says how that has died; None while it lives.
+    """
+
+    def __init__(
+        self,
+        silence_s: float,
+        clock: Callable[[], float],
+        watch: Callable[[Any], Callable[[], str | None]],
+    ) -> None:
+        self._silence_s = silence_s
+        self._clock = clock
+        self._watch = watch
+        self._lock = threading.Lock()
+        self._feeders: dict[int, _Feeder] = {}
+        self._owners: dict[int, FeederName] = {}
+        self._gone: list[Mapping[str, InputStatistics]] = []
+
+    def claim(self, handle: int, feeder: FeederName) -> str | None:
+        """Give a handle that was handed over to the process that uses it first; return who has it if it is too late."""
+        with self._lock:
+            owner = self._owners.setdefault(handle, feeder)
+            if owner.number != feeder.number:
+                return owner.process
+            if feeder.number not in self._feeders:
+                death = _unknown if feeder.actor is None else self._watch(feeder.actor)
+                self._feeders[feeder.number] = _Feeder(feeder, self._clock(), death)
+            return None
+
+    def beat(self, number: int, inputs: Mapping[str, InputStatistics]) -> None:
+        """Take a sign of life, with what the feeder has sent so far."""
+        with self._lock:
+            feeder = self._feeders.get(number)
+            if feeder is not None:
+                feeder.heard, feeder.inputs = self._clock(), inputs
+
+    def leave(self, number: int, inputs: Mapping[str, InputStatistics]) -> None:
+        """Take leave of a feeder: all its handles are closed."""
+        with self._lock:
+            if self._feeders.pop(number, None) is not None:
+                self._gone.append(inputs)
+
+    def check(self) -> None:
+        """Look after all feeders.
+
+        Raises:
+            JobError: one has died, or fallen silent, before it closed its handles.
+        """
+        with self._lock:
+            for feeder in self._feeders.values():
+                self._check(feeder)
+
+    def _check(self, feeder: _Feeder) -> None:
+        name = feeder.name
+        reason = feeder.death()
+        silent_s = self._clock() - feeder.heard
+        if reason is None and silent_s > self._silence_s:
+            reason = f"it has given no sign of life for {silent_s:.0f} s (RuntimeConfig.hang_timeout_s)"
+        if reason is not None:
+            inputs = ", ".join(map(repr, sorted(feeder.inputs))) or "an input"
+            raise JobError(
+                f"{name.process} fed {inputs} and has gone without closing its handle, so what it had to send is "
+                f"incomplete: {reason}"
+            )
+
+    def statistics(self) -> dict[str, InputStatistics]:
+        """Return what all feeders together have sent, by the input's name, as far as is known."""
+        with self._lock:
+            parts = [feeder.inputs for feeder in self._feeders.values()] + self._gone
+        found: dict[str, InputStatistics] = {}
+        for part in parts:
+            for name, one in part.items():
+                found[name] = found.get(name, InputStatistics()) + one
+        return found
+
+
+def _unknown() -> str | None:
+    return None

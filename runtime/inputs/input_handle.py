@@ -1,0 +1,272 @@
+"""Feeding an input from outside the dataflow."""
+
+import secrets
+import time as clock
+from collections import deque
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Self
+
+from tidewheel.progress import Time, TimeDomain
+from tidewheel.runtime.batches import Batch, check_batch, length, size_in_bytes
+from tidewheel.runtime.envelope import FIRST_HANDLE, InputCommand
+from tidewheel.runtime.errors import TokenError, WouldBlock
+from tidewheel.runtime.flow_control import OVERHEAD_BYTES
+from tidewheel.runtime.inputs.feed import Admission, Feed
+from tidewheel.runtime.statistics import InputStatistics
+
+_HANDLE_BITS = 62
+
+
+class FedInput:
+    """An input as one process feeds it: what it sent there in all, and the handles that it has open.
+
+    Args:
+        name: the input's name.
+        domain: its times.
+        feed: what carries commands to the workers.
+    """
+
+    def __init__(self, name: str, domain: TimeDomain, feed: Feed) -> None:
+        self.name = name
+        self.domain = domain
+        self.feed = feed
+        self.open: dict[int, InputHandle] = {}
+        self.batches = 0
+        self.records = 0
+        self.bytes = 0
+        self.waited_s = 0.0
+        self.handed_over = 0
+
+    @property
+    def times(self) -> tuple[Time, ...]:
+        """The times of the handles that are open."""
+        return tuple(handle.time for handle in self.open.values())
+
+    @property
+    def statistics(self) -> InputStatistics:
+        """What was sent, and how long it waited for the dataflow."""
+        return InputStatistics(self.batches, self.records, self.bytes, self.waited_s)
+
+
+class InputHandle:
+    """One end of an input: it holds a token, and sends at the time of that; the first one starts at the minimum time.
+
+    Each batch that is sent goes whole to one worker, to each in turn; use ``exchange`` where records must meet. May be
+    used from several threads. An input that is faster than the dataflow waits for it: `RuntimeConfig` has the limits,
+    `Job.statistics` how long it waited.
+
+    An input may have any number of handles, and a time is complete once each of them has passed it or was closed. So
+    records may come in any order of times, from one feeder with a handle for each time, or from many feeders. A handle
+    that is pickled, as when it is an argument of a call of a Ray actor, is handed over: it is used there from now on,
+    and no more here.
+
+    >>> from tidewheel import Dataflow, run
+    >>> flow = Dataflow("late")
+    >>> _ = flow.input("numbers").capture("numbers")
+    >>> with run(flow, engine="local") as job:
+    ...     first = job.input("numbers")
+    ...     later = first.delayed(7)
+    ...     later.send([70])
+    ...     first.send([1])
+    ...     first.close()
+    ...     later.close()
+    ...     job.wait()
+    ...     [(entry.time, entry.batch) for entry in job.captured("numbers")]
+    [(7, [70]), (0, [1])]
+    """
+
+    def __init__(self, fed: FedInput, time: Time, number: int = FIRST_HANDLE) -> None:
+        self._fed = fed
+        self._feed = fed.feed
+        self._time = time
+        self._number = number
+        self._next_worker = number % fed.feed.workers
+        self._ended: str | None = None
+        self._epochs_ahead = fed.feed.epochs_ahead
+        self._left: deque[Time] = deque()
+        fed.open[number] = self
+
+    @property
+    def name(self) -> str:
+        """The input's name."""
+        return self._fed.name
+
+    @property
+    def time(self) -> Time:
+        """The time at which `send` sends."""
+        return self._time
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing can be sent any more: `close` was called, or another process has the handle."""
+        return self._ended is not None
+
+    @property
+    def statistics(self) -> InputStatistics:
+        """What this process has sent to the input, by all its handles, and how long it waited for the dataflow."""
+        return self._fed.statistics
+
+    def send(self, batch: Batch, *, timeout: float | None = None) -> None:
+        """Send a batch of records at the current time; wait while too much is in flight.
+
+        Args:
+            batch: a list, Arrow table, record batch or NumPy array.
+            timeout: for how many seconds to wait, 0 for not at all; None waits as long as the job lives.
+
+        Raises:
+            WouldBlock: there was too much in flight all the time; nothing was sent.
+            TokenError: the handle is closed, or was handed to another process.
+            TypeError: ``batch`` is none of these.
+            JobError: the job has failed or was stopped.
+        """
+        self._check_open("send to")
+        check_batch(batch)
+        count = length(batch)
+        if not count:
+            return
+        size = size_in_bytes(batch) + OVERHEAD_BYTES
+        self._wait(lambda: self._feed.has_room(self._next_worker, size), timeout, "too much is in flight")
+        with self._feed.lock:
+            self._check_open("send to")
+            self._feed.submit(self._next_worker, self._command("send", self._time, batch, size))
+            self._next_worker = (self._next_worker + 1) % self._feed.workers
+            self._fed.batches += 1
+            self._fed.records += count
+            self._fed.bytes += size - OVERHEAD_BYTES
+
+    def advance_to(self, time: Time, *, timeout: float | None = None) -> None:
+        """Promise to send nothing before ``time`` any more, so that earlier times can complete.
+
+        Waits while the handle is too many times ahead of the job's probes; ``timeout`` is as for `send`.
+
+        Raises:
+            WouldBlock: it was too far ahead all the time; it stays where it is.
+            TokenError: the handle is closed, or was handed to another process, or ``time`` is not a time, or not at or
+                after the current one.
+            JobError: the job has failed or was stopped.
+        """
+        if len(self._left) >= self._epochs_ahead and time != self._time:
+            ahead = f"it is {len(self._left)} times ahead of the probes"
+            if self._wait(self._has_caught_up, timeout, ahead) is Admission.LET_IN:
+                self._epochs_ahead *= 2  # the dataflow needs to see more times than that before it can complete one
+        with self._feed.lock:
+            self._check_open("advance")
+            self._check_time(time, "advance to")
+            if time != self._time:
+                self._left.append(self._time)
+                self._time = time
+                self._tell_all(self._command("advance", time))
+
+    def clone(self) -> Self:
+        """Return one more handle of the input, at the same time; both have to be closed in the end.
+
+        Raises:
+            TokenError: the handle is closed, or was handed to another process.
+            JobError: the job has failed or was stopped.
+        """
+        return self.delayed(self._time)
+
+    def delayed(self, time: Time) -> Self:
+        """Return one more handle of the input, at ``time``; this one stays where it is.
+
+        Raises:
+            TokenError: the handle is closed, or was handed to another process, or ``time`` is not a time, or not at or
+                after the current one.
+            JobError: the job has failed or was stopped.
+        """
+        with self._feed.lock:
+            self._check_open("clone a handle of")
+            self._check_time(time, "make a handle at")
+            number = self._spawn(time)
+            return type(self)(self._fed, time, number)
+
+    def close(self) -> None:
+        """Promise to send nothing any more. Closing twice does nothing."""
+        with self._feed.lock:
+            if self._ended is not None:
+                return
+            self._end(f"was closed at time {self._time!r}: close it after the last batch")
+        self._feed.flush()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Hand the token over to the process where this is unpickled."""
+        with self._feed.lock:
+            self._check_open("hand over")
+            ticket = self._feed.ticket(self.name, number := secrets.randbits(_HANDLE_BITS), self._time)
+            self._spawn(self._time, number)
+            self._fed.handed_over += 1
+            self._end(
+                "was pickled, so another process has it now: pickle a clone() of it to go on using it here as well"
+            )
+        return ticket
+
+    # ------------------------------------------------------------------ commands
+
+    def _command(self, action: Any, time: Time = None, batch: Any = None, size: int = 0) -> InputCommand:
+        return InputCommand(self.name, action, time, batch, size, self._number)
+
+    def _spawn(self, time: Time, number: int | None = None) -> int:
+        """Have the workers make a token for one more handle; return its number."""
+        number = secrets.randbits(_HANDLE_BITS) if number is None else number
+        self._tell_all(InputCommand(self.name, "clone", time, handle=number, origin=self._number))
+        return number
+
+    def _end(self, why: str) -> None:
+        self._ended = why
+        del self._fed.open[self._number]
+        self._tell_all(self._command("close"))
+
+    def _tell_all(self, command: InputCommand) -> None:
+        for worker in range(self._feed.workers):
+            self._feed.submit(worker, command)
+
+    def _has_caught_up(self) -> bool:
+        """Tell whether fewer times than the limit are still to be completed."""
+        with self._feed.lock:
+            while self._left and self._feed.is_past(self._left[0]):
+                self._left.popleft()
+            return len(self._left) < self._epochs_ahead
+
+    def _wait(self, condition: Callable[[], bool], timeout: float | None, why: str) -> Admission:
+        if condition():
+            return Admission.ROOM
+        started = clock.monotonic()
+        admission = self._feed.wait(condition, timeout)
+        self._fed.waited_s += clock.monotonic() - started
+        if admission is Admission.TIMED_OUT:
+            raise WouldBlock(
+                f"input {self.name!r} at time {self._time!r} would have to wait: {why}, and was for {timeout:g} s. "
+                "Nothing was sent: try again later, or with a longer timeout"
+            )
+        return admission
+
+    def _check_open(self, action: str) -> None:
+        if self._ended is not None:
+            raise TokenError(f"cannot {action} input {self.name!r}, which {self._ended}")
+
+    def _check_time(self, time: Time, action: str) -> None:
+        domain = self._fed.domain
+        if not domain.contains(time):
+            raise TokenError(
+                f"input {self.name!r} cannot {action} {time!r}: that is not a time of this dataflow, which are "
+                f"like {domain.minimum()!r}"
+            )
+        if not domain.less_equal(self._time, time):
+            raise TokenError(
+                f"input {self.name!r} is at time {self._time!r} and cannot go back to {time!r}: times already "
+                "passed may be complete; send such records at a later time"
+            )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.close()
+
+    def __repr__(self) -> str:
+        state = f"at {self._time!r}" if self._ended is None else self._ended.partition(":")[0].removeprefix("was ")
+        return f"InputHandle({self.name!r}, {state})"

@@ -1,0 +1,73 @@
+"""What feeders have sent to one worker's share of an input and the operator has not done yet."""
+
+from collections import deque
+
+from tidewheel.runtime.envelope import FIRST_HANDLE, InputCommand
+from tidewheel.runtime.tokens import TimestampToken
+
+
+class Intake:
+    """How many bytes of what each feeder has sent this worker's inputs have taken, since the beginning."""
+
+    def __init__(self) -> None:
+        self._taken: dict[int, int] = {}
+        self.total = 0
+
+    def count(self, feeder: int, size: int) -> None:
+        """Count a batch as taken."""
+        if size:
+            self._taken[feeder] = self._taken.get(feeder, 0) + size
+            self.total += size
+
+    def by_feeder(self) -> dict[int, int]:
+        """Return the bytes, by the feeder's number."""
+        return dict(self._taken)
+
+
+class Mailbox:
+    """Commands, oldest first, in an order that makes sense: none of a handle comes before that which makes it.
+
+    A handle that was handed over is used by another feeder than the one that made it, and what two feeders send comes
+    in any order.
+
+    Args:
+        intake: counts what is taken from here.
+
+    Attributes:
+        tokens: that of each handle, by the handle's number; the operator keeps them here.
+    """
+
+    def __init__(self, intake: Intake) -> None:
+        self.tokens: dict[int, TimestampToken] = {}
+        self._intake = intake
+        self._queue: deque[tuple[int, InputCommand]] = deque()
+        self._known = {FIRST_HANDLE}
+        self._early: dict[int, list[tuple[int, InputCommand]]] = {}
+
+    def put(self, feeder: int, command: InputCommand) -> None:
+        """Take a command in."""
+        user = command.origin if command.action == "clone" else command.handle
+        if user not in self._known:
+            self._early.setdefault(user, []).append((feeder, command))
+            return
+        self._queue.append((feeder, command))
+        if command.action == "clone":
+            self._known.add(command.handle)
+            for early in self._early.pop(command.handle, ()):
+                self.put(*early)
+        elif command.action == "close":
+            self._known.discard(command.handle)
+
+    def take(self) -> InputCommand:
+        """Take the oldest command out."""
+        feeder, command = self._queue.popleft()
+        self._intake.count(feeder, command.size)
+        return command
+
+    @property
+    def next_sends(self) -> bool:
+        """Whether the oldest command sends a batch."""
+        return bool(self._queue) and self._queue[0][1].action == "send"
+
+    def __bool__(self) -> bool:
+        return bool(self._queue)

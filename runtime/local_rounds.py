@@ -1,0 +1,63 @@
+"""What the dataflows of one process share on the local engine: they run in turn, and one lock guards them all."""
+
+import threading
+import time
+from typing import Protocol
+
+
+class RoundMember(Protocol):
+    """A dataflow that takes part."""
+
+    @property
+    def is_stepping(self) -> bool:
+        """Whether one of its operators runs."""
+
+    def run_own_round(self) -> bool:
+        """Run one step of each of its workers; return whether there was anything to do."""
+
+    def left_s(self) -> float | None:
+        """Return for how many seconds it has nothing to do; None if that depends on others."""
+
+
+class LocalRounds:
+    """The dataflows that run together, in the order in which they were added."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self._members: list[RoundMember] = []
+
+    def join(self, member: RoundMember) -> None:
+        """Let a dataflow take part from the next round on."""
+        with self.lock:
+            self._members.append(member)
+
+    def leave(self, member: RoundMember) -> None:
+        """Have a dataflow take part no more. Idempotent."""
+        with self.lock:
+            if member in self._members:
+                self._members.remove(member)
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether an operator of any dataflow runs."""
+        return any(member.is_stepping for member in self._members)
+
+    def run(self) -> bool:
+        """Run every dataflow one round; return False if there was nothing to do."""
+        with self.lock:
+            have_run = [member.run_own_round() for member in self._members.copy()]
+        return any(have_run)
+
+    def sleep(self, deadline: float | None) -> bool:
+        """Wait until an operator is to be scheduled that asked for that; return False if there is none.
+
+        Args:
+            deadline: until when to wait at most, by the monotonic clock.
+        """
+        with self.lock:
+            left_s = [left for member in self._members if (left := member.left_s()) is not None]
+        if not left_s:
+            return False
+        until_deadline_s = float("inf") if deadline is None else max(0.0, deadline - time.monotonic())
+        time.sleep(min(*left_s, until_deadline_s))
+        return True

@@ -1,0 +1,242 @@
+"""Inputs that are fed from other processes than the driver, by handles that were handed to them."""
+
+import os
+import signal
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import psutil
+import pytest
+import ray
+
+import tidewheel as tw
+from tests.ray.leftovers import nothing_left
+from tests.waiting import eventually
+from tidewheel.runtime.links.link import LinkName
+
+pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
+
+DEADLINE_S = 30.0
+ENDS_WITHIN_S = 10.0
+
+
+class Feeder:
+    """Feeds inputs, from an actor."""
+
+    def __init__(self) -> None:
+        self.kept: Any = None
+
+    def feed(self, handle: tw.InputHandle, first: int, epochs: int) -> int:
+        """Send one record for each epoch, and close the handle."""
+        with handle:
+            for epoch in range(epochs):
+                handle.send([first + epoch])
+                handle.advance_to(epoch + 1)
+        return os.getpid()
+
+    def keep(self, handles: list[tw.InputHandle]) -> int:
+        """Use a handle, and keep it."""
+        self.kept = handles[0]
+        self.kept.send([1])
+        return os.getpid()
+
+    def use(self, method: str, *arguments: Any, **options: Any) -> Any:
+        """Use the handle that was kept."""
+        return getattr(self.kept, method)(*arguments, **options)
+
+    def hand_on(self, other: Any) -> None:
+        """Give the handle that was kept to another feeder."""
+        ray.get(other.keep.remote([self.kept]))
+
+    def unordered(self, handles: list[tw.InputHandle]) -> None:
+        """Send at ten times, in any order, by a handle for each."""
+        [first] = handles
+        later = [first.delayed(at) for at in range(10)]
+        first.close()
+        for at in (7, 2, 9, 0, 5):
+            later[at].send([10 * at])
+        for handle in later:
+            handle.close()
+
+    def wait_for_room(self, handles: list[tw.InputHandle]) -> tuple[int, bool]:
+        """Send until nothing more goes without waiting, then as much again; tell how many went at first."""
+        [handle] = handles
+        at_once = 0
+        try:
+            while at_once < 100_000:
+                handle.send([b"x" * 1000], timeout=0)
+                at_once += 1
+        except tw.WouldBlock:
+            pass
+        for _ in range(1000):
+            handle.send([b"x" * 1000])
+        handle.close()
+        return at_once, handle.statistics.seconds_waited > 0
+
+
+@pytest.fixture
+def feeders() -> Iterator[list[Any]]:
+    actor = ray.remote(Feeder).options(num_cpus=0)
+    found: list[Any] = [actor.remote(), actor.remote()]
+    ray.get([one.__ray_ready__.remote() for one in found], timeout=DEADLINE_S)
+    yield found
+    for one in found:
+        ray.kill(one)
+
+
+def numbers_flow() -> tw.Dataflow:
+    flow = tw.Dataflow("fed")
+    flow.input("numbers").exchange(hash).probe("done").capture("results")
+    return flow
+
+
+def results(job: tw.Job) -> Counter[tuple[Any, Any]]:
+    return Counter((entry.time, number) for entry in job.captured("results") for number in entry.batch)
+
+
+@pytest.mark.parametrize("link", ["socket", "ray"])
+def test_actors_and_tasks_feed_an_input(link: LinkName, feeders: list[Any]) -> None:
+    """Each with a handle of its own; all that they sent arrives, at its time, and is in the statistics."""
+
+    def feed(handle: tw.InputHandle, first: int, epochs: int) -> None:
+        with handle:
+            for epoch in range(epochs):
+                handle.send([first + epoch])
+                handle.advance_to(epoch + 1)
+
+    with tw.run(numbers_flow(), workers=2, link=link) as job:
+        own = job.input("numbers")
+        calls = [feeder.feed.remote(own.clone(), 1000 * at, 50) for at, feeder in enumerate(feeders, start=1)]
+        calls.append(ray.remote(feed).options(num_cpus=0, max_retries=0).remote(own.clone(), 5000, 50))
+        own.send([7])
+        own.close()
+        ray.get(calls, timeout=DEADLINE_S)
+        job.wait(timeout=DEADLINE_S)
+        expected = Counter((epoch, first + epoch) for first in (1000, 2000, 5000) for epoch in range(50))
+        assert results(job) == expected + Counter([(0, 7)])
+        assert eventually(lambda: job.statistics().inputs["numbers"].records == 151)
+
+
+def test_a_feeder_that_is_done_holds_nothing(feeders: list[Any]) -> None:
+    """No thread and no socket, however many jobs it has fed; nor does the job."""
+    jobs = 5
+
+    def feed_a_job() -> psutil.Process:
+        with tw.run(numbers_flow()) as job:
+            pid = ray.get(feeders[0].feed.remote(job.input("numbers"), 0, 3), timeout=DEADLINE_S)
+            job.wait(timeout=DEADLINE_S)
+            return psutil.Process(pid)
+
+    def held(process: psutil.Process) -> Counter[str]:
+        return Counter(threads=process.num_threads(), files=process.num_fds())
+
+    with nothing_left():
+        process = feed_a_job()
+        before = held(process) + Counter(threads=jobs - 2, files=jobs - 2)  # Ray has some more at times
+        for _ in range(jobs):
+            feed_a_job()
+        assert eventually(lambda: not held(process) - before), f"{held(process)} instead of {before}"
+
+
+def test_a_feeder_holds_as_many_tokens_as_it_likes(feeders: list[Any]) -> None:
+    """Records come in any order of times."""
+    with tw.run(numbers_flow(), workers=2) as job:
+        ray.get(feeders[0].unordered.remote([job.input("numbers")]), timeout=DEADLINE_S)
+        job.wait(timeout=DEADLINE_S)
+        assert results(job) == Counter([(7, 70), (2, 20), (9, 90), (0, 0), (5, 50)])
+
+
+def test_a_handle_holds_its_time_wherever_it_is(feeders: list[Any]) -> None:
+    """The explanation says that it is elsewhere; when it advances there, the time is complete here."""
+    with tw.run(numbers_flow(), workers=2) as job:
+        done = job.probe("done")
+        ray.get(feeders[0].keep.remote([job.input("numbers").clone()]), timeout=DEADLINE_S)
+        job.input("numbers").advance_to(5)
+        assert eventually(lambda: "the handle that was pickled may be at that time" in str(job.explain("done")))
+        ray.get(feeders[0].hand_on.remote(feeders[1]), timeout=DEADLINE_S)
+        with pytest.raises(tw.TokenError, match="was pickled, so another process has it now"):
+            ray.get(feeders[0].use.remote("send", [1]), timeout=DEADLINE_S)
+        assert list(done.frontier) == [0]
+        ray.get(feeders[1].use.remote("advance_to", 3), timeout=DEADLINE_S)
+        done.wait_until(3, timeout=DEADLINE_S)
+        ray.get(feeders[1].use.remote("close"), timeout=DEADLINE_S)
+        done.wait_until(5, timeout=DEADLINE_S)
+        job.input("numbers").close()
+        job.wait(timeout=DEADLINE_S)
+        assert results(job) == Counter([(0, 1), (0, 1)])
+
+
+def test_a_handle_is_used_by_one_process(feeders: list[Any]) -> None:
+    """The second that unpickles it is told who has it, and the job goes on."""
+    with tw.run(numbers_flow(), workers=2) as job:
+        shared = ray.put([job.input("numbers")])
+        pid = ray.get(feeders[0].keep.remote(shared), timeout=DEADLINE_S)
+        with pytest.raises(tw.TokenError, match=rf"unpickled twice: process {pid} on node .* uses it already"):
+            ray.get(feeders[1].keep.remote(shared), timeout=DEADLINE_S)
+        ray.get(feeders[0].use.remote("close"), timeout=DEADLINE_S)
+        job.wait(timeout=DEADLINE_S)
+
+
+@pytest.mark.parametrize("is_actor", [True, False])
+def test_a_feeder_that_dies_fails_the_job(feeders: list[Any], *, is_actor: bool) -> None:
+    """What it would have sent is missing; the error says which process fed what."""
+    with nothing_left():
+        job = tw.run(numbers_flow(), workers=2, config=tw.RuntimeConfig(hang_timeout_s=3))
+        if is_actor:
+            pid = ray.get(feeders[0].keep.remote([job.input("numbers")]), timeout=DEADLINE_S)
+        else:
+
+            def hang(handle: tw.InputHandle) -> None:
+                handle.send([os.getpid()])
+                threading.Event().wait(DEADLINE_S)
+
+            ended = ray.remote(hang).options(num_cpus=0, max_retries=0).remote(job.input("numbers"))
+            assert eventually(lambda: bool(results(job)))
+            pid = next(number for _, number in results(job))
+            assert ray.wait([ended], timeout=0)[0] == []
+        assert eventually(lambda: job.statistics().inputs["numbers"].records == 1)
+        os.kill(pid, signal.SIGKILL)
+        with pytest.raises(tw.JobError, match=rf"process {pid} on node .* fed 'numbers' and has gone without closing"):
+            job.wait(timeout=ENDS_WITHIN_S)
+        job.stop()
+        if is_actor:
+            feeders[0] = feeders[1]
+
+
+def test_a_feeder_learns_that_the_job_has_ended(feeders: list[Any]) -> None:
+    """Soon, with an error that says so; closing what it has left does not wait for ever."""
+    with tw.run(numbers_flow(), workers=2) as job:
+        ray.get(feeders[0].keep.remote([job.input("numbers")]), timeout=DEADLINE_S)
+
+    def told() -> bool:
+        try:
+            ray.get(feeders[0].use.remote("send", [1]), timeout=DEADLINE_S)
+        except tw.JobError as error:
+            return "which this process feeds, has ended" in str(error)
+        return False
+
+    assert eventually(told)
+
+
+def test_a_feeder_waits_for_a_slow_dataflow(feeders: list[Any]) -> None:
+    """As the driver does, within the same limit; its waiting is in the job's statistics."""
+
+    def build(context: tw.OperatorContext) -> Any:
+        def schedule(input: tw.InputPort, output: tw.OutputPort) -> None:
+            for lent, batch in input:
+                output.send(lent, batch)
+                break
+
+        return schedule
+
+    flow = tw.Dataflow("slow")
+    flow.input("texts").unary("slow", build).map(len).capture("results")
+    with tw.run(flow, workers=2, config=tw.RuntimeConfig(bytes_in_flight=100_000)) as job:
+        went, has_waited = ray.get(feeders[0].wait_for_room.remote([job.input("texts")]), timeout=DEADLINE_S)
+        job.wait(timeout=DEADLINE_S)
+        assert results(job) == Counter({(0, 1000): went + 1000})
+        assert eventually(lambda: job.statistics().inputs["texts"].records == went + 1000)
+        if has_waited:
+            assert job.statistics().inputs["texts"].seconds_waited > 0
