@@ -43,3 +43,24 @@ def test_the_operator_sorts_each_epoch(workers: int) -> None:
         numbers.close()
         job.wait()
         assert [(entry.time, entry.batch) for entry in job.captured("sorted")] == [(0, [1, 4, 5]), (1, [2, 3])]
+
+
+@pytest.mark.ray
+@pytest.mark.usefixtures("ray_cluster")
+def test_two_dataflows_are_fed_from_anywhere() -> None:
+    """The program that hands handles to tasks runs as it stands, given two dataflows."""
+    import ray
+
+    def counting(name: str) -> tw.Dataflow:
+        flow = tw.Dataflow(name)
+        flow.input("lines").flat_map(str.split).capture("words")
+        return flow
+
+    [program] = [text for text in _PROGRAMS if "job.add(second)" in text]
+    shown = (
+        program.rstrip()
+        + "\n    found = [sorted(r for e in j.captured('words') for r in e.batch) for j in (job, lengths)]\n"
+    )
+    names = {"tw": tw, "ray": ray, "flow": counting("words"), "second": counting("more words")}
+    exec(compile(shown, "README.md", "exec"), names)
+    assert names["found"] == [sorted(["to", "be", "or", "not", "to", "be"]), sorted(["that", "is", "the", "question"])]
