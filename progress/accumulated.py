@@ -33,9 +33,9 @@ class Accumulated(Spread):
         if step:
             self._held.add(step)
         if not self._held.is_due:
-            return Committed()
+            return Committed({}, set())
         if self._worker != ACCUMULATOR:
-            return Committed(self._send([ACCUMULATOR]))
+            return Committed(self._send([ACCUMULATOR]), set())
         net = list(self._held)
         batches = self._send(self._peers)
         return Committed(batches, self._tracker.update(net))

@@ -1,6 +1,7 @@
 """Antichains: sets of times no two of which are ordered, which is what a frontier is."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 from tidewheel.progress.time_domain import Time, TimeDomain
 
@@ -19,20 +20,32 @@ class Antichain:
     (True, False)
     """
 
-    __slots__ = ("_domain", "_elements")
+    __slots__ = ("_domain", "_elements", "_less_equal")
 
     def __init__(self, domain: TimeDomain, times: Iterable[Time] = ()) -> None:
         self._domain = domain
+        self._less_equal: Callable[[Time, Time], bool] = domain.less_equal
         self._elements: tuple[Time, ...] = ()
         for time in times:
             self._insert(time)
 
     @classmethod
-    def from_minimal(cls, domain: TimeDomain, times: Iterable[Time]) -> "Antichain":
-        """Return the antichain of ``times`` that are known to be distinct and unordered, without comparing them."""
+    def from_minimal(
+        cls, domain: TimeDomain, times: Iterable[Time], less_equal: Callable[[Time, Time], bool] | None = None
+    ) -> "Antichain":
+        """Return the antichain of ``times`` that are known to be distinct and unordered, without comparing them.
+
+        ``less_equal`` is the domain's `comparison`, where there is one already.
+        """
         antichain = cls(domain)
         antichain._elements = tuple(times)
+        if less_equal is not None:
+            antichain._less_equal = less_equal
         return antichain
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Leave out the comparison, which may be a function of this process."""
+        return Antichain.from_minimal, (self._domain, self._elements)
 
     def _insert(self, time: Time) -> None:
         if not self.less_equal(time):
@@ -46,7 +59,7 @@ class Antichain:
 
     def less_equal(self, time: Time) -> bool:
         """Tell whether some element is at or before ``time``: whether ``time`` can still occur."""
-        less_equal = self._domain.less_equal
+        less_equal = self._less_equal
         for element in self._elements:  # noqa: SIM110 - operators ask this for every time they hold, in every call
             if less_equal(element, time):
                 return True

@@ -16,7 +16,7 @@ class Broadcast(Spread):
         step = self._step.drain()
         moved = self._tracker.update(step) if step else set()
         if not self._peers:
-            return Committed(moved=moved)
+            return Committed({}, moved)
         self._held.add(step)
         self._held.frontiers_moved(moved)
         return Committed(self._send(self._peers) if self._held.is_due else {}, moved)

@@ -48,7 +48,14 @@ class HeldBatch:
     def add(self, step: ProgressBatch) -> None:
         """Add the changes of a whole step."""
         self._changes.extend(step)
-        self._urgent = self._urgent or not self._hold_back or any(self._matters(*pointstamp) for pointstamp, _ in step)
+        if not self._urgent:
+            self._urgent = not self._hold_back or self._any_matters(step)
+
+    def _any_matters(self, step: ProgressBatch) -> bool:
+        for (location, time), _ in step:  # noqa: SIM110 - once for each change of every step
+            if self._matters(location, time):
+                return True
+        return False
 
     def frontiers_moved(self, moved: set[int]) -> None:
         """Look again at what is held, if the frontier of one of these locations covers some of it."""
@@ -64,7 +71,7 @@ class HeldBatch:
         if not self._takes_away((location, time), self._changes.get((location, time))):
             return False
         earliest = self._earliest.setdefault(location, [])
-        less_equal = self._tracker.domain(location).less_equal
+        less_equal = self._tracker.comparison(location)
         if any(less_equal(one, time) for one in earliest):
             return False
         earliest[:] = [one for one in earliest if not less_equal(time, one)]

@@ -53,6 +53,8 @@ class MutableAntichain:
         entered, left = self._count(changes)
         if not (left or entered):
             return []
+        if not entered and len(self._frontier) == 1 and (simple := self._lift_only(left[0])) is not None:
+            return simple
         moved = self._replace(left, entered) if left else self._enter(entered)
         if self._stale > _FEW and 2 * self._stale > len(self._below):
             self._remove_stale()
@@ -72,6 +74,15 @@ class MutableAntichain:
         self._frontier = {new: None}
         self._below = {new: []}
         return difference
+
+    def _lift_only(self, old: Time) -> list[tuple[Time, int]] | None:
+        """Do at once what happens often: the only element of the frontier gives way to the only time below it."""
+        below = self._below[old]
+        if self._counts.get(old, 0) > 0 or len(below) != 1 or self._counts.get(below[0], 0) <= 0:
+            return None
+        del self._below[old]
+        self._frontier = {below[0]: None}
+        return [(old, -1), (below[0], 1)]
 
     def _count(self, changes: Iterable[tuple[Time, int]]) -> tuple[list[Time], list[Time]]:
         """Add the changes; return the times that are to be hung, and the elements that are to leave the frontier."""
@@ -189,7 +200,7 @@ class MutableAntichain:
     @property
     def frontier(self) -> Antichain:
         """The minimal times whose count is positive."""
-        return Antichain.from_minimal(self.domain, self._frontier)
+        return Antichain.from_minimal(self.domain, self._frontier, self._less_equal)
 
     def less_equal(self, time: Time) -> bool:
         """Tell whether some time whose count is positive is at or before ``time``."""

@@ -14,8 +14,8 @@ algorithm for tracking progress", FORTE 2013.
 from abc import ABC, abstractmethod
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, TypeAlias
 
 from tidewheel.progress.change_batch import ChangeBatch
 from tidewheel.progress.held_batch import Change, HeldBatch, ProgressBatch
@@ -29,15 +29,14 @@ _MOST_RECENT = 256
 """So many batches are remembered; more are hardly ever under way at once."""
 
 
-@dataclass(frozen=True, slots=True)
-class Committed:
+class Committed(NamedTuple):
     """What the end of a step brings about.
 
     ``batches`` has the batch for each peer that gets one; ``moved`` the locations whose frontier moved in this view.
     """
 
-    batches: Mapping[int, ProgressBatch] = field(default_factory=dict)
-    moved: set[int] = field(default_factory=set)
+    batches: Mapping[int, ProgressBatch]
+    moved: set[int]
 
 
 @dataclass(frozen=True, slots=True)

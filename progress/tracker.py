@@ -10,7 +10,7 @@ Invariants:
 Source: seed "Progress Tracking", sections "Maintaining Capabilities" and "A Safety Property".
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple, TypeAlias
 
@@ -19,7 +19,7 @@ from tidewheel.progress.compiled_graph import CompiledGraph
 from tidewheel.progress.location import Location, Source
 from tidewheel.progress.mutable_antichain import MutableAntichain
 from tidewheel.progress.reachability import Passage, Reachability
-from tidewheel.progress.time_domain import Time, TimeDomain
+from tidewheel.progress.time_domain import Time
 
 _Changes: TypeAlias = list[tuple[Time, int]]
 
@@ -46,6 +46,7 @@ class Tracker:
         self._occurrences: dict[int, MutableAntichain] = {}
         self._implications = [MutableAntichain(compiled.domains[number]) for number in reach.stations]
         self._live = 0
+        self._comparisons: dict[int, Callable[[Time, Time], bool]] = {}
         self.update(
             (Pointstamp(number, compiled.domains[number].minimum()), workers)
             for number, location in enumerate(compiled.locations)
@@ -106,7 +107,7 @@ class Tracker:
         """
         for passage in self._reach.covers(location):
             station = self._reach.stations[passage.rank]
-            less_equal = self._compiled.domains[location].less_equal
+            less_equal = self.comparison(location)
             for element in self._implications[passage.rank].elements():
                 for path in passage.paths or (None,):
                     arrival = element if path is None else path.results_in(element)
@@ -115,9 +116,12 @@ class Tracker:
                         return station
         return None
 
-    def domain(self, location: int) -> TimeDomain:
-        """Return the times that there are at a location, by its number."""
-        return self._compiled.domains[location]
+    def comparison(self, location: int) -> Callable[[Time, Time], bool]:
+        """Return what compares the times that there are at a location, given by its number."""
+        found = self._comparisons.get(location)
+        if found is None:
+            found = self._comparisons[location] = self._compiled.domains[location].comparison()
+        return found
 
     @property
     def is_complete(self) -> bool:

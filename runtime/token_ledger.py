@@ -7,7 +7,7 @@ without it, since the collector may run while the lock is held.
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -59,13 +59,13 @@ class TokenLedger:
         self._leaks.append(leak)
         self.record(change)
 
-    def drain(self) -> Iterator[Change]:
+    def drain(self) -> list[Change]:
         """Take the changes of all groups recorded so far, whole groups only."""
-        held = self.held
+        found: list[Change] = []
         while self._groups:
-            for change in self._groups.popleft():
-                held.update(*change)
-                yield change
+            found += self._groups.popleft()
+        self.held.extend(found)
+        return found
 
     def tokens(self) -> dict[tuple[int, Time], int]:
         """Return how many tokens are held now, by (location number, time), groups not drained included."""
@@ -77,6 +77,11 @@ class TokenLedger:
     def drain_leaks(self) -> list[Leak]:
         """Take the leaks found so far."""
         return [self._leaks.popleft() for _ in range(len(self._leaks))]
+
+    @property
+    def has_leaks(self) -> bool:
+        """Whether leaks were found since the last drain."""
+        return bool(self._leaks)
 
     @property
     def is_empty(self) -> bool:

@@ -217,8 +217,10 @@ class WorkerCore:
                     self._agenda.hold(index)
             except (Exception, SystemExit, GeneratorExit) as error:  # noqa: BLE001 - not the driver's KeyboardInterrupt
                 raise_step_failure(instance.name, self.worker, instance.time, error)
-        self._progress.record(self.ledger.drain())
-        self._collect_leaks()
+        if not self.ledger.is_empty:
+            self._progress.record(self.ledger.drain())
+        if self.ledger.has_leaks:
+            self._collect_leaks()
         committed = self._progress.commit()
         self._frontiers_moved(committed.moved)
         self._let_sources_go_on()

@@ -1,39 +1,19 @@
 """The benchmark of empty rounds runs on Ray, and leaves nothing behind; how fast it is, is not tested."""
 
-import json
-import os
-import subprocess
-import sys
-from pathlib import Path
-from tempfile import TemporaryDirectory
-
 import pytest
+
+from tests.benchmarks.quick_run import Figures, quick_run
 
 pytestmark = pytest.mark.ray
 
-ROOT = Path(__file__).parents[2]
-
 
 @pytest.fixture(scope="module")
-def figures(ray_cluster: str) -> dict[str, dict[str, float]]:
-    """The rows and the expectations of one quick run, by name; its temporary directory is empty in the end."""
-    with TemporaryDirectory(prefix="tw") as directory:
-        file, temporary = Path(directory, "barrier.json"), Path(directory, "t")
-        temporary.mkdir()
-        command = [sys.executable, str(ROOT / "benchmarks" / "barrier.py"), "--quick", "--json", str(file)]
-        environment = {**os.environ, "RAY_ADDRESS": ray_cluster, "TMPDIR": str(temporary)}
-        ran = subprocess.run(command, check=False, timeout=180, capture_output=True, text=True, env=environment)
-        assert ran.returncode == 0, ran.stdout + ran.stderr
-        assert list(temporary.iterdir()) == []
-        content = json.loads(file.read_text())
-    assert content["machine"]["python"]
-    return {
-        "rows": {row["name"]: row["value"] for row in content["rows"]},
-        "expectations": {row["name"]: row["value"] for row in content["expectations"]},
-    }
+def figures(ray_cluster: str) -> Figures:
+    """What one quick run has measured."""
+    return quick_run("barrier", RAY_ADDRESS=ray_cluster)
 
 
-def test_it_has_median_and_p99_of_all(figures: dict[str, dict[str, float]]) -> None:
+def test_it_has_median_and_p99_of_all(figures: Figures) -> None:
     """Two and four workers over both links, the floor for each, and a Ray round trip."""
     names = ["a Ray actor round trip"]
     for workers in (2, 4):
@@ -44,7 +24,7 @@ def test_it_has_median_and_p99_of_all(figures: dict[str, dict[str, float]]) -> N
     assert all(0 < rows[f"{name}, median"] <= rows[f"{name}, p99"] for name in names)
 
 
-def test_it_says_what_is_expected(figures: dict[str, dict[str, float]]) -> None:
+def test_it_says_what_is_expected(figures: Figures) -> None:
     """The median round of two workers over sockets is compared with the floor, and with a Ray round trip."""
     rows = figures["rows"]
     ours = rows["2 workers, link='socket': a round, median"]

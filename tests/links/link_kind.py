@@ -1,5 +1,7 @@
 """What the conformance suite has to be given to test a kind of link, and what it uses to test it."""
 
+import os
+import signal
 import threading
 import time
 from abc import ABC, abstractmethod
@@ -26,28 +28,33 @@ class Member:
     receiver: Receiver
 
 
-class Reflection(ABC):
+class Reflection:
     """A worker in a process of its own, number 1, which sends back to worker 0 each envelope that comes.
 
     Attributes:
         driver: the driver's end.
         home: worker 0, in this process, to which the envelopes come back.
+        killed: whether the process was ended.
     """
 
-    driver: Sender
-    home: Member
+    def __init__(self, driver: Sender, home: Member, pid: int) -> None:
+        self.driver = driver
+        self.home = home
+        self.killed = False
+        self._pid = pid
 
-    @abstractmethod
     def pause(self) -> None:
         """Stop the process; it does not notice."""
+        os.kill(self._pid, signal.SIGSTOP)
 
-    @abstractmethod
     def go_on(self) -> None:
         """Let it go on."""
+        os.kill(self._pid, signal.SIGCONT)
 
-    @abstractmethod
     def kill(self) -> None:
         """End the process with SIGKILL."""
+        os.kill(self._pid, signal.SIGKILL)
+        self.killed = True
 
 
 class LinkKind(ABC):

@@ -1,7 +1,6 @@
 """The link over Ray actor calls for the conformance suite: each member is an actor."""
 
 import os
-import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -83,26 +82,6 @@ class HostedReceiver(Receiver):
         pass
 
 
-class RayReflection(Reflection):
-    """An actor that sends back what it gets."""
-
-    def __init__(self, addresses: Sequence[Address], pid: int) -> None:
-        self.driver = RaySender(addresses, "")
-        self.home = Member(0, RaySender(addresses, ""), HostedReceiver(addresses[0]))
-        self.killed = False
-        self._pid = pid
-
-    def pause(self) -> None:
-        os.kill(self._pid, signal.SIGSTOP)
-
-    def go_on(self) -> None:
-        os.kill(self._pid, signal.SIGCONT)
-
-    def kill(self) -> None:
-        os.kill(self._pid, signal.SIGKILL)
-        self.killed = True
-
-
 class RayKind(LinkKind):
     """Ray actor calls, which run on several threads and so in any order."""
 
@@ -141,9 +120,10 @@ class RayKind(LinkKind):
         yield [Member(number, RaySender(addresses, ""), HostedReceiver(one)) for number, one in enumerate(addresses)]
 
     @contextmanager
-    def reflection(self) -> Iterator[RayReflection]:
+    def reflection(self) -> Iterator[Reflection]:
         addresses = self.addresses(2)
-        reflection = RayReflection(addresses, self._pids[1])
+        home = Member(0, RaySender(addresses, ""), HostedReceiver(addresses[0]))
+        reflection = Reflection(RaySender(addresses, ""), home, self._pids[1])
         ended = addresses[1].actor.reflect.remote(addresses[1].test, addresses[0])
         try:
             yield reflection

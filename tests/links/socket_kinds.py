@@ -1,8 +1,6 @@
 """Socket links for the conformance suite: within a node, between nodes, and with a member in another process."""
 
 import multiprocessing
-import os
-import signal
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from multiprocessing.connection import Connection
@@ -30,24 +28,6 @@ def reflect(node: str, keys: SocketKeys | None, connection: Connection) -> None:
         for envelope in receiver.receive(1.0):
             sender.send(0, Envelope(1, INCARNATION, sequence, envelope.messages, envelope.progress))
             sequence += 1
-
-
-class SocketReflection(Reflection):
-    """A member in a process that was started for it."""
-
-    def __init__(self, driver: SocketSender, home: Member, pid: int) -> None:
-        self.driver = driver
-        self.home = home
-        self._pid = pid
-
-    def pause(self) -> None:
-        os.kill(self._pid, signal.SIGSTOP)
-
-    def go_on(self) -> None:
-        os.kill(self._pid, signal.SIGCONT)
-
-    def kill(self) -> None:
-        os.kill(self._pid, signal.SIGKILL)
 
 
 class SocketKind(LinkKind):
@@ -86,7 +66,7 @@ class SocketKind(LinkKind):
             yield members
 
     @contextmanager
-    def reflection(self) -> Iterator[SocketReflection]:
+    def reflection(self) -> Iterator[Reflection]:
         spawning = multiprocessing.get_context("spawn")
         ours, theirs = spawning.Pipe()
         process = spawning.Process(target=reflect, args=(self._nodes[1], self._keys, theirs), daemon=True)
@@ -106,7 +86,7 @@ class SocketKind(LinkKind):
             assert ours.poll(DEADLINE_S)
             ours.recv()
             assert process.pid is not None
-            yield SocketReflection(driver, home, process.pid)
+            yield Reflection(driver, home, process.pid)
 
 
 WITHIN_A_NODE = SocketKind({DRIVER: "node", 0: "node", 1: "node", 2: "node"})

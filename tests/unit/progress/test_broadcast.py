@@ -33,20 +33,20 @@ def test_nothing_is_applied_before_the_step_ends() -> None:
 def test_a_step_without_effect_sends_nothing() -> None:
     """An empty batch, or one that cancels out, is not sent and not counted."""
     broadcast = Broadcast(Tracker(GRAPH, 2, [INPUT]), 0, 2, hold_back=False)
-    assert broadcast.commit() == Committed()
+    assert broadcast.commit() == Committed({}, set())
     broadcast.record([((0, 2), 1), ((0, 2), -1)])
-    assert broadcast.commit() == Committed()
+    assert broadcast.commit() == Committed({}, set())
     assert (broadcast.batches_sent, broadcast.changes_sent) == (0, 0)
     broadcast.record([((0, 2), 1), ((0, 3), 1)])
     assert broadcast.commit().batches == {1: [((0, 2), 1), ((0, 3), 1)]}
     assert (broadcast.batches_sent, broadcast.changes_sent) == (1, 2)
-    assert broadcast.commit() == Committed()
+    assert broadcast.commit() == Committed({}, set())
 
 
 def test_one_worker_tells_nobody() -> None:
     """Without peers there is nothing to send and nothing to hold back."""
     broadcast = Broadcast(Tracker(GRAPH, 1, [INPUT]))
     broadcast.record([((0, 2), 1)])
-    assert broadcast.commit() == Committed()
+    assert broadcast.commit() == Committed({}, set())
     assert broadcast.unsent() == []
     assert not broadcast.is_due

@@ -1,6 +1,8 @@
 """The ledger of what happened to tokens."""
 
-from tidewheel.runtime.token_ledger import Leak, TokenLedger
+import threading
+
+from tidewheel.runtime.token_ledger import Change, Leak, TokenLedger
 
 
 def test_groups_come_out_in_order_and_once() -> None:
@@ -17,14 +19,24 @@ def test_groups_come_out_in_order_and_once() -> None:
 
 
 def test_a_group_that_comes_during_a_drain_is_taken_whole_or_not_at_all() -> None:
-    """Another thread may record at any moment; a downgrade is never seen half done."""
+    """Other threads may record at any moment; a downgrade is never seen half done."""
     ledger = TokenLedger()
-    ledger.record(((1, 0), 1), ((1, 0), -1))
-    draining = ledger.drain()
-    taken = [next(draining)]
-    ledger.record(((2, 5), 1), ((2, 4), -1))
-    taken.extend(draining)
-    assert taken == [((1, 0), 1), ((1, 0), -1), ((2, 5), 1), ((2, 4), -1)]
+    groups = 20_000
+
+    def downgrade(location: int) -> None:
+        for time in range(groups):
+            ledger.record(((location, time + 1), 1), ((location, time), -1))
+
+    threads = [threading.Thread(target=downgrade, args=(location,)) for location in (1, 2)]
+    for thread in threads:
+        thread.start()
+    taken: list[list[Change]] = []
+    while any(thread.is_alive() for thread in threads) or not ledger.is_empty:
+        taken.append(ledger.drain())
+    for changes in taken:
+        for (pointstamp, gained), ((location, time), lost) in zip(changes[::2], changes[1::2], strict=True):
+            assert (pointstamp, gained, lost) == ((location, time + 1), 1, -1)
+    assert sum(map(len, taken)) == 4 * groups
 
 
 def test_every_record_wakes_the_worker() -> None:

@@ -1,0 +1,35 @@
+"""Running a benchmark in its quick form, as a user does."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TypeAlias
+
+Figures: TypeAlias = dict[str, dict[str, float]]
+"""``"rows"`` and ``"expectations"``, by name."""
+
+_BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+_DEADLINE_S = 180
+
+
+def quick_run(name: str, **environment: str) -> Figures:
+    """Return what a benchmark has measured; its directory for temporary files is empty in the end."""
+    with TemporaryDirectory(prefix="tw") as directory:
+        file, temporary = Path(directory, "figures.json"), Path(directory, "t")
+        temporary.mkdir()
+        ran = subprocess.run(
+            [sys.executable, str(_BENCHMARKS / f"{name}.py"), "--quick", "--json", str(file)],
+            check=False,
+            timeout=_DEADLINE_S,
+            capture_output=True,
+            text=True,
+            env={**os.environ, **environment, "TMPDIR": str(temporary)},
+        )
+        assert ran.returncode == 0, ran.stdout + ran.stderr
+        assert list(temporary.iterdir()) == []
+        content = json.loads(file.read_text())
+    assert content["machine"]["python"]
+    return {kind: {row["name"]: row["value"] for row in content[kind]} for kind in ("rows", "expectations")}
