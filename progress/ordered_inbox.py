@@ -72,6 +72,10 @@ class OrderedInbox(Generic[Item]):
         stream = self._streams.get(sender)
         return 0 if stream is None else stream.expected
 
+    def forget(self, sender: Hashable) -> None:
+        """Forget a sender that will not send any more."""
+        self._streams.pop(sender, None)
+
     def waiting(self) -> dict[Hashable, int]:
         """Return, for each sender with a gap, the sequence number that is missing."""
         return {sender: stream.expected for sender, stream in self._streams.items() if stream.early}

@@ -25,6 +25,9 @@ class InputState(Protocol):
     def times(self) -> Sequence[Time]:
         """The times of those that this process has open."""
 
+    def is_at(self, time: Time) -> bool:
+        """Tell whether the first of them is open and at a time."""
+
     @property
     def handed_over(self) -> int:
         """How many were handed to other processes."""
@@ -193,7 +196,8 @@ class Explainer:
         workers = tuple(self._view.tokens.get((reach.location, time), {}))
         what = f"input {name!r} is at time {time!r}{_on(workers)}"
         if time in state.times:
-            return _Account(what, f"job.input({name!r}).advance_to(...) or close() lets it go on", workers)
+            which = f"job.input({name!r})." if state.is_at(time) else "its handle at that time: "
+            return _Account(what, f"{which}advance_to(...) or close() lets it go on", workers)
         if state.handed_over:
             advice = f"{_elsewhere(state.handed_over)} may be at that time, and has to advance_to(...) or close()"
             return _Account(what, advice, workers)

@@ -52,7 +52,10 @@ class Job(ABC):
         self._stopped = False
         self._attachments: dict[str, RunningAttachment] = {}
         self._added: dict[str, Job] = {}
-        self._adding = threading.Lock()
+        self._being_added: set[str] = set()
+        self._naming = threading.Lock()
+        self._released = False
+        self._cleaning: threading.Thread | None = None
         self._changed = threading.Condition()
         # One lock for the job and its inputs, since who feeds an input may run the job, and an operator may feed one.
         self._lock = threading.RLock()
@@ -146,12 +149,19 @@ class Job(ABC):
         self._check_alive()
         if not isinstance(flow, DataflowDescription):
             raise GraphError(f"job.add() takes a Dataflow, not {flow!r}")
-        with self._adding:
-            if flow.name == self.plan.name or flow.name in self._added:
+        with self._naming:
+            if flow.name in {self.plan.name, *self._added, *self._being_added}:
                 raise GraphError(
                     f"job {self.name!r} runs a dataflow {flow.name!r} already: drop() that, or give this another name"
                 )
+            self._being_added.add(flow.name)
+        try:
             job = self._added[flow.name] = self._host(flow.plan(), flow.attachments, paused)
+        finally:
+            self._being_added.discard(flow.name)
+        if self._has_ended:  # meanwhile; and whoever ended it may have looked at what was added before
+            job.stop()
+            self._check_alive()
         return job
 
     def drop(self, name: str) -> None:
@@ -160,11 +170,12 @@ class Job(ABC):
         Raises:
             JobError: none of that name was added.
         """
-        if name not in self._added:
+        job = self._added.pop(name, None)
+        if job is None:
             has = f"it has {sorted(self._added)}" if self._added else "it has none"
             own = "; its own dataflow ends with stop()" if name == self.plan.name else ""
             raise JobError(f"no dataflow {name!r} was added to job {self.name!r}: {has}{own}")
-        self._added.pop(name).stop()
+        job.stop()
 
     @property
     def dataflows(self) -> "Mapping[str, Job]":
@@ -250,7 +261,7 @@ class Job(ABC):
 
     def stop(self) -> None:
         """End the job now and release all that it holds; a job that has not completed is cut short. Idempotent."""
-        if self._stopped:
+        if self._released:
             return
         self._stopped = True
         complete = self._error is None and self.is_complete
@@ -258,12 +269,15 @@ class Job(ABC):
             reason: str | None = str(self._error.args[0] if self._error.args else self._error)
         else:
             reason = None if complete else f"job {self.name!r} was stopped"
-        for job in list(self._added.values()):
-            job.stop()
         try:
+            for job in list(self._added.values()):
+                job.stop()
             self._finish_attachments(reason)
+            if self._cleaning is not None:
+                self._cleaning.join(_FINISH_TIMEOUT_S)
         finally:
             self._release()
+            self._released = True
 
     def __enter__(self) -> Self:
         return self
@@ -298,9 +312,13 @@ class Job(ABC):
         reason = str(error.args[0] if error.args else error)
         _LOGGER.error("job %r failed: %s", self.name, reason)
         self._release()
-        self._finish_attachments(reason)
+        self._finish_after_failure(reason)
         for job in list(self._added.values()):
             job._fail(JobError(f"job {job.name!r} has ended with job {self.name!r}, to which it was added: {reason}"))
+
+    def _finish_after_failure(self, reason: str) -> None:
+        """Tell those who read what this dataflow publishes that it has failed."""
+        self._finish_attachments(reason)
 
     def _start_attachments(self, attachments: Mapping[str, Attachment], pump: Callable[[], bool] | None) -> None:
         host = AttachmentHost(self.name, self.engine, self.workers, pump)
@@ -340,7 +358,8 @@ class Job(ABC):
     def _describe_inputs(self, among: Collection[str] | None = None) -> str:
         """Say which inputs, ``among`` those that matter if they are known, are open."""
         names = self._inputs if among is None else among
-        handles = [handle for name, fed in self._inputs.items() if name in names for handle in fed.open.values()]
-        if not handles:
-            return "all inputs are closed"
-        return "open inputs: " + ", ".join(f"{handle.name!r} at time {handle.time!r}" for handle in handles)
+        handles = [handle for name, fed in self._inputs.items() if name in names for handle in list(fed.open.values())]
+        open_here = ", ".join(f"{handle.name!r} at time {handle.time!r}" for handle in handles)
+        handed_over = [f"{fed.handed_over} of {name!r}" for name, fed in self._inputs.items() if fed.handed_over]
+        elsewhere = f"; handles that were handed to other processes: {', '.join(handed_over)}" if handed_over else ""
+        return (f"open inputs: {open_here}" if handles else "all inputs are closed") + elsewhere

@@ -24,6 +24,7 @@ from tidewheel.runtime.worker_core import WorkerCore
 from tidewheel.runtime.worker_report import BusyWorker, WorkerReport
 
 _MOST_REASONS = 5
+_QUIET_S = 0.2
 
 
 class LocalJob(Job):
@@ -125,6 +126,13 @@ class LocalJob(Job):
             self._stepping = None
         return True
 
+    @property
+    def _is_at_rest(self) -> bool:
+        """Whether this dataflow has nothing to do, now or later."""
+        with self._lock:
+            resting = all(core.is_idle and core.timers.left_s() is None for core in self._cores)
+            return resting and not any(self._in_flight)
+
     def left_s(self) -> float | None:
         """Return for how many seconds it has nothing to do; None if that depends on others."""
         left_s = [left for core in self._cores if (left := core.timers.left_s()) is not None]
@@ -163,13 +171,20 @@ class LocalJob(Job):
 
     def _wait_for_room(self, condition: Callable[[], bool], timeout: float | None) -> Admission:
         """Run until ``condition()``."""
+        rests_since = time.monotonic()
         deadline = None if timeout is None else time.monotonic() + timeout
         while not self._paused and not self._rounds.is_under_way:
             if condition():
                 return Admission.ROOM
             if deadline is not None and time.monotonic() >= deadline:
                 return Admission.TIMED_OUT
-            if not self.run_round() and not self._rounds.sleep(deadline) and not condition():
+            if not self._is_at_rest:
+                rests_since = time.monotonic()
+            has_run = self.run_round() or self._rounds.sleep(deadline)
+            if condition():
+                return Admission.ROOM
+            # Other dataflows may feed this one, or go on for ever.
+            if not has_run or (self._is_at_rest and time.monotonic() - rests_since > _QUIET_S):
                 return Admission.LET_IN
         return Admission.ROOM  # as much as there is memory: nothing runs while a job is paused, or an operator sends
 
@@ -281,6 +296,9 @@ class _LocalFeed(Feed):
             f"a handle of input {name!r} cannot be pickled: the local engine runs in this process alone, and its "
             "threads may share the handle. Other processes can feed jobs of engine='ray'"
         )
+
+    def abandon(self, name: str, reason: str) -> None:
+        """Do nothing: the job knows its handles."""
 
     def flush(self) -> None:
         """Do nothing: what is submitted is there."""

@@ -1,6 +1,7 @@
 """The Ray engine: a dataflow on worker actors, its own or those of the job to which it is added."""
 
 import os
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -26,6 +27,7 @@ from tidewheel.runtime.worker_report import BusyWorker, WorkerReport
 from tidewheel.runtime.worker_status import Phase, WorkerStatus
 
 _FETCH_TIMEOUT_S = 120.0
+_TOLD_WITHIN_S = 10.0
 
 
 class RayJob(Job):
@@ -120,8 +122,16 @@ class RayJob(Job):
         try:
             self._workers.start(self.name)
         except JobError:
+            with self._changed:  # the thread that watches the workers knows why, or is about to
+                self._changed.wait_for(lambda: self._has_ended, _TOLD_WITHIN_S)
             self._check_alive()
             raise
+
+    def stop(self) -> None:
+        """End the job, and all that were added to it."""
+        if self._is_host:
+            self._workers.is_ending = True
+        super().stop()
 
     # ------------------------------------------------------------------ for the workers' watch
 
@@ -144,6 +154,13 @@ class RayJob(Job):
     def fail(self, error: TidewheelError) -> None:
         """End with an error."""
         self._fail(error)
+
+    def _finish_after_failure(self, reason: str) -> None:
+        if self._is_host:
+            self._finish_attachments(reason)
+        else:  # the other dataflows need the thread that watches the workers
+            self._cleaning = threading.Thread(target=self._finish_attachments, args=[reason], daemon=True)
+            self._cleaning.start()
 
     # ------------------------------------------------------------------ for the base class
 
@@ -212,6 +229,9 @@ class _DriverFeed(RayFeed):
             return Admission.ROOM  # as much as there is memory: nothing runs while a job is paused
         return super().wait(condition, timeout)
 
+    def abandon(self, name: str, reason: str) -> None:
+        """Do nothing: the job knows its handles."""
+
     def flush(self) -> None:
         """Do nothing: the job is over when this process is."""
 
@@ -232,8 +252,8 @@ class _DriverFeed(RayFeed):
         self._job._check_alive()
 
     def _status(self, worker: int) -> WorkerStatus | None:
-        with self._job._changed:
-            return self._job._statuses.get(worker)
+        # Without a lock: whoever waits for news asks for it while holding ``_changed``, and others hold the feed's.
+        return self._job._statuses.get(worker)
 
     def _wait_for_news(self, condition: Callable[[], bool], seconds: float) -> bool:
         with self._job._changed:

@@ -20,7 +20,6 @@ _CHECK_S = 1.0
 _RELEASE_TIMEOUT_S = 10.0
 _DROP_TIMEOUT_S = 2.0
 _OTHERS_TIMEOUT_S = 1.0
-_TOLD_WITHIN_S = 10.0
 
 
 class Hosted(Protocol):
@@ -55,6 +54,7 @@ class RayWorkers:
     Attributes:
         actors: their handles, by number.
         pids: the numbers of their processes.
+        is_ending: whether they are about to be released, so that there is no need to drop anything.
 
     Raises:
         JobError: they did not come up.
@@ -68,6 +68,7 @@ class RayWorkers:
         self._lock = threading.Lock()
         self._hosted: dict[str, Hosted] = {}
         self._released = False
+        self.is_ending = False
         self._error: JobError | None = None
         self._monitor: threading.Thread | None = None
         placement = Placement(config.placement, config.resources, config.node_labels)
@@ -142,9 +143,7 @@ class RayWorkers:
         try:
             ray.get([actor.start.remote(job) for actor in self.actors], timeout=self._config.deploy_timeout_s)
         except ray.exceptions.RayError as error:
-            if self._monitor is not None:  # the watching thread knows why, or is about to
-                self._monitor.join(_TOLD_WITHIN_S)
-            raise self._error or JobError(f"job {job!r}: its workers could not be started: {error}") from error
+            raise JobError(f"job {job!r}: its workers could not be started: {error}") from error
 
     def drop(self, job: str) -> None:
         """End a dataflow; do not wait long for an operator that does not return. Idempotent."""
@@ -153,7 +152,7 @@ class RayWorkers:
         with self._lock:
             if self._hosted.pop(job, None) is None and self._released:
                 return
-            ends = self._released or self._error is not None or not ray.is_initialized()
+            ends = self._released or self.is_ending or self._error is not None or not ray.is_initialized()
         if ends:
             return
         calls = [actor.drop.remote(job, _DROP_TIMEOUT_S) for actor in self.actors]

@@ -3,6 +3,7 @@
 import os
 import sys
 import threading
+from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -27,6 +28,8 @@ CONCURRENT_CALLS = 32
 """Calls run on threads and in any order: envelopes are numbered, and calls that wait leave room for others."""
 
 _MEET_TIMEOUT_S = 30.0
+_MOST_DROPPED = 1000
+"""So many dataflows that were dropped are remembered; a call that comes late comes soon after."""
 
 
 class WorkerActor:
@@ -43,6 +46,8 @@ class WorkerActor:
         keep_freed_memory()
         self._sockets: dict[str, SocketReceiver] = {}
         self._loops: dict[str, WorkerLoop] = {}
+        self._dropped: deque[str] = deque(maxlen=_MOST_DROPPED)
+        self._locks: dict[str, threading.Lock] = {}
         self._changed = threading.Condition()
         sys.stdout = LabelledOutput(sys.stdout, self._label)
         sys.stderr = LabelledOutput(sys.stderr, self._label)
@@ -87,10 +92,18 @@ class WorkerActor:
 
         Envelopes may come from now on.
         """
-        sender, receiver = self._connect(job, peers, incarnation)
-        self._loops[job] = WorkerLoop(
-            plan, self._worker, self._workers, attachments, sender, receiver, incarnation, config, changed=self._changed
-        )
+        with self._deploying(job):
+            if job in self._dropped:  # calls may overtake each other
+                raise JobError(f"job {job!r} was dropped before it was deployed")
+            link = self._connect(job, peers, incarnation)
+            self._loops[job] = WorkerLoop(
+                plan, self._worker, self._workers, attachments, *link, incarnation, config, changed=self._changed
+            )
+        if job in self._dropped:
+            self.drop(job, 0.0)
+
+    def _deploying(self, job: str) -> threading.Lock:
+        return self._locks.setdefault(job, threading.Lock())
 
     def _connect(self, job: str, peers: Sequence[Any] | SocketPeers, incarnation: int) -> tuple[Sender, Receiver]:
         if not isinstance(peers, SocketPeers):
@@ -106,15 +119,28 @@ class WorkerActor:
         self._loop(job).start()
 
     def drop(self, job: str, timeout: float) -> str | None:
-        """End a dataflow; return what it is busy with if that does not end within ``timeout`` seconds."""
+        """End a dataflow; return what it is busy with if that does not end within ``timeout`` seconds.
+
+        Then it ends when that does.
+        """
+        self._dropped.append(job)
+        sockets = self._sockets.get(job)
+        if sockets is not None:
+            sockets.give_up()
+        lock = self._deploying(job)
+        if not lock.acquire(timeout=timeout):
+            return "that is being built"
         with self._changed:
-            loop, sockets = self._loops.pop(job, None), self._sockets.pop(job, None)
+            loop = self._loops.pop(job, None)
+            self._sockets.pop(job, None)
+            self._locks.pop(job, None)
             self._changed.notify_all()
-        if loop is None:
-            if sockets is not None:
-                sockets.close()
-            return None
-        return None if loop.close(timeout) else loop.running().operator or "its end"
+        lock.release()
+        if loop is not None:
+            return None if loop.close(timeout) else loop.running().operator or "that is about to end"
+        if sockets is not None:
+            sockets.close()
+        return None
 
     # ------------------------------------------------------------------ while it runs
 
@@ -160,13 +186,22 @@ class WorkerActor:
         loop.feeders.beat(feeder, inputs)
         return loop.status.failure
 
-    def confirm(self, job: str, feeder: int, count: int, timeout: float) -> bool:
-        """Return whether so many envelopes of a feeder have come; wait for that ``timeout`` seconds at most."""
+    def abandon(self, job: str, feeder: int, reason: str) -> None:
+        """Take note that a feeder has given up a handle that it had not closed."""
+        self._loop(job).feeders.abandon(feeder, reason)
+
+    def confirm(self, job: str, feeder: int, count: int, timeout: float) -> bool | None:
+        """Return whether so many envelopes of a feeder have come; wait for that ``timeout`` seconds at most.
+
+        None says that the dataflow has not been started, so that nothing comes in.
+        """
         return self._loop(job).confirm(feeder, count, timeout)
 
     def leave(self, job: str, feeder: int, inputs: Mapping[str, InputStatistics]) -> None:
         """Take leave of a feeder that has closed all its handles."""
-        self._loop(job).feeders.leave(feeder, inputs)
+        loop = self._loop(job)
+        loop.feeders.leave(feeder, inputs)
+        loop.forget(feeder)
 
     def _loop(self, job: str) -> WorkerLoop:
         loop = self._loops.get(job)

@@ -32,7 +32,7 @@ from tidewheel.progress import (
 from tidewheel.runtime.activator import Activator
 from tidewheel.runtime.agenda import Agenda
 from tidewheel.runtime.batches import Batch
-from tidewheel.runtime.envelope import Envelope, InputCommand, Message
+from tidewheel.runtime.envelope import Envelope, Message
 from tidewheel.runtime.errors import TokenError
 from tidewheel.runtime.failure import operator_failure, raise_step_failure
 from tidewheel.runtime.flow_control import DEFAULT_BYTES_IN_FLIGHT, FlowControl
@@ -184,13 +184,10 @@ class WorkerCore:
             if ordered.progress:
                 self._frontiers_moved(self._progress.receive(ordered.sender, ordered.progress))
             for command in ordered.commands:
-                self._command(ordered.sender, command)
+                operator = self.plan.inputs[command.input]
+                self._mailboxes[operator].put(ordered.sender, command)
+                self.activate(operator)
         self._let_sources_go_on()
-
-    def _command(self, feeder: int, command: InputCommand) -> None:
-        operator = self.plan.inputs[command.input]
-        self._mailboxes[operator].put(feeder, command)
-        self.activate(operator)
 
     # ------------------------------------------------------------------ the step
 
@@ -382,6 +379,11 @@ class WorkerCore:
     def is_held(self) -> bool:
         """Whether sources wait until less is in flight."""
         return self.flow.is_held
+
+    def forget(self, feeder: int) -> None:
+        """Forget a feeder that will not send any more; between steps only."""
+        self._inbox.forget(feeder)
+        self.intake.forget(feeder)
 
     def heard(self, feeder: int) -> int:
         """Return how many envelopes of a feeder have come, without a gap; from any thread."""

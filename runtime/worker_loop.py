@@ -3,6 +3,7 @@
 import logging
 import threading
 import time
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import replace
 from pickle import PicklingError
@@ -13,6 +14,7 @@ from tidewheel.runtime.envelope import Envelope
 from tidewheel.runtime.errors import JobError
 from tidewheel.runtime.flow_control import UNTOLD_PARTS
 from tidewheel.runtime.inputs.actor_death import watch_actor
+from tidewheel.runtime.inputs.feed import WORKER_THREAD
 from tidewheel.runtime.inputs.feeders import Feeders
 from tidewheel.runtime.links.link import Receiver, Sender
 from tidewheel.runtime.pickling import unpicklable
@@ -60,11 +62,14 @@ class WorkerLoop:
         self._worker = worker
         self._changed = changed if changed is not None else threading.Condition()
         self._confirming = 0
+        self._forgotten: deque[int] = deque()
         self.feeders = Feeders(config.hang_timeout_s + _BEAT_LATE_S, time.monotonic, watch_actor)
         self._stopping = False
+        self._leaving = False
+        self._closing = threading.Lock()
         self._next_check = 0.0
         self._status = WorkerStatus(0, Phase.RUNNING)
-        self._thread = threading.Thread(target=self._run, name=f"tidewheel-worker-{worker}", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=f"{WORKER_THREAD}{worker}", daemon=True)
         self._reports_wanted = 0
         self._reports_made = 0
         self._last_report: WorkerReport | None = None
@@ -104,8 +109,18 @@ class WorkerLoop:
             self._changed.wait_for(lambda: self._status.version != seen, timeout)
             return self._status
 
-    def confirm(self, feeder: int, count: int, timeout: float) -> bool:
-        """Return whether so many envelopes of a feeder have come; wait for that ``timeout`` seconds at most."""
+    def forget(self, feeder: int) -> None:
+        """Forget a feeder that will not send any more."""
+        self._forgotten.append(feeder)
+        self._receiver.wake()
+
+    def confirm(self, feeder: int, count: int, timeout: float) -> bool | None:
+        """Return whether so many envelopes of a feeder have come; wait for that ``timeout`` seconds at most.
+
+        None says that the loop has not been started.
+        """
+        if self._thread.ident is None:
+            return None
         with self._changed:
             self._confirming += 1
             try:
@@ -160,16 +175,21 @@ class WorkerLoop:
     def close(self, timeout: float) -> bool:
         """Stop, and let go of the link; return False if the step that is under way did not end within ``timeout`` s.
 
-        Then the link stays open.
+        Then it lets go when that ends.
         """
+        self._leaving = True
         self.stop()
         if self._thread.ident is not None:
             self._thread.join(timeout)
-        if self._thread.is_alive():
-            return False
-        self._sender.close()
-        self._receiver.close()
+            if self._thread.is_alive():
+                return False
+        self._let_go()
         return True
+
+    def _let_go(self) -> None:
+        with self._closing:
+            self._sender.close()
+            self._receiver.close()
 
     def _wake(self) -> None:
         if threading.get_ident() != self._thread.ident:
@@ -192,11 +212,15 @@ class WorkerLoop:
         finally:
             if self._reports_made < self._reports_wanted:
                 self._make_report()
+            if self._leaving:
+                self._let_go()
 
     def _wait_for_work(self) -> None:
         while not self._stopping:
             if self._reports_made < self._reports_wanted:
                 self._make_report()
+            while self._forgotten:
+                self._core.forget(self._forgotten.popleft())
             now = time.monotonic()
             if now >= self._next_check:
                 self._next_check = now + _LINK_CHECK_S

@@ -10,6 +10,9 @@ from tidewheel.progress import Time
 from tidewheel.runtime.envelope import InputCommand
 from tidewheel.runtime.flow_control import UNTOLD_PARTS
 
+WORKER_THREAD = "tidewheel-worker-"
+"""How the names of threads begin that run operators; workers wait for them, so they must not wait for workers."""
+
 
 class Admission(Enum):
     """How waiting for room ended."""
@@ -27,12 +30,16 @@ class Feed(ABC):
         lock: what to hold while an input is used.
         bytes_in_flight: how many bytes may be on their way to one worker.
         epochs_ahead: how many times a handle may be ahead of the dataflow's probes.
+
+    Attributes:
+        is_carrying: whether a command is being pickled and sent.
     """
 
     def __init__(self, workers: int, lock: threading.RLock, bytes_in_flight: int, epochs_ahead: int) -> None:
         self.workers = workers
         self.lock = lock
         self.epochs_ahead = epochs_ahead
+        self.is_carrying = False
         self._limit = bytes_in_flight
         self._submitted = [0] * workers
 
@@ -42,7 +49,11 @@ class Feed(ABC):
         Raises:
             JobError: the job has failed or was stopped, or the batch cannot be pickled; nothing was sent.
         """
-        self._carry(worker, command)
+        self.is_carrying = True
+        try:
+            self._carry(worker, command)
+        finally:
+            self.is_carrying = False
         self._submitted[worker] += command.size
 
     def has_room(self, worker: int, size: int) -> bool:
@@ -66,6 +77,10 @@ class Feed(ABC):
         Raises:
             TokenError: the job runs in this process alone.
         """
+
+    @abstractmethod
+    def abandon(self, name: str, reason: str) -> None:
+        """Say that a handle of an input was given up before it was closed, where nobody else would notice."""
 
     @abstractmethod
     def flush(self) -> None:

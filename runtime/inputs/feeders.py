@@ -29,6 +29,7 @@ class _Feeder:
     name: FeederName
     heard: float
     death: Callable[[], str | None]
+    given_up: str | None = None
     inputs: Mapping[str, InputStatistics] = field(default_factory=dict)
 
 
@@ -53,7 +54,7 @@ class Feeders:
         self._lock = threading.Lock()
         self._feeders: dict[int, _Feeder] = {}
         self._owners: dict[int, FeederName] = {}
-        self._gone: list[Mapping[str, InputStatistics]] = []
+        self._gone: dict[str, InputStatistics] = {}
 
     def claim(self, handle: int, feeder: FeederName) -> str | None:
         """Give a handle that was handed over to the process that uses it first; return who has it if it is too late."""
@@ -73,11 +74,18 @@ class Feeders:
             if feeder is not None:
                 feeder.heard, feeder.inputs = self._clock(), inputs
 
+    def abandon(self, number: int, reason: str) -> None:
+        """Take note that a feeder has given up a handle that it had not closed."""
+        with self._lock:
+            feeder = self._feeders.get(number)
+            if feeder is not None:
+                feeder.given_up = feeder.given_up or reason
+
     def leave(self, number: int, inputs: Mapping[str, InputStatistics]) -> None:
         """Take leave of a feeder: all its handles are closed."""
         with self._lock:
             if self._feeders.pop(number, None) is not None:
-                self._gone.append(inputs)
+                _add(self._gone, inputs)
 
     def check(self) -> None:
         """Look after all feeders.
@@ -91,6 +99,11 @@ class Feeders:
 
     def _check(self, feeder: _Feeder) -> None:
         name = feeder.name
+        if feeder.given_up is not None:
+            raise JobError(
+                f"{name.process} has given up a handle that it had not closed, so what it had to send is incomplete: "
+                f"{feeder.given_up}"
+            )
         reason = feeder.death()
         silent_s = self._clock() - feeder.heard
         if reason is None and silent_s > self._silence_s:
@@ -105,12 +118,15 @@ class Feeders:
     def statistics(self) -> dict[str, InputStatistics]:
         """Return what all feeders together have sent, by the input's name, as far as is known."""
         with self._lock:
-            parts = [feeder.inputs for feeder in self._feeders.values()] + self._gone
-        found: dict[str, InputStatistics] = {}
-        for part in parts:
-            for name, one in part.items():
-                found[name] = found.get(name, InputStatistics()) + one
+            found = dict(self._gone)
+            for feeder in self._feeders.values():
+                _add(found, feeder.inputs)
         return found
+
+
+def _add(totals: dict[str, InputStatistics], inputs: Mapping[str, InputStatistics]) -> None:
+    for name, one in inputs.items():
+        totals[name] = totals.get(name, InputStatistics()) + one
 
 
 def _unknown() -> str | None:

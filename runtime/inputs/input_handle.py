@@ -3,9 +3,10 @@
 import secrets
 import time as clock
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, MutableMapping
 from types import TracebackType
 from typing import Any, Self
+from weakref import WeakValueDictionary
 
 from tidewheel.progress import Time, TimeDomain
 from tidewheel.runtime.batches import Batch, check_batch, length, size_in_bytes
@@ -25,13 +26,14 @@ class FedInput:
         name: the input's name.
         domain: its times.
         feed: what carries commands to the workers.
+        is_owner: whether it keeps the handles; elsewhere one that is dropped is noticed.
     """
 
-    def __init__(self, name: str, domain: TimeDomain, feed: Feed) -> None:
+    def __init__(self, name: str, domain: TimeDomain, feed: Feed, *, is_owner: bool = True) -> None:
         self.name = name
         self.domain = domain
         self.feed = feed
-        self.open: dict[int, InputHandle] = {}
+        self.open: MutableMapping[int, InputHandle] = {} if is_owner else WeakValueDictionary()
         self.batches = 0
         self.records = 0
         self.bytes = 0
@@ -41,7 +43,12 @@ class FedInput:
     @property
     def times(self) -> tuple[Time, ...]:
         """The times of the handles that are open."""
-        return tuple(handle.time for handle in self.open.values())
+        return tuple(handle.time for handle in list(self.open.values()))
+
+    def is_at(self, time: Time) -> bool:
+        """Tell whether the first handle is open and at a time."""
+        first = self.open.get(FIRST_HANDLE)
+        return first is not None and first.time == time
 
     @property
     def statistics(self) -> InputStatistics:
@@ -76,16 +83,19 @@ class InputHandle:
     [(7, [70]), (0, [1])]
     """
 
-    def __init__(self, fed: FedInput, time: Time, number: int = FIRST_HANDLE) -> None:
+    def __init__(
+        self, fed: FedInput, time: Time, number: int = FIRST_HANDLE, *, useless_because: str | None = None
+    ) -> None:
         self._fed = fed
         self._feed = fed.feed
         self._time = time
         self._number = number
         self._next_worker = number % fed.feed.workers
-        self._ended: str | None = None
+        self._ended = useless_because
         self._epochs_ahead = fed.feed.epochs_ahead
         self._left: deque[Time] = deque()
-        fed.open[number] = self
+        if useless_because is None:
+            fed.open[number] = self
 
     @property
     def name(self) -> str:
@@ -193,12 +203,18 @@ class InputHandle:
         """Hand the token over to the process where this is unpickled."""
         with self._feed.lock:
             self._check_open("hand over")
+            if self._feed.is_carrying:
+                raise TokenError(
+                    f"a handle of input {self.name!r} cannot be a record of the dataflow that it feeds: hand it over "
+                    "as an argument of a call"
+                )
             ticket = self._feed.ticket(self.name, number := secrets.randbits(_HANDLE_BITS), self._time)
             self._spawn(self._time, number)
             self._fed.handed_over += 1
             self._end(
                 "was pickled, so another process has it now: pickle a clone() of it to go on using it here as well"
             )
+        self._feed.flush()
         return ticket
 
     # ------------------------------------------------------------------ commands
@@ -266,6 +282,12 @@ class InputHandle:
     ) -> None:
         if kind is None:
             self.close()
+        elif self._ended is None:
+            self._feed.abandon(self.name, f"{kind.__name__}: {error}")
+
+    def __del__(self) -> None:
+        if getattr(self, "_ended", "") is None:
+            self._feed.abandon(self.name, f"it was dropped at time {self._time!r} without close()")
 
     def __repr__(self) -> str:
         state = f"at {self._time!r}" if self._ended is None else self._ended.partition(":")[0].removeprefix("was ")

@@ -19,6 +19,10 @@ class Intake:
             self._taken[feeder] = self._taken.get(feeder, 0) + size
             self.total += size
 
+    def forget(self, feeder: int) -> None:
+        """Forget a feeder that will not send any more."""
+        self._taken.pop(feeder, None)
+
     def by_feeder(self) -> dict[int, int]:
         """Return the bytes, by the feeder's number."""
         return dict(self._taken)

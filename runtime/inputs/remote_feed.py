@@ -4,6 +4,7 @@ import logging
 import os
 import secrets
 import threading
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 from weakref import WeakValueDictionary
@@ -11,6 +12,7 @@ from weakref import WeakValueDictionary
 from tidewheel.progress import Time
 from tidewheel.runtime.envelope import DRIVER, InputCommand
 from tidewheel.runtime.errors import JobError, TokenError
+from tidewheel.runtime.inputs.feed import WORKER_THREAD
 from tidewheel.runtime.inputs.feeders import FeederName
 from tidewheel.runtime.inputs.input_handle import FedInput, InputHandle
 from tidewheel.runtime.inputs.ray_feed import FeedAddress, RayFeed
@@ -35,15 +37,14 @@ def take_over(address: FeedAddress, name: str, handle: int, time: Time) -> Input
         feed = _feeds.get(address.job)
         if feed is None or feed.has_left:
             feed = _feeds[address.job] = RemoteFeed(address)
-        return InputHandle(feed.input(name), time, handle)
+        return feed.take_over(name, handle, time)
 
 
 class RemoteFeed(RayFeed):
     """One process's end of the inputs of a dataflow whose driver is another process.
 
-    It connects when a handle is first used, and takes leave once all are closed. In between worker 0 hears from it
-    every second: if its process ends without closing its handles, the dataflow fails, for what it had to send is
-    missing.
+    It takes leave once all handles are closed. Until then worker 0 hears from it every second: if its process ends
+    without closing its handles, or drops one, the dataflow fails, for what it had to send is missing.
     """
 
     def __init__(self, address: FeedAddress) -> None:
@@ -51,12 +52,18 @@ class RemoteFeed(RayFeed):
         super().__init__(address, number, None, threading.RLock())
         self._inputs: dict[str, FedInput] = {}
         self._claimed: set[int] = set()
+        self._taken_over: set[int] = set()
+        self._handed_on: set[int] = set()
+        self._unclaimed: deque[tuple[int, str]] = deque()
+        self._abandoned: deque[str] = deque()
+        self._has_given_up = False
         self._statuses: dict[int, WorkerStatus] = {}
         self._asked: dict[Any, int] = {}
         self._asking = threading.Lock()
         self._end: Exception | None = None
         self._beating: threading.Thread | None = None
         self._leaving = threading.Event()
+        self._poke = threading.Event()
 
     @property
     def has_left(self) -> bool:
@@ -66,8 +73,33 @@ class RemoteFeed(RayFeed):
     def input(self, name: str) -> FedInput:
         """Return this process's account of an input."""
         if name not in self._inputs:
-            self._inputs[name] = FedInput(name, self._address.inputs[name], self)
+            self._inputs[name] = FedInput(name, self._address.inputs[name], self, is_owner=False)
         return self._inputs[name]
+
+    def take_over(self, name: str, handle: int, time: Time) -> InputHandle:
+        """Return a handle that was handed over to this process; it is claimed soon, also if nobody uses it."""
+        fed = self.input(name)
+        if handle in self._taken_over:
+            why = f"was unpickled twice in this process ({_process()}): use what was unpickled first"
+            return InputHandle(fed, time, handle, useless_because=why)
+        self._taken_over.add(handle)
+        self._unclaimed.append((handle, name))
+        if self._beating is None:
+            self._beating = threading.Thread(target=self._beat, name=f"tidewheel-feed-{self._address.job}", daemon=True)
+            self._beating.start()
+        self._poke.set()
+        return InputHandle(fed, time, handle)
+
+    def ticket(self, name: str, handle: int, time: Time) -> tuple[Any, ...]:
+        """Return what a handle is pickled as; it is not this process's."""
+        self._handed_on.add(handle)
+        return super().ticket(name, handle, time)
+
+    def abandon(self, name: str, reason: str) -> None:
+        """Fail the dataflow: what was to be sent by this handle is missing. May be called by the garbage collector."""
+        self._has_given_up = True
+        self._abandoned.append(f"input {name!r}: {reason}")
+        self._poke.set()
 
     # ------------------------------------------------------------------ sending
 
@@ -76,7 +108,7 @@ class RemoteFeed(RayFeed):
         if user not in self._claimed:
             self._claim(user, command.input)
         super()._carry(worker, command)
-        if command.action == "clone":
+        if command.action == "clone" and command.handle not in self._handed_on:
             self._claimed.add(command.handle)
 
     def _claim(self, handle: int, name: str) -> None:
@@ -87,26 +119,34 @@ class RemoteFeed(RayFeed):
         if owner is not None:
             raise TokenError(
                 f"this handle of input {name!r} was pickled once and unpickled twice: {owner} uses it already. Give "
-                "each process a clone() of its own"
+                "each process a clone() of its own; what the function of an operator holds is unpickled on every worker"
             )
         self._claimed.add(handle)
-        if self._beating is None:
+        if self.sender is None:
             self.sender = _connect(self._address, self._number)
-            self._beating = threading.Thread(target=self._beat, name=f"tidewheel-feed-{self._address.job}", daemon=True)
-            self._beating.start()
 
     def flush(self) -> None:
-        """Wait until the workers have all that was sent, once no handle is open; then take leave."""
-        if not self._is_used:
-            self._confirm()
-            self._leave_if_unused()
+        """Wait until the workers have all that was sent, once no handle is open; then take leave.
+
+        An operator does not wait, since it may be its own worker that has to come to what was sent; nor does anybody
+        before the dataflow is started. Then the thread that gives signs of life does, while the process lives.
+        """
+        if threading.current_thread().name.startswith(WORKER_THREAD):
+            self._poke.set()
+        elif not self._is_used:
+            self._settle()
 
     @property
     def _is_used(self) -> bool:
-        return any(fed.open for fed in list(self._inputs.values()))
+        # Who has given a handle up does not take leave: it stays until the dataflow has failed.
+        return self._has_given_up or any(fed.open for fed in list(self._inputs.values()))
 
-    def _confirm(self) -> None:
-        """Wait until the workers have all that was sent; if they end meanwhile, the driver says whether all is well."""
+    def _settle(self) -> None:
+        """Take leave once the workers have all that was sent; wait for that, unless it may take for ever."""
+        if self._has_arrived():
+            self._leave_if_unused()
+
+    def _has_arrived(self) -> bool:
         import ray
 
         waiting = list(enumerate(self._sequences))
@@ -118,17 +158,24 @@ class RemoteFeed(RayFeed):
             try:
                 answers = ray.get(calls, timeout=_ANSWER_S)
             except ray.exceptions.RayError as error:
+                # They have ended meanwhile, and it is the driver that says whether all was well.
                 _LOGGER.debug("job %r has ended: %s", self._address.job, error)
-                return
+                return True
+            if None in answers:
+                return False
             waiting = [one for one, has_all in zip(waiting, answers, strict=True) if not has_all]
+        return True
 
     def _leave_if_unused(self) -> None:
         with _feeds_lock:
             if self._is_used or self.has_left:
                 return
             self._leaving.set()
+        self._poke.set()
         try:
             self._ask("leave", self._number, self._statistics())
+            for actor in self._address.actors[1:]:
+                actor.leave.options(num_returns=0).remote(self._address.job, self._number, {})
         except JobError as error:
             _LOGGER.debug("%s", error)
         self._disconnect()
@@ -197,20 +244,41 @@ class RemoteFeed(RayFeed):
     # ------------------------------------------------------------------ signs of life, on a thread of their own
 
     def _beat(self) -> None:
-        while not self._leaving.wait(_BEAT_S):
+        while not self.has_left:
+            self._poke.clear()
             try:
-                failure: Exception | None = self._ask("beat", self._number, self._statistics())
-                with self.lock:
-                    if self.sender is not None and not self.has_left:
-                        self.sender.check()
+                failure = self._speak()
             except JobError as error:
                 failure = error
+            except Exception as error:  # noqa: BLE001 - Ray was shut down
+                failure = JobError(f"this process has lost job {self._address.job!r}, which it feeds: {error!r}")
             if failure is not None:
                 self._end = self._end or failure
                 self._leaving.set()
                 self._disconnect()
-            elif not self._is_used:  # all were handed on
-                self.flush()
+            elif not self._is_used:
+                self._settle()
+            if not self.has_left:
+                self._poke.wait(_BEAT_S)
+
+    def _speak(self) -> Exception | None:
+        """Claim what was handed over, give a sign of life, tell what was given up; return why the job has failed."""
+        while self._unclaimed:
+            handle, name = self._unclaimed.popleft()
+            with self.lock:
+                if handle not in self._claimed and not self.has_left:
+                    try:
+                        self._claim(handle, name)
+                    except TokenError as error:  # whoever uses the handle is told
+                        _LOGGER.debug("%s", error)
+        failure: Exception | None = self._ask("beat", self._number, self._statistics())
+        while self._abandoned:
+            self._ask("abandon", self._number, self._abandoned[0])
+            self._abandoned.popleft()
+        with self.lock:
+            if self.sender is not None and not self.has_left:
+                self.sender.check()
+        return failure
 
     def _statistics(self) -> dict[str, Any]:
         return {name: fed.statistics for name, fed in list(self._inputs.items())}

@@ -87,6 +87,7 @@ class SocketReceiver(Receiver):
         self._wake_lock = threading.Lock()
         self._woken = False
         self._early: list[Envelope] = []
+        self._given_up = False
         self.address = SocketAddress(node, ipc)
 
     def withdraw_file(self) -> SocketAddress:
@@ -127,12 +128,14 @@ class SocketReceiver(Receiver):
         """Wait until each of ``members`` has called; then remove the socket's file.
 
         Raises:
-            JobError: some have not called in time.
+            JobError: some have not called in time, or `give_up` was called.
         """
         missing = set(members)
         deadline = time.monotonic() + timeout_s
         try:
             while missing:
+                if self._given_up:
+                    raise JobError("it was dropped before all members were connected")
                 left_s = deadline - time.monotonic()
                 if left_s <= 0:
                     names = ", ".join("the driver" if one == DRIVER else f"worker {one}" for one in sorted(missing))
@@ -148,6 +151,11 @@ class SocketReceiver(Receiver):
                         self._early.append(envelope)
         finally:
             shutil.rmtree(self._directory, ignore_errors=True)
+
+    def give_up(self) -> None:
+        """Have `meet` raise JobError; from any thread."""
+        self._given_up = True
+        self.wake()
 
     def receive(self, timeout_s: float) -> list[Envelope]:
         """Return what came over any connection, or was delivered."""
@@ -192,6 +200,8 @@ class SocketReceiver(Receiver):
     def close(self) -> None:
         """Stop listening."""
         with self._wake_lock:
+            if self._waker.closed:
+                return
             self._waker.close(linger=0)
         if self._authenticator is not None:
             self._authenticator.stop()

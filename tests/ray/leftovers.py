@@ -104,7 +104,8 @@ def _is_ours(path: str) -> bool:
 
 def own_traces() -> Counter[str]:
     """Return how many threads, by name, and open files, by kind, this process has, but for threads inside of Ray."""
-    found = Counter(f"thread {thread.name}" for thread in threading.enumerate())
+    # Threads of Ray's that have run Python are called dummies.
+    found = Counter(f"thread {thread.name}" for thread in threading.enumerate() if "Dummy" not in thread.name)
     for task in Path("/proc/self/task").iterdir():
         with suppress(OSError):
             name = (task / "comm").read_text().strip()

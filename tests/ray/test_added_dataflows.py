@@ -3,8 +3,10 @@
 import os
 import signal
 import threading
+import time
 import uuid
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -203,3 +205,105 @@ def test_what_cannot_be_deployed_is_not_there_afterwards() -> None:
         feed(job, 4)
         job.wait(timeout=DEADLINE_S)
         assert (results(job), results(added)) == ([(1, 2)], [(1, 1)])
+
+
+def test_an_operator_that_returns_after_its_dataflow_was_dropped(tmp_path: Path) -> None:
+    """Then the worker lets go of what the dataflow had, and the others never notice."""
+    flag = tmp_path / "go on"
+
+    def build(context: tw.OperatorContext) -> Any:
+        def schedule(input: tw.InputPort, output: tw.OutputPort) -> None:
+            for _ in input:
+                while not flag.exists():
+                    threading.Event().wait(0.01)
+
+        return schedule
+
+    stuck = tw.Dataflow("stuck")
+    stuck.input("numbers").unary("stand", build)
+    with nothing_left(), started(halving("first")) as job:
+        worker = psutil.Process(job.pids[0])
+        job.add(halving("warm"))
+        job.drop("warm")
+        before = worker.num_threads(), worker.num_fds()
+        added = job.add(stuck)
+        added.input("numbers").send([1])
+        assert eventually(lambda: added.statistics().silent == (0,))
+        job.drop("stuck")
+        assert (worker.num_threads(), worker.num_fds()) > before
+        flag.touch()
+        assert eventually(lambda: worker.num_fds() <= before[1])
+        feed(job, 8)
+        job.wait(timeout=DEADLINE_S)
+
+
+class Revived:
+    """Can be unpickled in any process but the one that comes first."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def __reduce__(self) -> Any:
+        return revive, (self.folder,)
+
+
+def revive(folder: Path) -> Revived:
+    try:
+        (folder / "first").mkdir()
+    except FileExistsError:
+        return Revived(folder)
+    raise ImportError("No module named 'elsewhere'")
+
+
+def test_what_one_worker_cannot_deploy_is_dropped_by_the_others(tmp_path: Path) -> None:
+    """They wait for it, and stop waiting; nothing happens to the dataflows that run."""
+    revived = Revived(tmp_path)
+    flow = tw.Dataflow("second")
+    flow.input("numbers").map(lambda n: (n, revived))
+    with nothing_left(), started(halving("first")) as job:
+        with pytest.raises(tw.JobError, match="No module named 'elsewhere'"):
+            job.add(flow)
+        feed(job, 8)
+        feed(job.add(halving("second")), 4)
+        job.wait(timeout=DEADLINE_S)
+        assert (results(job), results(job.dataflows["second"])) == ([(1, 3)], [(1, 2)])
+
+
+def test_a_reader_of_what_has_failed_does_not_hold_up_the_others() -> None:
+    """Though the publisher waits for it for a while."""
+    topic = f"topic-{uuid.uuid4().hex[:8]}"
+    bad = halving("bad", fails_at=8)
+    bad.input("news").publish(topic)
+    with started(halving("good")) as job:
+        added = job.add(bad)
+        with tw.subscribe(topic):
+            added.input("news").send(["unread"])
+            feed(added, 8)
+            with pytest.raises(tw.JobError, match="no 8"):
+                added.wait(timeout=DEADLINE_S)
+            since = time.monotonic()
+            feed(job, 4)
+            job.probe("done").wait_until((2**62), timeout=DEADLINE_S)
+            assert time.monotonic() - since < 2
+        job.drop("bad")
+
+
+def test_stopping_does_not_wait_for_operators_that_do_not_return() -> None:
+    """However many there are: their processes end."""
+
+    def build(context: tw.OperatorContext) -> Any:
+        def schedule(input: tw.InputPort, output: tw.OutputPort) -> None:
+            for _ in input:
+                threading.Event().wait()
+
+        return schedule
+
+    with nothing_left():
+        job = started(halving("first"))
+        for number in range(3):
+            stuck = tw.Dataflow(f"stuck {number}")
+            stuck.input("numbers").unary("stand", build)
+            job.add(stuck).input("numbers").send([1])
+        since = time.monotonic()
+        job.stop()
+        assert time.monotonic() - since < 2

@@ -42,6 +42,10 @@ class Feeder:
         self.kept.send([1])
         return os.getpid()
 
+    def keep_other(self, handles: list[tw.InputHandle]) -> None:
+        """Use another handle."""
+        handles[0].send([2])
+
     def use(self, method: str, *arguments: Any, **options: Any) -> Any:
         """Use the handle that was kept."""
         return getattr(self.kept, method)(*arguments, **options)
@@ -240,3 +244,125 @@ def test_a_feeder_waits_for_a_slow_dataflow(feeders: list[Any]) -> None:
         assert eventually(lambda: job.statistics().inputs["texts"].records == went + 1000)
         if has_waited:
             assert job.statistics().inputs["texts"].seconds_waited > 0
+
+
+def test_many_threads_wait_and_send_at_once() -> None:
+    """Each with a handle of its own that is mostly too far ahead: nobody waits for a lock that waits for him."""
+    with tw.run(numbers_flow(), workers=2, config=tw.RuntimeConfig(epochs_ahead=2)) as job:
+        first = job.input("numbers")
+        handles = [first.clone() for _ in range(6)]
+        first.close()
+
+        def advance(handle: tw.InputHandle) -> None:
+            with handle:
+                for epoch in range(300):
+                    handle.advance_to(epoch + 1)
+
+        threads = [threading.Thread(target=advance, args=[handle], daemon=True) for handle in handles]
+        for thread in threads:
+            thread.start()
+        job.wait(timeout=DEADLINE_S)
+        for thread in threads:
+            thread.join(DEADLINE_S)
+        assert not any(thread.is_alive() for thread in threads)
+
+
+def test_a_handle_is_used_by_one_object(feeders: list[Any]) -> None:
+    """Unpickled twice in one process, it is two; the second is refused, and what the first sends arrives."""
+    with tw.run(numbers_flow(), workers=2) as job:
+        shared = ray.put([job.input("numbers")])
+        ray.get(feeders[0].keep.remote(shared), timeout=DEADLINE_S)
+        with pytest.raises(tw.TokenError, match="was unpickled twice in this process"):
+            ray.get(feeders[0].keep_other.remote(shared), timeout=DEADLINE_S)
+        ray.get(feeders[0].use.remote("close"), timeout=DEADLINE_S)
+        job.wait(timeout=DEADLINE_S)
+        assert results(job) == Counter([(0, 1)])
+
+
+@pytest.mark.parametrize("link", ["socket", "ray"])
+def test_a_handle_is_no_record_of_its_own_dataflow(link: LinkName) -> None:
+    """The batch is refused, and nothing of what is sent before and after is lost."""
+    with tw.run(numbers_flow(), workers=1, link=link) as job:
+        numbers = job.input("numbers")
+        other = numbers.clone()
+        numbers.send([1])
+        with pytest.raises(tw.JobError, match="cannot be a record of the dataflow that it feeds"):
+            numbers.send([other])
+        numbers.send([2])
+        other.send([3])
+        other.close()
+        numbers.close()
+        job.wait(timeout=DEADLINE_S)
+        assert results(job) == Counter([(0, 1), (0, 2), (0, 3)])
+
+
+def fail_at_once(handle: tw.InputHandle) -> None:
+    with handle:
+        raise ValueError("no luck")
+
+
+def use_and_drop(handle: tw.InputHandle) -> None:
+    handle.send([1])
+
+
+def never_use(handle: tw.InputHandle) -> None:
+    pass
+
+
+@pytest.mark.parametrize(
+    ("feed", "reason"),
+    [
+        (fail_at_once, "ValueError: no luck"),
+        (use_and_drop, r"dropped at time 0 without close\(\)"),
+        (never_use, "dropped at time 0"),
+    ],
+)
+def test_a_handle_that_is_given_up_fails_the_job(feed: Any, reason: str) -> None:
+    """Though the process lives on, as those of tasks do: what would have been sent is missing."""
+    job = tw.run(numbers_flow(), workers=2)
+    call = ray.remote(feed).options(num_cpus=0, max_retries=0).remote(job.input("numbers"))
+    with pytest.raises(tw.JobError, match=rf"process \d+ on node .* has given up a handle .*incomplete: .*{reason}"):
+        job.wait(timeout=ENDS_WITHIN_S)
+    ray.wait([call])
+    job.stop()
+
+
+def test_a_feeder_need_not_wait_for_a_job_that_is_paused(feeders: list[Any]) -> None:
+    """It sends and closes; all of that arrives once the job runs."""
+    with tw.run(numbers_flow(), workers=2, paused=True) as job:
+        ray.get(feeders[0].feed.remote(job.input("numbers"), 0, 3), timeout=DEADLINE_S)
+        job.start()
+        job.wait(timeout=DEADLINE_S)
+        assert results(job) == Counter([(0, 0), (1, 1), (2, 2)])
+
+
+def test_an_operator_may_feed_another_dataflow_or_its_own() -> None:
+    """From the worker on which it runs; closing a handle there waits for nobody, and nothing is lost."""
+    down = tw.Dataflow("down")
+    down.input("numbers").capture("results")
+
+    def passing(handle: tw.InputHandle) -> Any:
+        def build(context: tw.OperatorContext) -> Any:
+            def schedule(input: tw.InputPort, output: tw.OutputPort) -> None:
+                for _, batch in input:
+                    handle.send(batch)
+                if not input.frontier and not handle.is_closed:
+                    handle.close()
+
+            return schedule
+
+        return build
+
+    with tw.run(numbers_flow(), workers=1) as job:
+        lower = job.add(down)
+        up = tw.Dataflow("up")
+        up.input("numbers").unary("pass", passing(lower.input("numbers"))).probe("done")
+        upper = job.add(up)
+        for number in range(10):
+            upper.input("numbers").send([number])
+        upper.input("numbers").close()
+        own = tw.Dataflow("own")
+        own.input("numbers").unary("close", passing(job.input("numbers"))).probe("done")
+        job.add(own).input("numbers").close()
+        job.wait(timeout=DEADLINE_S)
+        assert results(lower) == Counter([(0, number) for number in range(10)])

@@ -15,6 +15,7 @@ class ListFeed(Feed):
 
     Attributes:
         submitted: the commands, each with the number of the worker that it is for.
+        abandoned: why handles were given up.
         flushed: how often a handle waited for what it had sent to arrive.
         has_taken: whether the workers have taken all that was sent.
         last_timeout: what `wait` was told, which never finds room.
@@ -24,6 +25,7 @@ class ListFeed(Feed):
         super().__init__(workers, threading.RLock(), bytes_in_flight, 1000)
         self.submitted: list[tuple[int, InputCommand]] = []
         self.flushed = 0
+        self.abandoned: list[str] = []
         self.has_taken = True
         self.last_timeout: float | None = -1.0
 
@@ -41,6 +43,9 @@ class ListFeed(Feed):
 
     def ticket(self, name: str, handle: int, time: Time) -> tuple[Any, ...]:
         return tuple, ([name, handle, time],)
+
+    def abandon(self, name: str, reason: str) -> None:
+        self.abandoned.append(reason)
 
     def flush(self) -> None:
         self.flushed += 1

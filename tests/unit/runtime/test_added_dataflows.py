@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 import tidewheel as tw
+from tidewheel.runtime.local_job import LocalJob
 
 DEADLINE_S = 30.0
 
@@ -193,3 +194,93 @@ def test_two_threads_may_add_at_once() -> None:
             thread.join(DEADLINE_S)
         assert len(refused) == 3
         assert list(job.dataflows) == ["second"]
+
+
+def test_a_dataflow_that_ticks_does_not_keep_the_inputs_of_others_waiting() -> None:
+    """An input that is too far ahead of a probe that another handle holds back is let in all the same."""
+
+    def build(context: tw.OperatorContext) -> Any:
+        token = context.token()
+
+        def schedule(output: tw.OutputPort) -> None:
+            if token.is_live:
+                context.activator.after(0.001)
+
+        return schedule
+
+    ticking = tw.Dataflow("ticking")
+    [ticks] = ticking.operator("tick", [], 1, build)
+    ticks.probe("ticks")
+    with tw.run(doubling("first"), engine="local", config=tw.RuntimeConfig(epochs_ahead=10)) as job:
+        job.add(ticking)
+        later = job.input("numbers").clone()
+        for epoch in range(25):
+            later.advance_to(epoch + 1, timeout=DEADLINE_S)
+        later.close()
+        job.input("numbers").close()
+        job.probe("done").wait_until(20, timeout=DEADLINE_S)
+
+
+def test_operators_may_add_dataflows() -> None:
+    """When they are built, and when they run, while the program adds some, too."""
+
+    def build(context: tw.OperatorContext) -> Any:
+        job.add(doubling("added when built"))
+
+        def schedule(input: tw.InputPort, output: tw.OutputPort) -> None:
+            for _ in input:
+                pass
+
+        return schedule
+
+    building = tw.Dataflow("building")
+    building.input("numbers").unary("build", build)
+    adding = tw.Dataflow("adding")
+    adding.input("numbers").inspect(lambda n: job.add(doubling(f"added {n}"))).probe("done")
+    with tw.run(adding, engine="local") as job:
+        job.add(building)
+        job.input("numbers").send([1, 2])
+        job.input("numbers").advance_to(1)
+        runner = threading.Thread(target=job.probe("done").wait_until, args=[1], daemon=True)
+        runner.start()
+        for number in range(10):
+            job.add(doubling(f"more {number}"))
+        runner.join(DEADLINE_S)
+        assert not runner.is_alive()
+        assert {"building", "added when built", "added 1", "added 2", "more 9"} <= set(job.dataflows)
+
+
+def test_stopping_goes_on_where_it_was_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C in the middle does not leave anything behind that a second stop() would not end."""
+    job = tw.run(doubling("first"), engine="local")
+    second = job.add(doubling("second"))
+    interrupts = iter([KeyboardInterrupt()])
+
+    def interrupted(reason: str | None) -> None:
+        for interrupt in interrupts:
+            raise interrupt
+
+    monkeypatch.setattr(second, "_finish_attachments", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        job.stop()
+    job.stop()
+    assert isinstance(job, LocalJob)
+    assert not job._rounds.run()
+    assert (job._released, second._released) == (True, True)
+
+
+def test_what_is_added_while_the_job_stops_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And whoever added it is told."""
+    job = tw.run(doubling("first"), engine="local")
+    hosted: list[tw.Job] = []
+    host = job._host
+
+    def slow_host(*arguments: Any) -> tw.Job:
+        hosted.append(host(*arguments))
+        job.stop()
+        return hosted[0]
+
+    monkeypatch.setattr(job, "_host", slow_host)
+    with pytest.raises(tw.JobError, match="was stopped"):
+        job.add(doubling("second"))
+    assert hosted[0]._released

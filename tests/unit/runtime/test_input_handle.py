@@ -313,6 +313,6 @@ def test_the_explanation_names_the_handle_that_lags() -> None:
         other = first.clone()
         first.advance_to(8)
         settle(job)
-        assert "job.input('numbers').advance_to(...) or close() lets it go on" in str(job.explain("done"))
+        assert "its handle at that time: advance_to(...) or close() lets it go on" in str(job.explain("done"))
         other.advance_to(9)
         assert "the driver took it to 8, 9" in str(job.explain("done"))
