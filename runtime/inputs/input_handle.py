@@ -45,6 +45,12 @@ class FedInput:
         """The times of the handles that are open."""
         return tuple(handle.time for handle in list(self.open.values()))
 
+    def refuse(self, number: int, why: str) -> None:
+        """Make a handle useless."""
+        handle = self.open.pop(number, None)
+        if handle is not None:
+            handle._ended = why
+
     def is_at(self, time: Time) -> bool:
         """Tell whether the first handle is open and at a time."""
         first = self.open.get(FIRST_HANDLE)

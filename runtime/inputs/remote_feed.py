@@ -96,10 +96,12 @@ class RemoteFeed(RayFeed):
         return super().ticket(name, handle, time)
 
     def abandon(self, name: str, reason: str) -> None:
-        """Fail the dataflow: what was to be sent by this handle is missing. May be called by the garbage collector."""
+        """Fail the dataflow: what was to be sent by this handle is missing.
+
+        The garbage collector calls it, too, so it takes no lock.
+        """
         self._has_given_up = True
         self._abandoned.append(f"input {name!r}: {reason}")
-        self._poke.set()
 
     # ------------------------------------------------------------------ sending
 
@@ -110,6 +112,8 @@ class RemoteFeed(RayFeed):
         super()._carry(worker, command)
         if command.action == "clone" and command.handle not in self._handed_on:
             self._claimed.add(command.handle)
+        elif command.action == "close" and worker == self.workers - 1:
+            self._claimed.discard(command.handle)
 
     def _claim(self, handle: int, name: str) -> None:
         """Make sure that no other process uses a handle, and that this one is known."""
@@ -117,10 +121,12 @@ class RemoteFeed(RayFeed):
         me = FeederName(self._number, _process(), _own_actor())
         owner: str | None = self._ask("claim", handle, me)
         if owner is not None:
-            raise TokenError(
-                f"this handle of input {name!r} was pickled once and unpickled twice: {owner} uses it already. Give "
-                "each process a clone() of its own; what the function of an operator holds is unpickled on every worker"
+            why = (
+                f"was pickled once and unpickled twice: {owner} uses it already. Give each process a clone() of its "
+                "own; what the function of an operator holds is unpickled on every worker"
             )
+            self._inputs[name].refuse(handle, why)
+            raise TokenError(f"this handle of input {name!r} {why}")
         self._claimed.add(handle)
         if self.sender is None:
             self.sender = _connect(self._address, self._number)
