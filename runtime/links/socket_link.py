@@ -36,6 +36,9 @@ _MOST_AT_ONCE = 1000
 _LOST_FOR_S = 3.0
 _HEARTBEAT_MS = 5_000
 _SILENCE_MS = 30_000
+# As plain numbers: members of enumerations cost more than asking the socket does.
+_EVENTS = int(zmq.EVENTS)
+_POLLIN = int(zmq.POLLIN)
 _BROKEN = zmq.EVENT_DISCONNECTED | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL | zmq.EVENT_HANDSHAKE_FAILED_AUTH
 
 
@@ -180,7 +183,7 @@ class SocketReceiver(Receiver):
                     self._woken = False
                 else:
                     found.append(self._decoded(head))
-                if not int(pull.get(zmq.EVENTS)) & zmq.POLLIN:
+                if not int(pull.get(_EVENTS)) & _POLLIN:
                     break
         except zmq.Again:
             pass

@@ -105,13 +105,19 @@ def left_behind(job_name: str) -> list[str]:
 
 
 def walk(workers: int, settings: Settings) -> None:
-    """Run the loop, with subscribers here and on another node; say where it ran, and what came out."""
+    """Run the loop, fed and read here and on another node; say where it ran, and what came out."""
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     def read() -> list[tuple[int, list[tuple[int, int]]]]:
         with tw.subscribe("collatz", timeout=30) as subscription:
             return [(epoch.time, sorted(epoch.records)) for epoch in subscription.epochs()]
+
+    def feed(handle: tw.InputHandle, numbers: range) -> None:
+        with handle:
+            for n in numbers:
+                handle.advance_to((n - 2) // 4)
+                handle.send([n])
 
     with deployed(collatz(), workers, settings) as job, ThreadPoolExecutor() as threads:
         placed = members(job)
@@ -121,10 +127,10 @@ def walk(workers: int, settings: Settings) -> None:
         seen_here = threads.submit(read)
         job.topic("collatz").wait_for_subscribers(2, timeout=30)
         job.start()
-        for n in range(2, 14):
-            job.input("numbers").advance_to((n - 2) // 4)
-            job.input("numbers").send([n])
-        job.input("numbers").close()
+        other = job.input("numbers").clone()
+        fed_there = ray.remote(feed).options(num_cpus=0, scheduling_strategy=there).remote(other, range(3, 14, 2))
+        feed(job.input("numbers"), range(2, 14, 2))
+        ray.get(fed_there, timeout=60)
         job.wait(timeout=60)
         steps = sorted((entry.time, *record) for entry in job.captured("steps") for record in entry.batch)
         topics = [seen_here.result(30), ray.get(seen_there, timeout=30)]
