@@ -199,7 +199,11 @@ class Explainer:
             which = f"job.input({name!r})." if state.is_at(time) else "its handle at that time: "
             return _Account(what, f"{which}advance_to(...) or close() lets it go on", workers)
         if state.handed_over:
-            advice = f"{_elsewhere(state.handed_over)} may be at that time, and has to advance_to(...) or close()"
+            feeders = [process for report in self._view.reports for process in report.feeders]
+            known = f" (open ones are in {', '.join(feeders)})" if feeders else ""
+            advice = (
+                f"{_elsewhere(state.handed_over)} may be at that time, and has to advance_to(...) or close(){known}"
+            )
             return _Account(what, advice, workers)
         now = f"took it to {', '.join(map(repr, state.times))}" if state.times else "closed it"
         return _Account(what, f"the driver {now}; those workers have not come to that yet", workers)

@@ -249,8 +249,8 @@ class WorkerLoop:
             raise JobError(message, worker=self._worker) from error
 
     def _full_report(self) -> WorkerReport:
-        fed = self.feeders.statistics()
-        return replace(self._core.report(), fed=fed) if fed else self._core.report()
+        fed, feeders = self.feeders.statistics(), self.feeders.processes()
+        return replace(self._core.report(), fed=fed, feeders=feeders) if fed or feeders else self._core.report()
 
     def _make_report(self) -> None:
         """Report to those who wait for it; no step is under way."""

@@ -22,7 +22,7 @@ class WorkerReport:
         queued: the messages that have arrived here and wait at an input.
         scheduled: the numbers of the operators that run in its next step.
         statistics: what it has done; the operators' frontiers are left out.
-        fed: what other processes have sent to the inputs, if it is this worker that knows.
+        fed, feeders: what other processes have sent to the inputs, and who they are, if it is this worker that knows.
     """
 
     worker: int
@@ -32,6 +32,7 @@ class WorkerReport:
     scheduled: frozenset[int]
     statistics: WorkerStatistics
     fed: Mapping[str, InputStatistics] = field(default_factory=dict)
+    feeders: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -115,6 +115,11 @@ class Feeders:
                 f"incomplete: {reason}"
             )
 
+    def processes(self) -> tuple[str, ...]:
+        """Return who they are that have open handles, in words."""
+        with self._lock:
+            return tuple(feeder.name.process for feeder in self._feeders.values())
+
     def statistics(self) -> dict[str, InputStatistics]:
         """Return what all feeders together have sent, by the input's name, as far as is known."""
         with self._lock:

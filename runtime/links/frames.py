@@ -43,6 +43,10 @@ def encode(envelope: Envelope, *, by_value: bool = False) -> list[Any]:
 
 
 def _frames(dumps: Any, envelope: Envelope) -> list[Any]:
+    # A tuple takes half the time of an object, and of a small envelope that is most of it.
+    fields = msgspec.structs.astuple(envelope)
+    if not envelope.messages and not envelope.commands:
+        return [dumps(fields, _PROTOCOL)]
     buffers: list[Any] = []
 
     def keep_in_band(buffer: pickle.PickleBuffer) -> bool:
@@ -52,8 +56,7 @@ def _frames(dumps: Any, envelope: Envelope) -> list[Any]:
         buffers.append(raw)
         return False
 
-    # A tuple takes half the time of an object, and of each small envelope that is most of it.
-    return [dumps(msgspec.structs.astuple(envelope), _PROTOCOL, buffer_callback=keep_in_band), *buffers]
+    return [dumps(fields, _PROTOCOL, buffer_callback=keep_in_band), *buffers]
 
 
 def decode(head: bytes, buffers: Sequence[Any] = ()) -> Envelope:
@@ -63,6 +66,7 @@ def decode(head: bytes, buffers: Sequence[Any] = ()) -> Envelope:
         ProtocolError: it cannot be unpickled.
     """
     try:
-        return Envelope(*pickle.loads(head, buffers=buffers))  # noqa: S301 - the callers let only members in
+        fields = pickle.loads(head, buffers=buffers) if buffers else pickle.loads(head)  # noqa: S301 - from members only
+        return Envelope(*fields)
     except Exception as error:
         raise ProtocolError(f"it cannot be unpickled: {type(error).__name__}: {error}") from error

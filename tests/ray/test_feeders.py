@@ -159,6 +159,7 @@ def test_a_handle_holds_its_time_wherever_it_is(feeders: list[Any]) -> None:
         ray.get(feeders[0].keep.remote([job.input("numbers").clone()]), timeout=DEADLINE_S)
         job.input("numbers").advance_to(5)
         assert eventually(lambda: "the handle that was pickled may be at that time" in str(job.explain("done")))
+        assert eventually(lambda: "(open ones are in process " in str(job.explain("done")))
         ray.get(feeders[0].hand_on.remote(feeders[1]), timeout=DEADLINE_S)
         with pytest.raises(tw.TokenError, match="was pickled, so another process has it now"):
             ray.get(feeders[0].use.remote("send", [1]), timeout=DEADLINE_S)

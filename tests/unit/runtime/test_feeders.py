@@ -69,6 +69,7 @@ def test_one_that_has_left_may_die(world: World) -> None:
     world.feeders.beat(-2, {"numbers": InputStatistics(9, 9, 9, 9.0)})
     world.deaths["actor A"] = "killed"
     world.feeders.check()
+    assert world.feeders.processes() == ("process 13",)
     assert world.feeders.statistics() == {
         "numbers": InputStatistics(3, 30, 300, 0.75),
         "words": InputStatistics(1, 1, 1, 0.0),
