@@ -71,12 +71,13 @@ class HeldBatch:
         """
         if not self._takes_away((location, time), self._changes.get((location, time))):
             return False
-        earliest = self._earliest.setdefault(location, [])
-        less_equal = self._tracker.comparison(location)
-        if any(less_equal(one, time) for one in earliest):
-            return False
-        earliest[:] = [one for one in earliest if not less_equal(time, one)]
-        earliest.append(time)
+        earliest = self._earliest.get(location)
+        if earliest:
+            less_equal = self._tracker.comparison(location)
+            if any(less_equal(one, time) for one in earliest):
+                return False
+            earliest = [one for one in earliest if not less_equal(time, one)]
+        self._earliest[location] = [time] if earliest is None else [*earliest, time]
         return not self._is_covered(location, time)
 
     def _matters_now(self, location: int) -> bool:

@@ -61,7 +61,11 @@ class Tracker:
         """
         by_location: dict[int, _Changes] = {}
         for (location, time), difference in changes:
-            by_location.setdefault(location, []).append((time, difference))
+            counted = by_location.get(location)
+            if counted is None:
+                by_location[location] = [(time, difference)]
+            else:
+                counted.append((time, difference))
         implied: dict[int, _Changes] = {}
         entries = self._reach.entries
         for location, counts in by_location.items():
@@ -79,7 +83,8 @@ class Tracker:
         """Apply what is implied at locations of interest, each after all that bear on it."""
         moved: set[int] = set()
         ranks = list(implied)
-        heapify(ranks)
+        if len(ranks) > 1:
+            heapify(ranks)
         while ranks:
             rank = heappop(ranks)
             frontier_changes = self._implications[rank].update(implied[rank])
