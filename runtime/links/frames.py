@@ -16,6 +16,7 @@ from tidewheel.runtime.envelope import Envelope
 
 _LARGE = 16 * 1024
 _PROTOCOL = 5
+_FIELDS = len(msgspec.structs.fields(Envelope))
 
 
 def encode(envelope: Envelope, *, by_value: bool = False) -> list[Any]:
@@ -67,6 +68,8 @@ def decode(head: bytes, buffers: Sequence[Any] = ()) -> Envelope:
     """
     try:
         fields = pickle.loads(head, buffers=buffers) if buffers else pickle.loads(head)  # noqa: S301 - from members only
-        return Envelope(*fields)
     except Exception as error:
         raise ProtocolError(f"it cannot be unpickled: {type(error).__name__}: {error}") from error
+    if type(fields) is not tuple or len(fields) != _FIELDS:
+        raise ProtocolError(f"it cannot be unpickled: it is no envelope but of type {type(fields).__name__}")
+    return Envelope(*fields)

@@ -51,6 +51,14 @@ def collatz() -> tw.Dataflow:
     return flow
 
 
+def feed_walks(handle: tw.InputHandle, numbers: range) -> None:
+    """Send numbers to `collatz`, four of all that there are in each epoch."""
+    with handle:
+        for n in numbers:
+            handle.advance_to((n - 2) // 4)
+            handle.send([n])
+
+
 def collatz_steps(number: int) -> int:
     """Return the number of steps by plain Python."""
     steps = 0

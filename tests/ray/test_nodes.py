@@ -25,7 +25,7 @@ import pytest
 
 import tidewheel as tw
 from tests.packaging.repository import ROOT
-from tests.ray.test_job import collatz, collatz_steps
+from tests.ray.test_job import collatz, collatz_steps, feed_walks
 from tests.waiting import eventually
 from tidewheel.runtime.job import Job
 
@@ -113,12 +113,6 @@ def walk(workers: int, settings: Settings) -> None:
         with tw.subscribe("collatz", timeout=30) as subscription:
             return [(epoch.time, sorted(epoch.records)) for epoch in subscription.epochs()]
 
-    def feed(handle: tw.InputHandle, numbers: range) -> None:
-        with handle:
-            for n in numbers:
-                handle.advance_to((n - 2) // 4)
-                handle.send([n])
-
     with deployed(collatz(), workers, settings) as job, ThreadPoolExecutor() as threads:
         placed = members(job)
         elsewhere = {node for node, _ in placed} - {ray.get_runtime_context().get_node_id()}
@@ -128,8 +122,8 @@ def walk(workers: int, settings: Settings) -> None:
         job.topic("collatz").wait_for_subscribers(2, timeout=30)
         job.start()
         other = job.input("numbers").clone()
-        fed_there = ray.remote(feed).options(num_cpus=0, scheduling_strategy=there).remote(other, range(3, 14, 2))
-        feed(job.input("numbers"), range(2, 14, 2))
+        fed_there = ray.remote(feed_walks).options(num_cpus=0, scheduling_strategy=there).remote(other, range(3, 14, 2))
+        feed_walks(job.input("numbers"), range(2, 14, 2))
         ray.get(fed_there, timeout=60)
         job.wait(timeout=60)
         steps = sorted((entry.time, *record) for entry in job.captured("steps") for record in entry.batch)
