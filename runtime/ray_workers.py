@@ -150,8 +150,7 @@ class RayWorkers:
         import ray
 
         with self._lock:
-            if self._hosted.pop(job, None) is None and self._released:
-                return
+            self._hosted.pop(job, None)
             ends = self._released or self.is_ending or self._error is not None or not ray.is_initialized()
         if ends:
             return
@@ -161,10 +160,10 @@ class RayWorkers:
             return
         done, _ = ray.wait(calls, num_returns=len(calls), timeout=2 * _DROP_TIMEOUT_S)
         for worker, call in enumerate(calls):
-            busy = _answer(call) if call in done else "a call that does not end"
+            busy = _answer(call) if call in done else "there, and does not answer"
             if busy is not None:
                 _LOGGER.warning(
-                    "job %r was dropped, but worker %d is still in operator %r; it ends with that, or with the job %r",
+                    "job %r was dropped, but worker %d is still %s; there it ends after that, or with job %r",
                     job,
                     worker,
                     busy,

@@ -119,7 +119,7 @@ class WorkerActor:
         self._loop(job).start()
 
     def drop(self, job: str, timeout: float) -> str | None:
-        """End a dataflow; return what it is busy with if that does not end within ``timeout`` seconds.
+        """End a dataflow; return, in words, what it is doing if that does not end within ``timeout`` seconds.
 
         Then it ends when that does.
         """
@@ -129,7 +129,7 @@ class WorkerActor:
             sockets.give_up()
         lock = self._deploying(job)
         if not lock.acquire(timeout=timeout):
-            return "that is being built"
+            return "building its operators"
         with self._changed:
             loop = self._loops.pop(job, None)
             self._sockets.pop(job, None)
@@ -137,7 +137,10 @@ class WorkerActor:
             self._changed.notify_all()
         lock.release()
         if loop is not None:
-            return None if loop.close(timeout) else loop.running().operator or "that is about to end"
+            if loop.close(timeout):
+                return None
+            operator = loop.running().operator
+            return "about to end" if operator is None else f"in operator {operator!r}"
         if sockets is not None:
             sockets.close()
         return None

@@ -10,7 +10,7 @@ from weakref import WeakValueDictionary
 
 from tidewheel.progress import Time, TimeDomain
 from tidewheel.runtime.batches import Batch, check_batch, length, size_in_bytes
-from tidewheel.runtime.envelope import FIRST_HANDLE, InputCommand
+from tidewheel.runtime.envelope import FIRST_HANDLE, InputAction, InputCommand
 from tidewheel.runtime.errors import TokenError, WouldBlock
 from tidewheel.runtime.flow_control import OVERHEAD_BYTES
 from tidewheel.runtime.inputs.feed import Admission, Feed
@@ -225,7 +225,7 @@ class InputHandle:
 
     # ------------------------------------------------------------------ commands
 
-    def _command(self, action: Any, time: Time = None, batch: Any = None, size: int = 0) -> InputCommand:
+    def _command(self, action: InputAction, time: Time = None, batch: Any = None, size: int = 0) -> InputCommand:
         return InputCommand(self.name, action, time, batch, size, self._number)
 
     def _spawn(self, time: Time, number: int | None = None) -> int:

@@ -7,6 +7,7 @@ import psutil
 import pytest
 
 import tidewheel as tw
+from tests.slow_operator import build_slow
 from tests.waiting import eventually
 from tidewheel.runtime.links.link import LinkName
 from tidewheel.runtime.ray_job import RayJob
@@ -14,17 +15,6 @@ from tidewheel.runtime.ray_job import RayJob
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
 
 MIB = 1 << 20
-
-
-def build_slow(context: tw.OperatorContext) -> Any:
-    """Build an operator that takes one message a step."""
-
-    def schedule(input: tw.InputPort, output: tw.OutputPort) -> None:
-        for lent, batch in input:
-            output.send(lent, batch)
-            break
-
-    return schedule
 
 
 def rounds(arrays: tw.Stream[Any]) -> tuple[tw.Stream[Any], tw.Stream[Any]]:

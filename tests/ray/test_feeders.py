@@ -13,6 +13,7 @@ import ray
 
 import tidewheel as tw
 from tests.ray.leftovers import nothing_left
+from tests.slow_operator import build_slow
 from tests.waiting import eventually
 from tidewheel.runtime.links.link import LinkName
 
@@ -227,17 +228,8 @@ def test_a_feeder_learns_that_the_job_has_ended(feeders: list[Any]) -> None:
 
 def test_a_feeder_waits_for_a_slow_dataflow(feeders: list[Any]) -> None:
     """As the driver does, within the same limit; its waiting is in the job's statistics."""
-
-    def build(context: tw.OperatorContext) -> Any:
-        def schedule(input: tw.InputPort, output: tw.OutputPort) -> None:
-            for lent, batch in input:
-                output.send(lent, batch)
-                break
-
-        return schedule
-
     flow = tw.Dataflow("slow")
-    flow.input("texts").unary("slow", build).map(len).capture("results")
+    flow.input("texts").unary("slow", build_slow).map(len).capture("results")
     with tw.run(flow, workers=2, config=tw.RuntimeConfig(bytes_in_flight=100_000)) as job:
         went, has_waited = ray.get(feeders[0].wait_for_room.remote([job.input("texts")]), timeout=DEADLINE_S)
         job.wait(timeout=DEADLINE_S)

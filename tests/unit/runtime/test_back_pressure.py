@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 import tidewheel as tw
+from tests.slow_operator import build_slow
 from tests.unit.runtime.list_feed import ListFeed
 from tests.unit.runtime.one_operator import DEADLINE_S, captured, ignore, scheduled, settle
 from tests.unit.runtime.stuck_flows import deploy, every_spread
@@ -32,17 +33,6 @@ class Counting:
         for number in range(start, self.batches, step):
             self.read += 1
             yield 0, list(range(number * 100, number * 100 + 100))
-
-
-def build_slow(context: tw.OperatorContext) -> Schedule:
-    """Build an operator that takes one message a step."""
-
-    def schedule(input: tw.InputPort, output: tw.OutputPort) -> None:
-        for lent, batch in input:
-            output.send(lent, batch)
-            break
-
-    return schedule
 
 
 @every_spread
