@@ -2,19 +2,22 @@
 
 Each member listens on one socket, and has one to each peer. Within a node the address is a file in a directory that
 only its user can enter; it is removed as soon as all members are connected, so that nothing is left behind, however a
-process ends. Between nodes both ends prove that they have the keys of the job before a byte of what they send is read.
+process ends. Small envelopes take the short way there, as datagrams, so they may overtake others. Between nodes both
+ends prove that they have the keys of the job before a byte of what they send is read.
 Queues have no limit of their own: what is in flight is limited at the sources.
 
 Source: ZeroMQ's guide for PUSH and PULL; RFC 26/CURVEZMQ and RFC 27/ZAP for the keys.
 """
 
 import os
+import select
 import shutil
 import tempfile
 import threading
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import ceil
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,6 +27,7 @@ from zmq.utils.monitor import recv_monitor_message
 
 from tidewheel.runtime.envelope import DRIVER, Envelope
 from tidewheel.runtime.errors import JobError
+from tidewheel.runtime.links.datagrams import DatagramReceiver, DatagramSender
 from tidewheel.runtime.links.frames import decode, encode
 from tidewheel.runtime.links.link import Receiver, Sender
 from tidewheel.runtime.links.socket_keys import SocketKeys
@@ -44,10 +48,14 @@ _BROKEN = zmq.EVENT_DISCONNECTED | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL | zmq.EV
 
 @dataclass(frozen=True, slots=True)
 class SocketAddress:
-    """Where a member listens: ``ipc`` for members on the same node, ``tcp`` for all others, if there are any."""
+    """Where a member listens: ``ipc`` and ``datagrams`` for members on the same node, ``tcp`` for any others.
+
+    ``datagrams`` is a path; the others are addresses of ZeroMQ.
+    """
 
     node: str
     ipc: str
+    datagrams: str
     tcp: str | None = None
 
 
@@ -75,11 +83,10 @@ class SocketReceiver(Receiver):
         self.context = zmq.Context()
         self._authenticator: ThreadAuthenticator | None = None
         self._directory = _private_directory()
-        self._descriptor: int | None = None
+        self._descriptors: list[int] = []
         self._pull = self.context.socket(zmq.PULL)
         self._pull.set(zmq.RCVHWM, 0)
         self._pull.set(zmq.LINGER, 0)
-        self._timeout_ms = 0
         self._pull.set(zmq.RCVTIMEO, 0)
         ipc = f"ipc://{self._directory}/s"
         self._pull.bind(ipc)
@@ -91,21 +98,26 @@ class SocketReceiver(Receiver):
         self._woken = False
         self._early: list[Envelope] = []
         self._given_up = False
-        self.address = SocketAddress(node, ipc)
+        self.address = SocketAddress(node, ipc, f"{self._directory}/d")
+        self._datagrams = DatagramReceiver(self.address.datagrams)
+        self._poll = select.poll()
+        self._poll.register(self._datagrams.descriptor, select.POLLIN)
+        self._poll.register(int(self._pull.get(zmq.FD)), select.POLLIN)
 
     def withdraw_file(self) -> SocketAddress:
-        """Remove the socket's file; return where else this user's processes on the node reach it.
+        """Remove the sockets' files; return where else this user's processes on the node reach them.
 
-        So nothing stays behind when all members are killed before they are connected. A descriptor of the file, which
-        stays open, is as good as the file, and nobody else may use it. Where there is no ``/proc``, the file stays
-        until all are connected.
+        So nothing stays behind when all members are killed before they are connected. A descriptor of a file, which
+        stays open, is as good as the file, and nobody else may use it. Where there is no ``/proc``, the files
+        stay until all are connected.
 
         Source: proc(5) on ``/proc/pid/fd``, open(2) on ``O_PATH``.
         """
         if hasattr(os, "O_PATH") and Path("/proc/self/fd").exists():
-            self._descriptor = os.open(f"{self._directory}/s", os.O_PATH)
+            self._descriptors = [os.open(f"{self._directory}/{name}", os.O_PATH) for name in ("s", "d")]
             shutil.rmtree(self._directory)
-            self.address = replace(self.address, ipc=f"ipc:///proc/{os.getpid()}/fd/{self._descriptor}")
+            ipc, datagrams = (f"/proc/{os.getpid()}/fd/{descriptor}" for descriptor in self._descriptors)
+            self.address = replace(self.address, ipc=f"ipc://{ipc}", datagrams=datagrams)
         return self.address
 
     def listen_to_other_nodes(self, host: str, keys: SocketKeys) -> SocketAddress:
@@ -168,26 +180,28 @@ class SocketReceiver(Receiver):
         return self._receive(timeout_s)
 
     def _receive(self, timeout_s: float) -> list[Envelope]:
-        pull = self._pull
-        if self._delivered:
-            timeout_s = 0.0
-        timeout_ms = int(timeout_s * 1000)
-        if timeout_ms != self._timeout_ms:
-            pull.set(zmq.RCVTIMEO, timeout_ms)
-            self._timeout_ms = timeout_ms
+        """Take what has come both ways; wait for something if there is nothing.
+
+        The descriptor of a ZeroMQ socket only says when its state may have changed, so that is asked for first.
+        """
         found: list[Envelope] = []
-        try:
-            for _ in range(_MOST_AT_ONCE):
-                head = pull.recv()
-                if not head:
-                    self._woken = False
-                else:
-                    found.append(self._decoded(head))
-                if not int(pull.get(_EVENTS)) & _POLLIN:
-                    break
-        except zmq.Again:
-            pass
+        if self._delivered or self._has_more():
+            timeout_s = 0.0
+        for descriptor, _ in self._poll.poll(ceil(timeout_s * 1000)):
+            if descriptor == self._datagrams.descriptor:
+                found += map(decode, self._datagrams.receive())
+        for _ in range(_MOST_AT_ONCE):
+            if not self._has_more():
+                break
+            head = self._pull.recv()
+            if head:
+                found.append(self._decoded(head))
+            else:
+                self._woken = False
         return found + self._take_delivered() if self._delivered else found
+
+    def _has_more(self) -> bool:
+        return bool(int(self._pull.get(_EVENTS)) & _POLLIN)
 
     def _decoded(self, head: bytes) -> Envelope:
         frames = self._pull.recv_multipart(copy=False) if self._pull.get(zmq.RCVMORE) else []
@@ -210,9 +224,9 @@ class SocketReceiver(Receiver):
             self._authenticator.stop()
         self.context.destroy(linger=0)
         shutil.rmtree(self._directory, ignore_errors=True)
-        if self._descriptor is not None:
-            os.close(self._descriptor)
-            self._descriptor = None
+        self._datagrams.close()
+        while self._descriptors:
+            os.close(self._descriptors.pop())
 
 
 class SocketSender(Sender):
@@ -245,6 +259,7 @@ class SocketSender(Sender):
         self._sockets: dict[int, Any] = {}
         self._monitors: dict[int, Any] = {}
         self._lost: dict[int, float] = {}
+        self._datagrams: dict[int, DatagramSender] = {}
         for peer, address in peers.items():
             socket = self._sockets[peer] = context.socket(zmq.PUSH)
             socket.set(zmq.SNDHWM, 0)
@@ -253,6 +268,7 @@ class SocketSender(Sender):
             self._monitors[peer] = socket.get_monitor_socket(_BROKEN)
             if address.node == node:
                 socket.connect(address.ipc)
+                self._datagrams[peer] = DatagramSender(address.datagrams)
             else:
                 assert address.tcp is not None, "a member with peers on other nodes listens to them"
                 socket.set(zmq.CURVE_SERVERKEY, keys.listener_public)
@@ -263,8 +279,11 @@ class SocketSender(Sender):
             socket.send(encode(Envelope(member, incarnation, GREETING))[0])
 
     def send(self, peer: int, envelope: Envelope) -> None:
-        """Queue an envelope for a peer; a thread of ZeroMQ sends it."""
+        """Send a small envelope to a peer on this node; queue others, and a thread of ZeroMQ sends them."""
         frames = encode(envelope, by_value=self._by_value)
+        datagrams = self._datagrams.get(peer)
+        if datagrams is not None and len(frames) == 1 and datagrams.send(frames[0]):
+            return
         socket = self._sockets[peer]
         try:
             if len(frames) == 1:
@@ -299,6 +318,8 @@ class SocketSender(Sender):
                 socket.disable_monitor()
                 self._monitors[peer].close(linger=0)
                 socket.close(linger=0)
+        for datagrams in self._datagrams.values():
+            datagrams.close()
         if self._own_context is not None:
             self._own_context.destroy(linger=0)
 

@@ -36,6 +36,7 @@ class SocketKind(LinkKind):
     def __init__(self, nodes: Mapping[int, str]) -> None:
         self._nodes = nodes
         self._keys = SocketKeys.make() if len(set(nodes.values())) > 1 else None
+        self.keeps_order = self._keys is not None
 
     def _receiver(self, number: int) -> SocketReceiver:
         receiver = SocketReceiver(self._nodes[number])

@@ -107,4 +107,4 @@ def test_all_ways_at_once(kind: SocketKind) -> None:
         for task in tasks:
             task.join()
     for sender in (1, 2, 8):
-        assert [one.sequence for one in arrivals.raw if one.sender == sender] == list(range(count))
+        assert [one.sequence for one in arrivals.ordered[sender]] == list(range(count))

@@ -5,6 +5,7 @@ It connects to the cluster that RAY_ADDRESS names. WHAT is ``wait`` (for the end
 ``running`` once its job runs, and stops the job when there is a line to read.
 """
 
+import signal
 import sys
 import threading
 from typing import Any
@@ -54,6 +55,7 @@ def build_never(context: tw.OperatorContext) -> Any:
 def main() -> None:
     """Do what the command line says."""
     what, topic = sys.argv[1:]
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background it is ignored
     flow = halving(topic)
     if what == "build":
         flow.input("more").unary("never", build_never)

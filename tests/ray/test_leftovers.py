@@ -30,12 +30,12 @@ def complete(job: tw.Job) -> None:
 
 
 def test_traces_are_seen(topic: str) -> None:
-    """While a job runs, its two workers, two publishers, two named actors and its topic are there to be seen."""
+    """While a job runs, its workers (two sockets each), publishers, named actors and topic are there to be seen."""
     before = traces()
     with tw.run(halving(topic), workers=WORKERS) as job:
         seen = sorted(trace.split()[0] for trace in traces() - before)
         complete(job)
-    assert seen == ["actor"] * 2 + ["publisher"] * 2 + ["socket"] * 2 + ["topic"] + ["worker"] * 2
+    assert seen == ["actor"] * 2 + ["publisher"] * 2 + ["socket"] * 4 + ["topic"] + ["worker"] * 2
     assert eventually(lambda: traces() <= before)
 
 
