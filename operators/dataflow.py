@@ -6,7 +6,8 @@ from typing import Any
 from tidewheel.operators.input import build_input
 from tidewheel.operators.loop import Feedback, Loop, make_feedback
 from tidewheel.operators.source import build_source
-from tidewheel.operators.stream import Stream, check_list, check_stream, make_pact
+from tidewheel.operators.stream import Stream
+from tidewheel.operators.stream_base import check_list, check_stream, make_pact
 from tidewheel.progress import GraphError, PathSummary
 from tidewheel.runtime.dataflow_description import DataflowDescription
 from tidewheel.runtime.exchange import Key

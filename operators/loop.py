@@ -4,7 +4,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from tidewheel.operators.forward import build_pass
-from tidewheel.operators.stream import Stream, check_stream
+from tidewheel.operators.stream import Stream
+from tidewheel.operators.stream_base import check_stream
 from tidewheel.progress import GraphError, IntegerDomain, PathSummary
 from tidewheel.runtime.dataflow_description import DataflowDescription, Outlet
 from tidewheel.runtime.scope import Scope
@@ -18,11 +19,11 @@ Record = TypeVar("Record")
 class Feedback(Stream[Record]):
     """What comes round a loop: a stream that can be read before it is connected to what feeds it."""
 
-    __slots__ = ("_operator",)
+    __slots__ = ("_feedback",)
 
     def __init__(self, outlet: Outlet, operator: int) -> None:
         super().__init__(outlet)
-        self._operator = operator
+        self._feedback = operator
 
     def connect(self, stream: Stream[Record]) -> None:
         """Close the loop: what ``stream`` sends comes out here a round later.
@@ -30,7 +31,7 @@ class Feedback(Stream[Record]):
         Raises:
             GraphError: it is connected already, or ``stream`` is in another scope or dataflow.
         """
-        self.outlet.description.connect(self._operator, check_stream("feedback", stream))
+        self.outlet.description.connect(self._feedback, check_stream("feedback", stream))
 
 
 def make_feedback(description: DataflowDescription, scope: Scope, advance: Any) -> Feedback[Any]:

@@ -1,7 +1,7 @@
 """Integers from zero, the default domain of epochs and of the rounds of a loop."""
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from tidewheel.progress.time_domain import Summary, Time, TimeDomain
@@ -31,6 +31,10 @@ class IntegerDomain(TimeDomain):
     def comparison(self) -> Callable[[Time, Time], bool]:
         """Return ``<=``, unless a subclass compares in another way."""
         return operator.le if type(self).less_equal is IntegerDomain.less_equal else self.less_equal
+
+    def in_order(self, times: Iterable[Time]) -> list[Time]:
+        """Return the times sorted, unless a subclass compares in another way."""
+        return sorted(times) if type(self).less_equal is IntegerDomain.less_equal else TimeDomain.in_order(self, times)
 
     def identity(self) -> Summary:
         """Return 0."""

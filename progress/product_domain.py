@@ -1,6 +1,6 @@
 """Pairs of times in product order: the times inside a loop, ``(outer, round)``."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from tidewheel.progress.time_domain import Summary, Time, TimeDomain
@@ -33,6 +33,17 @@ class ProductDomain(TimeDomain):
             return self.less_equal
         outer, inner = self.outer.comparison(), self.inner.comparison()
         return lambda a, b: outer(a[0], b[0]) and inner(a[1], b[1])
+
+    def in_order(self, times: Iterable[Time]) -> list[Time]:
+        """Return the times sorted by the first coordinate's order and then by the second's."""
+        if type(self).less_equal is not ProductDomain.less_equal:
+            return TimeDomain.in_order(self, times)
+        given = list(times)
+        outer, inner = (
+            {time: rank for rank, time in enumerate(domain.in_order({pair[at] for pair in given}))}
+            for at, domain in enumerate((self.outer, self.inner))
+        )
+        return sorted(given, key=lambda pair: (outer[pair[0]], inner[pair[1]]))
 
     def identity(self) -> Summary:
         """Return the pair of identities."""

@@ -7,7 +7,7 @@ Source: seed "Progress Tracking", sections "Path Summaries" and "A Compiled Repr
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
 Time: TypeAlias = Any
@@ -68,3 +68,12 @@ class TimeDomain(ABC):
     def less_than(self, a: Time, b: Time) -> bool:
         """Tell whether ``a`` is strictly before ``b``."""
         return bool(a != b and self.less_equal(a, b))
+
+    def in_order(self, times: Iterable[Time]) -> list[Time]:
+        """Return distinct times such that none comes before one that is less; O(n^2), for integers O(n log n)."""
+        left, ordered = list(times), []
+        while left:
+            least = [time for time in left if not any(self.less_than(other, time) for other in left)]
+            ordered += least
+            left = [time for time in left if time not in least]
+        return ordered

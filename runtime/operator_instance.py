@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from tidewheel.progress import Time
+from tidewheel.runtime.inputs.mailbox import Mailbox
 from tidewheel.runtime.operator_context import OperatorContext
 from tidewheel.runtime.plan import Schedule
 from tidewheel.runtime.ports import InputPort, OutputPort
@@ -12,7 +13,8 @@ class OperatorInstance:
     """An operator's ports and schedule function, and what is known of the call that is under way.
 
     Attributes:
-        time: the time of the message last received, None before the first of a call; errors name it.
+        time: the time of the message last received, or of the last notification, None before the first of a call;
+            errors name it.
         schedules: how often the operator has been scheduled.
         is_scheduled: whether a call is under way.
         seconds: how long all calls together took that have ended.
@@ -72,3 +74,12 @@ class OperatorInstance:
             )
         left = any(port.queue for port, _ in waiting)
         return left and any(port.consumed > before for port, before in waiting)
+
+    def take(self, context: OperatorContext, mailbox: Mailbox | None) -> None:
+        """Take the context that the operator is built with."""
+        self.context = context
+        context.mailbox = mailbox
+        context.working_at = self._working_at
+
+    def _working_at(self, time: Time) -> None:
+        self.time = time

@@ -146,7 +146,7 @@ class WorkerCore:
                 TimestampToken(self.ledger, port.domain, port.location, port.domain.minimum(), instance.name, port)
                 for port in instance.outputs
             ]
-            instance.context = OperatorContext(
+            context = OperatorContext(
                 instance.name,
                 self.worker,
                 self.workers,
@@ -156,13 +156,13 @@ class WorkerCore:
                 attachments,
                 self._clock,
             )
-            instance.context.mailbox = self._mailboxes.get(index)
+            instance.take(context, self._mailboxes.get(index))
             try:
-                instance.schedule = checked_schedule(operator.build(instance.context))
+                instance.schedule = checked_schedule(operator.build(context))
             except (Exception, SystemExit, GeneratorExit) as error:
                 raise operator_failure(instance.name, self.worker, None, error, "could not be built") from error
             finally:
-                instance.context.discard_initial_tokens()
+                context.discard_initial_tokens()
             self._agenda.activate(index)
 
     # ------------------------------------------------------------------ events in

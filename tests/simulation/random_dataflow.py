@@ -8,7 +8,7 @@ import tidewheel as tw
 from tests.laws.domains import BITEMPORAL, VECTOR_CLOCK, small_summaries
 from tests.simulation.random_operator import Ports, build_random
 from tests.simulation.world import World
-from tidewheel.operators.stream import make_pact
+from tidewheel.operators.stream_base import make_pact
 from tidewheel.progress import Nesting, PathSummary, Summary, TimeDomain
 from tidewheel.runtime.operator_context import OperatorContext
 from tidewheel.runtime.plan import Build, Schedule, passing

@@ -1,0 +1,109 @@
+"""What all methods of a stream build on: where it comes from, and how an operator is put behind it.
+
+`Stream` is made of classes that each have the operators of one kind, in a file of their own.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+
+from tidewheel.progress import GraphError, Nesting
+from tidewheel.runtime.dataflow_description import Outlet
+from tidewheel.runtime.exchange import Exchange, Key
+from tidewheel.runtime.plan import Build, Transform
+
+if TYPE_CHECKING:
+    from tidewheel.operators.dataflow import Dataflow
+    from tidewheel.operators.stream import Stream
+
+Record = TypeVar("Record")
+
+
+class StreamBase(Generic[Record]):
+    """The records that one output of one operator sends, each at a time; `Stream` has the operators."""
+
+    __slots__ = ("outlet",)
+
+    def __init__(self, outlet: Outlet) -> None:
+        self.outlet = outlet
+
+    @property
+    def flow(self) -> "Dataflow":
+        """The dataflow that this stream belongs to."""
+        return cast("Dataflow", self.outlet.description)
+
+    @property
+    def nesting(self) -> Nesting:
+        """The scopes around this stream, by which a `PathSummary` says where it begins and ends."""
+        return self.outlet.scope.nesting
+
+    # ------------------------------------------------------------------ for the classes that have operators
+
+    def _stage(self, name: str, transform: Transform, key: Key | None = None) -> "Stream[Any]":
+        """Add an operator that sends ``transform(batch)`` at each batch's time; it runs fused with its neighbours."""
+        return make_stream(self.outlet.description.add_stage(name, self.outlet, transform, make_pact(name, key)))
+
+    def _unary(self, name: str, build: Build, key: Key | None = None, *, notify: bool = True) -> "Stream[Any]":
+        """Add an operator of one input and one output; ``notify=False`` if it looks at no frontier."""
+        (made,) = self._operator(name, [], 1, build, [key], notify=notify)
+        return made
+
+    def _operator(
+        self,
+        name: str,
+        others: "Sequence[StreamBase[Any]]",
+        outputs: int,
+        build: Build,
+        keys: Sequence[Key | None] | None = None,
+        *,
+        notify: bool = True,
+    ) -> "tuple[Stream[Any], ...]":
+        """Add an operator that reads this stream and ``others`` of the same scope, exchanged by ``keys``."""
+        outlets = [self.outlet, *(check_stream(name, other) for other in others)]
+        pacts = [make_pact(name, key) for key in keys] if keys is not None else None
+        made = self.outlet.description.add_operator(
+            name, outlets, [self.outlet.scope] * outputs, build, pacts=pacts, notify=notify
+        )
+        return tuple(map(make_stream, made))
+
+    def _sink(self, name: str, build: Build, key: Key | None = None, *, notify: bool) -> None:
+        """Add an operator without outputs."""
+        self._operator(name, [], 0, build, [key], notify=notify)
+
+
+def make_stream(outlet: Outlet) -> "Stream[Any]":
+    """Return the stream that comes out there."""
+    from tidewheel.operators.stream import Stream
+
+    return Stream(outlet)
+
+
+def make_pact(name: str, key: Key | None) -> Exchange | None:
+    """Return the exchange by ``key``, None for none; raise GraphError if that is no key."""
+    if key is None:
+        return None
+    names = key if isinstance(key, tuple) else (key,)
+    if callable(key) or (names and all(isinstance(part, str) for part in names)):
+        return Exchange(key)
+    raise GraphError(
+        f"operator {name!r}: exchange by a function of a record, the name of a column or a tuple of names, not {key!r}"
+    )
+
+
+def check_stream(name: str, other: object) -> Outlet:
+    """Return the outlet of a stream; raise GraphError if it is none."""
+    if not isinstance(other, StreamBase):
+        raise GraphError(f"operator {name!r} reads streams, not {other!r}")
+    return other.outlet
+
+
+def check_function(name: str, function: object) -> None:
+    """Raise GraphError unless ``function`` can be called."""
+    if not callable(function):
+        raise GraphError(f"{name} takes a function, not {function!r}")
+
+
+def check_list(name: str, argument: str, given: object) -> list[Any]:
+    """Return what was given as a list; raise GraphError if it is neither list nor tuple."""
+    if not isinstance(given, list | tuple):
+        raise GraphError(f"operator {name!r}: {argument} is a list with one entry for each input, not {given!r}")
+    return list(given)
