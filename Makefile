@@ -5,22 +5,28 @@ VENV ?= .venv
 # An absolute path, because examples and tests may run programs from other directories.
 override VENV := $(abspath $(VENV))
 PIP_INSTALL = $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+# Two processes share the tests; all that start Ray or Spark run in one of them.
+PARALLEL = --numprocesses 2 --dist loadgroup
 
-.PHONY: demo test fast check
+.PHONY: demo test fast check docs
 
 demo: $(VENV)/installed
 	$(VENV)/bin/python examples/dependencies.py
 
 test: $(VENV)/installed-test
-	$(VENV)/bin/python -m pytest
+	$(VENV)/bin/python -m pytest $(PARALLEL)
 
 fast: $(VENV)/installed-test
-	$(VENV)/bin/python -m pytest -m "not ray and not spark"
+	$(VENV)/bin/python -m pytest $(PARALLEL) -m "not ray and not spark"
 
 check: $(VENV)/installed-dev
 	$(VENV)/bin/python -m ruff check
 	$(VENV)/bin/python -m ruff format --check
 	$(VENV)/bin/python -m mypy
+
+# docs/operators.md, from the docstrings.
+docs: $(VENV)/installed
+	$(VENV)/bin/python docs/operators_table.py
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)

@@ -5,6 +5,7 @@ import json
 import os
 import platform
 import statistics
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -89,11 +90,14 @@ def machine() -> dict[str, Any]:
     }
 
 
-def arguments(description: str) -> argparse.Namespace:
-    """Read ``--quick`` and ``--json FILE``."""
+def arguments(description: str, *, peers: bool = False) -> argparse.Namespace:
+    """Read ``--quick`` and ``--json FILE``, and ``--peers PYTHON`` where peers run in processes of their own."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--quick", action="store_true", help="fewer rounds and sizes: ends within a minute")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures to FILE")
+    if peers:
+        text = "the interpreter that has the peers, this one by default"
+        parser.add_argument("--peers", default=sys.executable, metavar="PYTHON", help=text)
     return parser.parse_args()
 
 

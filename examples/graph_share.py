@@ -1,13 +1,11 @@
 """One worker's share of a growing graph: the nodes it owns, their best answers so far, and the arcs that leave them."""
 
-from typing import Any, TypeAlias
-
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from node_arrays import Nodes, distinct, lower
+
 FAR = np.iinfo(np.int64).max
-Nodes: TypeAlias = npt.NDArray[Any]
 
 
 class Share:
@@ -28,7 +26,7 @@ class Share:
         order = np.argsort(np.concatenate([self.node, nodes]), kind="stable")
         self.node, self.to = np.concatenate([self.node, nodes])[order], np.concatenate([self.to, to])[order]
         self.forward = np.concatenate([self.forward, arcs["forward"].to_numpy()])[order]
-        starts = np.unique(nodes)
+        starts = distinct(nodes)
         new = starts[self.component[starts] == FAR]
         self.component[new] = new
         self.hops[new[new == self.start]] = 0
@@ -37,10 +35,8 @@ class Share:
     def improve(self, offers: pa.Table) -> Nodes:
         """Take what neighbours offer; return the nodes whose answer got better."""
         nodes = offers["node"].to_numpy()
-        before = self.component[nodes], self.hops[nodes]
-        np.minimum.at(self.component, nodes, offers["component"].to_numpy())
-        np.minimum.at(self.hops, nodes, offers["hops"].to_numpy())
-        return np.unique(nodes[(self.component[nodes] < before[0]) | (self.hops[nodes] < before[1])])
+        nearer = lower(self.hops, nodes, offers["hops"].to_numpy())
+        return distinct(nearer, lower(self.component, nodes, offers["component"].to_numpy()))
 
     def offers(self, nodes: Nodes) -> pa.Table:
         """Return what ``nodes`` have to offer to their neighbours, the best offer for each."""

@@ -1,18 +1,22 @@
 """Dataflows: where streams begin."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar, overload
 
+from tidewheel.operators.columns import is_schema
 from tidewheel.operators.input import build_input
 from tidewheel.operators.loop import Feedback, Loop, make_feedback
-from tidewheel.operators.source import build_source
+from tidewheel.operators.record_kind import Schema, check_for
+from tidewheel.operators.source import source_build
 from tidewheel.operators.stream import Stream
 from tidewheel.operators.stream_base import check_list, check_stream, make_pact
 from tidewheel.progress import GraphError, PathSummary
 from tidewheel.runtime.dataflow_description import DataflowDescription
 from tidewheel.runtime.exchange import Key
-from tidewheel.runtime.partitioned_source import PartitionedSource
+from tidewheel.runtime.partitioned_source import OperatorSource, PartitionedSource
 from tidewheel.runtime.plan import Build
+
+Record = TypeVar("Record")
 
 
 class Dataflow(DataflowDescription):
@@ -32,17 +36,67 @@ class Dataflow(DataflowDescription):
     [[1], [1], [1]]
     """
 
-    def input(self, name: str) -> Stream[Any]:
-        """Add a stream that the driver feeds through ``job.input(name)``."""
-        self.register("input", name, self.size)
-        (outlet,) = self.add_operator(f"input {name}", [], [self.root], build_input, notify=False)
-        return Stream(outlet)
+    @overload
+    def input(self, name: str) -> Stream[Any]: ...
+    @overload
+    def input(self, name: str, records: type[Record]) -> Stream[Record]: ...
+    @overload
+    def input(self, name: str, records: Schema) -> Stream[dict[str, Any]]: ...
+    def input(self, name: str, records: Any = None) -> Stream[Any]:
+        """Add a stream that the driver feeds through ``job.input(name)``.
 
-    def source(self, name: str, source: PartitionedSource) -> Stream[Any]:
-        """Add a stream that each worker reads from its partitions of ``source``."""
-        if not isinstance(source, PartitionedSource):
-            raise GraphError(f"source {name!r}: {source!r} has no partitions(worker, workers) to read from")
-        (outlet,) = self.add_operator(name, [], [self.root], build_source(source), notify=False)
+        Args:
+            name: the input's name.
+            records: of what type records are, so that type checkers know it, too. The first record of each batch is
+                checked against it; a row of Arrow is a dict. Or a `pyarrow.Schema`, which each batch must have. None
+                takes anything.
+
+        >>> import tidewheel as tw
+        >>> flow = tw.Dataflow("lengths")
+        >>> _ = flow.input("words", str).map(len).capture("lengths")
+        >>> with tw.run(flow, engine="local") as job:
+        ...     with job.input("words") as words:
+        ...         words.send(["to", "be"])
+        ...     job.wait()
+        ...     job.captured("lengths")
+        [Captured(time=0, batch=[2, 2])]
+        """
+        check = check_for(name, records) if records is not None else None
+        self.register("input", name, self.size)
+        (outlet,) = self.add_operator(f"input {name}", [], [self.root], build_input(check), notify=False)
+        return Stream(outlet, records if is_schema(records) else None)
+
+    def source(
+        self,
+        name: str,
+        source: PartitionedSource[Record] | OperatorSource[Record],
+        *,
+        paced_by: str | None = None,
+        epochs_ahead: int = 1,
+    ) -> Stream[Record]:
+        """Add a stream that each worker reads from its partitions of ``source``.
+
+        Sources wait while more bytes are in flight than `RuntimeConfig` allows.
+
+        Args:
+            name: the operator's name; errors show it.
+            source: what is read, such as `IterableSource`, `RecordSource`, `LineSource`, `ParquetSource`, `TickSource`,
+                `QueueSource` or `ReplaySource`, or one of your own: see `PartitionedSource`.
+            paced_by: a probe of this dataflow by which the source waits, too: no partition of it begins another epoch
+                while ``epochs_ahead`` of those that it has begun are not complete there.
+            epochs_ahead: so many epochs; 1 for one after the other. A dataflow that needs more of them before it
+                completes one, such as for windows, needs more here.
+
+        >>> import tidewheel as tw
+        >>> flow = tw.Dataflow("lengths")
+        >>> _ = flow.source("words", tw.IterableSource([[(0, ["to", "be"])]])).map(len).capture("lengths")
+        >>> with tw.run(flow, engine="local") as job:
+        ...     job.wait()
+        ...     job.captured("lengths")
+        [Captured(time=0, batch=[2, 2])]
+        """
+        build = source_build(name, source, paced_by, epochs_ahead)
+        (outlet,) = self.add_operator(name, [], [self.root], build, notify=False)
         return Stream(outlet)
 
     def operator(
@@ -69,6 +123,24 @@ class Dataflow(DataflowDescription):
                 out anywhere unchanged.
             exchange: for each input, how records are spread over the workers.
             notify: False for an operator that never looks at a frontier.
+
+        >>> import tidewheel as tw
+        >>> def build(context):
+        ...     def schedule(numbers, evens, odds):
+        ...         for token, batch in numbers:
+        ...             evens.send(token, [n for n in batch if n % 2 == 0])
+        ...             odds.send(token, [n for n in batch if n % 2])
+        ...
+        ...     return schedule
+        >>> flow = tw.Dataflow("sorting out")
+        >>> evens, odds = flow.operator("split", [flow.input("numbers")], 2, build, notify=False)
+        >>> _ = evens.capture("evens")
+        >>> with tw.run(flow, engine="local") as job:
+        ...     with job.input("numbers") as numbers:
+        ...         numbers.send([1, 2, 3, 4])
+        ...     job.wait()
+        ...     job.captured("evens")
+        [Captured(time=0, batch=[2, 4])]
         """
         outlets = self.check_inputs(name, [check_stream(name, stream) for stream in check_list(name, "inputs", inputs)])
         scope = outlets[0].scope if outlets else self.root
@@ -90,12 +162,97 @@ class Dataflow(DataflowDescription):
         return tuple(Stream(outlet) for outlet in made)
 
     def scope(self, name: str) -> Loop:
-        """Return a loop in the outermost scope, to be entered, fed back and left by hand."""
+        """Return a loop in the outermost scope, to be entered, fed back and left by hand.
+
+        >>> import tidewheel as tw
+        >>> flow = tw.Dataflow("doubling")
+        >>> with flow.scope("loop") as loop:
+        ...     back = loop.feedback()
+        ...     numbers = flow.input("numbers", int).enter(loop).concat(back)
+        ...     back.connect(numbers.map(lambda n: 2 * n).filter(lambda n: n < 10))
+        ...     _ = numbers.leave().capture("doubled")
+        >>> with tw.run(flow, engine="local") as job:
+        ...     with job.input("numbers") as handle:
+        ...         handle.send([3])
+        ...     job.wait()
+        ...     job.captured("doubled")
+        [Captured(time=0, batch=[3]), Captured(time=0, batch=[6])]
+        """
         return Loop(self, self.root.inside(name))
 
     def feedback(self, advance: int = 1) -> Feedback[Any]:
-        """Return the open end of a cycle in the outermost scope: what goes in comes out ``advance`` epochs later."""
+        """Return the open end of a cycle in the outermost scope: what goes in comes out ``advance`` epochs later.
+
+        >>> import tidewheel as tw
+        >>> flow = tw.Dataflow("halving")
+        >>> back = flow.feedback()
+        >>> numbers = flow.input("numbers", int).concat(back)
+        >>> back.connect(numbers.map(lambda n: n // 2).filter(bool))
+        >>> _ = numbers.capture("numbers")
+        >>> with tw.run(flow, engine="local") as job:
+        ...     with job.input("numbers") as handle:
+        ...         handle.send([5])
+        ...     job.wait()
+        ...     job.captured("numbers")
+        [Captured(time=0, batch=[5]), Captured(time=1, batch=[2]), Captured(time=2, batch=[1])]
+        """
         return make_feedback(self, self.root, advance)
+
+    def explain(self, *, fused: bool = False) -> str:
+        """Return the dataflow as text, complete or not: each operator with what it reads, indented by scope.
+
+        ``<-`` is an edge on which records stay on their worker, ``<=`` one on which they are spread, by what is said
+        there. `Job.explain` is about a job that waits.
+
+        Args:
+            fused: whether operators that run as one are shown as one.
+
+        >>> flow = Dataflow("doubling")
+        >>> def body(numbers):
+        ...     return numbers.filter(lambda n: n < 8).map(lambda n: 2 * n), numbers.exchange("key")
+        >>> _ = flow.input("numbers").iterate(body).probe("done")
+        >>> print(flow.explain())
+        dataflow 'doubling'
+          input numbers
+          scope 'iterate'
+            iterate/feedback  <- iterate/map (goes back)
+            iterate/enter     <- input numbers
+            iterate/concat    <- iterate/enter, <- iterate/feedback
+            iterate/filter    <- iterate/concat
+            iterate/map       <- iterate/filter
+            iterate/exchange  <= iterate/concat (by 'key')
+            leave             <- iterate/exchange  [probe 'done']
+        """
+        from tidewheel.runtime.drawing import text_of
+
+        return text_of(self.outline(), fused=fused)
+
+    def to_mermaid(self) -> str:
+        """Return the dataflow, complete or not, as a flowchart for Mermaid, which GitHub and many editors draw.
+
+        Scopes are boxes. Edges on which records are spread over the workers are thick, those that go back dotted.
+
+        >>> flow = Dataflow("words")
+        >>> _ = flow.input("lines").flat_map(str.split).exchange(str.lower).capture("words")
+        >>> print(flow.to_mermaid())
+        flowchart TD
+          n0(["input lines"])
+          n1["flat_map"]
+          n2["exchange"]
+          n3[["capture words"]]
+          n0 --> n1
+          n1 ==>|"by str.lower"| n2
+          n2 --> n3
+        """
+        from tidewheel.runtime.drawing import mermaid_of
+
+        return mermaid_of(self.outline())
+
+    def _repr_html_(self) -> str:
+        """Return a picture of the dataflow, complete or not, for a notebook that ends a cell with it."""
+        from tidewheel.runtime.drawing import picture_of
+
+        return picture_of(self.outline())
 
 
 def _paths(name: str, given: PathSummary | Sequence[PathSummary]) -> tuple[PathSummary, ...]:

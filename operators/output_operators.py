@@ -1,11 +1,29 @@
 """Operators by which results leave a dataflow, and by which one sees how far they are."""
 
-from typing import Self, TypeVar
+import os
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, Self, TypeVar
 
 from tidewheel.operators.capture import build_capture
-from tidewheel.operators.stream_base import StreamBase
+from tidewheel.operators.capture_to import build_capture_to
+from tidewheel.operators.epoch_call import EpochCall
+from tidewheel.operators.epoch_folders import EpochFolders, WrittenEpoch
+from tidewheel.operators.file_formats import FILE_FORMATS
+from tidewheel.operators.gathered_epochs import build_gathered
+from tidewheel.operators.record_hash import GatherPact
+from tidewheel.operators.stream_base import StreamBase, check_function
+from tidewheel.operators.write_files import EpochCommit, build_write_parts
+from tidewheel.progress import GraphError, Time
+
+if TYPE_CHECKING:
+    from tidewheel.operators.stream import Stream
 
 Record = TypeVar("Record")
+Result = TypeVar("Result")
+
+_FILE_BYTES = 128 << 20
 
 
 class OutputOperators(StreamBase[Record]):
@@ -14,14 +32,66 @@ class OutputOperators(StreamBase[Record]):
     __slots__ = ()
 
     def probe(self, name: str) -> Self:
-        """Let ``job.probe(name)`` tell which times are complete up to here, at no cost to data. Returns this stream."""
+        """Let ``job.probe(name)`` tell which times are complete up to here, at no cost to data. Returns this stream.
+
+        >>> import tidewheel as tw
+        >>> flow = tw.Dataflow("probed")
+        >>> _ = flow.input("numbers").map(str).probe("done")
+        >>> with tw.run(flow, engine="local") as job:
+        ...     with job.input("numbers") as numbers:
+        ...         numbers.send([1, 2])
+        ...         numbers.advance_to(1)
+        ...         job.probe("done").wait_until(1)
+        ...         job.probe("done").is_complete(0)
+        True
+        """
         self.outlet.description.register("probe", name, self.outlet.source)
         return self
 
     def capture(self, name: str) -> Self:
-        """Keep what passes here on its worker for ``job.captured(name)``. Returns this stream."""
+        """Keep what passes here on its worker for ``job.captured(name)``. Returns this stream.
+
+        >>> import tidewheel as tw
+        >>> flow = tw.Dataflow("captured")
+        >>> _ = flow.source("words", tw.RecordSource(["to", "be"])).capture("words").map(str.upper).capture("loud")
+        >>> with tw.run(flow, engine="local") as job:
+        ...     job.wait()
+        ...     job.captured("words"), job.captured("loud")
+        ([Captured(time=0, batch=['to', 'be'])], [Captured(time=0, batch=['TO', 'BE'])])
+        """
         self.outlet.description.register("capture", name, self.outlet.description.size)
         self._sink(f"capture {name}", build_capture, notify=False)
+        return self
+
+    def capture_to(self, folder: str | os.PathLike[str], *, overwrite: bool = False) -> Self:
+        """Write what passes here to a folder, from which `ReplaySource` plays it again. Returns this stream.
+
+        Each worker writes a log of its batches, and of when times were complete. Arrow stays Arrow; other records have
+        to be plain values: None, numbers, text, bytes, dates and times, and tuples, lists, dicts and sets of those.
+        Nothing is pickled, so that it is safe to play what others have recorded.
+
+        Args:
+            folder: where the logs go; all nodes have to see it.
+            overwrite: whether logs that are there already are replaced; otherwise that fails the job.
+
+        >>> import tempfile
+        >>> import tidewheel as tw
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     flow = tw.Dataflow("recording")
+        ...     _ = flow.source("words", tw.RecordSource(["to", "be"])).capture_to(folder)
+        ...     with tw.run(flow, engine="local") as job:
+        ...         job.wait()
+        ...     again = tw.Dataflow("again")
+        ...     _ = again.source("words", tw.ReplaySource(folder)).capture("words")
+        ...     with tw.run(again, engine="local") as job:
+        ...         job.wait()
+        ...         job.captured("words")
+        [Captured(time=0, batch=['to', 'be'])]
+        """
+        path = _folder("capture_to", folder)
+        self._sink(
+            f"capture_to {path.name}", build_capture_to(path, uuid.uuid4().hex, overwrite=overwrite), notify=True
+        )
         return self
 
     def publish(self, topic: str) -> Self:
@@ -29,6 +99,15 @@ class OutputOperators(StreamBase[Record]):
 
         Raises:
             GraphError: this dataflow publishes a topic of that name already.
+
+        >>> import tidewheel as tw
+        >>> flow = tw.Dataflow("live")
+        >>> _ = flow.input("words").publish("words of today")
+        >>> with tw.run(flow, engine="local") as job, tw.subscribe("words of today") as topic:
+        ...     with job.input("words") as words:
+        ...         words.send(["to", "be"])
+        ...     [(epoch.time, epoch.records) for epoch in topic.epochs()]
+        [(0, ['to', 'be'])]
         """
         from tidewheel.operators.publish import build_publish
         from tidewheel.pubsub import Publication
@@ -37,3 +116,72 @@ class OutputOperators(StreamBase[Record]):
         self.outlet.description.register("topic", topic, self.outlet.description.size)
         self._sink(f"publish {topic}", build_publish(topic), notify=True)
         return self
+
+    def for_each_epoch(self, function: Callable[[Time, list[Record]], Result]) -> "Stream[Result]":
+        """Call ``function(time, records)`` with all records of each epoch, once that is complete; send what it returns.
+
+        It is called on worker 0, whose memory has to hold the epoch; for no time before one that is less, and not for
+        times without records. A probe behind it tells for which epochs it has returned. What is to be done as records
+        come is for `inspect`, `inspect_batches`.
+
+        >>> import tidewheel as tw
+        >>> flow = tw.Dataflow("reports")
+        >>> numbers = flow.source("numbers", tw.RecordSource(range(6), batch_size=3, epoch_every=1))
+        >>> _ = numbers.for_each_epoch(lambda time, records: print(time, sum(records))).probe("reported")
+        >>> with tw.run(flow, workers=2, engine="local") as job:
+        ...     job.wait()
+        0 3
+        1 12
+        """
+        check_function("for_each_epoch", function)
+        return self._unary("for_each_epoch", build_gathered(1, EpochCall(function).process), GatherPact())
+
+    def write_files(
+        self,
+        folder: str | os.PathLike[str],
+        format: Literal["parquet", "csv", "jsonl"] = "parquet",  # noqa: A002 - as pandas and Spark have it
+        *,
+        overwrite: bool = False,
+        file_bytes: int = _FILE_BYTES,
+    ) -> "Stream[WrittenEpoch]":
+        """Write each epoch to a folder of its own, such as ``epoch=7``, which is seen when all of it is there.
+
+        Each worker writes its records to files in a folder that is hidden. When the epoch is complete and all files are
+        on disk, worker 0 renames that once. The stream that is returned tells of each epoch that can be seen, and a
+        probe on it how far they go. An epoch without records has no folder. One job at a time may write to ``folder``;
+        it begins with cleaning up what runs that failed have left.
+
+        Args:
+            folder: where the epochs' folders go, on a file system that all nodes see.
+            format: ``"parquet"``, ``"csv"``, or ``"jsonl"``, which has a record a line. For the first two, records that
+                are no dicts, nor rows of Arrow, are in the column "value".
+            overwrite: whether an epoch replaces an older one, which is gone for a moment; otherwise that fails the job.
+            file_bytes: how many bytes of an epoch, in memory, a worker gathers before it writes a file.
+
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> import tidewheel as tw
+        >>> numbers = tw.RecordSource(range(6), batch_size=3, epoch_every=1)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     flow = tw.Dataflow("writing")
+        ...     written = flow.source("numbers", numbers).write_files(folder, "jsonl")
+        ...     _ = written.map(lambda epoch: (epoch.time, Path(epoch.path).name, epoch.records)).capture("written")
+        ...     with tw.run(flow, engine="local") as job:
+        ...         job.wait()
+        ...         [record for captured in job.captured("written") for record in captured.batch]
+        [(0, 'epoch=0', 3), (1, 'epoch=1', 3)]
+        """
+        path = _folder("write_files", folder)
+        if format not in FILE_FORMATS:
+            raise GraphError(f"write_files: format is one of {', '.join(map(repr, FILE_FORMATS))}, not {format!r}")
+        if not isinstance(file_bytes, int) or file_bytes < 1:
+            raise GraphError(f"write_files: file_bytes is a number of bytes, 1 or more, not {file_bytes!r}")
+        folders = EpochFolders(path, overwrite)
+        parts = self._unary("write_files", build_write_parts(folders, FILE_FORMATS[format], file_bytes))
+        return parts._unary("commit_files", build_gathered(1, EpochCommit(folders).process), GatherPact())
+
+
+def _folder(operator: str, folder: object) -> Path:
+    if not isinstance(folder, str | os.PathLike) or not os.fspath(folder):
+        raise GraphError(f"{operator}: a folder is a text or a pathlib.Path, not {folder!r}")
+    return Path(folder).absolute()

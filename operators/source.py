@@ -1,55 +1,163 @@
 """The source operator: reads partitions, a batch of each in turn, each with a token that follows its times."""
 
-from collections.abc import Iterator
-from typing import Any
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import Any, Generic, TypeVar
 
-from tidewheel.progress import Time
+from tidewheel.progress import Antichain, GraphError, Time
 from tidewheel.runtime.batches import Batch
 from tidewheel.runtime.operator_context import OperatorContext
-from tidewheel.runtime.partitioned_source import PartitionedSource
+from tidewheel.runtime.partitioned_source import OperatorSource, PartitionedSource, Pause
 from tidewheel.runtime.plan import Build, Schedule
 from tidewheel.runtime.ports import OutputPort
 from tidewheel.runtime.tokens import TimestampToken
 
+Record_co = TypeVar("Record_co", covariant=True)
 
-class _Partition:
-    __slots__ = ("_batches", "_token")
 
-    def __init__(self, batches: Iterator[tuple[Time, Batch]], token: TimestampToken) -> None:
-        self._batches = batches
-        self._token = token
+class Pace:
+    """Which epochs a partition may begin, by how many of those that it has begun are not complete at a probe.
 
-    def send_next(self, output: OutputPort) -> bool:
-        """Send the next batch; discard the token and return False if there is none."""
-        following = next(self._batches, None)
-        if following is None:
-            self._token.discard()
-            return False
-        time, batch = following
-        self._token.downgrade(time)
-        output.send(self._token, batch)
+    Args:
+        frontier: returns the frontier at the probe.
+        most: so many epochs at a time.
+    """
+
+    def __init__(self, frontier: Callable[[], Antichain], most: int) -> None:
+        self._frontier = frontier
+        self._most = most
+        self._begun: deque[Time] = deque()
+
+    def may_go_to(self, time: Time) -> bool:
+        """Tell whether the partition may send at ``time``; if so, it is one of those that have begun."""
+        if self._begun and self._begun[-1] == time:
+            return True
+        if len(self._begun) == self._most:
+            frontier = self._frontier()
+            self._begun = deque(begun for begun in self._begun if frontier.less_equal(begun))
+            if len(self._begun) == self._most:
+                return False
+        self._begun.append(time)
         return True
 
 
-def build_source(source: PartitionedSource) -> Build:
-    """Return the build function of an operator that sends what ``source`` has, one batch a partition and step."""
+class _Partition:
+    """One iterator and its token.
+
+    Attributes:
+        waits_until: when it is to be asked again, by the context's clock; None if a probe has to move first.
+    """
+
+    __slots__ = ("_batches", "_clock", "_held", "_pace", "_token", "waits_until")
+
+    def __init__(
+        self,
+        batches: Iterator[tuple[Time, Batch] | Pause],
+        token: TimestampToken,
+        clock: Callable[[], float],
+        pace: Pace | None,
+    ) -> None:
+        self._batches = batches
+        self._token = token
+        self._clock = clock
+        self._pace = pace
+        self._held: tuple[Time, Batch] | None = None
+        self.waits_until: float | None = 0.0
+
+    def send_next(self, output: OutputPort) -> bool:
+        """Send the next batch if it is there and may be sent; discard the token and return False at the end."""
+        if self.waits_until and self._clock() < self.waits_until:
+            return True
+        following = self._held if self._held is not None else next(self._batches, None)
+        if following is None:
+            self._token.discard()
+            return False
+        if isinstance(following, Pause):
+            self.waits_until = self._clock() + following.seconds
+            return True
+        time, batch = following
+        self._token.downgrade(time)
+        if self._pace is not None and not self._pace.may_go_to(time):
+            self._held, self.waits_until = following, None
+            return True
+        self._held, self.waits_until = None, 0.0
+        output.send(self._token, batch)
+        return True
+
+    def close(self) -> None:
+        """Close the iterator if it can be closed, as a generator with an open file can."""
+        if hasattr(self._batches, "close"):
+            self._batches.close()
+
+
+def source_build(name: str, source: object, paced_by: str | None, epochs_ahead: int) -> Build:
+    """Return the build function of ``flow.source(name, source, ...)``; raise GraphError if that makes no sense."""
+    if not isinstance(epochs_ahead, int) or epochs_ahead < 1:
+        raise GraphError(
+            f"source {name!r}: epochs_ahead is how many epochs there may be, 1 or more, not {epochs_ahead!r}"
+        )
+    if isinstance(source, PartitionedSource):
+        return build_source(source, paced_by, epochs_ahead)
+    if not isinstance(source, OperatorSource):
+        raise GraphError(f"source {name!r}: {source!r} has no partitions(worker, workers) to read from")
+    if paced_by is not None:
+        raise GraphError(f"source {name!r}: {source!r} has no partitions that could be paced by a probe")
+    return source.build
+
+
+def build_source(source: PartitionedSource[Any], paced_by: str | None = None, epochs_ahead: int = 1) -> Build:
+    """Return the build function of an operator that sends what ``source`` has, one batch a partition and step.
+
+    Args:
+        source: is asked for its partitions on each worker.
+        paced_by: the probe at which epochs have to be complete before later ones begin; None for no such limit.
+        epochs_ahead: how many epochs of a partition may be incomplete there at a time.
+    """
 
     def build(context: OperatorContext) -> Schedule:
+        def pace() -> Pace | None:
+            return None if paced_by is None else Pace(partial(context.probe, paced_by), epochs_ahead)
+
         with context.token() as token:
             opened = source.partitions(context.worker, context.workers)
-            partitions = [_Partition(iter(batches), token.clone()) for batches in opened]
-
-        def schedule(output: OutputPort) -> None:
-            partitions[:] = [partition for partition in partitions if partition.send_next(output)]
-            if partitions:
-                context.activate()
-
-        return schedule
+            partitions = [_Partition(iter(batches), token.clone(), context.clock, pace()) for batches in opened]
+        reader = _Reader(context, partitions)
+        context.on_close(reader.close)
+        return reader.schedule
 
     return build
 
 
-class IterableSource:
+class _Reader:
+    """One worker's share of a source."""
+
+    def __init__(self, context: OperatorContext, partitions: list[_Partition]) -> None:
+        self._context = context
+        self._partitions = partitions
+        self._alarm = 0.0
+        """For when it has asked to be scheduled, by the context's clock."""
+
+    def schedule(self, output: OutputPort) -> None:
+        """Send one batch of each partition that has one now."""
+        self._partitions = [partition for partition in self._partitions if partition.send_next(output)]
+        waiting = [partition.waits_until for partition in self._partitions if partition.waits_until is not None]
+        if not waiting:
+            return  # until a probe moves, if there is a partition left
+        now, soonest = self._context.clock(), min(waiting)
+        if soonest <= now:
+            self._context.activate()
+        elif not now < self._alarm <= soonest:
+            self._alarm = soonest
+            self._context.activator.after(soonest - now)
+
+    def close(self) -> None:
+        """Close what is open."""
+        for partition in self._partitions:
+            partition.close()
+
+
+class IterableSource(Generic[Record_co]):
     """A source over batches at hand: worker ``i`` reads partitions ``i``, ``i + workers`` and so on.
 
     >>> from tidewheel import Dataflow, run
@@ -61,9 +169,9 @@ class IterableSource:
     [(0, [1, 4]), (1, [9])]
     """
 
-    def __init__(self, partitions: list[list[tuple[Any, Batch]]]) -> None:
+    def __init__(self, partitions: Sequence[Sequence[tuple[Any, Iterable[Record_co]]]]) -> None:
         self._partitions = partitions
 
-    def partitions(self, worker: int, workers: int) -> list[Iterator[tuple[Time, Batch]]]:
+    def partitions(self, worker: int, workers: int) -> list[Iterator[tuple[Time, Iterable[Record_co]]]]:
         """Return this worker's partitions."""
         return [iter(partition) for partition in self._partitions[worker::workers]]

@@ -49,6 +49,22 @@ class Stream(
             name: the operator's name; errors show it.
             build: called once on each worker with an `OperatorContext`; returns ``schedule(input, output)``.
             exchange: how records are spread over the workers before they reach it; None leaves them where they are.
+
+        >>> import tidewheel as tw
+        >>> def build(context):  # called on each worker
+        ...     def schedule(input, output):  # called when there is something to do
+        ...         for token, batch in input:
+        ...             output.send(token, [max(batch)])
+        ...
+        ...     return schedule
+        >>> flow = tw.Dataflow("greatest")
+        >>> _ = flow.input("numbers").unary("greatest", build).capture("greatest")
+        >>> with tw.run(flow, engine="local") as job:
+        ...     with job.input("numbers") as numbers:
+        ...         numbers.send([3, 1])
+        ...     job.wait()
+        ...     job.captured("greatest")
+        [Captured(time=0, batch=[3])]
         """
         return self._unary(name, build, exchange)
 
@@ -59,7 +75,32 @@ class Stream(
         build: Build,
         exchange: tuple[Key | None, Key | None] = (None, None),
     ) -> "Stream[Any]":
-        """Add an operator of two inputs and one output; ``build`` returns ``schedule(left, right, output)``."""
+        """Add an operator of two inputs and one output that may hold tokens and look at its frontiers.
+
+        Args:
+            other: the stream that it reads beside this one, of the same scope.
+            name: the operator's name; errors show it.
+            build: called once on each worker with an `OperatorContext`; returns ``schedule(left, right, output)``.
+            exchange: how the records of each side are spread over the workers; None leaves them where they are.
+
+        >>> import tidewheel as tw
+        >>> def build(context):
+        ...     def schedule(left, right, output):
+        ...         for side, port in (("left", left), ("right", right)):
+        ...             for token, batch in port:
+        ...                 output.send(token, [(side, record) for record in batch])
+        ...
+        ...     return schedule
+        >>> flow = tw.Dataflow("sides")
+        >>> _ = flow.input("a").binary(flow.input("b"), "tag", build).capture("tagged")
+        >>> with tw.run(flow, engine="local") as job:
+        ...     with job.input("a") as a, job.input("b") as b:
+        ...         a.send([1])
+        ...         b.send([2])
+        ...     job.wait()
+        ...     job.captured("tagged")
+        [Captured(time=0, batch=[('left', 1)]), Captured(time=0, batch=[('right', 2)])]
+        """
         if not isinstance(exchange, tuple) or len(exchange) != 2:
             raise GraphError(
                 f"operator {name!r}: exchange has a key for each side, (left, right), None for none, not {exchange!r}"

@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 from tidewheel.progress import GraphError, Nesting
 from tidewheel.runtime.dataflow_description import Outlet
 from tidewheel.runtime.exchange import Exchange, Key
+from tidewheel.runtime.pacts import Pact
 from tidewheel.runtime.plan import Build, Transform
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from tidewheel.operators.dataflow import Dataflow
     from tidewheel.operators.stream import Stream
 
@@ -19,12 +22,18 @@ Record = TypeVar("Record")
 
 
 class StreamBase(Generic[Record]):
-    """The records that one output of one operator sends, each at a time; `Stream` has the operators."""
+    """The records that one output of one operator sends, each at a time; `Stream` has the operators.
 
-    __slots__ = ("outlet",)
+    Attributes:
+        outlet: that output.
+        schema: the columns of its batches, Arrow tables, as far as it is known that they have them; else None.
+    """
 
-    def __init__(self, outlet: Outlet) -> None:
+    __slots__ = ("outlet", "schema")
+
+    def __init__(self, outlet: Outlet, schema: "pa.Schema | None" = None) -> None:
         self.outlet = outlet
+        self.schema = schema
 
     @property
     def flow(self) -> "Dataflow":
@@ -38,13 +47,25 @@ class StreamBase(Generic[Record]):
 
     # ------------------------------------------------------------------ for the classes that have operators
 
-    def _stage(self, name: str, transform: Transform, key: Key | None = None) -> "Stream[Any]":
+    def _stage(
+        self, name: str, transform: Transform, key: Key | Pact | None = None, *, schema: "pa.Schema | None" = None
+    ) -> "Stream[Any]":
         """Add an operator that sends ``transform(batch)`` at each batch's time; it runs fused with its neighbours."""
-        return make_stream(self.outlet.description.add_stage(name, self.outlet, transform, make_pact(name, key)))
+        made = self.outlet.description.add_stage(name, self.outlet, transform, make_pact(name, key))
+        return make_stream(made, schema)
 
-    def _unary(self, name: str, build: Build, key: Key | None = None, *, notify: bool = True) -> "Stream[Any]":
+    def _unary(
+        self,
+        name: str,
+        build: Build,
+        key: Key | Pact | None = None,
+        *,
+        notify: bool = True,
+        schema: "pa.Schema | None" = None,
+    ) -> "Stream[Any]":
         """Add an operator of one input and one output; ``notify=False`` if it looks at no frontier."""
         (made,) = self._operator(name, [], 1, build, [key], notify=notify)
+        made.schema = schema
         return made
 
     def _operator(
@@ -53,7 +74,7 @@ class StreamBase(Generic[Record]):
         others: "Sequence[StreamBase[Any]]",
         outputs: int,
         build: Build,
-        keys: Sequence[Key | None] | None = None,
+        keys: Sequence[Key | Pact | None] | None = None,
         *,
         notify: bool = True,
     ) -> "tuple[Stream[Any], ...]":
@@ -70,17 +91,17 @@ class StreamBase(Generic[Record]):
         self._operator(name, [], 0, build, [key], notify=notify)
 
 
-def make_stream(outlet: Outlet) -> "Stream[Any]":
-    """Return the stream that comes out there."""
+def make_stream(outlet: Outlet, schema: "pa.Schema | None" = None) -> "Stream[Any]":
+    """Return the stream that comes out there, of tables of ``schema`` if that is known."""
     from tidewheel.operators.stream import Stream
 
-    return Stream(outlet)
+    return Stream(outlet, schema)
 
 
-def make_pact(name: str, key: Key | None) -> Exchange | None:
+def make_pact(name: str, key: Key | Pact | None) -> Pact | None:
     """Return the exchange by ``key``, None for none; raise GraphError if that is no key."""
-    if key is None:
-        return None
+    if key is None or isinstance(key, Pact):
+        return key
     names = key if isinstance(key, tuple) else (key,)
     if callable(key) or (names and all(isinstance(part, str) for part in names)):
         return Exchange(key)

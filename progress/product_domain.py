@@ -40,7 +40,7 @@ class ProductDomain(TimeDomain):
             return TimeDomain.in_order(self, times)
         given = list(times)
         outer, inner = (
-            {time: rank for rank, time in enumerate(domain.in_order({pair[at] for pair in given}))}
+            {time: rank for rank, time in enumerate(domain.in_order(dict.fromkeys(pair[at] for pair in given)))}
             for at, domain in enumerate((self.outer, self.inner))
         )
         return sorted(given, key=lambda pair: (outer[pair[0]], inner[pair[1]]))

@@ -70,7 +70,10 @@ class TimeDomain(ABC):
         return bool(a != b and self.less_equal(a, b))
 
     def in_order(self, times: Iterable[Time]) -> list[Time]:
-        """Return distinct times such that none comes before one that is less; O(n^2), for integers O(n log n)."""
+        """Return distinct times such that none comes before one that is less; O(n^2), for integers O(n log n).
+
+        Of two that it puts in no order, the one that was given first comes first.
+        """
         left, ordered = list(times), []
         while left:
             least = [time for time in left if not any(self.less_than(other, time) for other in left)]

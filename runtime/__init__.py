@@ -6,8 +6,9 @@ from tidewheel.runtime.errors import ConfigError, JobError, TokenError, WouldBlo
 from tidewheel.runtime.explanation import Explanation, Holder
 from tidewheel.runtime.inputs.input_handle import InputHandle
 from tidewheel.runtime.job import Captured, Job
+from tidewheel.runtime.notificator import Notificator
 from tidewheel.runtime.operator_context import OperatorContext
-from tidewheel.runtime.partitioned_source import PartitionedSource
+from tidewheel.runtime.partitioned_source import OperatorSource, PartitionedSource, Pause
 from tidewheel.runtime.ports import InputPort, OutputPort
 from tidewheel.runtime.probe_handle import ProbeHandle
 from tidewheel.runtime.run import run
@@ -31,10 +32,13 @@ __all__ = [
     "JobError",
     "JobStatistics",
     "LentToken",
+    "Notificator",
     "OperatorContext",
+    "OperatorSource",
     "OperatorStatistics",
     "OutputPort",
     "PartitionedSource",
+    "Pause",
     "ProbeHandle",
     "RunningAttachment",
     "RuntimeConfig",

@@ -2,6 +2,7 @@
 
 import heapq
 from collections import deque
+from collections.abc import Mapping
 
 
 class Agenda:
@@ -16,6 +17,7 @@ class Agenda:
         self._next: set[int] = set()
         self._later: deque[int] = deque()
         self._held: set[int] = set()
+        self._expected: dict[int, bool] = {}
         self._running = -1
 
     def activate(self, operator: int) -> None:
@@ -40,6 +42,15 @@ class Agenda:
         self._next |= self._held
         self._held.clear()
 
+    def expect(self, operator: int, *, at_work: bool) -> None:
+        """Take note that another thread is going to activate an operator; that is forgotten when its turn comes.
+
+        Args:
+            operator: its number.
+            at_work: whether it is to go on with what it has received, and not to get something new.
+        """
+        self._expected[operator] = at_work
+
     def begin(self) -> None:
         """Begin a step."""
         while self._later:
@@ -54,12 +65,22 @@ class Agenda:
             return None
         self._running = heapq.heappop(self._current)
         self._in_current.discard(self._running)
+        self._expected.pop(self._running, None)
         return self._running
 
     @property
     def running(self) -> int:
         """The operator whose turn it is, -1 between two steps."""
         return self._running
+
+    @property
+    def expected(self) -> Mapping[int, bool]:
+        """The operators that another thread is going to activate, and whether they are at work meanwhile."""
+        return self._expected
+
+    def is_at_work(self, operator: int) -> bool:
+        """Tell whether another thread works for an operator, and will activate it."""
+        return self._expected.get(operator, False)
 
     @property
     def is_empty(self) -> bool:
@@ -72,5 +93,6 @@ class Agenda:
         return bool(self._held)
 
     def scheduled(self) -> frozenset[int]:
-        """Return the operators that are to be scheduled, now or once they may."""
-        return frozenset({*self._next, *self._later, *self._held})
+        """Return the operators that are to be scheduled: now, once they may, or when another thread is done."""
+        at_work = [operator for operator, is_at_work in self._expected.items() if is_at_work]
+        return frozenset({*self._next, *self._later, *self._held, *at_work})

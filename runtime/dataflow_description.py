@@ -15,8 +15,9 @@ from tidewheel.progress import (
     TimeDomain,
 )
 from tidewheel.runtime.attachment import Attachment
-from tidewheel.runtime.exchange import Exchange
 from tidewheel.runtime.fusion import fuse
+from tidewheel.runtime.outline import OperatorOutline, Outline, marks_by_operator
+from tidewheel.runtime.pacts import Pact
 from tidewheel.runtime.plan import Build, OperatorPlan, Plan, Stage, Transform, passing
 from tidewheel.runtime.scope import Scope
 from tidewheel.runtime.stage import build_stages
@@ -37,7 +38,7 @@ class _Operator:
     input_scopes: tuple[Scope, ...]
     output_scopes: tuple[Scope, ...]
     sources: list[Source | None]
-    pacts: tuple[Exchange | None, ...]
+    pacts: tuple[Pact | None, ...]
     build: Build
     summaries: Mapping[tuple[int, int], tuple[PathSummary, ...]]
     notify: bool
@@ -69,7 +70,7 @@ class DataflowDescription:
         output_scopes: Sequence[Scope],
         build: Build,
         *,
-        pacts: Sequence[Exchange | None] | None = None,
+        pacts: Sequence[Pact | None] | None = None,
         summaries: Mapping[tuple[int, int], tuple[PathSummary, ...]] | None = None,
         notify: bool = True,
     ) -> tuple[Outlet, ...]:
@@ -95,7 +96,7 @@ class DataflowDescription:
             notify,
         )
 
-    def add_stage(self, name: str, outlet: Outlet, transform: Transform, pact: Exchange | None = None) -> Outlet:
+    def add_stage(self, name: str, outlet: Outlet, transform: Transform, pact: Pact | None = None) -> Outlet:
         """Add an oblivious operator, which sends ``transform(batch)`` at each batch's time, and return its output."""
         self._check_ours(name, outlet)
         scopes = (outlet.scope,)
@@ -181,6 +182,26 @@ class DataflowDescription:
         CompiledGraph(fused.graph())
         return fused
 
+    def outline(self) -> Outline:
+        """Return what there is so far, complete or not, for those who show it. Linear."""
+        marks = marks_by_operator(self._named, [operator.name for operator in self._operators])
+        return Outline(
+            self.name,
+            self.root,
+            tuple(
+                OperatorOutline(
+                    operator.name,
+                    max((*operator.input_scopes, *operator.output_scopes, self.root), key=lambda s: s.nesting.depth),
+                    tuple(operator.sources),
+                    operator.pacts,
+                    len(operator.output_scopes),
+                    operator.transform is not None,
+                    marks.get(index, ()),
+                )
+                for index, operator in enumerate(self._operators)
+            ),
+        )
+
     def _add(
         self,
         name: str,
@@ -188,7 +209,7 @@ class DataflowDescription:
         input_scopes: tuple[Scope, ...],
         output_scopes: tuple[Scope, ...],
         build: Build,
-        pacts: tuple[Exchange | None, ...],
+        pacts: tuple[Pact | None, ...],
         summaries: Mapping[tuple[int, int], tuple[PathSummary, ...]] | None,
         notify: bool,
     ) -> tuple[Outlet, ...]:

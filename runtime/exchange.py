@@ -6,7 +6,8 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tidewheel.runtime.batches import Batch, is_arrow, is_numpy, records, scatter, take_slice
-from tidewheel.runtime.stable_hash import hash_column, hash_integers, hash_tuples, stable_hash
+from tidewheel.runtime.pacts import Pact
+from tidewheel.runtime.stable_hash import hash_column, hash_integers, hash_keys, hash_tuples, stable_hash
 
 if TYPE_CHECKING:
     import numpy as np
@@ -17,10 +18,11 @@ Key: TypeAlias = Callable[[Any], Any] | str | tuple[str, ...]
 
 
 _FITS_16_BITS = 1 << 16
+_SAMPLE = 2000
 
 
 @dataclass(frozen=True, slots=True)
-class Exchange:
+class Exchange(Pact):
     """Sends each record to the worker that owns its key, the same in every process and for every kind of batch.
 
     Names of columns are vectorised on Arrow tables and structured NumPy arrays; on lists they index the record, which
@@ -46,10 +48,10 @@ class Exchange:
         return scatter(batch, owners.astype(np.uint16 if workers <= _FITS_16_BITS else np.int64), workers)
 
     def _split_list(self, batch: list[Any], workers: int) -> list[Batch | None]:
-        key_of = self._key_function()
+        keys = list(map(self._key_function(), batch))
         parts: list[list[Any]] = [[] for _ in range(workers)]
-        for record in batch:
-            parts[stable_hash(key_of(record)) % workers].append(record)
+        for record, owner in zip(batch, _owners(keys, workers), strict=True):
+            parts[owner].append(record)
         return [part or None for part in parts]
 
     def _key_function(self) -> Callable[[Any], Any]:
@@ -83,3 +85,15 @@ class Exchange:
         if values.dtype.kind in "iub":
             return hash_integers(values)
         return np.array([stable_hash(value) for value in records(values)], dtype=np.uint64)
+
+
+def _owners(keys: list[Any], workers: int) -> list[int]:
+    """Return which worker owns each key; hashes each different key once, if few are different."""
+    sample = keys[:_SAMPLE]
+    try:
+        if 2 * len(set(sample)) <= len(sample):
+            owner_of = {key: stable_hash(key) % workers for key in dict.fromkeys(keys)}
+            return [owner_of[key] for key in keys]
+    except TypeError:  # not all can be hashed by Python
+        pass
+    return [hashed % workers for hashed in hash_keys(keys)]

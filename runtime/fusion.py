@@ -6,28 +6,54 @@ that at the output of the whole chain: a probe in the middle moves there.
 """
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Protocol
 
 from tidewheel.progress import OperatorShape, Source
+from tidewheel.runtime.pacts import Pact
 from tidewheel.runtime.plan import OperatorPlan, Plan
 from tidewheel.runtime.stage import build_stages
 
 _FEW_NAMES = 3
 
 
-def fuse(plan: Plan) -> Plan:
-    """Return the plan in which each chain of stages is one operator, in the place of its first. Linear in the plan."""
-    readers = Counter(source for operator in plan.operators for source in operator.sources)
+class Fusible(Protocol):
+    """What has to be known of an operator to tell whether it is joined to the one before it."""
+
+    @property
+    def sources(self) -> Sequence[Source | None]:
+        """For each input, the output that it reads."""
+
+    @property
+    def pacts(self) -> Sequence[Pact | None]:
+        """For each input, how records are spread over the workers on the way."""
+
+    @property
+    def is_stage(self) -> bool:
+        """Whether it is oblivious."""
+
+
+def chains_of(operators: Sequence[Fusible]) -> dict[int, list[int]]:
+    """Return which operators run as one, by the number of the first of each chain. Linear."""
+    readers = Counter(source for operator in operators for source in operator.sources)
     chain_of: dict[int, int] = {}
     chains: dict[int, list[int]] = {}
-    for index, operator in enumerate(plan.operators):
+    for index, operator in enumerate(operators):
         first = index
-        if operator.stages and operator.pacts == (None,):
+        if operator.is_stage and tuple(operator.pacts) == (None,):
             (source,) = operator.sources
-            if plan.operators[source.operator].stages and readers[source] == 1:
+            if source is not None and operators[source.operator].is_stage and readers[source] == 1:
                 first = chain_of[source.operator]
         chain_of[index] = first
         chains.setdefault(first, []).append(index)
+    return chains
+
+
+def fuse(plan: Plan) -> Plan:
+    """Return the plan in which each chain of stages is one operator, in the place of its first. Linear in the plan."""
+    chains = chains_of(plan.operators)
+    chain_of = {index: first for first, chain in chains.items() for index in chain}
     place = {first: number for number, first in enumerate(chains)}
 
     def moved(source: Source) -> Source:

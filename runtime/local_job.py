@@ -52,7 +52,7 @@ class LocalJob(Job):
         self._in_flight: list[deque[Envelope]] = [deque() for _ in range(workers)]
         self._rounds = rounds if rounds is not None else LocalRounds()
         self._lock = self._rounds.lock
-        self._start_attachments(attachments, self.run_round)
+        self._start_attachments(attachments, self._run_or_sleep)
         self._cores: list[WorkerCore] = []
         try:
             for worker in range(workers):
@@ -62,12 +62,14 @@ class LocalJob(Job):
                     worker,
                     workers,
                     handles,
+                    self._rounds.wake,
                     progress=config.progress,
                     bytes_in_flight=config.bytes_in_flight,
                     clock=time.perf_counter,
                 )
                 self._cores.append(core)
         except BaseException:
+            self._close_operators()
             self._finish_attachments(f"job {self.name!r} could not start")
             raise
         self._open_inputs(_LocalFeed(self))
@@ -80,6 +82,7 @@ class LocalJob(Job):
         """Let the workers run. Idempotent."""
         self._check_alive()
         self._paused = False
+        self._rounds.wake()
 
     # ------------------------------------------------------------------ rounds
 
@@ -102,6 +105,10 @@ class LocalJob(Job):
             self._check_alive()
             return has_run
 
+    def _run_or_sleep(self) -> bool:
+        """Run a round or, where a timer or another thread will give it something to do, wait for that a while."""
+        return self.run_round() or self._rounds.sleep(time.monotonic() + _QUIET_S)
+
     @property
     def is_stepping(self) -> bool:
         """Whether one of its operators runs."""
@@ -109,9 +116,7 @@ class LocalJob(Job):
 
     def run_own_round(self) -> bool:
         """Run one step of each worker of this dataflow; return whether there was anything to do."""
-        if self._paused or self._has_ended:
-            return False
-        if not any(self._in_flight) and all(core.is_idle for core in self._cores) and not self._let_sources_go_on():
+        if not self.has_work and (self._paused or self._has_ended or not self._let_sources_go_on()):
             return False
         try:
             for worker, core in enumerate(self._cores):
@@ -127,11 +132,24 @@ class LocalJob(Job):
         return True
 
     @property
+    def has_work(self) -> bool:
+        """Whether there is something to do now."""
+        if self._paused or self._has_ended:
+            return False
+        return any(self._in_flight) or not all(core.is_idle for core in self._cores)
+
+    @property
+    def is_expecting(self) -> bool:
+        """Whether another thread is going to activate an operator."""
+        return not self._paused and any(core.expected for core in self._cores)
+
+    @property
     def _is_at_rest(self) -> bool:
-        """Whether this dataflow has nothing to do, now or later."""
+        """Whether this dataflow has nothing to do, now or later, with what it has received."""
         with self._lock:
             resting = all(core.is_idle and core.timers.left_s() is None for core in self._cores)
-            return resting and not any(self._in_flight)
+            at_work = any(any(core.expected.values()) for core in self._cores)
+            return resting and not at_work and not any(self._in_flight)
 
     def left_s(self) -> float | None:
         """Return for how many seconds it has nothing to do; None if that depends on others."""
@@ -164,6 +182,7 @@ class LocalJob(Job):
             sent = msgspec.structs.replace(command, batch=copy_of(command.batch))
             self._in_flight[worker].append(Envelope(DRIVER, 0, self._sequences[worker], commands=[sent]))
             self._sequences[worker] += 1
+        self._rounds.wake()
 
     def _taken(self, worker: int) -> int:
         """Return how many bytes of what the driver has sent a worker's inputs have taken."""
@@ -180,7 +199,8 @@ class LocalJob(Job):
                 return Admission.TIMED_OUT
             if not self._is_at_rest:
                 rests_since = time.monotonic()
-            has_run = self.run_round() or self._rounds.sleep(deadline)
+            until = time.monotonic() + _QUIET_S
+            has_run = self.run_round() or self._rounds.sleep(until if deadline is None else min(until, deadline))
             if condition():
                 return Admission.ROOM
             # Other dataflows may feed this one, or go on for ever.
@@ -273,6 +293,11 @@ class LocalJob(Job):
         self._rounds.leave(self)
         for queue in self._in_flight:
             queue.clear()
+        self._close_operators()
+
+    def _close_operators(self) -> None:
+        for core in self._cores:
+            core.closing.close()
 
 
 class _LocalFeed(Feed):

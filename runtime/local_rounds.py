@@ -18,6 +18,14 @@ class RoundMember(Protocol):
     def left_s(self) -> float | None:
         """Return for how many seconds it has nothing to do; None if that depends on others."""
 
+    @property
+    def has_work(self) -> bool:
+        """Whether a round would do something."""
+
+    @property
+    def is_expecting(self) -> bool:
+        """Whether another thread is going to have one of its operators scheduled."""
+
 
 class LocalRounds:
     """The dataflows that run together, in the order in which they were added."""
@@ -25,17 +33,20 @@ class LocalRounds:
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self._members: list[RoundMember] = []
+        self._sleepers: list[threading.Event] = []
 
     def join(self, member: RoundMember) -> None:
         """Let a dataflow take part from the next round on."""
         with self.lock:
             self._members.append(member)
+        self.wake()
 
     def leave(self, member: RoundMember) -> None:
         """Have a dataflow take part no more. Idempotent."""
         with self.lock:
             if member in self._members:
                 self._members.remove(member)
+        self.wake()
 
     @property
     def is_under_way(self) -> bool:
@@ -49,15 +60,30 @@ class LocalRounds:
         return any(have_run)
 
     def sleep(self, deadline: float | None) -> bool:
-        """Wait until an operator is to be scheduled that asked for that; return False if there is none.
+        """Wait until an operator is to be scheduled: by the clock, or by a thread that it expects to do that.
+
+        Returns False, at once, if neither will happen.
 
         Args:
             deadline: until when to wait at most, by the monotonic clock.
         """
-        with self.lock:
-            left_s = [left for member in self._members if (left := member.left_s()) is not None]
-        if not left_s:
-            return False
-        until_deadline_s = float("inf") if deadline is None else max(0.0, deadline - time.monotonic())
-        time.sleep(min(*left_s, until_deadline_s))
+        awake = threading.Event()
+        self._sleepers.append(awake)
+        try:
+            with self.lock:
+                left_s = [left for member in self._members if (left := member.left_s()) is not None]
+                if any(member.has_work for member in self._members):
+                    return True
+                if not left_s and not any(member.is_expecting for member in self._members):
+                    return False
+            if deadline is not None:
+                left_s.append(max(0.0, deadline - time.monotonic()))
+            awake.wait(min(left_s, default=None))
+        finally:
+            self._sleepers.remove(awake)
         return True
+
+    def wake(self) -> None:
+        """End the sleep of whoever sleeps, because there may be something to do, or to say; from any thread."""
+        for awake in self._sleepers.copy():
+            awake.set()

@@ -43,7 +43,7 @@ class Notificator:
 
     def __init__(self, working_at: Callable[[Time], None] = lambda time: None) -> None:
         self._pending: dict[Time, TimestampToken] = {}
-        self._looked_at: tuple[Antichain, ...] = ()
+        self._looked_at: tuple[Antichain, ...] | None = None  # None: there may be more that are ready
         self._added = False
         self._working_at = working_at
 
@@ -74,32 +74,53 @@ class Notificator:
         self._pending[time] = token.retain(output) if isinstance(token, LentToken) else token
         self._added = True
 
-    def ready(self, *inputs: InputPort) -> Iterator[TimestampToken]:
+    def take(self, time: Time) -> TimestampToken:
+        """Return the token of a time that is waited for, be it complete or not; it is the caller's from now on.
+
+        `notify_at` takes it back. Raises KeyError if the time is not waited for.
+        """
+        return self._pending.pop(time)
+
+    def ready(self, *inputs: InputPort, sequential: bool = False) -> Iterator[TimestampToken]:
         """Yield a token for each time that can arrive at none of ``inputs`` any more, none before one that is less.
 
         The token is discarded when the next one is asked for; ``clone()`` keeps one. Times asked for meanwhile are
         yielded too, if they are ready.
+
+        Args:
+            inputs: the operator's inputs; the same in each call, as is ``sequential``.
+            sequential: hold a time back too while one can arrive that the domain's `in_order` puts before it. In a loop
+                all rounds of an epoch then come before the next epoch's first, so what is kept from one time to the
+                next does not depend on which epoch was faster. Nothing is held back for ever: each of these waits for
+                one that is before it in the same order.
         """
         frontiers = tuple([port.frontier for port in inputs])
-        if not self._added and all(map(_is, frontiers, self._looked_at)):
+        if not self._added and self._looked_at is not None and all(map(_is, frontiers, self._looked_at)):
             return
-        self._looked_at = frontiers
+        self._looked_at = None
         self._added = True
         while self._added:
             self._added = False
-            for time in self._complete(frontiers):
-                token = self._pending.pop(time)
+            for time in self._complete(frontiers, sequential):
+                token = self._pending.pop(time, None)
+                if token is None:  # taken meanwhile
+                    continue
                 self._working_at(time)
                 with token:
                     yield token
                 if self._added:
                     break
+        self._looked_at = frontiers
 
-    def _complete(self, frontiers: tuple[Antichain, ...]) -> list[Time]:
+    def _complete(self, frontiers: tuple[Antichain, ...], sequential: bool) -> list[Time]:
         found = [time for time in self._pending if not any(frontier.less_equal(time) for frontier in frontiers)]
-        if len(found) <= 1:
+        if not found:
             return found
-        return self._pending[found[0]].domain.in_order(found)
+        domain = self._pending[found[0]].domain
+        if sequential:
+            to_come = [time for frontier in frontiers for time in frontier]
+            found = [time for time in found if all(domain.in_order([time, other])[0] == time for other in to_come)]
+        return found if len(found) <= 1 else domain.in_order(found)
 
 
 def _is(one: Antichain, other: Antichain) -> bool:

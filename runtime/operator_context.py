@@ -1,9 +1,10 @@
 """What an operator's build function gets to know and to use on its worker."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from tidewheel.progress import Time
+from tidewheel.progress import Antichain, Time
 from tidewheel.runtime.activator import Activator
 from tidewheel.runtime.errors import TokenError
 from tidewheel.runtime.flow_control import FlowControl
@@ -15,6 +16,23 @@ if TYPE_CHECKING:
     from tidewheel.runtime.stage import RunningStage
 
 State = TypeVar("State")
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerHooks:
+    """What a worker does for an operator: by default nothing.
+
+    Attributes:
+        activator: has the operator scheduled.
+        on_close: keeps a function that is called in the end.
+        expect: takes note that another thread is going to activate the operator.
+        follow: returns the frontier at a probe, and has the operator scheduled whenever that of a probe moves.
+    """
+
+    activator: Activator
+    on_close: Callable[[Callable[[], object]], None]
+    expect: Callable[[], None]
+    follow: Callable[[str], Antichain]
 
 
 class OperatorContext:
@@ -39,9 +57,9 @@ class OperatorContext:
         worker: int,
         workers: int,
         initial: list[TimestampToken | None],
-        activator: Activator,
         flow: FlowControl,
         attachments: Mapping[str, Any],
+        hooks: WorkerHooks,
         clock: Callable[[], float] = lambda: 0.0,
     ) -> None:
         self.name = name
@@ -55,9 +73,10 @@ class OperatorContext:
         self.stages: list[RunningStage] = []
         self.clock = clock
         self._initial = initial
-        self.activator = activator
+        self.activator = hooks.activator
         self._flow = flow
         self._attachments = attachments
+        self._hooks = hooks
 
     def token(self, output: int = 0) -> TimestampToken:
         """Take the initial token of an output, at the minimum time; it is discarded if build returns without it.
@@ -122,6 +141,58 @@ class OperatorContext:
     def activate(self) -> None:
         """Ask, from any thread, to be scheduled in the worker's next step, though nothing new may have arrived."""
         self.activator()
+
+    def expect_activation(self) -> None:
+        """Say that another thread is going to call `activate`; the next call of the operator forgets it.
+
+        So a job of the local engine waits for that where it would say otherwise that nothing is left to do; and
+        messages that the operator leaves unread meanwhile hold back the sources, on every engine.
+
+        >>> import threading
+        >>> import tidewheel as tw
+        >>> def build(context):
+        ...     done = []
+        ...
+        ...     def work(token, numbers):
+        ...         done.append((token, [sum(numbers)]))
+        ...         context.activate()
+        ...
+        ...     def schedule(input, output):
+        ...         for lent, batch in input:
+        ...             threading.Thread(target=work, args=[lent.retain(), batch]).start()
+        ...             context.expect_activation()
+        ...         while done:
+        ...             token, batch = done.pop()
+        ...             with token:
+        ...                 output.send(token, batch)
+        ...
+        ...     return schedule
+        >>> flow = tw.Dataflow("threaded")
+        >>> _ = flow.source("numbers", tw.IterableSource([[(0, [1, 2])]])).unary("sum", build).capture("sums")
+        >>> with tw.run(flow, engine="local") as job:
+        ...     job.wait()
+        ...     job.captured("sums")
+        [Captured(time=0, batch=[3])]
+        """
+        self._hooks.expect()
+
+    def on_close(self, callback: Callable[[], object]) -> None:
+        """Have ``callback`` called when the dataflow ends on this worker: completes and is left, fails, or is dropped.
+
+        The last that was added is called first, none twice, and what one raises is logged. None is called where the
+        worker's process ends with the job, as on Ray it does for all but dataflows that were added.
+        """
+        self._hooks.on_close(callback)
+
+    def probe(self, name: str) -> Antichain:
+        """Return the frontier at a probe of this dataflow, as far as this worker knows, for who paces itself by it.
+
+        From then on the operator is scheduled whenever the frontier at a probe moves.
+
+        Raises:
+            GraphError: there is no such probe.
+        """
+        return self._hooks.follow(name)
 
     @property
     def is_held(self) -> bool:

@@ -1,22 +1,48 @@
 """What ``flow.source`` reads from."""
 
-from collections.abc import Iterator, Sequence
-from typing import Protocol, runtime_checkable
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar, runtime_checkable
 
 from tidewheel.progress import Time
-from tidewheel.runtime.batches import Batch
+from tidewheel.runtime.operator_context import OperatorContext
+from tidewheel.runtime.plan import Schedule
+
+Record_co = TypeVar("Record_co", covariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """What a partition yields that has nothing now: it is asked again after so many seconds, and not before."""
+
+    seconds: float
+
+    def __post_init__(self) -> None:
+        if not self.seconds >= 0:
+            raise ValueError(f"a pause lasts some seconds, 0 or more, not {self.seconds!r}")
 
 
 @runtime_checkable
-class PartitionedSource(Protocol):
+class PartitionedSource(Protocol[Record_co]):
     """Records from outside, in partitions that are read each in its own order.
 
-    The source is pickled to every worker; it opens there what it needs.
+    The source is pickled to every worker; it opens there what it needs. What its batches are annotated with says what
+    records the stream has: ``list[str]``, or `Batch` where that is open, as for Arrow tables.
     """
 
-    def partitions(self, worker: int, workers: int) -> Sequence[Iterator[tuple[Time, Batch]]]:
+    def partitions(self, worker: int, workers: int) -> Sequence[Iterator[tuple[Time, Iterable[Record_co]] | Pause]]:
         """Open this worker's share: one iterator for each partition, of (time, batch).
 
         The times of one partition must not go backwards. Each partition holds a token of its own that follows its
-        times, so a time completes when every partition has passed it or ended.
+        times, so a time completes when every partition has passed it or ended. An empty batch is not sent, but takes
+        the partition's time forward. A `Pause` says that there is nothing yet; other partitions are read meanwhile.
         """
+
+
+class OperatorSource(ABC, Generic[Record_co]):
+    """Records from outside by an operator of the source's own, which may hold tokens as it likes."""
+
+    @abstractmethod
+    def build(self, context: OperatorContext) -> Schedule:
+        """Return this worker's ``schedule(output)``; the source was pickled to the worker."""

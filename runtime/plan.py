@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 
 from tidewheel.progress import GraphShape, Location, Nesting, OperatorShape, PathSummary, Source, Target
 from tidewheel.runtime.batches import Batch
-from tidewheel.runtime.exchange import Exchange
+from tidewheel.runtime.pacts import Pact
 
 Schedule: TypeAlias = Callable[..., None]
 """Called with an operator's input ports and after them its output ports, whenever there is something to do."""
@@ -33,7 +33,7 @@ class OperatorPlan:
 
     shape: OperatorShape
     sources: tuple[Source, ...]
-    pacts: tuple[Exchange | None, ...]
+    pacts: tuple[Pact | None, ...]
     build: Build
     notify: bool
     """Whether the operator looks at the frontiers of its inputs and is scheduled when they change."""
@@ -44,6 +44,11 @@ class OperatorPlan:
     def name(self) -> str:
         """The operator's name, unique in the dataflow."""
         return self.shape.name
+
+    @property
+    def is_stage(self) -> bool:
+        """Whether it is oblivious."""
+        return bool(self.stages)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,9 @@ from tidewheel.progress import Antichain, PathSummary, Time, TimeDomain
 from tidewheel.runtime.batches import Batch, check_batch, length, size_in_bytes
 from tidewheel.runtime.envelope import Message
 from tidewheel.runtime.errors import TokenError
-from tidewheel.runtime.exchange import Exchange
 from tidewheel.runtime.flow_control import OVERHEAD_BYTES
+from tidewheel.runtime.pacts import Pact
+from tidewheel.runtime.statistics import EdgeStatistics
 from tidewheel.runtime.token_ledger import TokenLedger
 from tidewheel.runtime.tokens import LentToken, TimestampToken
 
@@ -74,6 +75,11 @@ class InputPort:
             TokenError: the operator said, by ``notify=False``, that it does not look at frontiers.
         """
         return self._core.frontier_at(self._instance, self.location)
+
+    @property
+    def worker(self) -> int:
+        """The number of the worker that it is on."""
+        return self._core.worker
 
     @property
     def operator(self) -> str:
@@ -164,6 +170,12 @@ class OutputPort:
         """Where tokens for this output are recorded; it belongs to one worker."""
         return self._core.ledger
 
+    def initial_token(self) -> TimestampToken:
+        """Make the token with which the operator begins, and count it as held."""
+        minimum = self.domain.minimum()
+        self.ledger.held.update((self.location, minimum), 1)
+        return TimestampToken(self.ledger, self.domain, self.location, minimum, self.operator, self)
+
     def connect(self, channel: "Channel") -> None:
         """Add an edge that leads from here."""
         self._channels.append(channel)
@@ -223,12 +235,12 @@ class Channel:
 
     __slots__ = ("_location", "_name", "_operator", "_pact", "_queue", "bytes", "messages", "records")
 
-    def __init__(self, target: InputPort, operator: int, name: str, pact: Exchange | None) -> None:
+    def __init__(self, target: InputPort, operator: int, name: str, pact: Pact | None) -> None:
         self._queue = target.queue
         self._location = target.location
         self._name = name
         self._operator = operator
-        self._pact = pact
+        self._pact = None if pact is None else pact.for_worker(target.worker)
         self.messages = 0
         self.records = 0
         self.bytes = 0
@@ -257,6 +269,10 @@ class Channel:
                 core.activate(self._operator)
             else:
                 core.send_to(worker, Message(self._location, time, part, size))
+
+    def statistics(self, source: str, target: str) -> EdgeStatistics:
+        """Return what was sent, over an edge between ports of these names."""
+        return EdgeStatistics(source, target, self.messages, self.records, self.bytes)
 
     def _count(self, batch: Batch, count: int) -> int:
         """Count a message; return what it counts for among the bytes in flight."""

@@ -1,6 +1,7 @@
 """Watching from the driver how far a dataflow has come."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 
 from tidewheel.progress import Antichain, Time, TimeDomain
 from tidewheel.runtime.errors import JobError
@@ -50,6 +51,37 @@ class ProbeHandle:
         """
         self._checked(time)
         self._wait(lambda: self.has_reached(time), f"probe {self.name!r} to reach {time!r}", timeout, self.name)
+
+    def advances(self, timeout: float | None = None) -> Iterator[Antichain]:
+        """Yield the frontier as it is, and again whenever it has moved, until it is empty: the stream has ended.
+
+        It may pass over several times at once.
+
+        Args:
+            timeout: in seconds, for each move; None waits as long as the job lives.
+
+        Raises:
+            TimeoutError, JobError: as `wait_until` does.
+
+        >>> import tidewheel as tw
+        >>> flow = tw.Dataflow("epochs")
+        >>> _ = flow.source("words", tw.IterableSource([[(0, ["tide"]), (2, ["wheel"])]])).probe("read")
+        >>> with tw.run(flow, engine="local") as job:
+        ...     for frontier in job.probe("read").advances():
+        ...         print(sorted(frontier))
+        [0]
+        [2]
+        []
+        """
+        frontier = self.frontier
+        yield frontier
+        while len(frontier):
+            self._wait(partial(self._has_left, frontier), f"probe {self.name!r} to move", timeout, self.name)
+            frontier = self.frontier
+            yield frontier
+
+    def _has_left(self, frontier: Antichain) -> bool:
+        return self.frontier != frontier
 
     def belongs_to(self, job: object) -> bool:
         """Tell whether this is a probe of ``job``."""

@@ -10,8 +10,10 @@ import enum
 import numbers
 import uuid
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
+
+from tidewheel.runtime.string_hash import checksums
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,6 +26,8 @@ _NONE, _NAN, _TUPLE = 0x6E6F6E65, 0x6E616E, 0x7475706C
 _LOCAL, _ZONED, _LOCAL_TIME, _ZONED_TIME = (tag << 60 for tag in range(1, 5))
 """What tells apart moments and times of day, with and without a zone, that would fold to the same number."""
 _DAY_US = 86_400_000_000
+_MANY = 256
+"""From so many keys on, an array of them is worth its while."""
 _EPOCH_US = datetime.date(1970, 1, 1).toordinal() * _DAY_US
 
 
@@ -154,7 +158,7 @@ _FOLDS: tuple[tuple[Any, Callable[[Any], int]], ...] = (
 def hash_column(column: "pa.ChunkedArray | pa.Array") -> "npt.NDArray[np.uint64]":
     """Return the `stable_hash` of every value of an Arrow column, vectorised.
 
-    Integers, booleans, dates, timestamps and anything with few distinct values are fast; other types cost one
+    Integers, booleans, strings, dates, timestamps and anything with few distinct values are fast; other types cost one
     `stable_hash` a distinct value.
     """
     import pyarrow as pa
@@ -201,11 +205,40 @@ def _hash_by_dictionary(column: "pa.Array") -> "npt.NDArray[np.uint64]":
             column = pc.dictionary_encode(column)
         except pa.ArrowNotImplementedError:
             return np.array([stable_hash(value) for value in column.to_pylist()], dtype=np.uint64)
-    values = [stable_hash(value) for value in column.dictionary.to_pylist()]
-    hashes = np.array([*values, stable_hash(None)], dtype=np.uint64)
-    indices = pc.fill_null(column.indices.cast(pa.int64()), len(values))
+    hashes = np.append(_hash_distinct(column.dictionary), np.uint64(stable_hash(None)))
+    indices = pc.fill_null(column.indices.cast(pa.int64()), len(hashes) - 1)
     found: npt.NDArray[np.uint64] = hashes[indices.to_numpy(zero_copy_only=False)]
     return found
+
+
+def _hash_distinct(values: "pa.Array") -> "npt.NDArray[np.uint64]":
+    import numpy as np
+    import pyarrow.types as kinds
+
+    is_small = kinds.is_string(values.type) or kinds.is_binary(values.type)
+    is_large = kinds.is_large_string(values.type) or kinds.is_large_binary(values.type)
+    if values.null_count or not len(values) or not (is_small or is_large):
+        return np.array([stable_hash(value) for value in values.to_pylist()], dtype=np.uint64)
+    _, offsets, data = values.buffers()
+    ends = np.frombuffer(offsets, dtype=np.int32 if is_small else np.int64)
+    ends = ends[values.offset : values.offset + len(values) + 1].astype(np.int64)
+    bytes_of = memoryview(data if data is not None else b"")[int(ends[0]) : int(ends[-1])]
+    return _mix_array(checksums(bytes_of, np.diff(ends)))
+
+
+def hash_keys(keys: list[Any]) -> Iterable[int]:
+    """Return the `stable_hash` of every key; vectorised for many strings."""
+    if len(keys) < _MANY or set(map(type, keys)) != {str}:
+        return map(stable_hash, keys)
+    import numpy as np
+
+    lengths = np.fromiter(map(len, keys), dtype=np.int64, count=len(keys))
+    data = "".join(keys).encode("utf-8", "surrogatepass")
+    if len(data) > lengths.sum():  # not all are ASCII
+        encoded = [key.encode("utf-8", "surrogatepass") for key in keys]
+        lengths = np.fromiter(map(len, encoded), dtype=np.int64, count=len(keys))
+    hashes: list[int] = _mix_array(checksums(data, lengths)).tolist()
+    return hashes
 
 
 def hash_integers(values: "npt.NDArray[Any]") -> "npt.NDArray[np.uint64]":

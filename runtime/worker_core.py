@@ -21,31 +21,32 @@ from tidewheel.progress import (
     Antichain,
     Broadcast,
     CompiledGraph,
+    GraphError,
     OrderedInbox,
-    Source,
     Spread,
     SpreadName,
-    Target,
     Time,
     Tracker,
 )
 from tidewheel.runtime.activator import Activator
 from tidewheel.runtime.agenda import Agenda
 from tidewheel.runtime.batches import Batch
+from tidewheel.runtime.closing import Closing
 from tidewheel.runtime.envelope import Envelope, Message
 from tidewheel.runtime.errors import TokenError
 from tidewheel.runtime.failure import operator_failure, raise_step_failure
 from tidewheel.runtime.flow_control import DEFAULT_BYTES_IN_FLIGHT, FlowControl
 from tidewheel.runtime.inputs.mailbox import Intake, Mailbox
-from tidewheel.runtime.operator_context import OperatorContext
+from tidewheel.runtime.operator_context import OperatorContext, WorkerHooks
 from tidewheel.runtime.operator_instance import OperatorInstance
 from tidewheel.runtime.outbox import Outbox
-from tidewheel.runtime.plan import OperatorPlan, Plan, checked_schedule
-from tidewheel.runtime.ports import Channel, InputPort, OutputPort
-from tidewheel.runtime.statistics import EdgeStatistics, WorkerStatistics
+from tidewheel.runtime.plan import Plan, checked_schedule
+from tidewheel.runtime.ports import InputPort, OutputPort
+from tidewheel.runtime.statistics import WorkerStatistics
 from tidewheel.runtime.timers import Timers
 from tidewheel.runtime.token_ledger import Leak, TokenLedger
 from tidewheel.runtime.tokens import TimestampToken
+from tidewheel.runtime.wiring import wire
 from tidewheel.runtime.worker_report import BusyWorker, WorkerReport, operators_of
 
 _LOGGER = logging.getLogger(__name__)
@@ -102,64 +103,42 @@ class WorkerCore:
         for name, source in plan.probes.items():
             self._probes.setdefault(self._compiled.index[source], []).append(name)
         self._probes_moved = set(plan.probes)
+        self._followers: set[int] = set()
         self._agenda = Agenda()
         self.timers = Timers(clock)
-        self._ports: dict[int, InputPort] = {}
-        self._channels: list[tuple[Source, Target, Channel]] = []
+        self.closing = Closing()
         self._leaks: list[Leak] = []
         self._steps = 0
         self._instances = [OperatorInstance(operator.name, operator.notify, clock) for operator in plan.operators]
-        self._wire()
+        self._edges = wire(self, plan, self._compiled, self._instances)
+        self._ports = {port.location: port for instance in self._instances for port in instance.inputs}
         self._build(attachments or {})
 
     # ------------------------------------------------------------------ building
 
-    def _wire(self) -> None:
-        for index, operator in enumerate(self.plan.operators):
-            instance = self._instances[index]
-            instance.inputs = tuple(
-                self._input_port(instance, index, port, operator) for port in range(len(operator.shape.inputs))
-            )
-            instance.outputs = tuple(
-                OutputPort(self, instance, port, self._compiled.index[Source(index, port)], nesting.domain)
-                for port, nesting in enumerate(operator.shape.outputs)
-            )
-        for index, operator in enumerate(self.plan.operators):
-            for port, source in enumerate(operator.sources):
-                asking = operator.stages[0].name if operator.stages else operator.name
-                channel = Channel(self._instances[index].inputs[port], index, asking, operator.pacts[port])
-                self._instances[source.operator].outputs[source.port].connect(channel)
-                self._channels.append((source, Target(index, port), channel))
-
-    def _input_port(self, instance: OperatorInstance, index: int, port: int, operator: OperatorPlan) -> InputPort:
-        location = self._compiled.index[Target(index, port)]
-        outputs = range(len(operator.shape.outputs))
-        paths = [operator.shape.summaries.get((port, output), ()) for output in outputs]
-        found = self._ports[location] = InputPort(self, instance, port, location, paths)
-        return found
-
     def _build(self, attachments: Mapping[str, Any]) -> None:
         for index, (operator, instance) in enumerate(zip(self.plan.operators, self._instances, strict=True)):
-            for port in instance.outputs:
-                self.ledger.held.update((port.location, port.domain.minimum()), 1)
-            initial: list[TimestampToken | None] = [
-                TimestampToken(self.ledger, port.domain, port.location, port.domain.minimum(), instance.name, port)
-                for port in instance.outputs
-            ]
+            initial: list[TimestampToken | None] = [port.initial_token() for port in instance.outputs]
             context = OperatorContext(
                 instance.name,
                 self.worker,
                 self.workers,
                 initial,
-                Activator(partial(self._activate_later, index), partial(self._activate_after, index)),
                 self.flow,
                 attachments,
+                WorkerHooks(
+                    Activator(partial(self._activate_later, index), partial(self._activate_after, index)),
+                    partial(self.closing.add, instance.name),
+                    partial(self._agenda.expect, index, at_work=bool(instance.inputs)),
+                    partial(self._follow, index),
+                ),
                 self._clock,
             )
             instance.take(context, self._mailboxes.get(index))
             try:
                 instance.schedule = checked_schedule(operator.build(context))
             except (Exception, SystemExit, GeneratorExit) as error:
+                self.closing.close()
                 raise operator_failure(instance.name, self.worker, None, error, "could not be built") from error
             finally:
                 context.discard_initial_tokens()
@@ -233,10 +212,16 @@ class WorkerCore:
         """Count messages that operators have left unread as taken, at each input; return whether there were any.
 
         For shells, where sources are held back and nothing else happens: an operator may be waiting for what a source
-        that is held back would send. Each call takes twice as many as the one before, until sources go on.
+        that is held back would send. Each call takes twice as many as the one before, until sources go on. Messages to
+        an operator that another thread is at work for are not counted: that will have it read on.
         """
-        released = [port.release(self._to_release) for port in self._ports.values()]
-        self._to_release *= 2
+        released = [
+            port.release(self._to_release)
+            for location, port in self._ports.items()
+            if not self._agenda.is_at_work(self._compiled.locations[location].operator)
+        ]
+        if any(released):
+            self._to_release *= 2
         self._let_sources_go_on()
         return any(released)
 
@@ -245,6 +230,8 @@ class WorkerCore:
             self._frontiers.pop(number, None)
             if number in self._probes:
                 self._probes_moved.update(self._probes[number])
+                for follower in self._followers:
+                    self.activate(follower)
             if number in self._ports:
                 self.activate(self._compiled.locations[number].operator)
 
@@ -304,6 +291,12 @@ class WorkerCore:
 
     # ------------------------------------------------------------------ looking in
 
+    def _follow(self, operator: int, probe: str) -> Antichain:
+        if probe not in self.plan.probes:
+            raise GraphError(f"dataflow {self.plan.name!r} has no probe {probe!r}; it has {sorted(self.plan.probes)}")
+        self._followers.add(operator)
+        return self.probe(probe)
+
     def probe(self, name: str) -> Antichain:
         """Return the frontier at a probe: the lower bound on the times that can still pass there, on any worker."""
         return self._frontier(self._compiled.index[self.plan.probes[name]])
@@ -346,10 +339,8 @@ class WorkerCore:
             self.flow.load,
             dict(part for instance in self._instances for part in operators_of(instance)),
             tuple(
-                EdgeStatistics(
-                    self.plan.describe(source), self.plan.describe(target), edge.messages, edge.records, edge.bytes
-                )
-                for source, target, edge in self._channels
+                edge.statistics(self.plan.describe(source), self.plan.describe(target))
+                for source, target, edge in self._edges
             ),
         )
         return WorkerReport(
@@ -374,6 +365,11 @@ class WorkerCore:
         """Whether a step would do nothing."""
         busy = self._progress.is_due or self.flow.is_due or self.timers.left_s() == 0.0
         return self._agenda.is_empty and self.ledger.is_empty and not busy
+
+    @property
+    def expected(self) -> Mapping[int, bool]:
+        """The operators that another thread is going to activate; True if they are at work on what they received."""
+        return self._agenda.expected
 
     @property
     def is_held(self) -> bool:

@@ -183,6 +183,7 @@ class WorkerLoop:
             self._thread.join(timeout)
             if self._thread.is_alive():
                 return False
+        self._core.closing.close()
         self._let_go()
         return True
 
@@ -210,6 +211,7 @@ class WorkerLoop:
             failure = JobError(f"worker {self._worker} failed: {type(error).__name__}: {error}", worker=self._worker)
             self._report(Phase.FAILED, failure)
         finally:
+            self._core.closing.close()
             if self._reports_made < self._reports_wanted:
                 self._make_report()
             if self._leaving:

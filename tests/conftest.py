@@ -42,9 +42,15 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, exitstatu
         terminalreporter.write_line(_how_to_repeat(config))
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let PySpark leave a local socket open whenever it fetches a result; nobody else may."""
+    """Keep tests that start Ray or Spark in one process, however many share the tests: they look for what is left.
+
+    And let PySpark leave a local socket open whenever it fetches a result; nobody else may.
+    """
     for item in items:
+        if item.get_closest_marker("ray") or item.get_closest_marker("spark"):
+            item.add_marker(pytest.mark.xdist_group("cluster"))
         if item.get_closest_marker("spark"):
             item.add_marker(pytest.mark.filterwarnings(_SPARK_SOCKET))
 

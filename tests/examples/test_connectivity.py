@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 import connectivity
-import graph_share
 import tidewheel as tw
 from tests.examples.dependency_graph import Answers, DependencyGraph
 
@@ -42,16 +41,8 @@ def test_equals_scipy_on_the_local_engine(graph: DependencyGraph, workers: int) 
 
 
 @pytest.mark.ray
-@pytest.mark.usefixtures("ray_cluster")
+@pytest.mark.usefixtures("examples_on_ray")
 @pytest.mark.parametrize("workers", [1, 2, 3])
 def test_equals_scipy_on_ray(graph: DependencyGraph, workers: int) -> None:
     """The same on Ray actors."""
-    from ray import cloudpickle
-
-    for module in (connectivity, graph_share):
-        cloudpickle.register_pickle_by_value(module)
-    try:
-        run_example(graph, workers, "ray")
-    finally:
-        for module in (connectivity, graph_share):
-            cloudpickle.unregister_pickle_by_value(module)
+    run_example(graph, workers, "ray")

@@ -1,5 +1,7 @@
 """The laws in the docstring of `TimeDomain`, and those that compiling a graph relies on besides."""
 
+from itertools import combinations, permutations
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -128,6 +130,43 @@ def test_a_summary_not_below_identity_strictly_advances(domain: TimeDomain, data
         assert all(result == time for time, result in results)
     else:
         assert all(result is None or domain.less_than(time, result) for time, result in results)
+
+
+@every_domain
+@law_settings(50)
+@given(data=st.data())
+def test_in_order_is_a_permutation_that_agrees_with_the_order(domain: TimeDomain, data: st.DataObject) -> None:
+    """All times are there once, and none comes before one that is less; also where a subclass compares otherwise."""
+    drawn = data.draw(st.lists(times(domain), unique=True, max_size=8))
+
+    class Reversed(type(domain)):  # type: ignore[misc]
+        __slots__ = ()
+
+        def less_equal(self, a: Time, b: Time) -> bool:
+            return bool(domain.less_equal(b, a))
+
+    for ordering in (domain, object.__new__(Reversed)):
+        ordered = ordering.in_order(iter(drawn))
+        assert len(ordered) == len(drawn)
+        assert set(ordered) == set(drawn)
+        assert not any(ordering.less_than(later, earlier) for earlier, later in combinations(ordered, 2))
+
+
+@every_domain
+@law_settings(50)
+@given(data=st.data())
+def test_in_order_puts_pairs_in_a_strict_partial_order(domain: TimeDomain, data: st.DataObject) -> None:
+    """Where it leaves two as they were given it does so both ways; where it does not, three agree with one another."""
+    drawn = data.draw(st.lists(times(domain), unique=True, max_size=5))
+
+    def before(a: Time, b: Time) -> bool:
+        return bool(a != b and domain.in_order([b, a])[0] == a)
+
+    for a, b in permutations(drawn, 2):
+        assert before(a, b) or not domain.less_than(a, b)
+        assert not (before(a, b) and before(b, a))
+    for a, b, c in permutations(drawn, 3):
+        assert before(a, c) or not (before(a, b) and before(b, c))
 
 
 @every_domain

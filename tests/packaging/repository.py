@@ -28,8 +28,9 @@ def shipped_modules() -> list[Path]:
 
 
 def all_modules() -> list[Path]:
-    """The modules that a user gets, and those of the tests, examples and benchmarks."""
-    others = [module for folder in ("tests", "examples", "benchmarks") for module in (ROOT / folder).rglob("*.py")]
+    """The modules that a user gets, and those of the tests, examples, benchmarks and documentation."""
+    folders = ("tests", "examples", "benchmarks", "docs")
+    others = [module for folder in folders for module in (ROOT / folder).rglob("*.py")]
     return shipped_modules() + sorted(others)
 
 

@@ -7,7 +7,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tidewheel as tw
-from tests.unit.operators.harness import KINDS, Feed, Kind, bags, expected, feeds, operator_settings, send, settle
+from tests.unit.operators.harness import (
+    KINDS,
+    LISTS,
+    Feed,
+    Kind,
+    bags,
+    expected,
+    feeds,
+    operator_settings,
+    send,
+    settle,
+)
+from tests.unit.operators.operator_case import OperatorCase, each_epoch, number_of
 from tidewheel.runtime.batches import records
 from tidewheel.runtime.plan import Schedule
 
@@ -30,6 +42,22 @@ def joining(left_kind: Kind, right_kind: Kind) -> Any:
         return schedule
 
     return build
+
+
+def squared(numbers: list[int]) -> list[int]:
+    """What a join by number of a stream with itself gives: each number as often as there are pairs of it."""
+    return [number for number, count in Counter(numbers).items() for _ in range(count * count)]
+
+
+CASES = [
+    OperatorCase(
+        "binary",
+        lambda stream: stream.map(number_of).binary(
+            stream.map(number_of), "join", joining(LISTS, LISTS), exchange=(number_of, number_of)
+        ),
+        each_epoch(squared),
+    )
+]
 
 
 @operator_settings()

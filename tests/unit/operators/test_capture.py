@@ -4,6 +4,11 @@ from typing import Any
 
 import tidewheel as tw
 from tests.unit.operators.harness import Case, run, send
+from tests.unit.operators.operator_case import OperatorCase, each_epoch
+
+CASES = [
+    OperatorCase("capture", lambda stream: stream.capture("case of capture"), each_epoch(list)),
+]
 
 
 def test_captures_are_in_order_of_worker_and_arrival() -> None:

@@ -18,6 +18,15 @@ from tests.unit.operators.harness import (
     run,
     send,
 )
+from tests.unit.operators.operator_case import OperatorCase, each_epoch, number_of
+
+CASES = [
+    OperatorCase(
+        "concat",
+        lambda stream: stream.concat(stream.filter(lambda record: number_of(record) > 0), stream),
+        each_epoch(lambda numbers: [*numbers, *numbers, *(number for number in numbers if number > 0)]),
+    )
+]
 
 
 @operator_settings()

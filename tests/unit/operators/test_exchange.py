@@ -24,6 +24,12 @@ from tests.unit.operators.harness import (
     send,
     tag_with_worker,
 )
+from tests.unit.operators.operator_case import ONLY_ARROW, OperatorCase, each_epoch, number_of
+
+CASES = [
+    OperatorCase("exchange", lambda stream: stream.exchange(number_of), each_epoch(list)),
+    OperatorCase("exchange", lambda stream: stream.exchange("n"), each_epoch(list), ONLY_ARROW, name="by column"),
+]
 
 SEVEN = 7
 
@@ -71,7 +77,7 @@ def test_all_workers_get_their_share() -> None:
 def test_a_key_that_cannot_be_one_is_refused(key: Any) -> None:
     """A key is a function, a name or some names; nothing else is taken, when the dataflow is described."""
     stream = tw.Dataflow("test").input("numbers")
-    with pytest.raises(tw.GraphError, match=r"operator 'exchange': exchange by a function of a record, .* not "):
+    with pytest.raises(tw.GraphError, match=r"operator 'exchange': .* not "):
         stream.exchange(key)
 
 

@@ -3,6 +3,15 @@
 from hypothesis import given
 
 from tests.unit.operators.harness import Case, bags, cases, expected, operator_settings, run
+from tests.unit.operators.operator_case import OperatorCase, each_epoch, number_of
+
+CASES = [
+    OperatorCase(
+        "filter",
+        lambda stream: stream.filter(lambda record: number_of(record) % 3),
+        each_epoch(lambda numbers: [number for number in numbers if number % 3]),
+    )
+]
 
 
 @operator_settings()

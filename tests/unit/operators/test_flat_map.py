@@ -8,6 +8,15 @@ from hypothesis import given
 
 import tidewheel as tw
 from tests.unit.operators.harness import Case, bags, cases, expected, operator_settings, run
+from tests.unit.operators.operator_case import OperatorCase, each_epoch, number_of
+
+CASES = [
+    OperatorCase(
+        "flat_map",
+        lambda stream: stream.flat_map(lambda record: [number_of(record)] * (number_of(record) % 3)),
+        each_epoch(lambda numbers: [number for number in numbers for _ in range(number % 3)]),
+    )
+]
 
 
 @operator_settings()

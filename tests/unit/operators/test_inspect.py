@@ -5,6 +5,9 @@ from collections import Counter
 from hypothesis import given
 
 from tests.unit.operators.harness import Case, bags, cases, expected, operator_settings, run
+from tests.unit.operators.operator_case import OperatorCase, each_epoch, number_of
+
+CASES = [OperatorCase("inspect", lambda stream: stream.inspect(number_of), each_epoch(list))]
 
 
 @operator_settings()

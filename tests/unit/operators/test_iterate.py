@@ -11,6 +11,46 @@ from hypothesis import given
 
 import tidewheel as tw
 from tests.unit.operators.harness import LISTS, TABLES, Case, bags, cases, expected, operator_settings, run
+from tests.unit.operators.operator_case import OperatorCase, each_epoch, number_of
+
+
+def halve(numbers: tw.Stream[int]) -> tw.Stream[int]:
+    """Send each number to the worker that owns it, and halve it."""
+    return numbers.exchange(lambda number: number).map(lambda number: number // 2)
+
+
+def halve_while_even(numbers: tw.Stream[int]) -> tuple[tw.Stream[int], tw.Stream[int]]:
+    """Halve even numbers, let the others leave."""
+    even, odd = numbers.exchange(lambda number: number).branch(lambda number: number % 2 == 0)
+    return even.map(lambda number: number // 2), odd
+
+
+def without_twos(number: int, rounds: int) -> int:
+    """Return a number halved as long as it is even, at most so often, by plain Python."""
+    for _ in range(rounds):
+        number = number // 2 if number % 2 == 0 else number
+    return number
+
+
+CASES = [
+    OperatorCase(
+        "iterate",
+        lambda stream: stream.map(lambda record: 2 * abs(number_of(record)) + 2).iterate(halve_while_even),
+        each_epoch(lambda numbers: [without_twos(2 * abs(number) + 2, 9) for number in numbers]),
+    ),
+    OperatorCase(
+        "iterate",
+        lambda stream: stream.map(number_of).iterate(halve, "halve", rounds=3),
+        each_epoch(lambda numbers: [number // 8 for number in numbers]),
+        name="rounds",
+    ),
+    OperatorCase(
+        "iterate",
+        lambda stream: stream.map(number_of).iterate(halve_while_even, "even", rounds=2),
+        each_epoch(lambda numbers: [without_twos(number, 2) for number in numbers]),
+        name="rounds and an end",
+    ),
+]
 
 
 class Walk(NamedTuple):
@@ -132,3 +172,47 @@ def test_a_body_that_raises_leaves_nothing_behind() -> None:
         job.input("numbers").close()
         job.wait()
         assert [entry.batch for entry in job.captured("results")] == [[1]]
+
+
+def test_a_number_of_rounds_counts_for_each_loop_by_itself() -> None:
+    """An inner loop of three rounds goes round three times in each of the two rounds of the outer one."""
+
+    def inner(numbers: tw.Stream[int]) -> tw.Stream[int]:
+        return numbers.map(lambda number: number + 1)
+
+    def outer(numbers: tw.Stream[int]) -> tw.Stream[int]:
+        return numbers.iterate(inner, "inner", rounds=3).map(lambda number: number * 100)
+
+    results = run(lambda stream: stream.iterate(outer, "outer", rounds=2), Case([(0, [0]), (4, [1])]))
+    assert [(result.time, result.batch) for result in results] == [(0, [30300]), (4, [40300])]
+
+
+def test_records_see_as_many_rounds_as_were_asked_for() -> None:
+    """With rounds=n the body is passed in rounds 0 to n - 1, and nothing is under way at a later time."""
+    rounds: list[Any] = []
+
+    def body(numbers: tw.Stream[int]) -> tw.Stream[int]:
+        return numbers.inspect_with_time(lambda number, time, worker: rounds.append(time))
+
+    results = run(lambda stream: stream.iterate(body, rounds=3), Case([(7, [1])]))
+    assert [(result.time, result.batch) for result in results] == [(7, [1])]
+    assert rounds == [(7, 0), (7, 1), (7, 2)]
+
+
+@pytest.mark.parametrize("rounds", [0, -1, 2.0, True, "3"])
+def test_rounds_are_a_number_from_one_on(rounds: Any) -> None:
+    """Anything else is refused when the dataflow is described."""
+    stream: tw.Stream[int] = tw.Dataflow("test").input("numbers")
+    with pytest.raises(tw.GraphError, match=r"iterate 'sums': rounds is how often .* not "):
+        stream.iterate(halve, "sums", rounds=rounds)
+
+
+@pytest.mark.parametrize(
+    ("rounds", "said"), [(None, "leaves\\) not"), (3, "leaves\\), or only what goes round again, not")]
+)
+def test_a_body_that_returns_something_else_is_refused(rounds: Any, said: str) -> None:
+    """The error says what a body returns: one stream will do only where a number of rounds ends the loop."""
+    stream: tw.Stream[int] = tw.Dataflow("test").input("numbers")
+    body: Any = (lambda inner: inner) if rounds is None else (lambda inner: (inner, inner, inner))
+    with pytest.raises(tw.GraphError, match=rf"the body of 'iterate' must return two streams, .*{said}"):
+        stream.iterate(body, rounds=rounds)

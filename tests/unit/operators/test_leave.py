@@ -4,6 +4,11 @@ from hypothesis import given
 
 import tidewheel as tw
 from tests.unit.operators.harness import Case, bags, cases, expected, operator_settings, run
+from tests.unit.operators.operator_case import OperatorCase, each_epoch
+
+CASES = [
+    OperatorCase("leave", lambda stream: stream.enter(stream.flow.scope("left")).leave(), each_epoch(list)),
+]
 
 
 @operator_settings()

@@ -3,6 +3,15 @@
 from hypothesis import given
 
 from tests.unit.operators.harness import Case, bags, cases, expected, operator_settings, run
+from tests.unit.operators.operator_case import OperatorCase, each_epoch, number_of
+
+CASES = [
+    OperatorCase(
+        "map",
+        lambda stream: stream.map(lambda record: 3 * number_of(record) - 1),
+        each_epoch(lambda numbers: [3 * number - 1 for number in numbers]),
+    )
+]
 
 
 @operator_settings()

@@ -9,7 +9,12 @@ from hypothesis import strategies as st
 
 import tidewheel as tw
 from tests.unit.operators.harness import Feed, feeds, operator_settings, send
+from tests.unit.operators.operator_case import OperatorCase, each_epoch
 from tidewheel.runtime.local_job import LocalJob
+
+CASES = [
+    OperatorCase("probe", lambda stream: stream.probe("case of probe"), each_epoch(list)),
+]
 
 
 @operator_settings()
@@ -124,3 +129,39 @@ def test_only_a_time_can_be_waited_for(time: Any) -> None:
     flow.input("numbers").probe("done")
     with tw.run(flow, engine="local") as job, pytest.raises(tw.TidewheelError, match="'done'"):
         job.probe("done").wait_until(time)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_advances_of_a_probe_can_be_followed(workers: int) -> None:
+    """Each frontier is told once, the last one is empty; what is behind a frontier can be read when it is told."""
+    flow = tw.Dataflow("test")
+    flow.input("numbers").exchange(lambda n: n).probe("done").capture("results")
+    told: list[set[int]] = []
+    with tw.run(flow, workers=workers, engine="local") as job:
+        advances = job.probe("done").advances()
+        assert set(next(advances)) == {0}
+        for epoch in range(3):
+            job.input("numbers").send([epoch, 9])
+            job.input("numbers").advance_to(2 * epoch + 1)
+            told.append(set(next(advances)))
+            assert sorted(n for result in job.captured("results") for n in result.batch)[: epoch + 1] == [
+                *range(epoch + 1)
+            ]
+        job.input("numbers").close()
+        told += [set(frontier) for frontier in advances]
+    assert told == [{1}, {3}, {5}, set()]
+
+
+def test_who_follows_a_probe_that_nobody_moves_is_told() -> None:
+    """On the local engine that is an error at once, which says what to do; a time limit is one for each move."""
+    flow = tw.Dataflow("test")
+    flow.input("numbers").probe("done")
+    with tw.run(flow, engine="local") as job:
+        advances = job.probe("done").advances()
+        next(advances)
+        with pytest.raises(tw.JobError, match=r"waiting for probe 'done' to move, but .* advance or close the inputs"):
+            next(advances)
+        advances = job.probe("done").advances(timeout=0)
+        next(advances)
+        with pytest.raises(TimeoutError, match="waited 0 s for probe 'done' to move"):
+            next(advances)

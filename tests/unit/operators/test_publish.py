@@ -1,5 +1,6 @@
 """The publish operator, with subscribers in the same process."""
 
+import uuid
 from collections import Counter
 from collections.abc import Callable
 from itertools import count
@@ -12,6 +13,11 @@ from hypothesis import strategies as st
 
 import tidewheel as tw
 from tests.unit.operators.harness import KINDS, LISTS, Feed, Kind, expected, feeds, operator_settings, send, settle
+from tests.unit.operators.operator_case import OperatorCase, each_epoch
+
+CASES = [
+    OperatorCase("publish", lambda stream: stream.publish(f"case of publish/{uuid.uuid4().hex}"), each_epoch(list)),
+]
 
 _NUMBERS = count()
 

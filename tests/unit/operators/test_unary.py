@@ -6,7 +6,16 @@ from hypothesis import given
 
 import tidewheel as tw
 from tests.unit.operators.harness import Case, bags, cases, expected, gather, operator_settings, run
+from tests.unit.operators.operator_case import OperatorCase, each_epoch, number_of
 from tidewheel.runtime.plan import Schedule
+
+CASES = [
+    OperatorCase(
+        "unary",
+        lambda stream: stream.map(number_of).unary("sort", gather, exchange=lambda _: "all"),
+        each_epoch(sorted),
+    )
+]
 
 
 @operator_settings()

@@ -39,3 +39,18 @@ def test_domains_are_equal_by_their_maximum() -> None:
     """Two scopes whose rounds count alike have equal domains; a bounded one is another domain."""
     assert IntegerDomain() == IntegerDomain()
     assert IntegerDomain(3) != IntegerDomain()
+
+
+def test_integers_are_sorted() -> None:
+    """In their usual order, which is a matter of n log n; a subclass that compares in another way keeps its own."""
+
+    class Backwards(IntegerDomain):
+        __slots__ = ()
+
+        def less_equal(self, a: int, b: int) -> bool:
+            return a >= b
+
+    assert IntegerDomain().in_order(iter([3, 1, 2])) == [1, 2, 3]
+    assert Backwards().in_order(iter([3, 1, 2])) == [3, 2, 1]
+    many = list(range(200_000, 0, -1))
+    assert IntegerDomain().in_order(many) == many[::-1]

@@ -1,3 +1,4 @@
+from tests.laws.domains import VECTOR_CLOCK
 from tidewheel.progress import IntegerDomain, ProductDomain, UnitDomain
 
 LOOP = ProductDomain(IntegerDomain(), IntegerDomain(maximum=3))
@@ -34,3 +35,19 @@ def test_products_nest_on_either_side() -> None:
     assert nested.minimum() == ((0, 0), ((), 0))
     assert nested.results_in(((1, 0), ((), 2)), ((3, 3), ((), 1))) == ((4, 3), ((), 3))
     assert not nested.contains(((0, 0), (0, 0)))
+
+
+def test_pairs_are_put_in_order_by_the_first_coordinate_and_then_by_the_second() -> None:
+    """Where neither of two is less, the epoch decides, and then the round."""
+    assert LOOP.in_order([(1, 0), (0, 3), (2, 1), (1, 2), (0, 0)]) == [(0, 0), (0, 3), (1, 0), (1, 2), (2, 1)]
+
+
+def test_a_coordinate_that_is_in_no_order_leaves_pairs_as_they_were_given() -> None:
+    """What is in no order is not put in one by accident, such as that of a set."""
+    pairs = ProductDomain(ProductDomain(IntegerDomain(), IntegerDomain()), IntegerDomain())
+    clocks = ProductDomain(VECTOR_CLOCK, IntegerDomain())
+    for count in range(1, 50):
+        one, other = ((0, count), 7), ((count, 0), 3)
+        assert pairs.in_order([other, one]) == [one, other]
+        assert clocks.in_order([other, one]) == [other, one]
+        assert clocks.in_order([one, other]) == [one, other]

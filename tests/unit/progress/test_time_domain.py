@@ -1,5 +1,6 @@
 import pytest
 
+from tests.laws.domains import VECTOR_CLOCK
 from tidewheel.progress import IntegerDomain, ProductDomain, TimeDomain
 
 
@@ -22,3 +23,11 @@ def test_less_than_is_strict_and_partial() -> None:
     assert pairs.less_than((0, 1), (1, 1))
     assert not pairs.less_than((1, 1), (1, 1))
     assert not pairs.less_than((0, 2), (1, 1))
+
+
+def test_in_order_leaves_two_that_are_in_no_order_as_they_were_given() -> None:
+    """A user's domain gets it for free."""
+    assert VECTOR_CLOCK.in_order([(1, 0), (0, 1)]) == [(1, 0), (0, 1)]
+    assert VECTOR_CLOCK.in_order([(0, 1), (1, 0)]) == [(0, 1), (1, 0)]
+    assert VECTOR_CLOCK.in_order([(2, 2), (1, 2), (0, 1)]) == [(0, 1), (1, 2), (2, 2)]
+    assert VECTOR_CLOCK.in_order([]) == []

@@ -1,5 +1,8 @@
 """What a build function gets: its place, its initial tokens, and a way to be scheduled again."""
 
+import pickle
+from collections import Counter
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -235,3 +238,64 @@ def test_a_topic_of_a_job_that_could_not_be_built_is_free_again() -> None:
     with tw.run(flow, engine="local") as job, tw.subscribe("operator context/topic") as subscription:
         feed(job, [1])
         assert list(subscription.epochs()) == []
+
+
+# ---------------------------------------------------------------------- state
+
+
+def build_counts(context: tw.OperatorContext) -> Schedule:
+    """Build an operator that counts in its state, and sends all of it."""
+    counts: Counter[int] = context.state("counts", Counter)
+    again: Any = context.state("counts", list)
+    assert again is counts, "what is there already is not made again"
+    total: list[int] = context.state("total", lambda: [0])
+
+    def schedule(input: tw.InputPort, output: tw.OutputPort) -> None:
+        for token, batch in input:
+            counts.update(batch)
+            total[0] += len(batch)
+            output.send(token, [(dict(counts), total[0])])
+
+    return schedule
+
+
+def test_state_lasts_from_one_call_to_the_next() -> None:
+    """By name, as it was made and has been changed since."""
+    assert run_flow(flow_of(build_counts), [1, 2], [2]) == [(0, [({1: 1, 2: 1}, 2)]), (1, [({1: 1, 2: 2}, 3)])]
+
+
+def test_each_operator_and_each_worker_has_state_of_its_own() -> None:
+    """One name in two operators, or on two workers, is not one state."""
+    flow = tw.Dataflow("test")
+    numbers = flow.input("numbers")
+    numbers.unary("one", build_counts).capture("one")
+    numbers.filter(lambda n: n > 1).unary("other", build_counts).capture("other")
+    group = WorkerGroup(flow, workers=2)
+    group.send("numbers", [1, 2], worker=0)
+    group.send("numbers", [1, 3], worker=1)
+    group.run()
+    states = {
+        (context.name, context.worker): context.states
+        for core in group.cores
+        for context in (instance.context for instance in core._instances)
+        if context.states
+    }
+    assert states == {
+        ("one", 0): {"counts": Counter([1, 2]), "total": [2]},
+        ("one", 1): {"counts": Counter([1, 3]), "total": [2]},
+        ("other", 0): {"counts": Counter([2]), "total": [1]},
+        ("other", 1): {"counts": Counter([3]), "total": [1]},
+    }
+    assert pickle.loads(pickle.dumps(states)) == states
+
+
+def test_state_that_is_there_when_the_operator_is_built_is_taken_up() -> None:
+    """`make` is called for what is missing only: an operator goes on from what it had kept."""
+    core = WorkerGroup(flow_of(build_counts), workers=1).cores[0]
+    (context,) = (instance.context for instance in core._instances if instance.name == "subject")
+    context.states["counts"] = Counter([7, 7])
+    context.states["total"] = [2]
+    sent: list[Any] = []
+    schedule = build_counts(context)
+    schedule([("token", [7])], SimpleNamespace(send=lambda token, batch: sent.append(batch)))
+    assert sent == [[({7: 3}, 3)]]

@@ -1,0 +1,127 @@
+"""Writes docs/operators.md: all operators by theme, each with the first line of its docstring. Run by `make docs`."""
+
+import inspect
+import re
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import tidewheel as tw
+
+PAGE = Path(__file__).with_name("operators.md")
+
+_TITLE = """\
+# Operators
+
+Written by `make docs` from the docstrings, which say more and have an example each: `help(tw.Stream.map)`.
+"""
+
+
+def page() -> str:
+    """Return the whole page."""
+    sections = [
+        _section("Where streams begin", _pick(tw.Dataflow, "input", "source")),
+        _section("Sources", _classes(lambda made: made.__name__.endswith("Source"))),
+        *(section for theme in themes() for section in _theme(theme)),
+        _section("Loops by hand", [*_pick(tw.Dataflow, "scope", "feedback"), *_own(tw.Loop), *_own(tw.Feedback)]),
+        _section("Operators of your own", [*_own(tw.Stream), *_pick(tw.Dataflow, "operator")]),
+        _section("Sources of your own", _interfaces()),
+        _section("To look at", _pick(tw.Dataflow, "explain", "to_mermaid")),
+    ]
+    return "\n".join([_TITLE, *filter(None, sections)])
+
+
+def themes() -> list[type]:
+    """Return the classes that a stream is made of, in order; each has the operators of one theme."""
+    return [part for part in tw.Stream.__bases__ if list(_own(part))]
+
+
+def public_methods(owner: type) -> Iterator[str]:
+    """Yield the names of the methods that a class has for users, those that it inherits too."""
+    yield from (name for name, _ in inspect.getmembers(owner, inspect.isfunction) if not name.startswith("_"))
+
+
+def first_line(documented: Any) -> str:
+    """Return the first line of a docstring, without the full stop; empty if there is none."""
+    return (inspect.getdoc(documented) or "").partition("\n")[0].removesuffix(".")
+
+
+def _theme(theme: type) -> Iterator[str]:
+    words = re.findall(r"[A-Z][a-z]*", theme.__name__)
+    yield _section(" ".join(words).capitalize(), _own(theme), f"{first_line(theme)}.")
+    if theme.__name__ == "WindowOperators":
+        yield _section("Windows", _classes(lambda made: made.__name__.endswith("Windows")))
+
+
+def _section(title: str, rows: Iterable[tuple[str, str]], said: str = "") -> str:
+    lines = [f"| `{_cell(signature)}` | {_cell(text)} |" for signature, text in rows]
+    if not lines:
+        return ""
+    head = [f"## {title}", *(["", said] if said else [])]
+    return "\n".join([*head, "", "| | |", "| --- | --- |", *lines, ""])
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def _own(owner: type) -> Iterator[tuple[str, str]]:
+    """Yield signature and first line of the public methods that a class does not inherit, in order of its source."""
+    own = [name for name, member in vars(owner).items() if not name.startswith("_") and inspect.isfunction(member)]
+    return _pick(owner, *own)
+
+
+def _pick(owner: type, *names: str) -> Iterator[tuple[str, str]]:
+    prefix = "" if issubclass(tw.Stream, owner) else f"{owner.__name__}."
+    for name in names:
+        method = getattr(owner, name)
+        yield f"{prefix}{name}{_parameters(method)}", first_line(method)
+
+
+def _classes(belongs: Callable[[type], bool]) -> Iterator[tuple[str, str]]:
+    """Yield signature and first line of the public classes of tidewheel that belong to a section, by name."""
+    for made in _public_classes():
+        if belongs(made) and not _is_interface(made):
+            yield f"{made.__name__}{_parameters(made)}", first_line(made)
+
+
+def _interfaces() -> Iterator[tuple[str, str]]:
+    for made in _public_classes():
+        if made.__name__.endswith("Source") and _is_interface(made):
+            yield made.__name__, first_line(made)
+
+
+def _public_classes() -> list[type]:
+    return [made for made in (getattr(tw, name) for name in sorted(tw.__all__)) if inspect.isclass(made)]
+
+
+def _is_interface(made: type) -> bool:
+    return inspect.isabstract(made) or getattr(made, "_is_protocol", False)
+
+
+def _parameters(called: Callable[..., Any]) -> str:
+    """Return the parameters of a function or class, without self and types."""
+    signature = inspect.signature(called)
+    shown = [_shown(parameter) for name, parameter in signature.parameters.items() if name != "self"]
+    return str(signature.replace(parameters=shown, return_annotation=inspect.Signature.empty))
+
+
+def _shown(parameter: inspect.Parameter) -> inspect.Parameter:
+    default = parameter.default
+    if inspect.isclass(default) and default is not inspect.Parameter.empty:
+        default = _Name(default.__name__)
+    return parameter.replace(annotation=inspect.Parameter.empty, default=default)
+
+
+class _Name:
+    """What is shown as a name, without quotes."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __repr__(self) -> str:
+        return self._name
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")

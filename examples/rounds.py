@@ -1,0 +1,78 @@
+"""A loop in whole rounds, all of an epoch before the next one enters: so what is kept may be changed in place."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple, Protocol
+
+import tidewheel as tw
+
+
+class Round(NamedTuple):
+    """What comes of a round: batches to go round again, each with how many rounds on, and what leaves the loop."""
+
+    again: list[tuple[int, Any]]
+    leaving: Any
+
+
+class Share(Protocol):
+    """What one worker keeps from round to round."""
+
+    def work(self, number: int, entered: list[Any], returned: list[Any]) -> Round:
+        """Work off a round: the batches that have entered the loop, in round 0, and those that have come round."""
+
+
+def go_round(epochs: tw.Stream[Any], name: str, make: Callable[[], Share], keys: list[Any]) -> tw.Stream[Any]:
+    """Send ``epochs`` into a loop whose operator keeps ``make()`` on each worker; return the stream of what leaves.
+
+    The operator is called ``name``; ``keys`` says by what it exchanges what enters and what comes round.
+    """
+    done = epochs.flow.feedback()  # its frontier is an epoch ahead of the loop's
+    with epochs.flow.scope(name) as loop:
+        entered, returned = epochs.binary(done, "one at a time", let_in_when_done).enter(loop), loop.feedback()
+        build = partial(rounds, make=make)
+        again, leaving = epochs.flow.operator(name, [entered, returned], 2, build, exchange=keys)
+        returned.connect(again)
+    left = leaving.leave()
+    done.connect(left.map_batches(lambda batch: batch[:0]))  # what is empty is not sent: the frontier goes round alone
+    return left
+
+
+def let_in_when_done(context: tw.OperatorContext) -> Any:
+    """Build an operator that sends what has come at a time once its other input has passed that time, too."""
+    held: dict[Any, list[Any]] = context.state("held", dict)
+    when_done = context.notificator()
+
+    def schedule(epochs: tw.InputPort, done: tw.InputPort, output: tw.OutputPort) -> None:
+        for lent, batch in epochs:
+            held.setdefault(lent.time, []).append(batch)
+            when_done.notify_at(lent)
+        for token in when_done.ready(epochs, done):
+            for batch in held.pop(token.time):
+                output.send(token, batch)
+
+    return schedule
+
+
+def rounds(context: tw.OperatorContext, make: Callable[[], Share]) -> Any:
+    """Build an operator that hands each round, once it is complete, to what it keeps."""
+    share = context.state("share", make)
+    held: dict[Any, Any] = context.state("held", dict)
+    to_go_round, to_leave = context.notificator(), context.notificator()  # a token is for one output
+
+    def schedule(entered: Any, returned: Any, again: Any, leaving: Any) -> None:
+        for kind, port in enumerate((entered, returned)):
+            for lent, batch in port:
+                held.setdefault(lent.time, ([], []))[kind].append(batch)
+                to_go_round.notify_at(lent, again)
+                to_leave.notify_at(lent, leaving)
+        left = {}
+        for token in to_go_round.ready(entered, returned):
+            epoch, number = token.time
+            offers, left[token.time] = share.work(number, *held.pop(token.time))
+            for rounds_on, batch in offers:
+                with token.delayed((epoch, number + rounds_on - 1)) as later:
+                    again.send(later, batch)
+        for token in to_leave.ready(entered, returned):
+            leaving.send(token, left[token.time])
+
+    return schedule

@@ -1,0 +1,36 @@
+"""Tables of whatever has columns."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from tidewheel.runtime.batches import Batch, is_arrow, is_numpy
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def as_table(batch: Batch) -> "pa.Table":
+    """Return an Arrow table, record batch or structured NumPy array as a table.
+
+    Raises:
+        TypeError: ``batch`` has no columns.
+    """
+    import pyarrow as pa
+
+    if isinstance(batch, pa.Table):
+        return batch
+    if is_arrow(batch):
+        return pa.Table.from_batches([batch])
+    if is_numpy(batch) and batch.dtype.names is not None:
+        return pa.table({name: batch[name] for name in batch.dtype.names})
+    kind = f"an array of {batch.dtype}" if is_numpy(batch) else f"a {type(batch).__qualname__}"
+    raise TypeError(
+        f"{kind} has no columns: use functions of a record instead of names of columns, or make Arrow tables before"
+    )
+
+
+def one_table(batches: Sequence[Batch]) -> "pa.Table | None":
+    """Return the rows of all batches as one table; None if there are no batches."""
+    import pyarrow as pa
+
+    return pa.concat_tables([as_table(batch) for batch in batches]) if batches else None

@@ -1,0 +1,80 @@
+"""Operators of several inputs that do something with all records of an epoch, once no more can come at any input."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from tidewheel.progress import Time, TimeDomain
+from tidewheel.runtime.batches import Batch
+from tidewheel.runtime.notificator import Notificator
+from tidewheel.runtime.operator_context import OperatorContext
+from tidewheel.runtime.plan import Build, Schedule
+from tidewheel.runtime.ports import InputPort, OutputPort
+
+
+@dataclass(frozen=True, slots=True)
+class GatheredEpoch:
+    """A complete epoch on one worker.
+
+    Attributes:
+        time: its time.
+        domain: the order of times.
+        batches: what came, for each input a list of batches in any order.
+    """
+
+    time: Time
+    domain: TimeDomain
+    batches: Sequence[list[Batch]]
+
+
+Process: TypeAlias = Callable[[Any, GatheredEpoch], Sequence[Iterable[Batch]]]
+"""Gets what the operator keeps from one epoch to the next, and an epoch; returns what to send, for each output."""
+
+
+def build_gathered(inputs: int, process: Process, start: Callable[[], Any] = dict, outputs: int = 1) -> Build:
+    """Return the build function of an operator that processes whole epochs, none before one that is less.
+
+    Args:
+        inputs: how many it has.
+        process: called once for each epoch of which something came to this worker.
+        start: makes what is kept from one epoch to the next; it can be pickled, and is changed in place.
+        outputs: how many it has, at least one.
+    """
+
+    def build(context: OperatorContext) -> Schedule:
+        epochs: dict[Time, list[list[Batch]]] = context.state("epochs", dict)
+        kept = context.state("kept", start)
+        notificators = [context.notificator() for _ in range(outputs)]  # a token sends on one output only
+
+        def schedule(*ports: Any) -> None:
+            receivers: Sequence[InputPort] = ports[:inputs]
+            (notificator, output), *others = senders = list(zip(notificators, ports[inputs:], strict=True))
+            _gather(receivers, epochs, senders)
+            made: dict[Time, Sequence[Iterable[Batch]]] = {}
+            for token in notificator.ready(*receivers):
+                sent, *made[token.time] = process(kept, GatheredEpoch(token.time, token.domain, epochs.pop(token.time)))
+                for batch in sent:
+                    output.send(token, batch)
+            for number, (following, other) in enumerate(others):
+                for token in following.ready(*receivers):
+                    for batch in made[token.time][number]:
+                        other.send(token, batch)
+
+        return schedule
+
+    return build
+
+
+def _gather(
+    receivers: Sequence[InputPort],
+    epochs: dict[Time, list[list[Batch]]],
+    senders: Sequence[tuple[Notificator, OutputPort]],
+) -> None:
+    for number, port in enumerate(receivers):
+        for lent, batch in port:
+            time = lent.time
+            if time not in epochs:
+                epochs[time] = [[] for _ in receivers]
+                for notificator, output in senders:
+                    notificator.notify_at(lent, output)
+            epochs[time][number].append(batch)

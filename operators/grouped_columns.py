@@ -1,0 +1,97 @@
+"""Groups of rows on Arrow's kernels, in the thread that calls.
+
+Groups come in no order: Arrow's is that of their first rows only as long as no two keys collide in its hash table.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+
+def group(
+    keys: "Sequence[tuple[str, pa.ChunkedArray]]", columns: "Sequence[tuple[str, pa.ChunkedArray | None, str]]"
+) -> "pa.Table":
+    """Return a table with a row for each group.
+
+    Args:
+        keys: the columns by which rows are grouped, at least one, with their names.
+        columns: the names of the others, what each is made of, and by which function of Arrow's.
+
+    >>> import pyarrow as pa
+    >>> words = pa.chunked_array([["a", "b", "a"]])
+    >>> group([("word", words)], [("n", None, "count_all"), ("first", words, "min")]).to_pydict()
+    {'word': ['a', 'b'], 'n': [2, 1], 'first': ['a', 'b']}
+    """
+    import pyarrow as pa
+
+    given = [column for _, column in keys] + [column for _, column, _ in columns if column is not None]
+    table = pa.table(given, names=[str(number) for number in range(len(given))])
+    if any(pa.types.is_dictionary(column.type) for _, column in keys):
+        table = table.unify_dictionaries()
+    names = iter(table.column_names)
+    by = [next(names) for _ in keys]
+    asked = [([] if column is None else next(names), function, _options(function)) for _, column, function in columns]
+    made = table.group_by(by, use_threads=False).aggregate(asked)
+    return made.rename_columns([*(name for name, _ in keys), *(name for name, _, _ in columns)])
+
+
+def _options(function: str) -> "pc.FunctionOptions | None":
+    """Have null be one of the distinct values, so that no list of them is empty."""
+    import pyarrow.compute as pc
+
+    return pc.CountOptions(mode="all") if function == "distinct" else None
+
+
+def group_numbers(groups: "pa.ChunkedArray") -> "npt.NDArray[np.int64]":
+    """Return for each row the number of its group, given for each group a list of the numbers of its rows.
+
+    >>> import pyarrow as pa
+    >>> group_numbers(pa.chunked_array([[[0, 2], [1]]]))
+    array([0, 1, 0])
+    """
+    import numpy as np
+    import pyarrow.compute as pc
+
+    rows = pc.list_flatten(groups).to_numpy()
+    numbers = np.empty(len(rows), dtype=np.int64)
+    numbers[rows] = np.repeat(np.arange(len(groups)), pc.list_value_length(groups).to_numpy())
+    return numbers
+
+
+def group_lists(numbers: "npt.NDArray[np.int64]", lists: "pa.ChunkedArray", function: str) -> "pa.ChunkedArray":
+    """Return, for each group, what ``function`` makes of the values in its lists, none of which is empty.
+
+    Args:
+        numbers: for each list the number of its group, from 0 on.
+        lists: the lists.
+        function: one of Arrow's.
+
+    >>> import numpy as np
+    >>> import pyarrow as pa
+    >>> group_lists(np.array([0, 1, 0]), pa.chunked_array([[[1, 2], [3], [2]]]), "count_distinct").to_pylist()
+    [2, 1]
+    """
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    owners = np.repeat(numbers, pc.list_value_length(lists).to_numpy())
+    made = group([("group", pa.chunked_array([owners]))], [("value", pc.list_flatten(lists), function)])
+    return made.column("value").take(np.argsort(made.column("group").to_numpy()))
+
+
+def with_lists(column: "pa.ChunkedArray") -> "pa.ChunkedArray":
+    """Return a column with equal values of a type of which Arrow can make lists."""
+    import pyarrow.types as kinds
+
+    kind = column.type
+    if kinds.is_dictionary(kind):
+        return column.cast(kind.value_type)
+    if kinds.is_string_view(kind):
+        return column.cast("large_string")
+    return column.cast("large_binary") if kinds.is_binary_view(kind) else column

@@ -1,0 +1,54 @@
+"""Taking batches apart by record: what is kept and what is divided stays in order, and of the batch's kind."""
+
+from collections.abc import Sequence
+from itertools import compress
+
+from tidewheel.runtime.batches import Batch, is_arrow, length, scatter, take_slice
+
+_FITS_16_BITS = 1 << 16
+
+
+def keep(batch: Batch, wanted: Sequence[object]) -> Batch:
+    """Return the records of ``batch`` for which ``wanted``, with an entry for each, is true.
+
+    >>> keep(["a", "b", "c"], [1, 0, True])
+    ['a', 'c']
+    """
+    if isinstance(batch, list):
+        return list(compress(batch, wanted))
+    mask = list(map(bool, wanted))
+    if all(mask):
+        return batch
+    if not any(mask):
+        return take_slice(batch, 0, 0)
+    if is_arrow(batch):
+        import pyarrow as pa
+
+        return batch.filter(pa.array(mask, pa.bool_()))
+    import numpy as np
+
+    return batch[np.array(mask, dtype=np.bool_)]
+
+
+def divide(batch: Batch, owners: Sequence[int], parts: int) -> list[Batch | None]:
+    """Return part ``i`` with the records whose owner is ``i``, of ``0 .. parts - 1``; None for a part without any.
+
+    Args:
+        batch: is not empty.
+        owners: has an entry for each record.
+        parts: how many there are.
+
+    >>> divide(["a", "b", "c"], [2, 0, 2], 3)
+    [['b'], None, ['a', 'c']]
+    """
+    assert len(owners) == length(batch), "each record has an owner"
+    if parts == 1:
+        return [batch]
+    if isinstance(batch, list):
+        made: list[Batch] = [[] for _ in range(parts)]
+        for record, owner in zip(batch, owners, strict=True):
+            made[owner].append(record)
+        return [part or None for part in made]
+    import numpy as np
+
+    return scatter(batch, np.array(owners, dtype=np.uint16 if parts <= _FITS_16_BITS else np.int64), parts)

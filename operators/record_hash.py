@@ -1,0 +1,131 @@
+"""A hash of whole records that is the same in every process, and the pact that brings equal records together.
+
+Where records are told apart by nothing else, as when two have the same key, their hash decides: then the result does
+not depend on which came first, and so neither on the number of workers nor on how the input was split.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tidewheel.runtime.batches import Batch, is_arrow, is_numpy, records, scatter, take_slice
+from tidewheel.runtime.pacts import Pact
+from tidewheel.runtime.stable_hash import hash_column, hash_integers, hash_tuples, stable_hash
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+_FITS_16_BITS = 1 << 16
+
+
+def record_hash(record: Any) -> int:
+    """Return a 64-bit hash of a record that is the same in every process.
+
+    It is the `stable_hash` of what can be a key. Rows (dicts), lists, sets, arrays and objects that can be pickled are
+    hashed by what they consist of.
+
+    Raises:
+        TypeError: the record has a part of another type.
+
+    >>> record_hash((1, "a")) == stable_hash((1, "a"))
+    True
+    >>> record_hash({"n": 1, "tags": ["a"]}) == record_hash({"tags": ["a"], "n": 1})
+    True
+    """
+    try:
+        return stable_hash(record)
+    except TypeError:
+        if isinstance(record, dict) and all(isinstance(name, str) for name in record):
+            names = sorted(record)
+            return record_hash(tuple([record[name] for name in names])) ^ stable_hash(tuple(names))
+        return stable_hash(tuple([record_hash(part) for part in _parts(record)]))
+
+
+def _parts(record: Any) -> Iterator[Any]:
+    """Yield what a record without a stable hash consists of, in an order that depends on nothing else."""
+    if isinstance(record, list | tuple):
+        yield from record
+    elif isinstance(record, set | frozenset):
+        yield from sorted(map(record_hash, record))
+    elif isinstance(record, dict):
+        yield from sorted(record_hash(item) for item in record.items())
+    elif isinstance(record, bytearray | memoryview):
+        yield bytes(record)
+    elif is_numpy(record) and not record.dtype.hasobject:
+        yield from (str(record.dtype), record.shape, record.tobytes())
+    else:
+        yield from _parts_of_object(record)
+
+
+def _parts_of_object(record: Any) -> Iterator[Any]:
+    try:
+        reduced = record.__reduce_ex__(4)
+    except TypeError:
+        reduced = None
+    if isinstance(record, type) or callable(record) or not isinstance(reduced, tuple):
+        raise TypeError(f"a record with a {type(record).__qualname__} in it has no hash that is the same everywhere")
+    _, arguments, *state = reduced
+    yield type(record).__qualname__
+    yield [argument for argument in arguments if not isinstance(argument, type)]
+    for part in state[:3]:
+        yield list(part) if isinstance(part, Iterator) else part
+
+
+def record_hashes(batch: Batch) -> "list[int] | npt.NDArray[np.uint64]":
+    """Return the `record_hash` of every record; vectorised on Arrow and on NumPy's whole numbers."""
+    if is_arrow(batch) and batch.num_columns:
+        names = sorted(batch.schema.names)
+        try:
+            hashed = hash_tuples([hash_column(batch.column(name)) for name in names])
+        except TypeError:  # a column of lists or structs
+            return [record_hash(row) for row in records(batch)]
+        return hashed ^ hashed.dtype.type(stable_hash(tuple(names)))
+    if is_numpy(batch) and batch.ndim == 1 and batch.dtype.kind in "iub":
+        return hash_integers(batch)
+    return [record_hash(record) for record in records(batch)]
+
+
+@dataclass(frozen=True, slots=True)
+class RecordPact(Pact):
+    """Sends equal records to one worker, the same for every kind of batch.
+
+    >>> RecordPact().split(["a", "c", "a"], 2)
+    [['a', 'a'], ['c']]
+    """
+
+    def split(self, batch: Batch, workers: int) -> list[Batch | None]:
+        """Return one part for each worker; with one worker only the first record is looked at, as `Exchange` does."""
+        if workers == 1:
+            record_hashes(take_slice(batch, 0, 1))
+            return [batch]
+        if isinstance(batch, list):
+            parts: list[list[Any]] = [[] for _ in range(workers)]
+            for record in batch:
+                parts[record_hash(record) % workers].append(record)
+            return [part or None for part in parts]
+        import numpy as np
+
+        owners = np.asarray(record_hashes(batch), dtype=np.uint64) % np.uint64(workers)
+        return scatter(batch, owners.astype(np.uint16 if workers <= _FITS_16_BITS else np.int64), workers)
+
+    def describe(self) -> str:
+        """Return what an exchange says."""
+        return "by the whole record"
+
+
+@dataclass(frozen=True, slots=True)
+class GatherPact(Pact):
+    """Sends everything to worker 0, batches as they are.
+
+    >>> GatherPact().split(["a", "b"], 3)
+    [['a', 'b'], None, None]
+    """
+
+    def split(self, batch: Batch, workers: int) -> list[Batch | None]:
+        """Return the batch for worker 0, and None for all others."""
+        return [batch, *[None] * (workers - 1)]
+
+    def describe(self) -> str:
+        """Return where all goes."""
+        return "to worker 0"

@@ -1,0 +1,205 @@
+"""Keys of records: read from a batch of any kind, and made of whole records where no key is given.
+
+Two keys that are equal are one key. So is NaN, which is not even equal to itself: wherever it comes from it is the one
+key `math.nan`, also as a part of a tuple.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from operator import itemgetter
+from reprlib import repr as short
+from typing import Any, TypeAlias
+
+from tidewheel.progress import GraphError
+from tidewheel.runtime.batches import Batch, is_arrow, is_numpy, records
+from tidewheel.runtime.exchange import Key
+
+Names: TypeAlias = str | tuple[str, ...]
+"""The name of a column or field, or several: the key is the tuple of their values."""
+
+_EQUAL_TO_THEMSELVES: frozenset[type] = frozenset({int, str, bytes, bool, type(None)})
+"""Types without a NaN."""
+
+
+_ROW, _LIST = "\0row", "\0list"
+"""What comes first in a key that stands for a row or a list, so that it is equal to no tuple."""
+
+
+class _Row(tuple[Any, ...]):
+    """A dict as a key: `_ROW` and its items in order of names."""
+
+    __slots__ = ()
+
+
+class _List(tuple[Any, ...]):
+    """A list as a key: `_LIST` and what is in it."""
+
+    __slots__ = ()
+
+
+def as_key(record: Any) -> Any:
+    """Return a record as a key: rows (dicts) and lists become something that can be hashed, NaN the one NaN.
+
+    >>> as_key({"n": 1, "tags": ["a"]}) == as_key({"tags": ["a"], "n": 1})
+    True
+    """
+    kind = type(record)
+    if kind is tuple:
+        return tuple([as_key(part) for part in record])
+    if kind is dict:
+        return _Row([_ROW, *sorted((name, as_key(value)) for name, value in record.items())])
+    if kind is list:
+        return _List([_LIST, *map(as_key, record)])
+    return math.nan if record != record else record  # noqa: PLR0124 - that is what a NaN of any type is
+
+
+def as_record(key: Any) -> Any:
+    """Return the record that `as_key` has made a key of.
+
+    >>> as_record(as_key({"n": 1, "tags": ["a"]}))
+    {'n': 1, 'tags': ['a']}
+    """
+    kind = type(key)
+    if kind is tuple:
+        return tuple(map(as_record, key))
+    if kind is _Row:
+        return {name: as_record(value) for name, value in key[1:]}
+    return list(map(as_record, key[1:])) if kind is _List else key
+
+
+def as_records(keys: Iterable[Any]) -> list[Any]:
+    """Return the records of which `as_key` has made keys."""
+    return [as_record(key) if isinstance(key, tuple) else key for key in keys]
+
+
+def may_have_nan(keys: Collection[Any]) -> bool:
+    """Tell whether there is a key, or may be one, that is not equal to itself, or is made of a record."""
+    kinds = set(map(type, keys))
+    if tuple in kinds:
+        kinds.discard(tuple)
+        kinds.update(map(type, chain.from_iterable(key for key in keys if type(key) is tuple)))
+    return not kinds <= _EQUAL_TO_THEMSELVES
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """How keys are found: by a function of a record or names of columns; None if the whole record is the key.
+
+    >>> Keys("word").of([{"word": "tide", "n": 1}]), Keys(len).grouped(["a", "bb", "c"])
+    (['tide'], {1: ['a', 'c'], 2: ['bb']})
+    """
+
+    key: Key | None
+
+    @classmethod
+    def checked(cls, name: str, key: Any) -> "Keys":
+        """Return how the keys of an operator are found; raise GraphError if they cannot be found so."""
+        names = key if isinstance(key, tuple) else (key,)
+        if callable(key) or (names and all(isinstance(part, str) for part in names)):
+            return cls(key)
+        raise GraphError(
+            f"operator {name!r}: a key is a function of a record, the name of a column or a tuple of names, not {key!r}"
+        )
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the columns that keys stand in."""
+        assert isinstance(self.key, str | tuple), "keys stand in columns"
+        return [self.key] if isinstance(self.key, str) else list(self.key)
+
+    def of(self, batch: Batch) -> list[Any]:
+        """Return the key of each record as a Python value, as it is; see `hashable`.
+
+        Raises:
+            KeyError: there is no such column or field.
+        """
+        if self.key is None:
+            return records(batch)
+        if isinstance(self.key, str):
+            return _column(batch, self.key)
+        if isinstance(self.key, tuple):
+            return list(zip(*(_column(batch, name) for name in self.key), strict=True))
+        return list(map(self.key, records(batch)))
+
+    def hashable(self, batch: Batch) -> list[Any]:
+        """Return the key of each record as one that can be looked up: equal keys are equal.
+
+        Raises:
+            TypeError: a key cannot be hashed.
+        """
+        keys = self.of(batch)
+        try:
+            distinct = set(keys)
+        except TypeError:
+            self.check(keys)
+            return list(map(as_key, keys))
+        if not may_have_nan(distinct):
+            return keys
+        made = {key: as_key(key) for key in distinct}
+        return list(map(made.__getitem__, keys))
+
+    def grouped(self, batch: Batch) -> dict[Any, list[Any]]:
+        """Return the records of each key, in their order.
+
+        Raises:
+            TypeError: a key cannot be hashed.
+        """
+        keys = self.of(batch)
+        groups: defaultdict[Any, list[Any]] = defaultdict(list)
+        try:
+            for key, record in zip(keys, records(batch), strict=True):
+                groups[key].append(record)
+        except TypeError:
+            self.check(keys)
+            groups.clear()
+            for key, record in zip(keys, records(batch), strict=True):
+                groups[as_key(key)].append(record)
+        return _with_one_nan(groups) if may_have_nan(groups) else dict(groups)
+
+    def check(self, keys: list[Any]) -> None:
+        """Raise TypeError if one of ``keys`` cannot be a key, naming it. Whole records may be rows and lists."""
+        for key in keys:
+            try:
+                hash(as_key(key) if self.key is None else key)
+            except TypeError as error:
+                raise TypeError(
+                    f"{short(key)} of type {type(key).__qualname__} cannot be a key, {error}: a key is something that "
+                    "can be hashed, such as a string, a number or a tuple of these"
+                ) from error
+
+
+def places_by_key(keys: Sequence[Any]) -> dict[Any, list[int]]:
+    """Return the places of each key, in order; the keys can be hashed.
+
+    >>> places_by_key(["a", "b", "a"])
+    {'a': [0, 2], 'b': [1]}
+    """
+    places: defaultdict[Any, list[int]] = defaultdict(list)
+    for place, key in enumerate(keys):
+        places[key].append(place)
+    return dict(places)
+
+
+def _with_one_nan(groups: dict[Any, list[Any]]) -> dict[Any, list[Any]]:
+    joined: dict[Any, list[Any]] = {}
+    for key, rows in groups.items():
+        made = as_key(key)
+        joined[made] = joined[made] + rows if made in joined else rows
+    return joined
+
+
+def _column(batch: Batch, name: str) -> list[Any]:
+    if isinstance(batch, list):
+        return list(map(itemgetter(name), batch))
+    names = batch.schema.names if is_arrow(batch) else batch.dtype.names or ()
+    if name not in names:
+        what = list(names) if is_arrow(batch) else f"dtype {batch.dtype}"
+        raise KeyError(f"no column {name!r} for the key; the batch has {what}")
+    if is_arrow(batch):
+        column: list[Any] = batch.column(name).to_pylist()
+        return column
+    assert is_numpy(batch), "a batch is a list, of Arrow or of NumPy"
+    return records(batch[name])

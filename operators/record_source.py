@@ -1,0 +1,83 @@
+"""A source over records at hand, or from a function, which cuts them into batches and epochs."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import count, islice
+from typing import Any, Generic, TypeAlias, TypeVar
+
+from tidewheel.progress import GraphError
+from tidewheel.runtime.batches import Batch, is_arrow, is_numpy, length, take_slice
+
+Record = TypeVar("Record")
+
+Records: TypeAlias = Iterable[Record] | Callable[[int, int], Iterable[Record]]
+"""Records, or a function of (worker, workers) that returns those of one worker."""
+
+
+class RecordSource(Generic[Record]):
+    """A source over records, in batches of some size, so many batches an epoch.
+
+    What has a length and slices, such as a list, a range, an Arrow table or a NumPy array, is shared among the workers
+    in turns, a batch each; any other iterable is read by worker 0 alone, and `Stream.rebalance` spreads it. A function
+    is called on each worker, with its number and how many there are, and returns, or yields, the records of that.
+
+    Args:
+        records: the records, or the function. What cannot be pickled, such as a generator, is for the local engine.
+        batch_size: how many records a batch has, at most.
+        epoch_every: after how many batches, of all workers or of one of a function's, the next epoch begins; None puts
+            all in epoch 0.
+
+    Raises:
+        GraphError: ``records`` is neither, or a number is not positive.
+
+    >>> import tidewheel as tw
+    >>> flow = tw.Dataflow("hundreds")
+    >>> source = RecordSource(range(300), batch_size=100, epoch_every=1)
+    >>> _ = flow.source("numbers", source).map_batches(lambda numbers: [sum(numbers)]).capture("sums")
+    >>> with tw.run(flow, workers=2, engine="local") as job:
+    ...     job.wait()
+    ...     sorted((captured.time, captured.batch) for captured in job.captured("sums"))
+    [(0, [4950]), (1, [14950]), (2, [24950])]
+    """
+
+    def __init__(self, records: Records[Record], *, batch_size: int = 1000, epoch_every: int | None = None) -> None:
+        given: Any = records
+        if not callable(given) and not isinstance(given, Iterable) and not is_arrow(given):
+            raise GraphError(f"RecordSource: records are iterable, or come from a function, unlike {records!r}")
+        check_positive("RecordSource", "batch_size", batch_size)
+        if epoch_every is not None:
+            check_positive("RecordSource", "epoch_every", epoch_every)
+        self._records = given
+        self._batch_size = batch_size
+        self._epoch_every = epoch_every
+
+    def partitions(self, worker: int, workers: int) -> list[Iterator[tuple[int, Iterable[Record]]]]:
+        """Return this worker's one partition."""
+        records = self._records
+        if callable(records):
+            return [self._of_iterable(records(worker, workers))]
+        if isinstance(records, Sequence) or is_arrow(records) or is_numpy(records):
+            return [self._of_slices(worker, workers)]
+        return [self._of_iterable(records)] if worker == 0 else []
+
+    def _of_slices(self, worker: int, workers: int) -> Iterator[tuple[int, Batch]]:
+        records, size = self._records, self._batch_size
+        for number in range(worker, -(-length(records) // size), workers):
+            batch = take_slice(records, number * size, min((number + 1) * size, length(records)))
+            yield self._epoch(number), batch if is_arrow(batch) or is_numpy(batch) else list(batch)
+
+    def _of_iterable(self, records: Iterable[Record]) -> Iterator[tuple[int, list[Record]]]:
+        remaining = iter(records)
+        for number in count():
+            batch = list(islice(remaining, self._batch_size))
+            if not batch:
+                return
+            yield self._epoch(number), batch
+
+    def _epoch(self, batch: int) -> int:
+        return 0 if self._epoch_every is None else batch // self._epoch_every
+
+
+def check_positive(what: str, name: str, value: object) -> None:
+    """Raise GraphError unless ``value`` is a whole number above 0."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise GraphError(f"{what}: {name} is a whole number, 1 or more, not {value!r}")

@@ -1,0 +1,27 @@
+"""Where epochs come one after the other, which is where something can be kept from one epoch to the next."""
+
+from typing import Any
+
+from tidewheel.operators.stream_base import StreamBase
+from tidewheel.progress import GraphError, IntegerDomain, TimeDomain, UnitDomain
+
+
+def is_total(domain: TimeDomain) -> bool:
+    """Tell whether of any two times of ``domain`` one is at or before the other, as far as that is known.
+
+    >>> from tidewheel.progress import ProductDomain
+    >>> is_total(IntegerDomain()), is_total(ProductDomain(IntegerDomain(), IntegerDomain()))
+    (True, False)
+    """
+    return any(
+        isinstance(domain, kind) and type(domain).less_equal is kind.less_equal for kind in (IntegerDomain, UnitDomain)
+    )
+
+
+def check_total_order(name: str, stream: StreamBase[Any]) -> None:
+    """Raise GraphError unless the times of ``stream`` come one after the other."""
+    if not is_total(stream.nesting.domain):
+        raise GraphError(
+            f"operator {name!r} processes one epoch after the other, but times in {stream.outlet.scope.describe()} are "
+            "not all before or after one another: put it outside of loops, in a dataflow whose epochs are integers"
+        )

@@ -1,0 +1,60 @@
+"""What comes out of windows: a result for each key and window, and a word on each record that came too late for one."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+
+if TYPE_CHECKING:
+    from tidewheel.operators.stream import Stream
+
+Record = TypeVar("Record")
+Value = TypeVar("Value")
+
+
+class WindowResult(NamedTuple, Generic[Value]):
+    """What was made of the records of one key in one window.
+
+    Attributes:
+        key: the key that these records have in common.
+        start: where the window starts; of a session, when its first record happened.
+        end: the first time after the window; of a session, the gap after its last record.
+        value: what the fold made of the records.
+    """
+
+    key: Any
+    start: Any
+    end: Any
+    value: Value
+
+
+class LateRecord(NamedTuple, Generic[Record]):
+    """A record that came after a window it belongs to was closed; if it missed several, there is one for each.
+
+    Attributes:
+        key: its key.
+        start: where the window that it missed starts.
+        end: where that window ends: at or before the watermark, which is why it was closed.
+        at: when the record happened.
+        record: the record itself.
+        watermark: how far event time had come when the epoch of the record began.
+    """
+
+    key: Any
+    start: Any
+    end: Any
+    at: Any
+    record: Record
+    watermark: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Windowed(Generic[Record, Value]):
+    """The two streams that come out of windows; together they have each record once for every window it belongs to.
+
+    Attributes:
+        results: one for each key and window, when the window closes.
+        late: what came after that, at the epoch with which it came; whether it is read or not, ``job.statistics()``
+            counts it, at "window late".
+    """
+
+    results: "Stream[WindowResult[Value]]"
+    late: "Stream[LateRecord[Record]]"

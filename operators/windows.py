@@ -1,0 +1,200 @@
+"""Kinds of windows: which stretches of time the records of a key are gathered in.
+
+A window has its start and not its end. Tumbling and sliding windows are numbered: which ones a time lies in, and from
+when to when each of them goes, follows from the kind alone, so all workers agree on them without a word. A session is
+made by the records themselves.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeAlias
+
+from tidewheel.progress import GraphError
+
+Duration: TypeAlias = int | float | timedelta
+"""A distance in time: a number where event times are numbers, a timedelta where they are datetimes or timedeltas."""
+
+EventTime: TypeAlias = Any
+"""When a record happened: a number, a datetime or a timedelta."""
+
+Pane: TypeAlias = Any
+"""A stretch of time without the border of any window in it; all records in it belong to the same windows."""
+
+
+def check_duration(where: str, name: str, given: object, *, least: str = "positive") -> None:
+    """Raise GraphError unless ``given`` is a finite number or a timedelta.
+
+    Args:
+        where: what the duration is for; the error says so.
+        name: what the duration is called there.
+        given: what was given.
+        least: "positive" if it has to be greater than zero, "zero" if it may be zero, "any" if it may be negative.
+    """
+    known = isinstance(given, int | float | timedelta) and not isinstance(given, bool)
+    if not known or (isinstance(given, float) and not math.isfinite(given)):
+        raise GraphError(f"{where}: {name} is a finite number, or a timedelta where times are datetimes, not {given!r}")
+    zero = type(given)()
+    if (least == "positive" and given <= zero) or (least == "zero" and given < zero):  # type: ignore[operator]
+        wanted = "greater than zero" if least == "positive" else "not negative"
+        raise GraphError(f"{where}: {name} is {wanted}, it cannot be {given!r}")
+
+
+def check_alike(where: str, name: str, given: object, length: Duration) -> None:
+    """Raise GraphError unless ``given`` is a number where ``length`` is one, and a timedelta where that is one."""
+    if isinstance(given, timedelta) != isinstance(length, timedelta):
+        raise GraphError(
+            f"{where}: {name} is {given!r} where windows last {length!r}: give both as numbers or as timedeltas"
+        )
+
+
+def zero_of(time: EventTime) -> EventTime:
+    """Return where windows with no offset begin: 0, or the midnight with which 1970 began, in UTC if zones are known.
+
+    >>> zero_of(17.5), zero_of(datetime(2024, 5, 1, 12))
+    (0, datetime.datetime(1970, 1, 1, 0, 0))
+    """
+    if isinstance(time, datetime):
+        return datetime(1970, 1, 1, tzinfo=None if time.tzinfo is None else UTC)
+    return timedelta() if isinstance(time, timedelta) else 0
+
+
+@dataclass(frozen=True, slots=True)
+class TumblingWindows:
+    """Windows of one length, one after the other: each time lies in exactly one.
+
+    Args:
+        length: how long each lasts, more than zero.
+        offset: how far after zero, or after the midnight with which 1970 began, one of them starts.
+
+    Raises:
+        GraphError: ``length`` is not greater than zero, or one is a timedelta and the other a number.
+
+    >>> week = TumblingWindows(timedelta(days=7), offset=timedelta(days=4))  # from Monday to Monday
+    """
+
+    length: Duration
+    offset: Duration | None = None
+
+    def __post_init__(self) -> None:
+        check_duration("TumblingWindows", "length", self.length)
+        _check_offset("TumblingWindows", self.offset, self.length)
+
+    def panes(self, times: Sequence[EventTime]) -> list[Pane]:
+        """Return for each of some times the pane that it lies in."""
+        if not times:
+            return []
+        first = _first(times[0], self.offset)
+        return [(time - first) // self.length for time in times]
+
+    def windows(self, pane: Pane) -> Sequence[int]:
+        """Return the numbers of the windows that a pane belongs to, at least one."""
+        return (pane,)
+
+    def bounds(self, window: int, time: EventTime) -> tuple[EventTime, EventTime]:
+        """Return where a window starts and ends, as times of the type of ``time``."""
+        first = _first(time, self.offset)
+        return first + window * self.length, first + (window + 1) * self.length
+
+
+@dataclass(frozen=True, slots=True)
+class SlidingWindows:
+    """Windows of one length that start every ``step``: each time lies in about ``length / step`` of them.
+
+    Where these are floats that have no exact sum, rounding decides at the borders; every time lies in one at least.
+
+    Args:
+        length: how long each lasts, more than zero.
+        step: how long after one the next starts; at most ``length``, or there were times in no window.
+        offset: how far after zero, or after the midnight with which 1970 began, one of them starts.
+
+    Raises:
+        GraphError: one of them is out of its range, or some are timedeltas and others numbers.
+
+    >>> ten_minutes_each_minute = SlidingWindows(timedelta(minutes=10), step=timedelta(minutes=1))
+    """
+
+    length: Duration
+    step: Duration
+    offset: Duration | None = None
+
+    def __post_init__(self) -> None:
+        check_duration("SlidingWindows", "length", self.length)
+        check_duration("SlidingWindows", "step", self.step)
+        check_alike("SlidingWindows", "step", self.step, self.length)
+        if self.step > self.length:  # type: ignore[operator]
+            raise GraphError(
+                f"SlidingWindows: windows of {self.length!r} that start every {self.step!r} leave gaps, and records in "
+                "them would be lost; use a step that is no longer, and filter out before what is not wanted"
+            )
+        _check_offset("SlidingWindows", self.offset, self.length)
+
+    def panes(self, times: Sequence[EventTime]) -> list[Pane]:
+        """Return for each of some times the pane that it lies in."""
+        if not times:
+            return []
+        first = _first(times[0], self.offset)
+        end = first + self.length
+        return [((time - end) // self.step, (time - first) // self.step) for time in times]
+
+    def windows(self, pane: Pane) -> Sequence[int]:
+        """Return the numbers of the windows that a pane belongs to, at least one."""
+        ended, started = int(pane[0]), int(pane[1])
+        return range(min(ended + 1, started), started + 1)
+
+    def bounds(self, window: int, time: EventTime) -> tuple[EventTime, EventTime]:
+        """Return where a window starts and ends, as times of the type of ``time``."""
+        start = _first(time, self.offset) + window * self.step
+        return start, start + self.length
+
+
+@dataclass(frozen=True, slots=True)
+class SessionWindows:
+    """Windows that last as long as records keep coming: each is less than ``gap`` after another one of its session.
+
+    A session starts with its first record and ends ``gap`` after its last one. Two of them become one when a record
+    comes that lies near enough to both.
+
+    Args:
+        gap: how long nothing happens once a session is over, more than zero.
+
+    Raises:
+        GraphError: ``gap`` is not greater than zero.
+
+    >>> visit = SessionWindows(gap=timedelta(minutes=30))
+    """
+
+    gap: Duration
+
+    def __post_init__(self) -> None:
+        check_duration("SessionWindows", "gap", self.gap)
+
+
+Windows: TypeAlias = TumblingWindows | SlidingWindows | SessionWindows
+"""Any kind of windows."""
+
+
+def length_of(windows: Windows) -> Duration:
+    """Return how long windows last, at least."""
+    return windows.gap if isinstance(windows, SessionWindows) else windows.length
+
+
+def durations_of(windows: Windows) -> list[Duration]:
+    """Return all durations that describe windows."""
+    if isinstance(windows, SessionWindows):
+        return [windows.gap]
+    given = [windows.length, windows.offset, windows.step if isinstance(windows, SlidingWindows) else None]
+    return [duration for duration in given if duration is not None]
+
+
+def _check_offset(where: str, offset: object, length: Duration) -> None:
+    if offset is not None:
+        check_duration(where, "offset", offset, least="any")
+        check_alike(where, "offset", offset, length)
+
+
+def _first(time: EventTime, offset: Duration | None) -> EventTime:
+    """Return where the window of number 0 starts."""
+    zero = zero_of(time)
+    return zero if offset is None else zero + offset

@@ -1,0 +1,114 @@
+"""A dataflow as a picture that a notebook shows by itself: SVG, without scripts and with nothing to load."""
+
+from collections.abc import Iterator
+from html import escape
+from itertools import pairwise
+from unicodedata import east_asian_width
+
+from tidewheel.runtime.drawing.layout import Box, Layout, Point, Route, layout_of
+from tidewheel.runtime.drawing.text import text_of
+from tidewheel.runtime.outline import OperatorOutline, Outline, describe_pact
+
+_MOST_DRAWN = 300
+_LONGEST = 44
+_NAME_SIGN, _NAME_LINE = 7.3, 16.0
+_NOTE_SIGN, _NOTE_LINE = 6.1, 13.0
+_ARROW = 6.0
+_FONT = "font-family:ui-monospace,Menlo,Consolas,'DejaVu Sans Mono',monospace"
+_FILLS = {"input": "#dff3e4", "output": "#dde9fb", "usual": "#ffffff"}
+
+
+def picture_of(outline: Outline) -> str:
+    """Return the dataflow as HTML with a picture in it, the same each time; one that is too large as text."""
+    if len(outline.operators) > _MOST_DRAWN:
+        return f"<pre>{escape(text_of(outline))}</pre>"
+    notes = [list(_notes(operator)) for operator in outline.operators]
+    sizes = [_size(operator, said) for operator, said in zip(outline.operators, notes, strict=True)]
+    layout = layout_of(outline, sizes)
+    parts = [f"<title>{_text(f'dataflow {outline.name!r}')}</title>", *map(_scope, layout.scopes)]
+    parts += [_edge(outline, route) for route in layout.routes]
+    parts += [_operator(outline.operators[index], box, notes[index]) for index, box in layout.operators.items()]
+    return f'<div style="overflow:auto">{_svg(layout, parts)}</div>'
+
+
+def _svg(layout: Layout, parts: list[str]) -> str:
+    width, height = (f"{side:.0f}" for side in layout.size)
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}"'
+    return "\n".join([f'{head} style="background:#fff;{_FONT}">', *parts, "</svg>"])
+
+
+def _notes(operator: OperatorOutline) -> Iterator[str]:
+    """Yield what is said of an operator below its name: how its inputs are spread, and by what names it is known."""
+    for port, (source, pact) in enumerate(zip(operator.sources, operator.pacts, strict=True)):
+        where = f"input {port} " if len(operator.sources) > 1 else ""
+        if source is None:
+            yield f"{where}not connected"
+        elif pact is not None:
+            yield f"{where}{describe_pact(pact)}"
+    yield from operator.marks
+
+
+def _size(operator: OperatorOutline, notes: list[str]) -> tuple[float, float]:
+    widths = [_NAME_SIGN * _signs(operator.short_name), *(_NOTE_SIGN * _signs(note) for note in notes)]
+    return max(widths) + 20.0, _NAME_LINE + _NOTE_LINE * len(notes) + 10.0
+
+
+def _operator(operator: OperatorOutline, box: Box, notes: list[str]) -> str:
+    kind = "input" if not operator.sources else "usual" if operator.outputs else "output"
+    middle = box.x + box.width / 2
+    border = ' stroke="#b00020" stroke-dasharray="4 3"' if None in operator.sources else ' stroke="#555"'
+    lines = [_line(middle, box.y + 16.0, operator.short_name, 'font-size="12"')]
+    for number, note in enumerate(notes, 1):
+        lines.append(_line(middle, box.y + 15.0 + _NOTE_LINE * number, note, 'font-size="10" fill="#555"'))
+    shape = f'{_rectangle(box)} rx="4" fill="{_FILLS[kind]}"{border}/>'
+    return f"<g><title>{_text(operator.name)}</title>{shape}{''.join(lines)}</g>"
+
+
+def _scope(scope: tuple[str, Box]) -> str:
+    name, box = scope
+    label = f'<text x="{box.x + 8.0:.1f}" y="{box.y + 16.0:.1f}" font-size="12" fill="#6b4e00">{_text(name)}</text>'
+    return f'{_rectangle(box)} rx="8" fill="#f0b400" fill-opacity="0.08" stroke="#c79a1b"/>{label}'
+
+
+def _edge(outline: Outline, route: Route) -> str:
+    edge = route.edge
+    assert edge.source is not None, "what is not connected has no way"
+    x, y = route.points[-1]
+    line = (*route.points[:-1], (x, y - _ARROW))
+    steps = "".join(_step(start, end, route.around) for start, end in pairwise(line))
+    style = "3" if edge.pact is not None else "1.2"
+    style += '" stroke-dasharray="5 4' if route.around or edge.goes_back else ""
+    start = f"M{line[0][0]:.1f} {line[0][1]:.1f}"
+    head = f'<path d="M{x - 4:.1f} {y - _ARROW - 2:.1f}h8l-4 {_ARROW + 2}z" fill="#444"/>'
+    title = f"{outline.output_name(edge.source)} → {outline.operators[edge.operator].name}"
+    title += f", {describe_pact(edge.pact)}" if edge.pact is not None else ""
+    path = f'<path d="{start}{steps}" fill="none" stroke="#444" stroke-linejoin="round" stroke-width="{style}"/>'
+    return f"<g><title>{_text(title)}</title>{path}{head}</g>"
+
+
+def _step(start: Point, end: Point, straight: bool) -> str:
+    if straight or start[0] == end[0]:
+        return f"L{end[0]:.1f} {end[1]:.1f}"
+    middle = (start[1] + end[1]) / 2
+    return f"C{start[0]:.1f} {middle:.1f} {end[0]:.1f} {middle:.1f} {end[0]:.1f} {end[1]:.1f}"
+
+
+def _rectangle(box: Box) -> str:
+    return f'<rect x="{box.x:.1f}" y="{box.y:.1f}" width="{box.width:.1f}" height="{box.height:.1f}"'
+
+
+def _line(middle: float, y: float, text: str, style: str) -> str:
+    return f'<text x="{middle:.1f}" y="{y:.1f}" text-anchor="middle" {style}>{_text(_short(text))}</text>'
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+
+
+def _signs(text: str) -> int:
+    """Return how wide a text is in a font of fixed width."""
+    return sum(2 if east_asian_width(sign) in "WF" else 1 for sign in _short(text))
+
+
+def _text(text: str) -> str:
+    return escape(text if text.isprintable() else repr(text)[1:-1])

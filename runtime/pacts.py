@@ -1,0 +1,73 @@
+"""Pacts: how records are spread over the workers on an edge. Here are those that look at no record; see `Exchange`."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+from tidewheel.runtime.batches import Batch, length, take_slice
+
+
+class Pact(ABC):
+    """Says what each worker gets of a batch that goes over an edge."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def split(self, batch: Batch, workers: int) -> list[Batch | None]:
+        """Return one part for each worker, None where a worker gets nothing; the batch is not empty."""
+
+    def describe(self) -> str:
+        """Return for people how records are spread, such as ``broadcast``: by default the name of the class."""
+        return type(self).__name__.removesuffix("Pact").lower()
+
+    def for_worker(self, worker: int) -> "Pact":
+        """Return the pact by which ``worker`` sends over one edge: another one if it remembers what was sent."""
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class BroadcastPact(Pact):
+    """Gives each worker all records: the batch itself, as one message for each.
+
+    >>> BroadcastPact().split(["a", "b"], 2)
+    [['a', 'b'], ['a', 'b']]
+    """
+
+    def split(self, batch: Batch, workers: int) -> list[Batch | None]:
+        """Return the batch once for each worker."""
+        return [batch] * workers
+
+
+class RebalancePact(Pact):
+    """Gives all workers equal shares, in slices of the batches: what one worker sends to each differs by one record.
+
+    It remembers whose turn it is for what cannot be divided, so that small batches are spread evenly too.
+
+    Args:
+        turn: the worker that is to get the first record that is left over.
+
+    >>> pact = RebalancePact()
+    >>> pact.split([1, 2, 3], 2), pact.split([4], 2), pact.split([5], 2)
+    ([[1, 2], [3]], [None, [4]], [[5], None])
+    """
+
+    __slots__ = ("_turn",)
+
+    def __init__(self, turn: int = 0) -> None:
+        self._turn = turn
+
+    def split(self, batch: Batch, workers: int) -> list[Batch | None]:
+        """Return consecutive slices whose lengths differ by one at most; Arrow and NumPy are not copied."""
+        count = length(batch)
+        each, left_over = divmod(count, workers)
+        parts: list[Batch | None] = []
+        start = 0
+        for worker in range(workers):
+            stop = start + each + ((worker - self._turn) % workers < left_over)
+            parts.append(take_slice(batch, start, stop) if stop > start else None)
+            start = stop
+        self._turn = (self._turn + left_over) % workers
+        return parts
+
+    def for_worker(self, worker: int) -> Pact:
+        """Return a pact of its own for each edge and worker, which begins with that worker."""
+        return RebalancePact(worker)

@@ -1,0 +1,330 @@
+"""What type checkers know of streams, from the input on.
+
+mypy reads this file with the rest of the tests: each `assert_type` has to be exactly so, and each ``type: ignore`` has
+to hide an error. That the same calls can be made is what running them shows.
+"""
+
+from collections.abc import Iterator
+from typing import Any, assert_type
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+import tidewheel as tw
+from tidewheel.operators.branch import Branches, NamedBranches
+from tidewheel.operators.epoch_folders import WrittenEpoch
+from tidewheel.operators.interval_joined import IntervalJoined
+from tidewheel.operators.try_map import Failed
+from tidewheel.runtime.batches import Batch
+
+
+def numbers() -> tw.Stream[int]:
+    """Return a stream of numbers, of a dataflow of its own."""
+    return tw.Dataflow("types").input("numbers", int)
+
+
+def words(beside: tw.Stream[Any]) -> tw.Stream[str]:
+    """Return a stream of words of the same dataflow."""
+    return beside.flow.input("words", str)
+
+
+def length(word: str) -> int:
+    """Return the length of a word."""
+    return len(word)
+
+
+def pair(word: str) -> tuple[str, int]:
+    """Return a word and its length."""
+    return word, len(word)
+
+
+def half(number: int) -> int:
+    """Return half a number."""
+    return number // 2
+
+
+class Lines:
+    """A source that says what its records are."""
+
+    def partitions(self, worker: int, workers: int) -> list[Iterator[tuple[int, list[str]]]]:
+        """Return none."""
+        return []
+
+
+class Columns:
+    """What a type checker that knows Arrow sees of a schema."""
+
+    @property
+    def names(self) -> list[str]:
+        """Return none."""
+        return []
+
+    def field(self, i: int | str) -> str:
+        """Return the name."""
+        return str(i)
+
+
+class Tables:
+    """A source that leaves it open."""
+
+    def partitions(self, worker: int, workers: int) -> list[Iterator[tuple[int, Batch]]]:
+        """Return none."""
+        return []
+
+
+# ---------------------------------------------------------------------- where streams begin
+
+
+def test_inputs() -> None:
+    """Without a type anything may come; with one it is known from there on."""
+    flow = tw.Dataflow("types")
+    assert_type(flow.input("anything"), tw.Stream[Any])
+    assert_type(flow.input("numbers", int), tw.Stream[int])
+    assert_type(flow.input("pairs", tuple[str, int]), tw.Stream[tuple[str, int]])
+    assert_type(flow.input("rows", dict[str, Any]), tw.Stream[dict[str, Any]])
+    flow.input("lengths", int).map(len)  # type: ignore[arg-type]
+    with pytest.raises(tw.GraphError):
+        assert_type(flow.input("tables", Columns()), tw.Stream[dict[str, Any]])
+    with pytest.raises(tw.GraphError):
+        flow.input("wrong", 3)  # type: ignore[call-overload]
+
+
+def test_sources() -> None:
+    """A source is of the records in its batches."""
+    flow = tw.Dataflow("types")
+    assert_type(flow.source("lines", Lines()), tw.Stream[str])
+    assert_type(flow.source("tables", Tables()), tw.Stream[Any])
+    assert_type(flow.source("batches", tw.IterableSource([[(0, [1, 2])], [(1, [3])]])), tw.Stream[int])
+    assert_type(flow.source("records", tw.RecordSource(["to", "be"])), tw.Stream[str])
+    assert_type(flow.source("ticks", tw.TickSource(1.0)), tw.Stream[int])
+    assert_type(flow.source("queue", tw.QueueSource[float]()), tw.Stream[float])
+    flow.source("lengths", Lines()).map(half)  # type: ignore[arg-type]
+
+
+# ---------------------------------------------------------------------- records
+
+
+def test_records() -> None:
+    """A function of records has to take what the stream has, and what it returns is what the next one has."""
+    stream = words(numbers())
+    assert_type(stream.map(length), tw.Stream[int])
+    assert_type(stream.map(pair).map(lambda found: found[1]), tw.Stream[int])
+    assert_type(stream.flat_map(str.split), tw.Stream[str])
+    assert_type(stream.filter(str.isupper), tw.Stream[str])
+    assert_type(stream.filter_map({"one": 1}.get), tw.Stream[int])
+    assert_type(stream.try_map(int).results, tw.Stream[int])
+    assert_type(stream.try_map(int).failures, tw.Stream[Failed[str]])
+    assert_type(stream.map_batches(len), tw.Stream[Any])
+    assert_type(stream.inspect(length), tw.Stream[str])
+    assert_type(stream.inspect_with_time(lambda word, time, worker: word.upper()), tw.Stream[str])
+    assert_type(stream.inspect_batches(lambda batch, time, worker: len(batch)), tw.Stream[str])
+    stream.map(half)  # type: ignore[arg-type]
+    stream.flat_map(length)  # type: ignore[arg-type]
+    stream.filter(half)  # type: ignore[arg-type]
+    stream.map(length).filter(str.isupper)  # type: ignore[arg-type]
+    stream.filter_map(half)  # type: ignore[arg-type]
+    stream.try_map(half)  # type: ignore[arg-type]
+    stream.inspect(half)  # type: ignore[arg-type]
+
+
+# ---------------------------------------------------------------------- where records go
+
+
+def test_routes() -> None:
+    """Wherever records go, they stay what they are."""
+    stream = numbers()
+    assert_type(stream.exchange(half), tw.Stream[int])
+    assert_type(stream.broadcast(), tw.Stream[int])
+    assert_type(stream.rebalance(), tw.Stream[int])
+    assert_type(stream.concat(stream, stream), tw.Stream[int])
+    assert_type(stream.branch(bool), Branches[int])
+    assert_type(stream.branch(bool).rest, tw.Stream[int])
+    assert_type(stream.branch(small=bool), NamedBranches[int])
+    assert_type(stream.branch(small=bool).small, tw.Stream[int])
+    assert_type(stream.partition(2, half), tuple[tw.Stream[int], ...])
+    stream.concat(words(stream))  # type: ignore[arg-type]
+    stream.branch(len)  # type: ignore[arg-type]
+    stream.partition(2, len)  # type: ignore[arg-type]
+
+
+# ---------------------------------------------------------------------- loops and times
+
+
+def test_loops() -> None:
+    """What goes round is what came in; what leaves may be something else."""
+    stream = numbers()
+    loop = stream.flow.scope("loop")
+    assert_type(stream.enter(loop), tw.Stream[int])
+    assert_type(stream.enter(loop).leave(), tw.Stream[int])
+    assert_type(stream.enter_at(loop, half), tw.Stream[int])
+
+    def body(inner: tw.Stream[int]) -> tuple[tw.Stream[int], tw.Stream[str]]:
+        return inner.filter(bool), inner.map(str)
+
+    def wrong(inner: tw.Stream[int]) -> tuple[tw.Stream[str], tw.Stream[str]]:
+        return inner.map(str), inner.map(str)
+
+    assert_type(stream.iterate(body), tw.Stream[str])
+    assert_type(stream.iterate(lambda inner: inner.map(half), rounds=2), tw.Stream[int])
+    assert_type(stream.iterate(body, rounds=2), tw.Stream[int | str])
+    stream.iterate(wrong)  # type: ignore[arg-type]
+    stream.enter_at(loop, len)  # type: ignore[arg-type]
+    back: tw.Feedback[int] = loop.feedback()
+    back.connect(words(stream).enter(loop))  # type: ignore[arg-type]
+
+
+def test_times() -> None:
+    """Another time makes no other record."""
+    stream = numbers()
+    assert_type(stream.delay(lambda number, time: number + time), tw.Stream[int])
+    assert_type(stream.delay_batches(lambda time: time + 1), tw.Stream[int])
+    assert_type(stream.branch_when(bool), Branches[int])
+    assert_type(stream.on_frontier(lambda frontier, worker: len(frontier)), tw.Stream[int])
+    stream.delay(lambda number, time: len(number))  # type: ignore[arg-type]
+
+
+# ---------------------------------------------------------------------- epochs and keys
+
+
+def join_up(total: int, word: str) -> int:
+    """Return a total with the length of a word in it."""
+    return total + len(word)
+
+
+def test_epochs() -> None:
+    """Keys are what the function of the key returns; with names of columns they may be anything."""
+    stream = words(numbers())
+    assert_type(stream.aggregate(length, int, join_up), tw.Stream[tuple[int, int]])
+    assert_type(stream.aggregate(length, int, join_up, lambda key, total: str(total)), tw.Stream[str])
+    assert_type(stream.aggregate("word", int, join_up), tw.Stream[tuple[Any, int]])
+    assert_type(stream.count(), tw.Stream[tuple[str, int]])
+    assert_type(stream.count(length), tw.Stream[tuple[int, int]])
+    assert_type(stream.count("word"), tw.Stream[tuple[Any, int]])
+    assert_type(stream.reduce(length, max), tw.Stream[tuple[int, str]])
+    assert_type(stream.distinct(), tw.Stream[str])
+    assert_type(stream.sort(length), tw.Stream[str])
+    assert_type(stream.top_k(3, order=length), tw.Stream[str])
+    assert_type(stream.sample(0.5), tw.Stream[str])
+    stream.aggregate(half, int, join_up)  # type: ignore[arg-type]
+    stream.aggregate(length, str, join_up)  # type: ignore[misc]
+    stream.count(half)  # type: ignore[arg-type]
+    stream.reduce(length, join_up)  # type: ignore[arg-type]
+    stream.sort(half)  # type: ignore[arg-type]
+    stream.top_k(3, half)  # type: ignore[arg-type]
+
+
+def test_state_by_key() -> None:
+    """A step gets the state that `start` makes, and the stream's records."""
+    stream = words(numbers())
+
+    def step(total: int, word: str) -> tuple[int, float]:
+        return total + 1, 0.5
+
+    def machine(key: int, seen: list[str], word: str) -> tuple[bool, list[float]]:
+        return False, [0.5]
+
+    assert_type(stream.accumulate(length, int, join_up), tw.Stream[tuple[int, int]])
+    assert_type(stream.accumulate(length, int, join_up, lambda key, total: str(total)), tw.Stream[str])
+    assert_type(stream.stateful_map(length, int, step), tw.Stream[float])
+    assert_type(stream.state_machine(length, list[str], machine), tw.Stream[float])
+    assert_type(stream.deduplicate(), tw.Stream[str])
+    stream.accumulate(half, int, join_up)  # type: ignore[arg-type]
+    stream.stateful_map(length, str, step)  # type: ignore[misc]
+    stream.state_machine(length, int, machine)  # type: ignore[misc]
+    stream.deduplicate(half)  # type: ignore[arg-type]
+
+
+def test_windows() -> None:
+    """What comes out of a window is what was made of its records; what was late is the record."""
+    stream = words(numbers())
+    minute = tw.TumblingWindows(60)
+    plain = stream.window(minute, key=length, at=length)
+    assert_type(plain, tw.Windowed[str, list[str]])
+    assert_type(plain.results, tw.Stream[tw.WindowResult[list[str]]])
+    assert_type(plain.late, tw.Stream[tw.LateRecord[str]])
+    assert_type(stream.window(minute, key=length, at=length, start=int, add=join_up), tw.Windowed[str, int])
+    assert_type(stream.window(minute, key=length, at=length, finish=len), tw.Windowed[str, int])
+    stream.window(minute, key=half, at=length)  # type: ignore[arg-type]
+    stream.window(minute, key=length, at=length, start=str, add=join_up)  # type: ignore[misc]
+
+
+# ---------------------------------------------------------------------- columns
+
+
+def test_columns() -> None:
+    """Rows of tables are dicts; what is in them is for Arrow to know."""
+    schema = pa.schema({"word": pa.string(), "n": pa.int64()})
+    flow = tw.Dataflow("types")
+    stream = flow.input("rows", dict[str, Any])
+    assert_type(stream.with_schema(schema), tw.Stream[dict[str, Any]])
+    assert_type(stream.select("word", more=pc.field("n") + 1), tw.Stream[dict[str, Any]])
+    assert_type(stream.group_by("word").aggregate(total=("n", "sum")), tw.Stream[dict[str, Any]])
+    stream.select("word").map(half)  # type: ignore[arg-type]
+
+
+# ---------------------------------------------------------------------- several streams
+
+
+def test_joins() -> None:
+    """Pairs have a record of each side; which side may be missing is known."""
+    one = numbers()
+    other = words(one)
+    assert_type(one.join(other, half, length), tw.Stream[tuple[int, str]])
+    assert_type(one.join(other, half, length, how="left"), tw.Stream[tuple[int, str | None]])
+    assert_type(one.join(other, half, length, how="right"), tw.Stream[tuple[int | None, str]])
+    assert_type(one.join(other, half, length, how="outer"), tw.Stream[tuple[int | None, str | None]])
+    assert_type(one.join_across_epochs(other, half, length), tw.Stream[tuple[int, str]])
+    assert_type(
+        one.interval_join(other, half, length, at=half, other_at=length, within=(0, 5)),
+        IntervalJoined[tuple[int, str], int, str],
+    )
+    assert_type(
+        one.interval_join(other, half, length, at=half, other_at=length, within=(0, 5)).other_late, tw.Stream[str]
+    )
+    assert_type(one.cogroup(other, half, length), tw.Stream[tuple[int, list[int], list[str]]])
+    assert_type(one.merge(one, by=half), tw.Stream[int])
+    one.join(other, length, length)  # type: ignore[arg-type]
+    one.join_across_epochs(other, half, half)  # type: ignore[arg-type]
+    one.cogroup(other, half, half)  # type: ignore[arg-type]
+    one.merge(other, by=half)  # type: ignore[arg-type]
+
+
+# ---------------------------------------------------------------------- coroutines and results
+
+
+def test_coroutines() -> None:
+    """What is awaited is what comes out."""
+
+    async def look_up(word: str) -> int:
+        return len(word)
+
+    stream = words(numbers())
+    assert_type(stream.map_async(look_up), tw.Stream[int])
+    stream.map(length).map_async(look_up)  # type: ignore[arg-type]
+    stream.map_async(length)  # type: ignore[arg-type]
+
+
+def test_results() -> None:
+    """Whoever looks at a stream gets it back."""
+    stream = numbers()
+    assert_type(stream.probe("probe"), tw.Stream[int])
+    assert_type(stream.capture("capture"), tw.Stream[int])
+    assert_type(stream.publish("topic"), tw.Stream[int])
+    assert_type(stream.capture_to("folder"), tw.Stream[int])
+    assert_type(stream.for_each_epoch(lambda time, records: str(records[0])), tw.Stream[str])
+    assert_type(stream.write_files("folder"), tw.Stream[WrittenEpoch])
+    stream.for_each_epoch(lambda time, records: records.upper())  # type: ignore[attr-defined]
+
+
+def test_operators_of_ones_own() -> None:
+    """What they send only they know; an annotation says it."""
+
+    def build(context: tw.OperatorContext) -> Any:
+        return lambda *ports: None
+
+    stream = numbers()
+    assert_type(stream.unary("unary", build), tw.Stream[Any])
+    assert_type(stream.binary(words(stream), "binary", build), tw.Stream[Any])
+    said: tw.Stream[str] = stream.unary("said", build)
+    assert_type(said.map(length), tw.Stream[int])

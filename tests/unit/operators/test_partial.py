@@ -1,0 +1,108 @@
+"""Work before an exchange: when what has become of records is sent on."""
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import tidewheel as tw
+from tests.unit.runtime.one_operator import fail_flow
+from tests.unit.runtime.worker_group import WorkerGroup
+from tidewheel.operators.partial import MOST_KEPT, build_partial, joined
+from tidewheel.operators.pruned_epoch import PrunedEpoch
+
+
+class Sizes:
+    """A fold that counts batches, and says that it is as large as their records add up to."""
+
+    def start(self) -> list[int]:
+        return []
+
+    def add(self, state: list[int], batch: Any) -> list[int]:
+        state.append(len(batch) if batch != [0] else 1 // 0)
+        return state
+
+    def size(self, state: list[int]) -> int:
+        return sum(state)
+
+    def finish(self, state: list[int]) -> Iterable[Any]:
+        yield [tuple(state)]
+
+
+def partial_flow() -> tw.Dataflow:
+    flow = tw.Dataflow("test")
+    flow.operator("subject", [flow.input("numbers")], 1, build_partial(Sizes()), notify=False)[0].capture("results")
+    return flow
+
+
+def test_records_are_folded_as_long_as_they_keep_coming() -> None:
+    """A time is sent when a call has no records of it, other times may go on; nothing is kept then."""
+    group = WorkerGroup(partial_flow(), workers=1)
+
+    def step(*batches: list[int]) -> list[Any]:
+        for batch in batches:
+            group.send("numbers", batch)
+        group.deliver(0)
+        group.step(0)
+        return group.captured("results")
+
+    assert step([1], [1, 2]) == []
+    assert step([3]) == []
+    group.advance("numbers", 1)
+    assert step([4]) == [(0, [(1, 2, 1)])]
+    assert step() == [(0, [(1, 2, 1)]), (1, [(1,)])]
+    group.close("numbers")
+    group.run()
+    assert group.is_complete
+    (states,) = (
+        instance.context.states for instance in group.cores[0]._instances if instance.context.name == "subject"
+    )
+    assert states == {"partial": {}}
+    assert group.cores[0].leaks == []
+
+
+def test_what_becomes_too_large_is_sent_at_once() -> None:
+    """Also while records keep coming."""
+    flow = partial_flow()
+    with tw.run(flow, engine="local") as job:
+        for _ in range(5):
+            job.input("numbers").send([1] * (MOST_KEPT // 2))
+        job.input("numbers").close()
+        job.wait()
+        found = [record for result in job.captured("results") for record in result.batch]
+    assert sum(map(sum, found)) == 5 * (MOST_KEPT // 2)
+    assert max(map(sum, found)) <= MOST_KEPT * 3 // 2
+
+
+def test_an_error_names_the_time() -> None:
+    """Whether records are added or the result is made."""
+    assert fail_flow(partial_flow(), [1], [0]).time == 1
+
+
+def test_batches_are_joined_as_their_kind() -> None:
+    """One kind stays what it is; several become a list of records."""
+    table = pa.table({"n": [1]})
+    assert joined([table, table]).num_rows == 2
+    assert joined([np.array([1]), np.array([2])]).tolist() == [1, 2]
+    assert joined([[1], [2]]) == [1, 2]
+    assert joined([[{"n": 0}], table, table.to_batches()[0]]) == [{"n": 0}, {"n": 1}, {"n": 1}]
+
+
+@pytest.mark.parametrize("size", [1, 100, 3000])
+def test_what_does_not_matter_is_not_kept(size: int) -> None:
+    """Of ever more records a fold keeps about as many as it will need."""
+    fold = PrunedEpoch(lambda batch: sorted(set(batch)))
+    state, most = fold.start(), 0
+    for start in range(0, 30_000, size):
+        state = fold.add(state, [number % 10 for number in range(start, start + size)])
+        most = max(most, fold.size(state))
+    assert most <= max(1024, size)
+    assert list(fold.finish(state)) == [list(range(10))]
+    wide = PrunedEpoch(lambda batch: list(Counter(batch)))
+    state = wide.start()
+    for start in range(0, 30_000, 100):
+        state = wide.add(state, list(range(start, start + 100)))
+    assert list(wide.finish(state)) == [list(range(30_000))]
