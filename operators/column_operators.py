@@ -2,10 +2,10 @@
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from tidewheel.operators.columns import Expression, check_names, check_schema, is_expression, is_schema, shown
-from tidewheel.operators.grouping import Grouping
-from tidewheel.operators.projection import Projection
 from tidewheel.operators.stream_base import StreamBase
+from tidewheel.operators.tables.columns import Expression, check_names, check_schema, is_expression, is_schema, shown
+from tidewheel.operators.tables.grouping import Grouping
+from tidewheel.operators.tables.projection import Projection
 from tidewheel.progress import GraphError
 
 if TYPE_CHECKING:

@@ -3,13 +3,13 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar, overload
 
-from tidewheel.operators.columns import is_schema
 from tidewheel.operators.input import build_input
 from tidewheel.operators.loop import Feedback, Loop, make_feedback
-from tidewheel.operators.record_kind import Schema, check_for
-from tidewheel.operators.source import source_build
+from tidewheel.operators.records.record_kind import Schema, check_for
+from tidewheel.operators.sources.source import source_build
 from tidewheel.operators.stream import Stream
 from tidewheel.operators.stream_base import check_list, check_stream, make_pact
+from tidewheel.operators.tables.columns import is_schema
 from tidewheel.progress import GraphError, PathSummary
 from tidewheel.runtime.dataflow_description import DataflowDescription
 from tidewheel.runtime.exchange import Key

@@ -4,18 +4,18 @@ from collections.abc import Callable
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from tidewheel.operators.distinct import distinct_records
-from tidewheel.operators.key_counts import PartialCounts, SummedCounts
-from tidewheel.operators.key_fold import CombinedStates, EpochFold, KeyFold, PartialStates
-from tidewheel.operators.partial import PartialFold, build_partial
-from tidewheel.operators.per_epoch import Fold, build_per_epoch
-from tidewheel.operators.pruned_epoch import PrunedEpoch, WholeEpoch
-from tidewheel.operators.record_hash import GatherPact, RecordPact
-from tidewheel.operators.record_keys import Keys, Names
-from tidewheel.operators.record_order import Order, check_order
-from tidewheel.operators.sample import Sampler
+from tidewheel.operators.epochs.distinct import distinct_records
+from tidewheel.operators.epochs.key_counts import PartialCounts, SummedCounts
+from tidewheel.operators.epochs.key_fold import CombinedStates, EpochFold, KeyFold, PartialStates
+from tidewheel.operators.epochs.partial import PartialFold, build_partial
+from tidewheel.operators.epochs.per_epoch import Fold, build_per_epoch
+from tidewheel.operators.epochs.pruned_epoch import PrunedEpoch, WholeEpoch
+from tidewheel.operators.epochs.sample import Sampler
+from tidewheel.operators.epochs.top_k import TopK
+from tidewheel.operators.keys.record_hash import GatherPact, RecordPact
+from tidewheel.operators.keys.record_keys import Keys, Names
+from tidewheel.operators.keys.record_order import Order, check_order
 from tidewheel.operators.stream_base import StreamBase, check_function
-from tidewheel.operators.top_k import TopK
 from tidewheel.progress import GraphError
 from tidewheel.runtime.exchange import Key
 from tidewheel.runtime.pacts import Pact

@@ -1,6 +1,6 @@
 """The input operator: one worker's end of what is fed from outside."""
 
-from tidewheel.operators.record_kind import Check
+from tidewheel.operators.records.record_kind import Check
 from tidewheel.runtime.envelope import FIRST_HANDLE
 from tidewheel.runtime.operator_context import OperatorContext
 from tidewheel.runtime.plan import Build, Schedule

@@ -3,22 +3,22 @@
 from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
-from tidewheel.operators.cogroup import Cogroup
-from tidewheel.operators.gathered_epochs import build_gathered
-from tidewheel.operators.interval_join import make_interval
-from tidewheel.operators.interval_joined import IntervalJoined, join_intervals
-from tidewheel.operators.join_keys import KeyColumns, make_keys
-from tidewheel.operators.known_schemas import build_announce
-from tidewheel.operators.merge_in_order import MergeInOrder
-from tidewheel.operators.pair_join import How, PairJoin, PairJoinAcrossEpochs, check_how
-from tidewheel.operators.record_hash import GatherPact
-from tidewheel.operators.record_order import check_order
+from tidewheel.operators.epochs.gathered_epochs import build_gathered
+from tidewheel.operators.epochs.merge_in_order import MergeInOrder
+from tidewheel.operators.joins.cogroup import Cogroup
+from tidewheel.operators.joins.interval_join import make_interval
+from tidewheel.operators.joins.interval_joined import IntervalJoined, join_intervals
+from tidewheel.operators.joins.known_schemas import build_announce
+from tidewheel.operators.joins.pair_join import How, PairJoin, PairJoinAcrossEpochs, check_how
+from tidewheel.operators.joins.table_index import TableJoinAcrossEpochs
+from tidewheel.operators.joins.table_join import TableJoin
+from tidewheel.operators.keys.join_keys import KeyColumns, make_keys
+from tidewheel.operators.keys.record_hash import GatherPact
+from tidewheel.operators.keys.record_order import check_order
+from tidewheel.operators.keys.total_order import check_total_order
 from tidewheel.operators.stream_base import StreamBase, check_stream
-from tidewheel.operators.table_index import TableJoinAcrossEpochs
-from tidewheel.operators.table_join import TableJoin
-from tidewheel.operators.total_order import check_total_order
-from tidewheel.operators.watermark import At, check_lateness
-from tidewheel.operators.windows import Duration
+from tidewheel.operators.windows.watermark import At, check_lateness
+from tidewheel.operators.windows.windows import Duration
 from tidewheel.progress import GraphError
 from tidewheel.runtime.exchange import Key
 from tidewheel.runtime.pacts import BroadcastPact

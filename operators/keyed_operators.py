@@ -3,13 +3,19 @@
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from tidewheel.operators.key_fold import KeyFold
-from tidewheel.operators.keyed_state import Accumulation, FirstOfEach, StatefulMap, StateMachine, build_keyed_state
-from tidewheel.operators.partial import build_partial
-from tidewheel.operators.pruned_epoch import PrunedEpoch
-from tidewheel.operators.record_hash import RecordPact
-from tidewheel.operators.record_keys import Keys, Names
-from tidewheel.operators.record_order import Order, check_order
+from tidewheel.operators.epochs.key_fold import KeyFold
+from tidewheel.operators.epochs.keyed_state import (
+    Accumulation,
+    FirstOfEach,
+    StatefulMap,
+    StateMachine,
+    build_keyed_state,
+)
+from tidewheel.operators.epochs.partial import build_partial
+from tidewheel.operators.epochs.pruned_epoch import PrunedEpoch
+from tidewheel.operators.keys.record_hash import RecordPact
+from tidewheel.operators.keys.record_keys import Keys, Names
+from tidewheel.operators.keys.record_order import Order, check_order
 from tidewheel.operators.stream_base import StreamBase, check_function
 
 if TYPE_CHECKING:

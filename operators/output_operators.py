@@ -6,15 +6,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self, TypeVar
 
-from tidewheel.operators.capture import build_capture
-from tidewheel.operators.capture_to import build_capture_to
-from tidewheel.operators.epoch_call import EpochCall
-from tidewheel.operators.epoch_folders import EpochFolders, WrittenEpoch
-from tidewheel.operators.file_formats import FILE_FORMATS
-from tidewheel.operators.gathered_epochs import build_gathered
-from tidewheel.operators.record_hash import GatherPact
+from tidewheel.operators.epochs.gathered_epochs import build_gathered
+from tidewheel.operators.keys.record_hash import GatherPact
+from tidewheel.operators.sinks.capture import build_capture
+from tidewheel.operators.sinks.capture_to import build_capture_to
+from tidewheel.operators.sinks.epoch_call import EpochCall
+from tidewheel.operators.sinks.epoch_folders import EpochFolders, WrittenEpoch
+from tidewheel.operators.sinks.file_formats import FILE_FORMATS
+from tidewheel.operators.sinks.write_files import EpochCommit, build_write_parts
 from tidewheel.operators.stream_base import StreamBase, check_function
-from tidewheel.operators.write_files import EpochCommit, build_write_parts
 from tidewheel.progress import GraphError, Time
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ class OutputOperators(StreamBase[Record]):
         ...     [(epoch.time, epoch.records) for epoch in topic.epochs()]
         [(0, ['to', 'be'])]
         """
-        from tidewheel.operators.publish import build_publish
+        from tidewheel.operators.sinks.publish import build_publish
         from tidewheel.pubsub import Publication
 
         self.outlet.description.attach(topic, Publication(topic, self.outlet.scope.nesting.domain))

@@ -3,12 +3,12 @@
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from tidewheel.operators.columns import Expression, is_expression
-from tidewheel.operators.inspection import build_inspect_batches, build_inspect_with_time
-from tidewheel.operators.parts import keep
-from tidewheel.operators.projection import Selection
+from tidewheel.operators.records.inspection import build_inspect_batches, build_inspect_with_time
+from tidewheel.operators.records.parts import keep
+from tidewheel.operators.records.try_map import Caught, Tried, build_try_map
 from tidewheel.operators.stream_base import StreamBase, check_function
-from tidewheel.operators.try_map import Caught, Tried, build_try_map
+from tidewheel.operators.tables.columns import Expression, is_expression
+from tidewheel.operators.tables.projection import Selection
 from tidewheel.progress import GraphError
 from tidewheel.runtime.batches import Batch, records
 

@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar, overload
 
-from tidewheel.operators.branch import Branches, NamedBranches, build_divide, by_number, first_match
-from tidewheel.operators.columns import check_names
 from tidewheel.operators.forward import build_pass
+from tidewheel.operators.records.branch import Branches, NamedBranches, build_divide, by_number, first_match
 from tidewheel.operators.stream_base import StreamBase, check_function
+from tidewheel.operators.tables.columns import check_names
 from tidewheel.progress import GraphError
 from tidewheel.runtime.batches import Batch
 from tidewheel.runtime.exchange import Key

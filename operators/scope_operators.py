@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
 
-from tidewheel.operators.branch import build_branch_when
-from tidewheel.operators.delay import build_delay
 from tidewheel.operators.forward import build_pass
+from tidewheel.operators.records.branch import build_branch_when
+from tidewheel.operators.records.delay import build_delay
 from tidewheel.operators.stream_base import StreamBase, check_function, make_stream
 from tidewheel.progress import GraphError, PathSummary, Time
 from tidewheel.runtime.plan import Build

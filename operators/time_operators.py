@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from tidewheel.operators.branch import Branches, build_branch_when
-from tidewheel.operators.delay import build_delay, build_delay_batches
-from tidewheel.operators.inspection import build_on_frontier
+from tidewheel.operators.records.branch import Branches, build_branch_when
+from tidewheel.operators.records.delay import build_delay, build_delay_batches
+from tidewheel.operators.records.inspection import build_on_frontier
 from tidewheel.operators.stream_base import StreamBase, check_function
 from tidewheel.progress import Antichain, Time
 

@@ -3,14 +3,14 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from tidewheel.operators.event_time import EventTimeReader
-from tidewheel.operators.record_keys import Keys
+from tidewheel.operators.keys.record_keys import Keys
+from tidewheel.operators.keys.total_order import check_total_order
 from tidewheel.operators.stream_base import StreamBase
-from tidewheel.operators.total_order import check_total_order
-from tidewheel.operators.window_fold import make_fold
-from tidewheel.operators.window_records import Windowed
-from tidewheel.operators.windowing import build_epoch_windows, build_event_windows, build_reading
-from tidewheel.operators.windows import (
+from tidewheel.operators.windows.event_time import EventTimeReader
+from tidewheel.operators.windows.window_fold import make_fold
+from tidewheel.operators.windows.window_records import Windowed
+from tidewheel.operators.windows.windowing import build_epoch_windows, build_event_windows, build_reading
+from tidewheel.operators.windows.windows import (
     Duration,
     SessionWindows,
     SlidingWindows,

@@ -40,7 +40,7 @@ def checksums(data: bytes | memoryview, lengths: "npt.NDArray[np.int64]") -> "np
     if is_long.any():
         starts = np.cumsum(lengths) - lengths
         for number in np.flatnonzero(is_long).tolist():
-            string = values[starts[number] : starts[number] + lengths[number]]
+            string = values[starts[number] : starts[number] + lengths[number]].tobytes()
             result[number] = zlib.crc32(string) << 32 | zlib.adler32(string)
         values = values[~np.repeat(is_long, lengths)]
     rest = ~is_long & (lengths > 0)

@@ -12,10 +12,10 @@ import pyarrow.compute as pc
 import pytest
 
 import tidewheel as tw
-from tidewheel.operators.branch import Branches, NamedBranches
-from tidewheel.operators.epoch_folders import WrittenEpoch
-from tidewheel.operators.interval_joined import IntervalJoined
-from tidewheel.operators.try_map import Failed
+from tidewheel.operators.joins.interval_joined import IntervalJoined
+from tidewheel.operators.records.branch import Branches, NamedBranches
+from tidewheel.operators.records.try_map import Failed
+from tidewheel.operators.sinks.epoch_folders import WrittenEpoch
 from tidewheel.runtime.batches import Batch
 
 

@@ -12,7 +12,7 @@ import tidewheel as tw
 from tests.unit.operators.harness import DEADLINE_S, Feed, send, settle
 from tests.unit.operators.operator_case import OperatorCase, each_epoch
 from tests.unit.operators.scratch import scratch
-from tidewheel.operators.capture_log import (
+from tidewheel.operators.sinks.capture_log import (
     LoggedBatch,
     LoggedFrontier,
     LogHeader,
@@ -21,7 +21,7 @@ from tidewheel.operators.capture_log import (
     read_header,
     read_log,
 )
-from tidewheel.operators.capture_to import log_path
+from tidewheel.operators.sinks.capture_to import log_path
 from tidewheel.runtime.batches import Batch, is_arrow
 
 CASES = [

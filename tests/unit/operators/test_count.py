@@ -11,7 +11,7 @@ import pytest
 import tidewheel as tw
 from tests.unit.operators.harness import Case, bags, run
 from tests.unit.operators.operator_case import ONLY_ARROW, OperatorCase, each_epoch, number_of
-from tidewheel.operators.partial import MOST_KEPT
+from tidewheel.operators.epochs.partial import MOST_KEPT
 
 CASES = [
     OperatorCase("count", lambda stream: stream.count(), each_epoch(lambda numbers: Counter(numbers).items())),

@@ -16,10 +16,10 @@ from tests.unit.operators.harness import Bags, operator_settings
 from tests.unit.operators.harness import Feed as Numbers
 from tests.unit.operators.operator_case import ALL_KINDS, ONLY_ARROW, OperatorCase, by_time, number_of
 from tests.unit.operators.two_sides import NAN, WORKERS, run_two
-from tidewheel.operators.gathered_epochs import GatheredEpoch
-from tidewheel.operators.interval_join import Interval, IntervalJoin
-from tidewheel.operators.interval_table_join import IntervalTableJoin
-from tidewheel.operators.join_keys import KeyColumns
+from tidewheel.operators.epochs.gathered_epochs import GatheredEpoch
+from tidewheel.operators.joins.interval_join import Interval, IntervalJoin
+from tidewheel.operators.joins.interval_table_join import IntervalTableJoin
+from tidewheel.operators.keys.join_keys import KeyColumns
 from tidewheel.progress import IntegerDomain
 
 

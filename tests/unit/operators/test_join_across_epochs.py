@@ -27,7 +27,7 @@ from tests.unit.operators.two_sides import (
     run_two,
     table_of,
 )
-from tidewheel.operators.table_index import TableIndex, sort_by_key
+from tidewheel.operators.joins.table_index import TableIndex, sort_by_key
 
 
 def pairs_so_far(one: Any, other: Any, result: Any) -> Any:

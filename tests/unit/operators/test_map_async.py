@@ -14,8 +14,8 @@ from tests.unit.operators.operator_case import OperatorCase, each_epoch, number_
 from tests.unit.runtime.one_operator import DEADLINE_S, captured, feed, settle
 from tests.unit.runtime.test_worker_loop import command, running, watch_until
 from tests.waiting import eventually
-from tidewheel.operators.async_calls import CallPolicy
-from tidewheel.operators.map_async import build_map_async
+from tidewheel.operators.coroutines.async_calls import CallPolicy
+from tidewheel.operators.coroutines.map_async import build_map_async
 from tidewheel.runtime.worker_status import Phase
 
 

@@ -11,8 +11,8 @@ import pytest
 import tidewheel as tw
 from tests.unit.runtime.one_operator import fail_flow
 from tests.unit.runtime.worker_group import WorkerGroup
-from tidewheel.operators.partial import MOST_KEPT, build_partial, joined
-from tidewheel.operators.pruned_epoch import PrunedEpoch
+from tidewheel.operators.epochs.partial import MOST_KEPT, build_partial, joined
+from tidewheel.operators.epochs.pruned_epoch import PrunedEpoch
 
 
 class Sizes:

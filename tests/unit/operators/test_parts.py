@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.operators.harness import KINDS, Kind
-from tidewheel.operators.parts import divide, keep
+from tidewheel.operators.records.parts import divide, keep
 from tidewheel.runtime.batches import length, records
 
 AS_TRUE_AS_FALSE = st.sampled_from([True, False, 1, 0, "yes", "", None, [0]])

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.laws.strategies import law_settings
-from tidewheel.operators.plain_records import decode, encode
+from tidewheel.operators.sinks.plain_records import decode, encode
 
 _FIXED_ZONE = dt.timezone(dt.timedelta(hours=5, minutes=30))
 

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.laws.strategies import law_settings
-from tidewheel.operators.record_hash import GatherPact, RecordPact, record_hash, record_hashes
+from tidewheel.operators.keys.record_hash import GatherPact, RecordPact, record_hash, record_hashes
 from tidewheel.runtime.batches import records
 from tidewheel.runtime.stable_hash import stable_hash
 
@@ -105,7 +105,7 @@ def test_different_records_have_different_hashes(parts: list[Any]) -> None:
 def test_another_process_has_the_same_hashes() -> None:
     """Sets and strings too, which Python hashes otherwise in each."""
     record = "{'tags': {'tide', 'wheel', 'loop'}, 'of': [('a', {'b': 1.5})]}"
-    program = f"from tidewheel.operators.record_hash import record_hash; print(record_hash({record}))"
+    program = f"from tidewheel.operators.keys.record_hash import record_hash; print(record_hash({record}))"
     found = {
         subprocess.run(
             [sys.executable, "-c", program], env={"PYTHONHASHSEED": seed}, capture_output=True, check=True

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import tidewheel as tw
 from tests.laws.strategies import law_settings
 from tests.unit.operators.test_record_hash import RECORDS
-from tidewheel.operators.record_keys import Keys, as_key, as_record
+from tidewheel.operators.keys.record_keys import Keys, as_key, as_record
 from tidewheel.runtime.batches import records
 
 ROWS = [{"a": 1, "b": "x"}, {"a": 2, "b": "x"}, {"a": 1, "b": "y"}]

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.laws.strategies import law_settings
-from tidewheel.operators.record_order import Order, first_by_content, take
+from tidewheel.operators.keys.record_order import Order, first_by_content, take
 from tidewheel.runtime.batches import is_arrow, is_numpy, records
 
 PAIRS = st.lists(st.tuples(st.integers(-2, 2), st.text("ab", max_size=2)), max_size=12)

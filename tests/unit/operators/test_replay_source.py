@@ -24,7 +24,7 @@ from tests.unit.operators.harness import (
 )
 from tests.unit.operators.sources import flow_of, read
 from tests.unit.operators.test_capture_to import record
-from tidewheel.operators.capture_to import log_path
+from tidewheel.operators.sinks.capture_to import log_path
 from tidewheel.progress import IntegerDomain, ProductDomain
 from tidewheel.runtime.local_job import LocalJob
 

@@ -18,7 +18,7 @@ import tidewheel as tw
 from tests.unit.operators.harness import DEADLINE_S, Feed, send, settle
 from tests.unit.operators.operator_case import OperatorCase, each_epoch
 from tests.unit.operators.scratch import scratch
-from tidewheel.operators import epoch_folders
+from tidewheel.operators.sinks import epoch_folders
 
 
 def rows_in(folder: str | Path) -> Iterator[Any]:

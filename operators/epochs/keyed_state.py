@@ -1,0 +1,185 @@
+"""State by key that survives epochs: what is done with the records of an epoch once it is complete.
+
+Epochs are processed in one sequence that agrees with time, so what is kept after one does not depend on how fast they
+came. In a loop all rounds of an epoch come before the next epoch's; of times of a user's domain, those that are in no
+order come as they are complete.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from copy import copy
+from dataclasses import dataclass
+from reprlib import repr as short
+from typing import Any, Protocol, TypeAlias
+
+from tidewheel.operators.epochs.distinct import distinct_records
+from tidewheel.operators.epochs.key_fold import KeyFold
+from tidewheel.operators.epochs.partial import joined
+from tidewheel.operators.epochs.top_k import TopK
+from tidewheel.operators.keys.record_keys import Keys, places_by_key
+from tidewheel.operators.keys.record_order import Order, first_by_content, take
+from tidewheel.progress import Time
+from tidewheel.runtime.batches import Batch, is_arrow, length, records
+from tidewheel.runtime.operator_context import OperatorContext
+from tidewheel.runtime.plan import Build, Schedule
+from tidewheel.runtime.ports import InputPort, OutputPort
+
+Kept: TypeAlias = dict[Any, Any]
+"""What is kept for each key."""
+
+_BY_CONTENT = Order(())
+"""An order of the rows of a table that leaves all equal, so that their content decides."""
+
+_DONE_OR_NOT = (True, False)
+"""NumPy's are equal to these."""
+
+
+class EpochStep(Protocol):
+    """What is done with a complete epoch."""
+
+    def process(self, kept: Kept, batches: list[Batch]) -> Batch:
+        """Return what is to be sent for the records in ``batches``; change ``kept`` in place."""
+
+
+def build_keyed_state(step: EpochStep) -> Build:
+    """Return the build function of an operator that processes whole epochs one after the other, and keeps state."""
+
+    def build(context: OperatorContext) -> Schedule:
+        kept: Kept = context.state("keys", dict)
+        epochs: dict[Time, list[Batch]] = context.state("epochs", dict)
+        notificator = context.notificator()
+
+        def schedule(input: InputPort, output: OutputPort) -> None:
+            for lent, batch in input:
+                if lent.time not in epochs:
+                    epochs[lent.time] = []
+                    notificator.notify_at(lent)
+                epochs[lent.time].append(batch)
+            for token in notificator.ready(input, sequential=True):
+                output.send(token, step.process(kept, epochs.pop(token.time)))
+
+        return schedule
+
+    return build
+
+
+def _rows_by_key(keys: Keys, batches: list[Batch], order: Order | None) -> Iterable[tuple[Any, list[Any]]]:
+    for key, rows in keys.grouped(joined(batches)).items():
+        yield key, rows if order is None or len(rows) == 1 else order.sorted(rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Accumulation:
+    """Adds records to the states of their keys, and has the states that changed as results."""
+
+    fold: KeyFold
+
+    def process(self, kept: Kept, batches: list[Batch]) -> Batch:
+        """Return the result of each key that has records in the epoch."""
+        changed: Kept = {}
+        for key, rows in _rows_by_key(self.fold.keys, batches, None):
+            changed[key] = self.fold.fold_rows(kept[key], rows) if key in kept else self.fold.begin(rows)
+        kept.update(changed)
+        if self.fold.result is not None:
+            return self.fold.results(changed)
+        # What is sent must not change when the state does, which may be changed in place.
+        return [(key, copy(state)) for key, state in changed.items()]
+
+
+@dataclass(frozen=True, slots=True)
+class StatefulMap:
+    """Gives the records of a key to ``step(state, record)`` one after the other, which returns (state, result)."""
+
+    keys: Keys
+    start: Callable[[], Any]
+    step: Callable[[Any, Any], Any]
+    order: Order | None
+
+    def process(self, kept: Kept, batches: list[Batch]) -> Batch:
+        """Return the result of each record. A state that is None is forgotten."""
+        results: list[Any] = []
+        for key, rows in _rows_by_key(self.keys, batches, self.order):
+            state = kept[key] if key in kept else self.start()
+            for record in rows:
+                returned = self.step(state, record)
+                if not isinstance(returned, tuple) or len(returned) != 2:
+                    raise TypeError(f"step must return a pair (state, result), not {short(returned)}{_at(key, record)}")
+                state, result = returned
+                results.append(result)
+            if state is not None:
+                kept[key] = state
+            else:
+                kept.pop(key, None)
+        return results
+
+
+@dataclass(frozen=True, slots=True)
+class StateMachine:
+    """Gives the records of a key to ``step(key, state, record)``, which returns (done, outputs)."""
+
+    keys: Keys
+    start: Callable[[], Any]
+    step: Callable[[Any, Any, Any], Any]
+    order: Order | None
+
+    def process(self, kept: Kept, batches: list[Batch]) -> Batch:
+        """Return all outputs. The state of a key that is done is forgotten."""
+        results: list[Any] = []
+        for key, rows in _rows_by_key(self.keys, batches, self.order):
+            for record in rows:
+                if key not in kept:
+                    kept[key] = self.start()
+                done, outputs = self._checked(self.step(key, kept[key], record), key, record)
+                if done:
+                    del kept[key]
+                results.extend(outputs)
+        return results
+
+    @staticmethod
+    def _checked(returned: Any, key: Any, record: Any) -> tuple[bool, Iterable[Any]]:
+        if isinstance(returned, tuple) and len(returned) == 2 and returned[0] in _DONE_OR_NOT:
+            done, outputs = returned
+            if isinstance(outputs, Iterable):
+                return done, outputs
+        raise TypeError(
+            f"step must return a pair (done, outputs) of a bool and something to iterate over, not {short(returned)}"
+            f"{_at(key, record)}"
+        )
+
+
+def _at(key: Any, record: Any) -> str:
+    return f", for the record {short(record)} of the key {short(key)}"
+
+
+@dataclass(frozen=True, slots=True)
+class FirstOfEach:
+    """Lets the first record of each key pass, of all epochs; of several in one epoch, the first in an order.
+
+    Attributes:
+        keys: how keys are found.
+        order: None if the content decides.
+    """
+
+    keys: Keys
+    order: Order | None
+
+    def process(self, kept: Kept, batches: list[Batch]) -> Batch:
+        """Return the first record of each key that has had none before."""
+        batch = self.prune(joined(batches))
+        new = {key: place for place, key in enumerate(self.keys.hashable(batch)) if key not in kept}
+        kept.update(dict.fromkeys(new))
+        return take(batch, list(new.values()))
+
+    def prune(self, batch: Batch) -> Batch:
+        """Return the first record of each key in the batch."""
+        if self.keys.key is None:
+            return distinct_records(batch)
+        if is_arrow(batch) and not callable(self.keys.key) and not (self.order and callable(self.order.by)):
+            return TopK(1, self.keys, self.order or _BY_CONTENT).pick(batch)
+        groups = places_by_key(self.keys.hashable(batch))
+        rows = records(batch) if len(groups) < length(batch) else ()
+        return take(batch, [found[0] if len(found) == 1 else self._first(rows, found) for found in groups.values()])
+
+    def _first(self, rows: Sequence[Any], places: list[int]) -> int:
+        if self.order is None:
+            return first_by_content(rows, places)
+        return places[self.order.first([rows[place] for place in places])]

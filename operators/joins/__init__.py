@@ -1,0 +1,1 @@
+"""Joins, of records and of tables."""

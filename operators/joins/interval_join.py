@@ -1,0 +1,175 @@
+"""Interval joins: pairs of records with equal keys whose event times lie near each other, over all epochs.
+
+A record is kept as long as one with which it makes a pair may come and be in time: until the other side's watermark has
+passed all that it waits for. So a record in time meets every partner that is in time; only one that comes after its own
+side's watermark has passed it is late, and is not paired.
+
+Source: Flink's interval join.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from operator import itemgetter
+from typing import Any
+
+from tidewheel.operators.epochs.gathered_epochs import GatheredEpoch
+from tidewheel.operators.joins.pair_join import Pair
+from tidewheel.operators.keys.join_keys import Groups, split_off_unmatchable
+from tidewheel.operators.keys.record_keys import Keys
+from tidewheel.operators.windows.event_time import TimedRecord
+from tidewheel.operators.windows.watermark import Watermark
+from tidewheel.operators.windows.windows import Duration, check_duration
+from tidewheel.progress import GraphError
+from tidewheel.runtime.batches import Batch
+
+_FEW_RECORDS = 1024
+"""So many are kept without looking which of them are needed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """How far after a record its partners may happen, before it if negative; both ends are within."""
+
+    lower: Duration
+    upper: Duration
+
+
+def make_interval(name: str, within: object, lateness: object) -> Interval:
+    """Return the interval; raise GraphError if it is none, or ``lateness`` does not go with it."""
+    if not (isinstance(within, tuple) and len(within) == 2):
+        raise GraphError(f"operator {name!r}: within is (lower, upper), two distances in time, not {within!r}")
+    for end in within:
+        check_duration(f"operator {name!r}", "an end of within", end, least="any")
+    kinds = {type(given).__name__ == "timedelta" for given in (*within, lateness) if given is not None}
+    if len(kinds) > 1:
+        raise GraphError(
+            f"operator {name!r}: within={within!r} and lateness={lateness!r} are all numbers or all timedeltas, as the "
+            "difference of two event times is"
+        )
+    lower, upper = within
+    if upper < lower:
+        raise GraphError(f"operator {name!r}: within={within!r} has its lower end first")
+    return Interval(lower, upper)
+
+
+@dataclass(slots=True)
+class TimedRecords:
+    """The timed records of one side that are still needed, by key, each key's in order of event time.
+
+    Attributes:
+        by_key: the records.
+        count: how many there are.
+        needed: how many were needed when that was last looked at.
+    """
+
+    by_key: Groups = field(default_factory=dict)
+    count: int = 0
+    needed: int = 0
+
+    def add(self, groups: Groups) -> None:
+        """Add timed records by key."""
+        for key, added in groups.items():
+            known = self.by_key.setdefault(key, [])
+            known.extend(added)
+            known.sort(key=_at)
+            self.count += len(added)
+
+    def drop_before(self, bound: Any, position: Callable[[TimedRecord], Any]) -> None:
+        """Drop the records whose ``position``, which grows with event time, lies before ``bound``.
+
+        That is only done when there may be twice as many as were needed last, so it costs O(log n) a record that comes.
+        """
+        if self.count < 2 * self.needed + _FEW_RECORDS:
+            return
+        for key, known in list(self.by_key.items()):
+            del known[: bisect_left(known, bound, key=position)]
+            if not known:
+                del self.by_key[key]
+        self.count = self.needed = sum(map(len, self.by_key.values()))
+
+
+@dataclass(slots=True)
+class KeptRecords:
+    """What is kept of earlier epochs, for each side: the records that are needed and the watermark."""
+
+    lefts: TimedRecords
+    rights: TimedRecords
+    watermark: Watermark
+    other_watermark: Watermark
+
+
+@dataclass(frozen=True, slots=True)
+class IntervalJoin:
+    """Pairs timed records epoch by epoch. O(log n) for each new one among the n that are kept of its key.
+
+    Its inputs are the timed records of both sides, and after them the greatest event times of both on all workers.
+    """
+
+    interval: Interval
+    lateness: Duration | None
+
+    def start(self) -> KeptRecords:
+        """Return what is kept before the first epoch."""
+        return KeptRecords(TimedRecords(), TimedRecords(), Watermark(self.lateness), Watermark(self.lateness))
+
+    def process(self, kept: KeptRecords, epoch: GatheredEpoch) -> Sequence[Iterable[Batch]]:
+        """Return the pairs that an epoch brings, and what is late on both sides."""
+        lefts, rights, latest, other_latest = ([record for batch in part for record in batch] for part in epoch.batches)
+        new_lefts, late = _in_time(lefts, kept.watermark.value)
+        new_rights, other_late = _in_time(rights, kept.other_watermark.value)
+        found = self._with_lefts(kept.lefts.by_key, new_rights)
+        kept.rights.add(new_rights)
+        found += self._with_rights(new_lefts, kept.rights.by_key)
+        kept.lefts.add(new_lefts)
+        kept.watermark.advance(latest)
+        kept.other_watermark.advance(other_latest)
+        self._drop_unneeded(kept)
+        return [found], [late], [other_late]
+
+    def _with_rights(self, new: Groups, kept: Groups) -> list[Pair]:
+        lower, upper = self.interval.lower, self.interval.upper
+        found: list[Pair] = []
+        for key, entries in new.items():
+            known = kept.get(key, ())
+            for _, at, record in entries:
+                first, last = bisect_left(known, at + lower, key=_at), bisect_right(known, at + upper, key=_at)
+                found += [(record, partner) for _, _, partner in known[first:last]]
+        return found
+
+    def _with_lefts(self, kept: Groups, new: Groups) -> list[Pair]:
+        lower, upper = self._shifts
+        found: list[Pair] = []
+        for key, entries in new.items():
+            known = kept.get(key, ())
+            for _, at, record in entries:
+                first, last = bisect_left(known, at, key=upper), bisect_right(known, at, key=lower)
+                found += [(partner, record) for _, _, partner in known[first:last]]
+        return found
+
+    def _drop_unneeded(self, kept: KeptRecords) -> None:
+        if kept.other_watermark.value is not None:
+            kept.lefts.drop_before(kept.other_watermark.value, self._shifts[1])
+        if kept.watermark.value is not None:
+            kept.rights.drop_before(kept.watermark.value + self.interval.lower, _at)
+
+    @property
+    def _shifts(self) -> tuple[Callable[[TimedRecord], Any], Callable[[TimedRecord], Any]]:
+        """The event times from which on and up to which a record on the left has partners."""
+        lower, upper = self.interval.lower, self.interval.upper
+        return lambda timed: timed[1] + lower, lambda timed: timed[1] + upper
+
+
+_at = itemgetter(1)
+
+
+def _in_time(timed: list[TimedRecord], watermark: Any) -> tuple[Groups, list[Any]]:
+    """Return the records that are in time, without those whose keys match nothing, by key; and the late ones."""
+    late: list[Any] = []
+    if watermark is not None:
+        late = [record for _, at, record in timed if at < watermark]
+    if late:
+        timed = [entry for entry in timed if entry[1] >= watermark]
+    groups = Keys(itemgetter(0)).grouped(timed)
+    split_off_unmatchable(groups)
+    return groups, late

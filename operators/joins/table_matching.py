@@ -1,0 +1,184 @@
+"""Which rows of two tables belong together: their keys as numbers, and the numbers matched by sorting.
+
+Arrow's own ``Table.join`` is no faster, takes no lists or structs along, tells 0.0 from -0.0 and knows no mixed keys.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+from tidewheel.operators.keys.join_keys import matches_nothing
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+    import pyarrow as pa
+
+    Numbers: TypeAlias = npt.NDArray[np.int64]
+
+
+class Matches(NamedTuple):
+    """Pairs of rows that belong together: entry ``i`` of both is a pair."""
+
+    left: "Numbers"
+    right: "Numbers"
+
+
+class Keys(NamedTuple):
+    """The number of each row's key on both sides: equal for equal keys, -1 for those that match nothing."""
+
+    left: "Numbers"
+    right: "Numbers"
+
+
+def number_keys(lefts: "Sequence[pa.ChunkedArray]", rights: "Sequence[pa.ChunkedArray]") -> Keys:
+    """Return numbers from 0 for the keys in some columns, the same for keys that are equal.
+
+    Columns of one type, and of types with the same values, are vectorised; for others it costs a look-up in a dict for
+    each distinct value.
+    """
+    keys = _number_column(lefts[0], rights[0])
+    for left, right in zip(lefts[1:], rights[1:], strict=True):
+        keys = _number_pairs(keys, _number_column(left, right))
+    return keys
+
+
+def _number_pairs(one: Keys, other: Keys) -> Keys:
+    import numpy as np
+    import pyarrow as pa
+
+    firsts, seconds = np.concatenate(one), np.concatenate(other)
+    both = firsts * (seconds.max(initial=0) + 1) + seconds
+    numbers = pa.array(both).dictionary_encode().indices.to_numpy().astype(np.int64)
+    numbers[(firsts < 0) | (seconds < 0)] = -1
+    return Keys(numbers[: len(one.left)], numbers[len(one.left) :])
+
+
+def _number_column(left: "pa.ChunkedArray", right: "pa.ChunkedArray") -> Keys:
+    import pyarrow as pa
+
+    left, right = _comparable(left), _comparable(right)
+    if left.type != right.type:
+        return _number_values(left, right)
+    indices = _indices(pa.chunked_array([*left.chunks, *right.chunks], left.type).dictionary_encode())
+    return Keys(indices[: len(left)], indices[len(left) :])
+
+
+def _comparable(column: "pa.ChunkedArray") -> "pa.ChunkedArray":
+    """Return the column in the widest type that has all its values, null for NaN and 0.0 for -0.0."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.types as kinds
+
+    if kinds.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if kinds.is_floating(column.type):
+        column = pc.add(column.cast(pa.float64()), 0.0)
+        return pc.if_else(pc.is_nan(column), pa.scalar(None, pa.float64()), column)
+    if kinds.is_boolean(column.type):
+        return column.cast(pa.uint8()).cast(pa.int64())
+    if kinds.is_integer(column.type) and not kinds.is_uint64(column.type):
+        return column.cast(pa.int64())
+    if kinds.is_string(column.type) or kinds.is_string_view(column.type):
+        return column.cast(pa.large_string())
+    if kinds.is_binary(column.type) or kinds.is_binary_view(column.type) or kinds.is_fixed_size_binary(column.type):
+        return column.cast(pa.large_binary())
+    return column
+
+
+def _indices(encoded: "pa.ChunkedArray") -> "Numbers":
+    """Return the places in the dictionary, which all chunks share, of all values; -1 for null."""
+    import numpy as np
+    import pyarrow.compute as pc
+
+    parts = [pc.fill_null(chunk.indices, -1).to_numpy() for chunk in encoded.chunks]
+    return np.concatenate([*parts, np.empty(0, np.int64)]).astype(np.int64)
+
+
+def _number_values(left: "pa.ChunkedArray", right: "pa.ChunkedArray") -> Keys:
+    """Number the keys as Python holds them equal: 1, 1.0, Decimal(1)."""
+    import numpy as np
+
+    known: dict[Any, int] = {}
+    found = []
+    for column in (left, right):
+        encoded = column.dictionary_encode()
+        values = encoded.chunk(0).dictionary.to_pylist() if encoded.num_chunks else []
+        numbers = [-1 if matches_nothing(value) else known.setdefault(value, len(known)) for value in values]
+        found.append(np.array([*numbers, -1], dtype=np.int64)[_indices(encoded)])
+    return Keys(*found)
+
+
+def have_same_keys(lefts: "Sequence[pa.ChunkedArray]", rights: "Sequence[pa.ChunkedArray]") -> "npt.NDArray[np.bool_]":
+    """Tell for each row of equally long columns whether its keys on both sides are equal, as in `number_keys`."""
+    import numpy as np
+
+    every = [_are_equal(left, right) for left, right in zip(lefts, rights, strict=True)]
+    same: npt.NDArray[np.bool_] = np.logical_and.reduce(every)
+    return same
+
+
+def _are_equal(left: "pa.ChunkedArray", right: "pa.ChunkedArray") -> "npt.NDArray[np.bool_]":
+    import pyarrow.compute as pc
+
+    left, right = _comparable(left), _comparable(right)
+    same: npt.NDArray[np.bool_]
+    if left.type == right.type:
+        same = pc.fill_null(pc.equal(left, right), False).to_numpy()
+    else:
+        keys = _number_values(left, right)
+        same = (keys.left == keys.right) & (keys.left >= 0)
+    return same
+
+
+def match_equal(keys: Keys) -> Matches:
+    """Return the pairs of rows whose keys have the same number."""
+    import numpy as np
+
+    order = np.argsort(keys.right)
+    counts = np.bincount(keys.right + 1, minlength=int(keys.left.max(initial=0)) + 2)
+    starts = np.cumsum(counts) - counts
+    places = keys.left + 1
+    counts[0] = 0  # where those are that match nothing
+    return _spread(starts[places], counts[places], order)
+
+
+def match_within(keys: Keys, lows: Any, highs: Any, instants: Any) -> Matches:
+    """Return the pairs of rows whose keys have the same number, and where ``low <= instant <= high``.
+
+    Args:
+        keys: of the rows.
+        lows: for each row on the left, from where on; an array that can be sorted together with ``instants``.
+        highs: for each row on the left, up to where.
+        instants: for each row on the right.
+    """
+    import numpy as np
+
+    distinct = np.unique(instants)
+    width = len(distinct) + 1
+    places = keys.right * width + np.searchsorted(distinct, instants)
+    order = np.argsort(places)
+    ordered = places[order]
+    starts = np.searchsorted(ordered, keys.left * width + np.searchsorted(distinct, lows))
+    stops = np.searchsorted(ordered, keys.left * width + np.searchsorted(distinct, highs, side="right"))
+    return _spread(starts, np.where(keys.left < 0, 0, np.maximum(stops - starts, 0)), order)
+
+
+def match_hashes(hashes: "npt.NDArray[np.uint64]", ordered: "npt.NDArray[np.uint64]") -> Matches:
+    """Return the pairs of places where a hash is in both; ``ordered`` is sorted."""
+    import numpy as np
+
+    starts = np.searchsorted(ordered, hashes)
+    counts = np.zeros(len(hashes), np.int64)
+    if len(ordered):
+        found = np.flatnonzero(ordered[np.minimum(starts, len(ordered) - 1)] == hashes)
+        counts[found] = np.searchsorted(ordered, hashes[found], side="right") - starts[found]
+    return _spread(starts, counts, None)
+
+
+def _spread(starts: "Numbers", counts: "Numbers", order: "Numbers | None") -> Matches:
+    """Return row ``i`` on the left with ``counts[i]`` places from ``starts[i]`` on, or what ``order`` has there."""
+    import numpy as np
+
+    before = np.cumsum(counts) - counts
+    places = np.arange(counts.sum()) + np.repeat(starts - before, counts)
+    return Matches(np.repeat(np.arange(len(counts)), counts), places if order is None else order[places])

@@ -1,0 +1,219 @@
+"""Orders of records: by themselves, by a function or by columns; for sorting, ranking and picking.
+
+Where an order leaves two records equal, their content decides, so that the outcome is the same however many workers
+there are and however the records came: Arrow rows by their other columns, all others by `record_hash`.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import groupby, islice
+from operator import eq, itemgetter
+from reprlib import repr as short
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from tidewheel.operators.keys.record_hash import record_hash
+from tidewheel.progress import GraphError
+from tidewheel.runtime.batches import Batch, is_arrow, is_numpy, records
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+Comparable: TypeAlias = Callable[[Any], Any] | str | tuple[str, ...]
+"""What records are compared by: a function of a record, the name of a column or field, or a tuple of names."""
+
+_TOLD_APART: frozenset[type] = frozenset({int, str, bytes, bool})
+"""Types whose own order tells any two apart, in tuples too, which is faster than hashes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """An order of records, least first unless it is reversed.
+
+    >>> Order(len).sorted(["ccc", "a", "bb"]), Order(None, reverse=True).sorted(["ccc", "a", "bb"], limit=2)
+    (['a', 'bb', 'ccc'], ['ccc', 'bb'])
+    """
+
+    by: Comparable | None
+    reverse: bool = False
+
+    def sorted(self, batch: Batch, limit: int | None = None) -> Batch:
+        """Return the records in order, the first ``limit`` of them if there is one, as a batch of the same kind."""
+        if isinstance(batch, list) and self.by is None:
+            return self._sort(batch, None)[:limit]
+        return take(batch, self.indices(batch, limit))
+
+    def indices(self, batch: Batch, limit: int | None = None) -> "Sequence[int] | npt.NDArray[np.int64]":
+        """Return where in the batch the record is that comes first, second and so on, up to ``limit`` of them."""
+        if not self._is_columnar(batch):
+            return self._ranked(batch, limit)
+        return (self._arrow_indices(batch) if is_arrow(batch) else self._numpy_indices(batch))[:limit]
+
+    def first(self, rows: list[Any]) -> int:
+        """Return the index of the record that comes first; there must be one."""
+        if len(rows) == 1:
+            return 0
+        keys = rows if self.by is None else list(map(self._key_function(), rows))
+        try:
+            least = max(keys) if self.reverse else min(keys)
+        except TypeError as error:
+            raise self._not_comparable(error) from error
+        return first_by_content(rows, [place for place, key in enumerate(keys) if key == least])
+
+    def _is_columnar(self, batch: Batch) -> bool:
+        if is_numpy(batch):
+            return not (callable(self.by) or batch.dtype.hasobject) and batch.ndim == 1
+        return is_arrow(batch) and not callable(self.by)
+
+    # ------------------------------------------------------------------ records
+
+    def _ranked(self, batch: Batch, limit: int | None) -> Sequence[int]:
+        rows = records(batch)
+        keys = rows if self.by is None else list(map(self._key_function(), rows))
+        ranked = self._sort(range(len(rows)), keys.__getitem__)
+        in_order = list(map(keys.__getitem__, ranked))
+        if limit is not None and limit < len(ranked):
+            in_order = in_order[: limit + 1]  # the one after the last tells whether there is a choice
+        if not any(map(eq, in_order, islice(in_order, 1, None))):
+            return ranked[:limit]
+        settled: list[int] = []
+        for _, equal in groupby(ranked, keys.__getitem__):
+            settled += _by_content(list(equal), rows)
+            if limit is not None and len(settled) >= limit:
+                break
+        return settled[:limit]
+
+    def _sort(self, values: Sequence[Any], key: Callable[[Any], Any] | None) -> list[Any]:
+        try:
+            return sorted(values, key=key, reverse=self.reverse)
+        except TypeError as error:
+            raise self._not_comparable(error) from error
+
+    def _not_comparable(self, error: TypeError) -> TypeError:
+        what = "records" if self.by is None else "what the order has for records"
+        return TypeError(
+            f"{what} cannot be compared: {error}; order by a function of a record that returns what can be"
+        )
+
+    def _key_function(self) -> Callable[[Any], Any]:
+        if callable(self.by):
+            return self.by
+        return itemgetter(*((self.by,) if isinstance(self.by, str) else self.by or ()))
+
+    # ------------------------------------------------------------------ columns
+
+    def _names(self, known: Sequence[str]) -> list[str]:
+        assert not callable(self.by), "asked for names only"
+        names = list(known) if self.by is None else [self.by] if isinstance(self.by, str) else list(self.by)
+        for name in names:
+            if name not in known:
+                raise KeyError(f"no column {name!r} to order by; the batch has {list(known)}")
+        return names
+
+    def _arrow_indices(self, batch: Batch) -> "npt.NDArray[np.int64]":
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        names = self._names(batch.schema.names)
+        columns = [sortable(batch.column(name)) for name in names]
+        columns += [_telling_apart(batch.column(name)) for name in sorted(set(batch.schema.names) - set(names))]
+        directions = ["descending" if self.reverse else "ascending"] * len(names)
+        directions += ["ascending"] * (len(columns) - len(names))
+        labels = [str(place) for place in range(len(columns))]
+        found: npt.NDArray[np.int64] = pc.sort_indices(
+            pa.table(columns, names=labels), sort_keys=list(zip(labels, directions, strict=True))
+        ).to_numpy()
+        return found
+
+    def _numpy_indices(self, batch: Batch) -> "npt.NDArray[np.int64]":
+        import numpy as np
+
+        if batch.dtype.names is None and self.by is not None:
+            raise KeyError(f"no field {self.by!r} to order by; the array's dtype is {batch.dtype}")
+        names = None if batch.dtype.names is None else self._names(batch.dtype.names)
+        found = np.argsort(batch, kind="stable", order=names)  # fields that are not named break ties
+        return found[::-1] if self.reverse else found
+
+
+def check_order(name: str, by: object) -> None:
+    """Raise GraphError unless records can be ordered by ``by``."""
+    names = by if isinstance(by, tuple) else (by,)
+    if not (by is None or callable(by) or (names and all(isinstance(part, str) for part in names))):
+        raise GraphError(
+            f"operator {name!r}: order by a function of a record, the name of a column or a tuple of names, not {by!r}"
+        )
+
+
+def take(batch: Batch, indices: "Sequence[int] | npt.NDArray[np.int64]") -> Batch:
+    """Return the records at ``indices``, in their order, as a batch of the same kind.
+
+    >>> take(["a", "b", "c"], [2, 0])
+    ['c', 'a']
+    """
+    if isinstance(batch, list):
+        places = indices if isinstance(indices, list) else list(map(int, indices))
+        return [batch[place] for place in places]
+    import numpy as np
+
+    where = np.asarray(indices, dtype=np.int64)
+    return batch.take(where) if is_arrow(batch) else batch[where]
+
+
+def first_by_content(rows: Sequence[Any], places: Sequence[int] | None = None) -> int:
+    """Return the place, of those given or all, whose record comes first in an order that any records have."""
+    found = range(len(rows)) if places is None else places
+    return found[0] if len(found) == 1 else min(found, key=_content_key(rows, found))
+
+
+def _by_content(places: list[int], rows: Sequence[Any]) -> list[int]:
+    return places if len(places) == 1 else sorted(places, key=_content_key(rows, places))
+
+
+def _content_key(rows: Sequence[Any], places: Sequence[int]) -> Callable[[int], Any]:
+    """Return by what the records at some places are put in order: their types, then themselves or else their hashes.
+
+    It is one order of all records, so that the first of some does not depend on which others were looked at before.
+    """
+    kinds = set(map(_kind, map(rows.__getitem__, places)))
+    if len(kinds) == 1 and _is_told_apart(next(iter(kinds))):
+        return rows.__getitem__
+    try:
+        return {place: _typed_content(rows[place]) for place in places}.__getitem__
+    except TypeError as error:
+        raise TypeError(
+            f"the order does not tell {short(rows[places[0]])} and {short(rows[places[1]])} apart, and {error}; "
+            "order by something that differs"
+        ) from error
+
+
+def _kind(record: Any) -> type | tuple[type, ...]:
+    return tuple(map(type, record)) if type(record) is tuple else type(record)
+
+
+def _is_told_apart(kind: type | tuple[type, ...]) -> bool:
+    return _TOLD_APART.issuperset(kind if isinstance(kind, tuple) else (kind,))
+
+
+def _typed_content(record: Any) -> tuple[str, Any]:
+    kind = _kind(record)
+    return str(kind), record if _is_told_apart(kind) else record_hash(record)
+
+
+def sortable(column: Any) -> Any:
+    """Return an Arrow column as one with the same order that Arrow sorts."""
+    import pyarrow as pa
+    import pyarrow.types as kinds
+
+    if kinds.is_dictionary(column.type):
+        return sortable(column.cast(column.type.value_type))
+    return column.cast(pa.float32()) if kinds.is_float16(column.type) else column
+
+
+def _telling_apart(column: Any) -> Any:
+    """Return a column that Arrow can sort and whose values differ where those of ``column`` do."""
+    import pyarrow as pa
+    import pyarrow.types as kinds
+
+    if kinds.is_nested(column.type) and not kinds.is_dictionary(column.type):
+        return pa.array([record_hash(value) for value in column.to_pylist()], pa.uint64())
+    return sortable(column)

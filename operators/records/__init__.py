@@ -1,0 +1,1 @@
+"""What becomes of single records and batches."""

@@ -1,0 +1,97 @@
+"""The formats in which epochs are written to files."""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+import msgspec
+
+from tidewheel.operators.records.arrow_rows import as_table
+from tidewheel.runtime.batches import Batch, is_arrow, is_numpy, records
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True, slots=True)
+class FileFormat:
+    """A format: what the names of its files end in, and what writes batches, at least one, to an open file."""
+
+    suffix: str
+    write: Callable[[IO[bytes], Sequence[Batch]], None]
+
+    def write_durably(self, path: Path, batches: Sequence[Batch]) -> None:
+        """Write a file anew; when this returns it is on the disk, and not only on its way there."""
+        with path.open("wb") as file:
+            self.write(file, batches)
+            file.flush()
+            os.fsync(file.fileno())
+
+
+def table_of(batches: Sequence[Batch]) -> "pa.Table":
+    """Return the records of batches, at least one, as one table, for the columns of which they may differ.
+
+    A record that is a dict has a column for each of its names, any other the column "value". Where a record lacks a
+    column, it is null there; numbers become of a type that holds them all.
+
+    >>> table_of([[{"a": 1}, {"b": 2.5}]]).to_pylist()
+    [{'a': 1, 'b': None}, {'a': None, 'b': 2.5}]
+    >>> table_of([[1, 2]]).to_pylist()
+    [{'value': 1}, {'value': 2}]
+
+    Raises:
+        TypeError: records have no common columns, or values in a column are not of one type.
+    """
+    import pyarrow as pa
+
+    tables = [as_table(batch) for batch in batches if _has_columns(batch)]
+    rows = [record for batch in batches if not _has_columns(batch) for record in records(batch)]
+    try:
+        if rows:
+            tables.append(pa.table(_columns(rows)))
+        return pa.concat_tables(tables, promote_options="permissive")
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise TypeError(f"records do not fit into columns, such as {rows[:1] or tables[:1]!r:.200}: {error}") from error
+
+
+def _has_columns(batch: Batch) -> bool:
+    return is_arrow(batch) or (is_numpy(batch) and batch.dtype.names is not None)
+
+
+def _columns(rows: list[Any]) -> dict[str, list[Any]]:
+    kinds = [isinstance(row, dict) for row in rows]
+    if not any(kinds):
+        return {"value": rows}
+    if not all(kinds):
+        other = rows[kinds.index(False)]
+        raise TypeError(f"some records are dicts, which have columns, and some are not, such as {other!r:.200}")
+    names = dict.fromkeys(name for row in rows for name in row)
+    return {name: [row.get(name) for row in rows] for name in names}
+
+
+def _write_parquet(file: IO[bytes], batches: Sequence[Batch]) -> None:
+    import pyarrow.parquet as pq
+
+    pq.write_table(table_of(batches), file)
+
+
+def _write_csv(file: IO[bytes], batches: Sequence[Batch]) -> None:
+    from pyarrow import csv
+
+    csv.write_csv(table_of(batches), file)
+
+
+def _write_lines(file: IO[bytes], batches: Sequence[Batch]) -> None:
+    encoder = msgspec.json.Encoder()
+    for batch in batches:
+        file.write(encoder.encode_lines(records(as_table(batch) if _has_columns(batch) else batch)))
+
+
+FILE_FORMATS: Mapping[str, FileFormat] = {
+    "parquet": FileFormat("parquet", _write_parquet),
+    "csv": FileFormat("csv", _write_csv),
+    "jsonl": FileFormat("jsonl", _write_lines),
+}
+"""By the name that users give; "jsonl" has a record a line, as JSON."""

@@ -1,0 +1,172 @@
+"""A source over Parquet files, as Arrow."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from tidewheel.operators.sources.found_files import Paths, found_files
+from tidewheel.operators.sources.line_source import check_epoch_every
+from tidewheel.operators.sources.record_source import check_positive
+from tidewheel.progress import GraphError
+from tidewheel.runtime.batches import Batch
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True, slots=True)
+class RowGroup:
+    """A row group of one of the files.
+
+    Attributes:
+        file: the number of its file.
+        index: its number in the file.
+        number: its number among all that have rows, in all files together.
+        least: the least value of the column that has the time, None if the file does not say, or there is no such
+            column.
+    """
+
+    file: int
+    index: int
+    number: int
+    least: int | None
+
+
+class ParquetSource:
+    """A source over Parquet files: their row groups, as Arrow batches, are spread over the workers in turns.
+
+    All nodes have to see the files.
+
+    Args:
+        paths: a path, a pattern such as ``"sales/*.parquet"``, a folder, or a list of such. Which files there are is
+            looked up at once; they are read in the order of their names.
+        columns: which are read; None for all.
+        time: a column of integers, without nulls or negative values, that has each row's epoch; rows keep it. Row
+            groups that overlap in time are held until those before have been read; so sorted files take no memory.
+        epoch_every: without ``time``: ``"file"`` makes each file an epoch, a number so many row groups, counted over
+            all files; None puts all in epoch 0.
+        batch_size: how many rows a batch has, at most.
+
+    Raises:
+        GraphError: there are no such files, or an argument is wrong.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import pyarrow as pa
+    >>> import pyarrow.parquet as pq
+    >>> import tidewheel as tw
+    >>> flow = tw.Dataflow("sales")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     pq.write_table(pa.table({"day": [1, 1, 2], "price": [10, 20, 30]}), Path(folder, "sales.parquet"))
+    ...     _ = flow.source("sales", ParquetSource(folder, time="day")).map(lambda row: row["price"]).capture("prices")
+    ...     with tw.run(flow, engine="local") as job:
+    ...         job.wait()
+    ...         job.captured("prices")
+    [Captured(time=1, batch=[10, 20]), Captured(time=2, batch=[30])]
+    """
+
+    def __init__(
+        self,
+        paths: Paths,
+        *,
+        columns: Sequence[str] | None = None,
+        time: str | None = None,
+        epoch_every: int | Literal["file"] | None = None,
+        batch_size: int = 65_536,
+    ) -> None:
+        check_positive("ParquetSource", "batch_size", batch_size)
+        check_epoch_every("ParquetSource", epoch_every)
+        if time is not None and epoch_every is not None:
+            raise GraphError("ParquetSource: epochs come from a column, time=, or by epoch_every=, not from both")
+        if isinstance(columns, str):
+            raise GraphError(f"ParquetSource: columns is a list of names, not {columns!r}")
+        self.files = found_files("ParquetSource", paths)
+        self._columns = None if columns is None else list(dict.fromkeys([*columns, *([time] if time else [])]))
+        self._time = time
+        self._epoch_every = epoch_every
+        self._batch_size = batch_size
+
+    def partitions(self, worker: int, workers: int) -> list[Iterator[tuple[int, Batch]]]:
+        """Return this worker's one partition."""
+        groups = self._row_groups()
+        if self._time is None:
+            return [self._in_order(groups[worker::workers])]
+        groups.sort(key=lambda group: (-1 if group.least is None else group.least, group.number))
+        return [self._by_time(groups[worker::workers], self._time)]
+
+    def _row_groups(self) -> list[RowGroup]:
+        import pyarrow.parquet as pq
+
+        groups: list[RowGroup] = []
+        for file, path in enumerate(self.files):
+            with pq.ParquetFile(path) as opened:
+                if self._time is not None:
+                    _check_time(opened.schema_arrow, path, self._time)
+                for index in range(opened.metadata.num_row_groups):
+                    metadata = opened.metadata.row_group(index)
+                    if metadata.num_rows:  # there may be one without, where a table without rows was written
+                        groups.append(RowGroup(file, index, len(groups), _least(metadata, self._time)))
+        return groups
+
+    def _in_order(self, groups: list[RowGroup]) -> Iterator[tuple[int, Batch]]:
+        for group in groups:
+            for batch in self._batches(group):
+                yield self._epoch(group), batch
+
+    def _batches(self, group: RowGroup) -> "Iterator[pa.RecordBatch]":
+        import pyarrow.parquet as pq
+
+        with pq.ParquetFile(self.files[group.file]) as opened:
+            yield from opened.iter_batches(self._batch_size, row_groups=[group.index], columns=self._columns)
+
+    def _epoch(self, group: RowGroup) -> int:
+        if self._epoch_every is None:
+            return 0
+        return group.file if self._epoch_every == "file" else group.number // self._epoch_every
+
+    def _by_time(self, groups: list[RowGroup], time: str) -> Iterator[tuple[int, Batch]]:
+        """Yield the rows in order of time, each as soon as no row group that is left can have an earlier one."""
+        held: dict[int, list[pa.RecordBatch]] = {}
+        for group in groups:
+            for epoch in sorted(epoch for epoch in held if group.least is not None and epoch <= group.least):
+                yield from ((epoch, batch) for batch in held.pop(epoch))
+            for batch in self._batches(group):
+                for epoch, rows in self._slices(batch, self.files[group.file], time):
+                    held.setdefault(epoch, []).append(rows)
+        for epoch in sorted(held):
+            yield from ((epoch, batch) for batch in held.pop(epoch))
+
+    def _slices(self, batch: "pa.RecordBatch", path: Path, time: str) -> "Iterator[tuple[int, pa.RecordBatch]]":
+        """Yield (epoch, rows) for each value in the column ``time``."""
+        import numpy as np
+
+        column = batch.column(time)
+        if column.null_count:
+            raise ValueError(f"column {time!r} of {path} has nulls: a row without an epoch has no place in time")
+        epochs = column.to_numpy(zero_copy_only=False)
+        if (epochs[1:] < epochs[:-1]).any():
+            order = np.argsort(epochs, kind="stable")
+            batch, epochs = batch.take(order), epochs[order]
+        starts = np.flatnonzero(np.concatenate(([True], epochs[1:] != epochs[:-1])))
+        for start, stop in zip(starts.tolist(), [*starts[1:].tolist(), len(epochs)], strict=True):
+            yield int(epochs[start]), batch.slice(start, stop - start)
+
+
+def _check_time(schema: "pa.Schema", path: Path, time: str) -> None:
+    """Raise TypeError unless a file has a column of integers for the time."""
+    import pyarrow as pa
+
+    if time not in schema.names:
+        raise TypeError(f"{path} has no column {time!r} for time=; it has {schema.names}")
+    if not pa.types.is_integer(schema.field(time).type):
+        raise TypeError(f"column {time!r} of {path} is {schema.field(time).type}, and an epoch is an integer")
+
+
+def _least(row_group: Any, time: str | None) -> int | None:
+    """Return the least time in a row group by the metadata of that, None if that does not say."""
+    for number in range(row_group.num_columns):
+        column = row_group.column(number)
+        if column.path_in_schema == time and column.statistics is not None and column.statistics.has_min_max:
+            return int(column.statistics.min)
+    return None

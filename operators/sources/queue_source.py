@@ -1,0 +1,161 @@
+"""A source that reads from a queue, which other threads or processes fill."""
+
+import queue as queues
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Generic, Protocol, TypeVar
+
+from tidewheel.operators.sources.record_source import check_positive
+from tidewheel.progress import GraphError
+from tidewheel.runtime.activator import Activator
+from tidewheel.runtime.errors import WouldBlock
+from tidewheel.runtime.operator_context import OperatorContext
+from tidewheel.runtime.partitioned_source import OperatorSource
+from tidewheel.runtime.plan import Schedule
+from tidewheel.runtime.ports import OutputPort
+
+Record = TypeVar("Record")
+
+
+class RecordQueue(Protocol):
+    """What a queue has to have: `queue.Queue`, those of `multiprocessing`, and `ray.util.queue.Queue` do."""
+
+    def put(self, item: Any, block: bool = True, timeout: float | None = None) -> None:
+        """Add an item; raise `queue.Full` if there was no room in time."""
+
+    def get_nowait(self) -> Any:
+        """Return the next item; raise `queue.Empty` if there is none."""
+
+
+class _End:
+    """What is put behind the last record."""
+
+
+class QueueSource(OperatorSource[Record], Generic[Record]):
+    """A source of what is put into a queue while the job runs, by any thread, or by another process.
+
+    Worker 0 takes what waits, up to ``batch_size`` records, as one batch, which is an epoch of its own, complete at
+    once. Where the dataflow holds its sources back the queue fills up, and `put` waits.
+
+    Args:
+        queue: one that processes share, such as `ray.util.queue.Queue`, which is asked every ``poll_s`` seconds. None
+            makes one of this process, for the local engine: who puts something in wakes the source up.
+        capacity: how many records may wait in a queue of the source's own.
+        batch_size: how many records a batch has, at most.
+        poll_s: in seconds.
+
+    Raises:
+        GraphError: an argument is wrong.
+
+    >>> import threading
+    >>> import tidewheel as tw
+    >>> clicks = QueueSource()
+    >>> def listen():
+    ...     for number in range(3):
+    ...         clicks.put(number)
+    ...     clicks.close()
+    >>> flow = tw.Dataflow("clicks")
+    >>> _ = flow.source("clicks", clicks).capture("clicks")
+    >>> with tw.run(flow, engine="local") as job:
+    ...     threading.Thread(target=listen).start()
+    ...     job.wait()
+    ...     [number for captured in job.captured("clicks") for number in captured.batch]
+    [0, 1, 2]
+    """
+
+    def __init__(
+        self,
+        queue: RecordQueue | None = None,
+        *,
+        capacity: int = 10_000,
+        batch_size: int = 1000,
+        poll_s: float = 0.05,
+    ) -> None:
+        check_positive("QueueSource", "capacity", capacity)
+        check_positive("QueueSource", "batch_size", batch_size)
+        if not isinstance(poll_s, int | float) or not poll_s > 0:
+            raise GraphError(f"QueueSource: poll_s is a number of seconds above 0, not {poll_s!r}")
+        if queue is not None and not (hasattr(queue, "put") and hasattr(queue, "get_nowait")):
+            raise GraphError(f"QueueSource: a queue has put() and get_nowait(), unlike {queue!r}")
+        self._wakes = queue is None
+        self._queue: RecordQueue = queues.Queue(capacity) if queue is None else queue
+        self._batch_size = batch_size
+        self._poll_s = poll_s
+        self._readers: list[Activator] = []
+
+    def put(self, record: Record, timeout: float | None = None) -> None:
+        """Add a record; wait while there is no room, ``timeout`` seconds at most.
+
+        On the local engine another thread has to run the job meanwhile.
+
+        Raises:
+            WouldBlock: there was no room in time.
+        """
+        self._put(record, timeout)
+
+    def close(self, timeout: float | None = None) -> None:
+        """Say that this was the last record: the source ends once it has read so far."""
+        self._put(_End(), timeout)
+
+    def _put(self, item: object, timeout: float | None) -> None:
+        try:
+            self._queue.put(item, timeout=timeout)
+        except queues.Full:
+            raise WouldBlock(
+                "the queue of a QueueSource is full: the job that reads it does not run, or takes no more now"
+            ) from None
+        for reader in self._readers.copy():
+            reader()
+
+    def build(self, context: OperatorContext) -> Schedule:
+        """Return the schedule function of worker 0, which reads; the others have nothing to do."""
+        if context.worker:
+            return lambda output: None
+        token = context.token()
+        if self._wakes:
+            self._readers.append(context.activator)
+            context.on_close(lambda: self._readers.remove(context.activator))
+
+        def schedule(output: OutputPort) -> None:
+            if not token.is_live:
+                return
+            batch, has_ended = self._take()
+            output.send(token, batch)
+            if has_ended:
+                token.discard()
+                return
+            if batch:
+                token.downgrade(token.time + 1)
+            self._wait(context, is_full=len(batch) == self._batch_size)
+
+        return schedule
+
+    def _take(self) -> tuple[list[Any], bool]:
+        batch: list[Any] = []
+        with suppress(queues.Empty):
+            while len(batch) < self._batch_size:
+                item = self._queue.get_nowait()
+                if isinstance(item, _End):
+                    return batch, True
+                batch.append(item)
+        return batch, False
+
+    def _wait(self, context: OperatorContext, *, is_full: bool) -> None:
+        if is_full:
+            context.activate()
+        elif self._wakes:
+            context.expect_activation()
+        else:
+            context.activator.after(self._poll_s)
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        if self._wakes:
+            raise TypeError(
+                "a QueueSource with a queue of its own is filled by threads of this process, so it cannot be sent to "
+                "another: give it one that processes share, such as ray.util.queue.Queue(), or use flow.input()"
+            )
+        return _shared, (self._queue, self._batch_size, self._poll_s)
+
+
+def _shared(queue: RecordQueue, batch_size: int, poll_s: float) -> QueueSource[Any]:
+    return QueueSource(queue, batch_size=batch_size, poll_s=poll_s)

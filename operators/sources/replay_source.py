@@ -1,0 +1,169 @@
+"""A source that plays again what a stream had, at the same times."""
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from tidewheel.operators.sinks.capture_log import LoggedBatch, LoggedFrontier, read_frontier, read_header, read_log
+from tidewheel.operators.sinks.capture_to import log_path
+from tidewheel.progress import Antichain, GraphError, Time, TimeDomain
+from tidewheel.runtime.job import Captured
+from tidewheel.runtime.operator_context import OperatorContext
+from tidewheel.runtime.partitioned_source import OperatorSource
+from tidewheel.runtime.plan import Schedule
+from tidewheel.runtime.ports import OutputPort
+from tidewheel.runtime.token_set import TokenSet
+
+Event = LoggedBatch | LoggedFrontier
+"""What a recording consists of: batches, and between them which times can still come."""
+
+
+class ReplaySource(OperatorSource[Any]):
+    """A source of what was captured: the same batches at the same times, on any number of workers.
+
+    Times may be those of a loop; then the dataflow needs that domain of times. Each log, or each worker's share of a
+    list, is played in its own order, and times are complete as they were then, as early as the rest allows.
+
+    Args:
+        recording: the folder that ``stream.capture_to(folder)`` wrote, which all nodes have to see, or what
+            ``job.captured(name)`` has returned.
+        partial: whether a recording that was cut short, because its job was stopped or failed, is played as far as
+            times were complete. Otherwise it is refused.
+
+    Raises:
+        GraphError: there is no recording, a part of it is missing, it was cut short, or is damaged.
+
+    >>> import tempfile
+    >>> import tidewheel as tw
+    >>> words = tw.RecordSource(["to", "be"], batch_size=1, epoch_every=1)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     flow = tw.Dataflow("recording")
+    ...     _ = flow.source("words", words).capture_to(folder)
+    ...     with tw.run(flow, engine="local") as job:
+    ...         job.wait()
+    ...     again = tw.Dataflow("again")
+    ...     _ = again.source("words", ReplaySource(folder)).map(str.upper).capture("loud")
+    ...     with tw.run(again, workers=2, engine="local") as job:
+    ...         job.wait()
+    ...         job.captured("loud")
+    [Captured(time=0, batch=['TO']), Captured(time=1, batch=['BE'])]
+    """
+
+    def __init__(self, recording: str | os.PathLike[str] | Sequence[Captured], *, partial: bool = False) -> None:
+        self._captured: list[Captured] | None = None
+        self._logs: list[Path] = []
+        self._ends: list[tuple[Time, ...]] = []
+        if isinstance(recording, str | os.PathLike):
+            self._logs = _logs_in(Path(recording).absolute())
+            self._ends = [_end_of(log) for log in self._logs]
+            if any(self._ends) and not partial:
+                raise GraphError(
+                    f"ReplaySource: the recording in {os.fspath(recording)!r} was cut short, since its job did not "
+                    "complete: ReplaySource(..., partial=True) plays what was complete"
+                )
+        elif isinstance(recording, list | tuple) and all(isinstance(one, Captured) for one in recording):
+            self._captured = list(recording)
+        else:
+            raise GraphError(
+                f"ReplaySource plays a folder of capture_to, or a list of Captured, not {type(recording).__qualname__}"
+            )
+
+    def build(self, context: OperatorContext) -> Schedule:
+        """Return this worker's schedule function: it sends one batch of each of its players a step."""
+        with context.token() as token:
+            domain = token.domain
+            recordings = self._recordings(context.worker, context.workers, domain)
+            players = [_Player(recording, TokenSet([token.clone()])) for recording in recordings]
+        for player in players:
+            context.on_close(player.close)
+
+        def schedule(output: OutputPort) -> None:
+            players[:] = [player for player in players if player.play(output)]
+            if players:
+                context.activate()
+
+        return schedule
+
+    def _recordings(self, worker: int, workers: int, domain: TimeDomain) -> list[Iterator[Event]]:
+        if self._captured is not None:
+            return [_events_of(self._captured[worker::workers], domain)]
+        is_complete = partial(_is_complete, [Antichain(domain, end) for end in self._ends])
+        return [_as_far_as(read_log(log), is_complete) for log in self._logs[worker::workers]]
+
+
+class _Player:
+    """Sends a recording, with tokens for what can still come in it."""
+
+    def __init__(self, events: Iterator[Event], tokens: TokenSet) -> None:
+        self._events = events
+        self._tokens = tokens
+
+    def play(self, output: OutputPort) -> bool:
+        """Send the next batch; discard the tokens and return False if there is none."""
+        for event in self._events:
+            if isinstance(event, LoggedFrontier):
+                self._tokens.downgrade(event.times)
+                continue
+            with self._tokens.delayed(event.time) as token:
+                output.send(token, event.batch)
+            return True
+        self._tokens.discard()
+        return False
+
+    def close(self) -> None:
+        if isinstance(self._events, Iterator) and hasattr(self._events, "close"):
+            self._events.close()
+
+
+def _logs_in(folder: Path) -> list[Path]:
+    """Return the logs of all workers; raise GraphError if one is missing, or they are of several runs."""
+    try:
+        first = read_header(log_path(folder, 0))
+        logs = [log_path(folder, worker) for worker in range(first.workers)]
+        headers = [read_header(log) for log in logs]
+    except (OSError, ValueError) as error:
+        raise GraphError(f"ReplaySource: there is no recording in {str(folder)!r}: {error}") from error
+    if any((header.run, header.workers) != (first.run, first.workers) for header in headers):
+        raise GraphError(f"ReplaySource: the logs in {str(folder)!r} are of several runs: record it anew")
+    return logs
+
+
+def _end_of(log: Path) -> tuple[Time, ...]:
+    """Return which times may be missing in a log; none if it was written to its end."""
+    try:
+        last = read_frontier(log)
+    except ValueError as error:
+        raise GraphError(f"ReplaySource: {error}") from error
+    if last is None:
+        raise GraphError(f"ReplaySource: {log} was cut short before its job began to run")
+    return last.times
+
+
+def _is_complete(ends: list[Antichain], time: Time) -> bool:
+    return not any(end.less_equal(time) for end in ends)
+
+
+def _as_far_as(events: Iterator[Event], is_complete: Callable[[Time], bool]) -> Iterator[Event]:
+    """Yield the events of times that were complete in the end."""
+    for event in events:
+        if isinstance(event, LoggedFrontier) or is_complete(event.time):
+            yield event
+
+
+def _events_of(captured: list[Captured], domain: TimeDomain) -> Iterator[Event]:
+    """Yield what was captured, and before each batch which times can come from there on, where that has changed."""
+    frontiers: list[tuple[Time, ...]] = []
+    frontier = Antichain(domain)
+    for one in reversed(captured):
+        if not frontier.less_equal(one.time):
+            frontier = Antichain(domain, [*frontier, one.time])
+        frontiers.append(tuple(frontier))
+    before: tuple[Time, ...] | None = None
+    for one in captured:
+        times = frontiers.pop()
+        if times != before:
+            yield LoggedFrontier(times)
+            before = times
+        yield LoggedBatch(one.time, one.batch)

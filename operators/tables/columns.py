@@ -1,0 +1,113 @@
+"""The columns of batches and of streams, as far as they are known, and what is said where one is wrong."""
+
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TypeGuard
+
+from tidewheel.operators.records.arrow_rows import as_table
+from tidewheel.progress import GraphError
+from tidewheel.runtime.batches import Batch
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class Expression(Protocol):
+    """A `pyarrow.compute.Expression`, such as ``pc.field("n") * 2``, as far as it matters here."""
+
+    def is_valid(self) -> Any:
+        """Return the expression that is true where this one is not null."""
+
+    def isin(self, values: Any) -> Any:
+        """Return the expression that is true where this one has one of some values."""
+
+
+def is_expression(value: object) -> TypeGuard[Expression]:
+    """Tell whether ``value`` is an expression of Arrow's; without loading Arrow, since otherwise there is none."""
+    compute = sys.modules.get("pyarrow.compute")
+    return compute is not None and isinstance(value, compute.Expression)
+
+
+def is_schema(value: object) -> bool:
+    """Tell whether ``value`` is a schema of Arrow's."""
+    pyarrow = sys.modules.get("pyarrow")
+    return pyarrow is not None and isinstance(value, pyarrow.Schema)
+
+
+def shown(schema: "pa.Schema") -> str:
+    """Return the columns of a schema for people, such as ``(word: string, n: int64)``."""
+    return f"({', '.join(f'{field.name}: {field.type}' for field in schema)})"
+
+
+def check_names(operator: str, schema: "pa.Schema | None", names: Sequence[str]) -> None:
+    """Raise GraphError if it is known that a stream does not have columns of these names, each once.
+
+    >>> import pyarrow as pa
+    >>> check_names("select", pa.schema({"word": pa.string()}), ["n"])
+    Traceback (most recent call last):
+        ...
+    tidewheel.progress.errors.GraphError: operator 'select': there is no column 'n'; the stream has (word: string)
+    """
+    for name in names:
+        if not isinstance(name, str) or not name:
+            raise GraphError(f"operator {operator!r}: the name of a column is a non-empty string, not {name!r}")
+        if schema is not None and schema.get_field_index(name) < 0:
+            raise GraphError(f"operator {operator!r}: {_what_is_wrong(schema, name)}; the stream has {shown(schema)}")
+
+
+def check_has(table: "pa.Table", names: Sequence[str]) -> None:
+    """Raise TypeError unless a table has columns of these names, each once."""
+    for name in names:
+        if table.schema.get_field_index(name) < 0:
+            raise TypeError(f"{_what_is_wrong(table.schema, name)}; a batch came with {shown(table.schema)}")
+
+
+def _what_is_wrong(schema: "pa.Schema", name: str) -> str:
+    often = schema.names.count(name)
+    return f"there are {often} columns {name!r}" if often else f"there is no column {name!r}"
+
+
+def check_same(came: "pa.Schema", expected: "pa.Schema") -> None:
+    """Raise TypeError, naming the first column that is wrong, unless names and types of columns are those expected.
+
+    What the metadata are, and which columns may have nulls, does not matter.
+    """
+    if came.equals(expected) or (came.names == expected.names and came.types == expected.types):
+        return
+    wrong = _wrong_names(came, expected) if came.names != expected.names else _wrong_type(came, expected)
+    raise TypeError(f"{wrong}; a batch came with {shown(came)}, {shown(expected)} is expected")
+
+
+def _wrong_names(came: "pa.Schema", expected: "pa.Schema") -> str:
+    missing, added = (Counter(one.names) - Counter(other.names) for one, other in ((expected, came), (came, expected)))
+    for name in missing:
+        return f"column {name!r} is missing"
+    for name in added:
+        return f"column {name!r} is one too many"
+    return "the columns are in another order"
+
+
+def _wrong_type(came: "pa.Schema", expected: "pa.Schema") -> str:
+    pairs = zip(came, expected, strict=True)
+    one, other = next((one, other) for one, other in pairs if one.type != other.type)
+    return f"column {one.name!r} is {one.type}, not {other.type}"
+
+
+def check_schema(batch: Batch, schema: "pa.Schema") -> Batch:
+    """Return an Arrow batch as it is, or a structured array as a table, if it has the columns of ``schema``.
+
+    Raises:
+        TypeError: it has others, or none.
+    """
+    import pyarrow as pa
+
+    table = batch if isinstance(batch, pa.Table | pa.RecordBatch) else _as_table(batch, schema)
+    check_same(table.schema, schema)
+    return table
+
+
+def _as_table(batch: Batch, schema: "pa.Schema") -> "pa.Table":
+    if isinstance(batch, list):
+        raise TypeError(f"a list came, where an Arrow table is expected with {shown(schema)}")
+    return as_table(batch)

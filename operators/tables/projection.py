@@ -1,0 +1,117 @@
+"""Columns worked out of columns, and rows chosen by them, on Arrow's kernels.
+
+Expressions are evaluated in the thread that calls, in an execution plan of Arrow's of two nodes; what is set up for a
+batch costs about 50 µs. Columns that are only named are passed on without being touched.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tidewheel.operators.records.arrow_rows import as_table
+from tidewheel.operators.tables.columns import Expression, check_has, shown
+from tidewheel.progress import GraphError
+from tidewheel.runtime.batches import Batch, is_numpy
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True, slots=True)
+class Projection:
+    """The columns that are left of a batch, and those that are added.
+
+    Attributes:
+        names: columns that go on as they are.
+        expressions: what the others are, by their names.
+    """
+
+    names: Sequence[str]
+    expressions: Mapping[str, Expression]
+
+    def of(self, batch: Batch) -> Batch:
+        """Return the columns as a table; a structured array stays one as long as nothing is to be worked out.
+
+        Raises:
+            TypeError: there is no such column, or there are no columns.
+            ValueError: an expression cannot be worked out.
+        """
+        if not self.expressions and is_numpy(batch) and batch.dtype.names is not None:
+            check_has(as_table(batch[:0]), self.names)
+            return batch[list(self.names)]
+        table = as_table(batch)
+        check_has(table, self.names)
+        kept = table.select(list(self.names))
+        for name, made in zip(self.expressions, self._made(table), strict=True):
+            kept = kept.append_column(name, made)
+        return kept
+
+    def schema_of(self, schema: "pa.Schema | None") -> "pa.Schema | None":
+        """Return the schema that comes of a schema; None if that is not known. Raises GraphError if nothing does."""
+        if schema is None:
+            return None
+        try:
+            return self.of(schema.empty_table()).schema
+        except (TypeError, ValueError) as error:
+            raise GraphError(f"operator 'select': {error}") from error
+
+    def _made(self, table: "pa.Table") -> "list[pa.ChunkedArray]":
+        if not self.expressions:
+            return []
+        import pyarrow as pa
+        from pyarrow import acero
+
+        options = acero.ProjectNodeOptions(list(self.expressions.values()), list(self.expressions))
+        try:
+            columns: list[pa.ChunkedArray] = _run(table, acero.Declaration("project", options)).columns
+        except pa.ArrowException as error:
+            if len(self.expressions) > 1:
+                for name, expression in self.expressions.items():
+                    Projection((), {name: expression}).of(table)
+            ((name, expression),) = self.expressions.items()
+            raise _not_possible(f"{name} = {expression}", table, error) from error
+        return columns
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The rows for which an expression is true; those for which it is null are not among them."""
+
+    condition: Expression
+
+    def of(self, batch: Batch) -> "pa.Table":
+        """Return the rows as a table.
+
+        Raises:
+            TypeError: there are no columns.
+            ValueError: the expression cannot be worked out, or is no condition.
+        """
+        import pyarrow as pa
+        from pyarrow import acero
+
+        table = as_table(batch)
+        try:
+            return _run(table, acero.Declaration("filter", acero.FilterNodeOptions(self.condition)))
+        except pa.ArrowException as error:
+            raise _not_possible(str(self.condition), table, error) from error
+
+    def schema_of(self, schema: "pa.Schema | None") -> "pa.Schema | None":
+        """Return the schema, if it is known. Raises GraphError if the condition does not fit it."""
+        if schema is not None:
+            try:
+                self.of(schema.empty_table())
+            except ValueError as error:
+                raise GraphError(f"operator 'filter': {error}") from error
+        return schema
+
+
+def _run(table: "pa.Table", node: Any) -> "pa.Table":
+    from pyarrow import acero
+
+    source = acero.Declaration("table_source", acero.TableSourceNodeOptions(table))
+    return acero.Declaration.from_sequence([source, node]).to_table(use_threads=False)
+
+
+def _not_possible(what: str, table: "pa.Table", error: Exception) -> ValueError:
+    (reason,) = str(error).splitlines()[:1] or [""]
+    return ValueError(f"{what} is not possible with the columns {shown(table.schema)}: {reason}")

@@ -1,0 +1,96 @@
+"""Event times: when records happened, as a function or a column says, checked before anything is built on them."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from numbers import Real
+from operator import itemgetter
+from reprlib import repr as shortened
+from typing import Any, TypeAlias
+
+from tidewheel.operators.keys.record_keys import Keys
+from tidewheel.operators.windows.watermark import At
+from tidewheel.operators.windows.windows import Duration, EventTime
+from tidewheel.runtime.batches import Batch, records
+
+TimedRecord: TypeAlias = tuple[Any, EventTime, Any]
+"""A record with what was read from it: (key, event time, record)."""
+
+EVENT_TIME = itemgetter(1)
+"""Finds the event time of a `TimedRecord`."""
+
+RECORD = itemgetter(2)
+"""Finds the record in a `TimedRecord`."""
+
+
+@dataclass(frozen=True, slots=True)
+class EventTimeReader:
+    """Reads key and event time of records.
+
+    Attributes:
+        keys: how keys are found.
+        at: how event times are found.
+        length: some duration that is to be compared with event times: it says whether they are numbers.
+
+    >>> reader = EventTimeReader(Keys("user"), "minute", length=10)
+    >>> reader.read([{"user": "ann", "minute": 3}])
+    [('ann', 3, {'user': 'ann', 'minute': 3})]
+    """
+
+    keys: Keys
+    at: At
+    length: Duration
+
+    def read(self, batch: Batch) -> list[TimedRecord]:
+        """Return (key, event time, record) for each record; datetimes of any zone become those of UTC.
+
+        Raises:
+            KeyError: the batch has no such column.
+            ValueError: an event time is None, NaN or infinite.
+            TypeError: it is of another type than goes with such durations, or cannot be compared with the others.
+        """
+        rows = records(batch)
+        times = Keys(self.at).of(rows if callable(self.at) else batch)
+        return list(zip(read_keys(batch, rows, self.keys), self._checked(times, rows), rows, strict=True))
+
+    def _checked(self, times: list[EventTime], rows: list[Any]) -> list[EventTime]:
+        kinds = set(map(type, times))
+        if isinstance(self.length, timedelta):
+            plain = kinds in ({datetime}, {timedelta})
+        else:
+            plain = kinds == {int} or (kinds <= {int, float} and all(time - time == 0 for time in times))
+        if not plain:
+            times = [self._plain(time, row) for time, row in zip(times, rows, strict=True)]
+        return _in_utc(times) if isinstance(self.length, timedelta) else times
+
+    def _plain(self, time: EventTime, record: Any) -> EventTime:
+        """Return a time of any type as a plain one; raise an error with the record if that cannot be."""
+        if type(time).__module__ == "numpy":
+            time = time.astype(f"{time.dtype.kind}8[us]").item() if time.dtype.kind in "mM" else time.item()
+        if time is None or time != time:  # noqa: PLR0124 - NaN, and the NaT of pandas
+            raise ValueError(
+                f"record {shortened(record)} has no event time, but {time!r}; filter such records out before"
+            )
+        if isinstance(self.length, timedelta):
+            known = isinstance(time, datetime | timedelta)
+            wanted = "a datetime or a timedelta, since the duration that goes with it is a timedelta"
+        else:
+            known = isinstance(time, Real) and not isinstance(time, bool)
+            wanted = "a number, since the duration that goes with it is one; for datetimes give it as a timedelta"
+        if not known:
+            raise TypeError(f"the event time of record {shortened(record)} is {time!r}: it is to be {wanted}")
+        if isinstance(time, float) and time - time != 0:
+            raise ValueError(f"the event time of record {shortened(record)} is {time!r}, which lies in no window")
+        return time
+
+
+def read_keys(batch: Batch, rows: list[Any], keys: Keys) -> list[Any]:
+    """Return the key of each record of a batch, given its `records` too, so that they are not made again."""
+    return keys.hashable(rows if callable(keys.key) else batch)
+
+
+def _in_utc(times: list[EventTime]) -> list[EventTime]:
+    """Return datetimes with a zone as those of UTC, where each hour comes once and is as long as the next."""
+    zones = {time.tzinfo for time in times if isinstance(time, datetime)}
+    if zones <= {None, UTC}:
+        return times
+    return [time if getattr(time, "tzinfo", None) is None else time.astimezone(UTC) for time in times]

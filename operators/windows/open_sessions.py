@@ -1,0 +1,180 @@
+"""Sessions of one worker that are open: records that lie near each other make them, and make several of them one.
+
+Source: "The Dataflow Model" (VLDB 2015), section 2.2.1: a record is a window of its own from its time until the gap
+after it, and windows of a key that overlap are merged.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from operator import attrgetter
+from typing import Any
+
+from tidewheel.operators.windows.event_time import EVENT_TIME, TimedRecord
+from tidewheel.operators.windows.open_windows import by_keys, missed
+from tidewheel.operators.windows.window_fold import WindowFold
+from tidewheel.operators.windows.window_records import LateRecord, WindowResult
+from tidewheel.operators.windows.windows import Duration, EventTime
+
+
+class OpenSession:
+    """A session that is open.
+
+    Attributes:
+        key: whose it is.
+        start: when its first record happened.
+        end: the gap after its last one.
+        state: what is kept of its records.
+        is_open: whether it is neither closed nor has become a part of another.
+    """
+
+    __slots__ = ("end", "is_open", "key", "start", "state")
+
+    def __init__(self, key: Any, start: EventTime, end: EventTime, state: Any) -> None:
+        self.key = key
+        self.start = start
+        self.end = end
+        self.state = state
+        self.is_open = True
+
+
+class SessionBook:
+    """All sessions of a worker: by key, and by where they end.
+
+    Attributes:
+        by_key: the open sessions of each key, in order of start; no two overlap.
+        ends: a heap of (end, number, session) with one entry for each session that was opened, in which the end may be
+            one that the session had earlier.
+        opened: how many were opened so far.
+    """
+
+    __slots__ = ("by_key", "ends", "opened")
+
+    def __init__(self) -> None:
+        self.by_key: dict[Any, list[OpenSession]] = {}
+        self.ends: list[tuple[EventTime, int, OpenSession]] = []
+        self.opened = 0
+
+
+class OpenSessions:
+    """Sessions that are open on one worker; see `OpenWindows`.
+
+    Args:
+        gap: how long nothing happens once a session is over.
+        fold: what is kept of the records of each key.
+        book: those that are open; kept up to date.
+    """
+
+    def __init__(self, gap: Duration, fold: WindowFold, book: SessionBook) -> None:
+        self._gap = gap
+        self._fold = fold
+        self._book = book
+
+    def __bool__(self) -> bool:
+        """Tell whether any session is open."""
+        return bool(self._book.by_key)
+
+    def take(self, timed: list[TimedRecord], watermark: EventTime | None) -> list[LateRecord[Any]]:
+        """Take in all records of an epoch; return those whose sessions are over already. See `OpenWindows`.
+
+        A record is late if the session that it makes, with others of its epoch that are near, ends at the watermark or
+        before. One that lies near a session that is open belongs to it, however old it is.
+        """
+        timed.sort(key=EVENT_TIME)
+        late: list[LateRecord[Any]] = []
+        for key, entries in by_keys(timed).items():
+            late += self._take_key(key, entries, watermark)
+        return late
+
+    def _take_key(self, key: Any, entries: list[TimedRecord], watermark: EventTime | None) -> Iterator[LateRecord[Any]]:
+        """Put new records of a key, sorted by time, into sessions; yield those that are late."""
+        stretches = [_Stretch(session.start, session.end, [session], []) for session in self._book.by_key.get(key, ())]
+        stretches += self._new_stretches(entries)
+        sessions: list[OpenSession] = []
+        for stretch in _joined(stretches):
+            if stretch.sessions:
+                sessions.append(self._extend(stretch))
+            elif watermark is None or stretch.end > watermark:
+                sessions.append(self._open(key, stretch))
+            else:
+                yield from missed(stretch.added, stretch.start, stretch.end, watermark)
+        if sessions:
+            self._book.by_key[key] = sessions
+
+    def _new_stretches(self, entries: list[TimedRecord]) -> Iterator["_Stretch"]:
+        """Yield what new records alone would make."""
+        begin = 0
+        ends = [at + self._gap for _, at, _ in entries]
+        for index in range(1, len(entries) + 1):
+            if index == len(entries) or entries[index][1] >= ends[index - 1]:
+                yield _Stretch(entries[begin][1], ends[index - 1], [], entries[begin:index])
+                begin = index
+
+    def _extend(self, stretch: "_Stretch") -> OpenSession:
+        """Make all sessions of a stretch one, with the records that were added to it."""
+        session, *others = stretch.sessions
+        for other in others:
+            session.state = self._fold.combine(session.state, other.state)
+            other.state = None
+            other.is_open = False
+        if stretch.added:
+            session.state = self._fold.add(session.state, stretch.added)
+        session.start = stretch.start
+        session.end = stretch.end
+        return session
+
+    def _open(self, key: Any, stretch: "_Stretch") -> OpenSession:
+        session = OpenSession(key, stretch.start, stretch.end, self._fold.add(self._fold.start(), stretch.added))
+        heappush(self._book.ends, (session.end, self._book.opened, session))
+        self._book.opened += 1
+        return session
+
+    def close(self, watermark: EventTime | None) -> list[WindowResult[Any]]:
+        """Close sessions; return what they have. See `OpenWindows`; O(log n) for each that closes or has grown."""
+        ends, closed = self._book.ends, []
+        while ends and (watermark is None or ends[0][0] <= watermark):
+            _, number, session = heappop(ends)
+            if not session.is_open:
+                continue
+            if watermark is not None and session.end > watermark:
+                heappush(ends, (session.end, number, session))
+                continue
+            self._remove(session)
+            closed.append(WindowResult(session.key, session.start, session.end, self._fold.finish(session.state)))
+        return closed
+
+    def _remove(self, session: OpenSession) -> None:
+        session.is_open = False
+        sessions = self._book.by_key[session.key]
+        sessions.remove(session)
+        if not sessions:
+            del self._book.by_key[session.key]
+
+    def first_end(self) -> EventTime:
+        """Return where the first session ends, or ended before it grew."""
+        return self._book.ends[0][0]
+
+
+@dataclass(slots=True)
+class _Stretch:
+    """A stretch of time that one session is to fill: open ones, if there are any, and records that are new."""
+
+    start: EventTime
+    end: EventTime
+    sessions: list[OpenSession]
+    added: list[TimedRecord]
+
+
+def _joined(stretches: list[_Stretch]) -> list[_Stretch]:
+    """Return stretches of which none overlap, in order, with what was in those that do."""
+    stretches.sort(key=attrgetter("start"))
+    joined = stretches[:1]
+    for stretch in stretches[1:]:
+        last = joined[-1]
+        if stretch.start < last.end:
+            last.end = max(last.end, stretch.end)
+            last.sessions += stretch.sessions
+            last.added += stretch.added
+        else:
+            joined.append(stretch)
+    return joined

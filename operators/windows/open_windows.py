@@ -1,0 +1,129 @@
+"""Windows of one worker that are open: they take the records of one epoch after the other, and close by a watermark.
+
+What comes out depends on which records an epoch has, and not on the order in which they came: they are sorted first.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from typing import Any, Protocol
+
+from tidewheel.operators.windows.event_time import EVENT_TIME, TimedRecord
+from tidewheel.operators.windows.window_fold import WindowFold
+from tidewheel.operators.windows.window_records import LateRecord, WindowResult
+from tidewheel.operators.windows.windows import EventTime, SlidingWindows, TumblingWindows
+
+
+class OpenWindows(Protocol):
+    """The windows that are open on a worker."""
+
+    def __bool__(self) -> bool:
+        """Tell whether any is open."""
+
+    def take(self, timed: list[TimedRecord], watermark: EventTime | None) -> list[LateRecord[Any]]:
+        """Take in all records of an epoch, in any order; return those that missed a window.
+
+        Args:
+            timed: is sorted here.
+            watermark: that of the epochs before; windows that end there or before are closed. None: there is none yet.
+        """
+
+    def close(self, watermark: EventTime | None) -> list[WindowResult[Any]]:
+        """Close the windows that end at ``watermark`` or before, all of them if it is None; return what they have."""
+
+    def first_end(self) -> EventTime:
+        """Return where the first of the windows ends, at least; there must be one."""
+
+
+class NumberedWindow:
+    """A tumbling or sliding window that is open, with the state of each key."""
+
+    __slots__ = ("end", "start", "states")
+
+    def __init__(self, start: EventTime, end: EventTime) -> None:
+        self.start = start
+        self.end = end
+        self.states: dict[Any, Any] = {}
+
+
+class NumberedWindows:
+    """Tumbling or sliding windows that are open on one worker.
+
+    Args:
+        kind: which windows a time lies in.
+        fold: what is kept of the records of each key.
+        opened: those that are open, by number; kept up to date.
+    """
+
+    def __init__(
+        self, kind: TumblingWindows | SlidingWindows, fold: WindowFold, opened: dict[int, NumberedWindow]
+    ) -> None:
+        self._kind = kind
+        self._fold = fold
+        self._opened = opened
+
+    def __bool__(self) -> bool:
+        """Tell whether any window is open."""
+        return bool(self._opened)
+
+    def take(self, timed: list[TimedRecord], watermark: EventTime | None) -> list[LateRecord[Any]]:
+        """Take in all records of an epoch; return those that missed a window. See `OpenWindows`."""
+        late: list[LateRecord[Any]] = []
+        for number, by_key in self._by_window(timed):
+            start, end = self._kind.bounds(number, timed[0][1])
+            if watermark is None or end > watermark:
+                self._add(number, start, end, by_key)
+            else:
+                for entries in by_key.values():
+                    late += missed(entries, start, end, watermark)
+        return late
+
+    def _by_window(self, timed: list[TimedRecord]) -> Iterator[tuple[int, dict[Any, list[TimedRecord]]]]:
+        """Yield the number of each window that some records lie in, with these by key, once for each of its panes."""
+        timed.sort(key=EVENT_TIME)
+        begin = 0
+        for pane, run in groupby(self._kind.panes(list(map(EVENT_TIME, timed)))):
+            end = begin + len(list(run))
+            by_key = by_keys(timed[begin:end])
+            for number in self._kind.windows(pane):
+                yield number, by_key
+            begin = end
+
+    def _add(self, number: int, start: EventTime, end: EventTime, by_key: dict[Any, list[TimedRecord]]) -> None:
+        window = self._opened.get(number)
+        if window is None:
+            window = self._opened[number] = NumberedWindow(start, end)
+        fold, states = self._fold, window.states
+        for key, entries in by_key.items():
+            states[key] = fold.add(states[key] if key in states else fold.start(), entries)
+
+    def close(self, watermark: EventTime | None) -> list[WindowResult[Any]]:
+        """Close windows, the first first; return what they have. See `OpenWindows`; O(open windows)."""
+        due = [number for number, window in self._opened.items() if watermark is None or window.end <= watermark]
+        closed = [self._opened.pop(number) for number in sorted(due)]
+        finish = self._fold.finish
+        return [
+            WindowResult(key, window.start, window.end, finish(state))
+            for window in closed
+            for key, state in window.states.items()
+        ]
+
+    def first_end(self) -> EventTime:
+        """Return where the first window ends. O(open windows)."""
+        return min(window.end for window in self._opened.values())
+
+
+def by_keys(timed: Iterable[TimedRecord]) -> dict[Any, list[TimedRecord]]:
+    """Return the records of each key, in their order."""
+    found: dict[Any, list[TimedRecord]] = defaultdict(list)
+    for entry in timed:
+        found[entry[0]].append(entry)
+    return found
+
+
+def missed(
+    entries: list[TimedRecord], start: EventTime, end: EventTime, watermark: EventTime
+) -> Iterator[LateRecord[Any]]:
+    """Yield word on records that came after their window was closed."""
+    for key, at, record in entries:
+        yield LateRecord(key, start, end, at, record, watermark)

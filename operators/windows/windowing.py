@@ -1,0 +1,128 @@
+"""The window operators: what makes windows of records, epoch by epoch, and knows when a window is complete.
+
+By event time that takes two operators. The first, behind the exchange by key, reads the event times, passes the records
+on to the second on its worker, and tells the second on all workers the greatest time that it has read, at the epoch of
+those records. So when an epoch is complete all workers have the same watermark, and the records of an epoch meet that
+of the epochs before, in whatever order they come.
+
+When a window closes is not known before, so a token is held at the last epoch with records while any window is open: if
+the input ends, that is when what is open comes out, on any number of workers. Windows of epochs know when they close:
+their tokens are taken forward to the last epoch of a window at once.
+
+Source: "The Dataflow Model" (VLDB 2015), section 2.3; the watermark by the greatest time seen is Flink's for bounded
+lateness.
+"""
+
+from collections.abc import Callable
+from itertools import repeat
+from typing import Any
+
+from tidewheel.operators.keys.record_keys import Keys
+from tidewheel.operators.windows.event_time import EVENT_TIME, EventTimeReader, TimedRecord, read_keys
+from tidewheel.operators.windows.open_sessions import OpenSessions, SessionBook
+from tidewheel.operators.windows.open_windows import NumberedWindow, NumberedWindows, OpenWindows
+from tidewheel.operators.windows.watermark import Watermark
+from tidewheel.operators.windows.window_fold import WindowFold
+from tidewheel.operators.windows.windows import Duration, SessionWindows, Windows
+from tidewheel.progress import IntegerDomain, Time, TimeDomain
+from tidewheel.runtime.batches import records
+from tidewheel.runtime.notificator import Notificator
+from tidewheel.runtime.operator_context import OperatorContext
+from tidewheel.runtime.plan import Build, Schedule
+from tidewheel.runtime.ports import InputPort, OutputPort
+from tidewheel.runtime.tokens import LentToken, TimestampToken
+
+
+def build_reading(reader: EventTimeReader) -> Build:
+    """Return the build function of an operator that sends timed records, and the greatest time of those at hand."""
+
+    def build(context: OperatorContext) -> Schedule:
+        def schedule(input: InputPort, timed: OutputPort, latest: OutputPort) -> None:
+            greatest: dict[Time, tuple[LentToken, list[Any]]] = {}
+            for lent, batch in input:
+                read = reader.read(batch)
+                timed.send(lent, read)
+                found = max(map(EVENT_TIME, read))
+                greatest.setdefault(lent.time, (lent, []))[1].append(found)
+            for lent, found in greatest.values():
+                latest.send(lent, [max(found)])
+
+        return schedule
+
+    return build
+
+
+def build_event_windows(windows: Windows, fold: WindowFold, lateness: Duration | None, flush_at: Time | None) -> Build:
+    """Return the build function of an operator that makes windows of timed records, by what event time has come to."""
+
+    def build(context: OperatorContext) -> Schedule:
+        waiting: dict[Time, list[TimedRecord]] = context.state("waiting", dict)
+        greatest: dict[Time, Any] = context.state("greatest", dict)
+        watermark: Watermark = context.state("watermark", lambda: Watermark(lateness))
+        opened = _open_windows(windows, fold, context)
+        complete, complete_late, ending = context.notificator(), context.notificator(), context.notificator()
+
+        def schedule(timed: InputPort, latest: InputPort, results: OutputPort, late: OutputPort) -> None:
+            for lent, batch in timed:
+                waiting.setdefault(lent.time, []).extend(batch)
+            for lent, batch in latest:
+                known = [greatest[lent.time]] if lent.time in greatest else []
+                greatest[lent.time] = max(batch + known)
+                complete.notify_at(lent, results)
+                complete_late.notify_at(lent, late)
+            for token, late_token in zip(
+                complete.ready(timed, latest), complete_late.ready(timed, latest), strict=True
+            ):
+                late.send(late_token, opened.take(waiting.pop(token.time, []), watermark.value))
+                watermark.advance([greatest.pop(token.time)])
+                results.send(token, opened.close(watermark.value))
+                _end_later(ending, token if opened else None, flush_at, timed, latest)
+            if not len(timed.frontier) and not len(latest.frontier):
+                for token in ending.ready(timed, latest):
+                    results.send(token, opened.close(None))
+
+        return schedule
+
+    return build
+
+
+def _end_later(ending: Notificator, token: TimestampToken | None, flush_at: Time | None, *inputs: InputPort) -> None:
+    """Hold what is needed for a last result, if the input ends now, and nothing that is not."""
+    for _ in ending.ready(*inputs):
+        """What was held for an earlier epoch is given up."""
+    if token is not None:
+        ending.notify_at(token.delayed(token.time if flush_at is None else max(flush_at, token.time)))
+
+
+def build_epoch_windows(windows: Windows, fold: WindowFold, keys: Keys, domain: TimeDomain) -> Build:
+    """Return the build function of an operator that makes windows of whole epochs, which are integers."""
+    assert isinstance(domain, IntegerDomain)
+    maximum = domain.maximum
+
+    def build(context: OperatorContext) -> Schedule:
+        waiting: dict[Time, list[TimedRecord]] = context.state("waiting", dict)
+        opened = _open_windows(windows, fold, context)
+        complete = context.notificator()
+
+        def schedule(input: InputPort, results: OutputPort, late: OutputPort) -> None:
+            for lent, batch in input:
+                rows = records(batch)
+                waiting.setdefault(lent.time, []).extend(zip(read_keys(batch, rows, keys), repeat(lent.time), rows))
+                complete.notify_at(lent, results)
+            for token in complete.ready(input):
+                epoch = token.time
+                opened.take(waiting.pop(epoch, []), epoch)
+                results.send(token, opened.close(epoch + 1 if epoch < maximum else None))
+                if opened:
+                    complete.notify_at(token.delayed(min(opened.first_end() - 1, maximum)))
+
+        return schedule
+
+    return build
+
+
+def _open_windows(windows: Windows, fold: WindowFold, context: OperatorContext) -> OpenWindows:
+    if isinstance(windows, SessionWindows):
+        return OpenSessions(windows.gap, fold, context.state("sessions", SessionBook))
+    numbered: Callable[[], dict[int, NumberedWindow]] = dict
+    return NumberedWindows(windows, fold, context.state("windows", numbered))
