@@ -7,6 +7,8 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, Self
 
+_ENDS_WITHIN_S = 20
+
 
 class PeerMissingError(Exception):
     """A peer did not start, as it does if it is not installed."""
@@ -24,7 +26,8 @@ class PeerProcesses:
 
     def __init__(self, commands: Sequence[Sequence[str | Path]]) -> None:
         self._ending = ExitStack()
-        self._errors: IO[str] = self._ending.enter_context(TemporaryFile("w+"))
+        self._errors: IO[str] = TemporaryFile("w+")  # noqa: SIM115 - closed with the rest
+        self._ending.callback(self._errors.close)
         self._processes = [
             subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, text=True, bufsize=1
@@ -67,5 +70,11 @@ class PeerProcesses:
 
     def _end(self) -> None:
         for process in self._processes:
-            process.kill()
+            assert process.stdin is not None
+            process.stdin.close()
+        for process in self._processes:
+            try:
+                process.wait(_ENDS_WITHIN_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
         self._ending.close()

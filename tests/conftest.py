@@ -1,9 +1,12 @@
 """What every test shares: the Hypothesis profile, and a seed that is said aloud so that a run can be repeated."""
 
+import re
 import secrets
 import shutil
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -42,17 +45,29 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, exitstatu
         terminalreporter.write_line(_how_to_repeat(config))
 
 
-@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep tests that start Ray or Spark in one process, however many share the tests: they look for what is left.
-
-    And let PySpark leave a local socket open whenever it fetches a result; nobody else may.
-    """
+    """Let PySpark leave a local socket open whenever it fetches a result; nobody else may."""
     for item in items:
-        if item.get_closest_marker("ray") or item.get_closest_marker("spark"):
-            item.add_marker(pytest.mark.xdist_group("cluster"))
         if item.get_closest_marker("spark"):
             item.add_marker(pytest.mark.filterwarnings(_SPARK_SOCKET))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Keep tests that start Ray or Spark in one process where several share the tests: they look for what is left."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Scheduling(LoadScopeScheduling):  # type: ignore[misc,unused-ignore]
+        def _split_scope(self, nodeid: str) -> str:
+            path = nodeid.partition("::")[0]
+            return "cluster" if _starts_a_cluster(config.rootpath / path) else path
+
+    return Scheduling(config, log)
+
+
+@cache
+def _starts_a_cluster(path: Path) -> bool:
+    return re.search(r"pytest\.mark\.(ray|spark)\b", path.read_text(encoding="utf-8")) is not None
 
 
 @pytest.fixture(scope="session")

@@ -4,8 +4,6 @@ import pytest
 
 from tests.benchmarks.quick_run import Figures, quick_run
 
-pytestmark = pytest.mark.xdist_group("progress")  # where processes share the tests, one run is enough
-
 
 @pytest.fixture(scope="module")
 def figures() -> Figures:
