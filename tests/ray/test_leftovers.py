@@ -117,7 +117,8 @@ def test_a_driver_that_is_interrupted(ray_cluster: str, topic: str, what: str) -
         members.note()
         driver.kill(signal.SIGINT)
         _, errors = driver.ended()
-        assert errors.splitlines()[-1:] == ["KeyboardInterrupt"]
+        own = [line for line in errors.splitlines() if "(raylet)" not in line]  # Ray's node may have its own to say
+        assert own[-1:] == ["KeyboardInterrupt"]
         assert errors.count("Traceback") == 1
         assert len(members) == 2 * WORKERS
 
