@@ -31,9 +31,17 @@ others = st.one_of(
     st.timedeltas(),
     st.decimals(allow_nan=False),
 )
-keys = st.recursive(atoms | others, lambda inner: st.tuples(inner, inner) | st.frozensets(inner, max_size=2))
+
+
+@st.composite
+def scalars(draw: st.DrawFn) -> Any:
+    """One value that holds no other; short in print, as what nests it is printed whole when a draw is repeated."""
+    return draw(atoms | others)
+
+
+keys = st.recursive(scalars(), lambda inner: st.tuples(inner, inner) | st.frozensets(inner, max_size=2), max_leaves=4)
 values = st.recursive(
-    atoms | others,
+    scalars(),
     lambda inner: st.one_of(
         st.lists(inner, max_size=3),
         st.lists(inner, max_size=3).map(tuple),
