@@ -26,31 +26,16 @@ def go_round(epochs: tw.Stream[Any], name: str, make: Callable[[], Share], keys:
 
     The operator is called ``name``; ``keys`` says by what it exchanges what enters and what comes round.
     """
-    done = epochs.flow.feedback()  # its frontier is an epoch ahead of the loop's
+    done = epochs.flow.feedback()  # sends nothing, but its frontier is an epoch ahead of the loop's
     with epochs.flow.scope(name) as loop:
-        entered, returned = epochs.binary(done, "one at a time", let_in_when_done).enter(loop), loop.feedback()
+        # While the loop has work of an epoch, something of the next one could come: so that cannot be complete before.
+        entered, returned = epochs.concat(done).enter(loop), loop.feedback()
         build = partial(rounds, make=make)
         again, leaving = epochs.flow.operator(name, [entered, returned], 2, build, exchange=keys)
         returned.connect(again)
     left = leaving.leave()
-    done.connect(left.map_batches(lambda batch: batch[:0]))  # what is empty is not sent: the frontier goes round alone
+    done.connect(left.map_batches(lambda batch: batch[:0]))  # what is empty is not sent
     return left
-
-
-def let_in_when_done(context: tw.OperatorContext) -> Any:
-    """Build an operator that sends what has come at a time once its other input has passed that time, too."""
-    held: dict[Any, list[Any]] = context.state("held", dict)
-    when_done = context.notificator()
-
-    def schedule(epochs: tw.InputPort, done: tw.InputPort, output: tw.OutputPort) -> None:
-        for lent, batch in epochs:
-            held.setdefault(lent.time, []).append(batch)
-            when_done.notify_at(lent)
-        for token in when_done.ready(epochs, done):
-            for batch in held.pop(token.time):
-                output.send(token, batch)
-
-    return schedule
 
 
 def rounds(context: tw.OperatorContext, make: Callable[[], Share]) -> Any:
