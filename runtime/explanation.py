@@ -229,8 +229,11 @@ class Explainer:
     def _of_idle(self, at: Source, reach: Reach, held: str, workers: tuple[int, ...]) -> _Account:
         """Say what can be done about the token of an operator that runs again only for something new."""
         plan, operator = self._view.plan.operators[at.operator], self._view.plan.name_at(at)
+        on_purpose = self._is_awaited(reach, workers)
         remedy = "discard() it once it is not needed"
-        if plan.notify:
+        if on_purpose:
+            remedy = "take it from its notificator by ready() or take()"
+        elif plan.notify:
             remedy = "discard() or downgrade() it once input.frontier has passed its time"
         ports = self._open_ports(at.operator, plan)
         if not ports or self._view.is_alone_before(reach.location, reach.time, ports):
@@ -243,14 +246,25 @@ class Explainer:
             )
         behind = tuple(port for port in ports if not self._has_passed(port, at, reach.time))
         if behind:
-            again = f"{operator!r} runs again when {self._something_new(behind, plan)}"
-            advice = f"{again}; if it does not wait for that, the token leaked: {remedy}"
+            advice = f"{operator!r} runs again when {self._something_new(behind, plan)}"
+            if not on_purpose:
+                advice += f"; if it does not wait for that, the token leaked: {remedy}"
             return _Account(held, advice, workers, behind, told_last=True)
+        held += ", though its inputs have passed that time"
+        if on_purpose:
+            advice = f"its notificator keeps it on purpose: {operator!r} waits until {self._something_new(ports, plan)}"
+            return _Account(held, advice, workers, ports, told_last=True)
         advice = (
             f"probably the token leaked: {remedy}, or call context.activate() while there is work left or when a "
             f"thread is done. Otherwise {operator!r} waits until {self._something_new(ports, plan)}"
         )
-        return _Account(f"{held}, though its inputs have passed that time", advice, workers, ports)
+        return _Account(held, advice, workers, ports)
+
+    def _is_awaited(self, reach: Reach, workers: tuple[int, ...]) -> bool:
+        """Tell whether it is notificators that keep all tokens of a pointstamp on some workers."""
+        stamp = (reach.location, reach.time)
+        held, awaited = self._view.tokens[stamp], self._view.awaited.get(stamp, {})
+        return all(awaited.get(worker, 0) >= held[worker] for worker in workers)
 
     def _will_run(self, operator: int, plan: OperatorPlan, worker: int) -> bool:
         """Tell whether an operator will be scheduled on a worker for what is there already."""

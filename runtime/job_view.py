@@ -63,6 +63,7 @@ class JobView:
     Attributes:
         live: how many tokens and messages there are, by (location number, time).
         tokens: for each pointstamp of a token, how many each worker holds.
+        awaited: for each of these, how many each worker's notificators hold.
         queued: for each pointstamp of a message, how many wait on each worker.
         busy: the workers that did not answer.
     """
@@ -73,6 +74,7 @@ class JobView:
         self.reports = [answer for answer in answers if isinstance(answer, WorkerReport)]
         self.busy = [answer for answer in answers if isinstance(answer, BusyWorker)]
         self.tokens = _by_worker({report.worker: report.tokens for report in self.reports})
+        self.awaited = _by_worker({report.worker: report.awaited for report in self.reports})
         self.queued = _by_worker({report.worker: report.queued for report in self.reports})
         self.live = self._live()
         # If nobody answers, all that is sure is that nothing comes before the minimum time.

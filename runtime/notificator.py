@@ -52,6 +52,11 @@ class Notificator:
         """The times that are waited for, in the order in which they were asked for."""
         return tuple(self._pending)
 
+    @property
+    def tokens(self) -> tuple[TimestampToken, ...]:
+        """The tokens that it holds, one for each time."""
+        return tuple(self._pending.values())
+
     def __contains__(self, time: Time) -> bool:
         return time in self._pending
 

@@ -37,6 +37,9 @@ class PartitionedSource(Protocol[Record_co]):
         The times of one partition must not go backwards. Each partition holds a token of its own that follows its
         times, so a time completes when every partition has passed it or ended. An empty batch is not sent, but takes
         the partition's time forward. A `Pause` says that there is nothing yet; other partitions are read meanwhile.
+
+        What a source keeps is how many batches of each partition it has sent. Built from that it passes over as many,
+        so a partition that is opened again should yield the same.
         """
 
 

@@ -48,6 +48,11 @@ class TimestampToken:
         return self._time
 
     @property
+    def stamp(self) -> tuple[int, Time]:
+        """Where the token is, as (location number, time)."""
+        return self._location, self._time
+
+    @property
     def is_live(self) -> bool:
         """Whether the token has not been discarded."""
         return self._live

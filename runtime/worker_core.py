@@ -47,7 +47,7 @@ from tidewheel.runtime.timers import Timers
 from tidewheel.runtime.token_ledger import Leak, TokenLedger
 from tidewheel.runtime.tokens import TimestampToken
 from tidewheel.runtime.wiring import wire
-from tidewheel.runtime.worker_report import BusyWorker, WorkerReport, operators_of
+from tidewheel.runtime.worker_report import BusyWorker, WorkerReport, awaited_by, operators_of
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -347,6 +347,7 @@ class WorkerCore:
             self.worker,
             self._progress.knowledge(),
             self.ledger.tokens(),
+            awaited_by(self._instances),
             queued,
             self._agenda.scheduled(),
             statistics,

@@ -1,6 +1,7 @@
 """What a worker says of itself between two steps, for `Job.explain` and `Job.statistics`."""
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -19,6 +20,7 @@ class WorkerReport:
     Attributes:
         knowledge: what it knows of all pointstamps of the job, and what it has told of its own.
         tokens: the tokens that its operators hold.
+        awaited: those of them that notificators hold, for times of which the operators asked to be told.
         queued: the messages that have arrived here and wait at an input.
         scheduled: the numbers of the operators that run in its next step.
         statistics: what it has done; the operators' frontiers are left out.
@@ -28,6 +30,7 @@ class WorkerReport:
     worker: int
     knowledge: Knowledge
     tokens: Counts
+    awaited: Counts
     queued: Counts
     scheduled: frozenset[int]
     statistics: WorkerStatistics
@@ -46,6 +49,12 @@ class BusyWorker:
     operator: str | None = None
     time: Time | None = None
     seconds: float = 0.0
+
+
+def awaited_by(instances: Iterable[OperatorInstance]) -> Counts:
+    """Return how many tokens the notificators of some operators hold."""
+    notificators = (notificator for instance in instances for notificator in instance.context.notificators)
+    return Counter(token.stamp for notificator in notificators for token in notificator.tokens)
 
 
 def operators_of(instance: OperatorInstance) -> Iterator[tuple[str, OperatorStatistics]]:

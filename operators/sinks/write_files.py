@@ -6,6 +6,7 @@ second, on worker 0, has that word from all workers when the epoch is complete a
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from tidewheel.operators.epochs.gathered_epochs import GatheredEpoch
@@ -37,9 +38,7 @@ def build_write_parts(folders: EpochFolders, file_format: FileFormat, file_bytes
     """Return the build function of an operator that sends, for each epoch, how many (files, records) it has written."""
 
     def build(context: OperatorContext) -> Schedule:
-        if context.worker == 0:
-            folders.recover()  # before any worker writes, since all are built before any runs
-        parts: dict[Time, _Part] = context.state("parts", dict)
+        parts: dict[Time, _Part] = context.state("parts", partial(_begin, folders, context.worker))
         notificator = context.notificator()
 
         def write(time: Time, part: _Part) -> None:
@@ -67,6 +66,13 @@ def build_write_parts(folders: EpochFolders, file_format: FileFormat, file_bytes
         return schedule
 
     return build
+
+
+def _begin(folders: EpochFolders, worker: int) -> dict[Time, _Part]:
+    """Clean up, before any worker writes, since all are built before any runs; return what is written so far."""
+    if worker == 0:
+        folders.recover()
+    return {}
 
 
 @dataclass(frozen=True, slots=True)

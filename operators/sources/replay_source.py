@@ -75,7 +75,11 @@ class ReplaySource(OperatorSource[Any]):
         with context.token() as token:
             domain = token.domain
             recordings = self._recordings(context.worker, context.workers, domain)
-            players = [_Player(recording, TokenSet([token.clone()])) for recording in recordings]
+            sent: dict[int, int] = context.state("sent", dict)
+            players = [
+                _Player(number, recording, TokenSet([token.clone()]), sent)
+                for number, recording in enumerate(recordings)
+            ]
         for player in players:
             context.on_close(player.close)
 
@@ -94,11 +98,21 @@ class ReplaySource(OperatorSource[Any]):
 
 
 class _Player:
-    """Sends a recording, with tokens for what can still come in it."""
+    """Sends a recording, with tokens for what can still come in it.
 
-    def __init__(self, events: Iterator[Event], tokens: TokenSet) -> None:
+    Args:
+        number: the recording's number among those of this worker.
+        events: what was recorded, from its start.
+        tokens: follow its frontiers.
+        sent: how many batches were sent, by recording; kept up to date. As many are passed over in the beginning.
+    """
+
+    def __init__(self, number: int, events: Iterator[Event], tokens: TokenSet, sent: dict[int, int]) -> None:
+        self._number = number
         self._events = events
         self._tokens = tokens
+        self._sent = sent
+        self._read = 0
 
     def play(self, output: OutputPort) -> bool:
         """Send the next batch; discard the tokens and return False if there is none."""
@@ -106,8 +120,12 @@ class _Player:
             if isinstance(event, LoggedFrontier):
                 self._tokens.downgrade(event.times)
                 continue
+            self._read += 1
+            if self._read <= self._sent.get(self._number, 0):
+                continue
             with self._tokens.delayed(event.time) as token:
                 output.send(token, event.batch)
+            self._sent[self._number] = self._read
             return True
         self._tokens.discard()
         return False

@@ -45,21 +45,34 @@ class Pace:
 class _Partition:
     """One iterator and its token.
 
+    Args:
+        number: the partition's number among those of this worker.
+        batches: what it has, from its start.
+        token: is taken forward to the time of each batch.
+        sent: how many batches were sent, by partition; kept up to date. As many are passed over in the beginning.
+        clock: returns seconds.
+        pace: which epochs may begin; None for all.
+
     Attributes:
         waits_until: when it is to be asked again, by the context's clock; None if a probe has to move first.
     """
 
-    __slots__ = ("_batches", "_clock", "_held", "_pace", "_token", "waits_until")
+    __slots__ = ("_batches", "_clock", "_held", "_number", "_pace", "_read", "_sent", "_token", "waits_until")
 
     def __init__(
         self,
+        number: int,
         batches: Iterator[tuple[Time, Batch] | Pause],
         token: TimestampToken,
+        sent: dict[int, int],
         clock: Callable[[], float],
         pace: Pace | None,
     ) -> None:
+        self._number = number
         self._batches = batches
         self._token = token
+        self._sent = sent
+        self._read = 0
         self._clock = clock
         self._pace = pace
         self._held: tuple[Time, Batch] | None = None
@@ -77,12 +90,17 @@ class _Partition:
             self.waits_until = self._clock() + following.seconds
             return True
         time, batch = following
+        if self._read < self._sent.get(self._number, 0):
+            self._read += 1
+            return True
         self._token.downgrade(time)
         if self._pace is not None and not self._pace.may_go_to(time):
             self._held, self.waits_until = following, None
             return True
         self._held, self.waits_until = None, 0.0
         output.send(self._token, batch)
+        self._read += 1
+        self._sent[self._number] = self._read
         return True
 
     def close(self) -> None:
@@ -121,7 +139,11 @@ def build_source(source: PartitionedSource[Any], paced_by: str | None = None, ep
 
         with context.token() as token:
             opened = source.partitions(context.worker, context.workers)
-            partitions = [_Partition(iter(batches), token.clone(), context.clock, pace()) for batches in opened]
+            sent: dict[int, int] = context.state("sent", dict)
+            partitions = [
+                _Partition(number, iter(batches), token.clone(), sent, context.clock, pace())
+                for number, batches in enumerate(opened)
+            ]
         reader = _Reader(context, partitions)
         context.on_close(reader.close)
         return reader.schedule

@@ -153,14 +153,14 @@ def tag_with_worker(context: tw.OperatorContext) -> Schedule:
 
 def gather(context: tw.OperatorContext) -> Schedule:
     """Build an operator that sends all records of a time, sorted, as one batch, once the time is complete."""
-    held: dict[Any, tuple[tw.TimestampToken, list[Any]]] = {}
+    held: dict[Any, list[Any]] = context.state("held", dict)
+    notificator = context.notificator()
 
     def schedule(input: tw.InputPort, output: tw.OutputPort) -> None:
         for lent, batch in input:
-            held.setdefault(lent.time, (lent.retain(), []))[1].extend(batch)
-        for time in sorted(time for time in held if not input.frontier.less_equal(time)):
-            token, gathered = held.pop(time)
-            with token:
-                output.send(token, sorted(gathered))
+            held.setdefault(lent.time, []).extend(batch)
+            notificator.notify_at(lent)
+        for token in notificator.ready(input):
+            output.send(token, sorted(held.pop(token.time)))
 
     return schedule

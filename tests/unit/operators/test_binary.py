@@ -28,8 +28,8 @@ def joining(left_kind: Kind, right_kind: Kind) -> Any:
     """Return the build of a join by number within each time, as soon as records meet: it never waits."""
 
     def build(context: tw.OperatorContext) -> Schedule:
-        lefts: dict[Any, Counter[int]] = {}
-        rights: dict[Any, Counter[int]] = {}
+        lefts: dict[Any, Counter[int]] = context.state("lefts", dict)
+        rights: dict[Any, Counter[int]] = context.state("rights", dict)
 
         def schedule(left: tw.InputPort, right: tw.InputPort, output: tw.OutputPort) -> None:
             for port, kind, mine, others in ((left, left_kind, lefts, rights), (right, right_kind, rights, lefts)):

@@ -45,6 +45,32 @@ def test_a_window_that_is_not_over_leads_on_to_its_input(progress: SpreadName) -
         job.probe("done").wait_until(10, DEADLINE_S)
 
 
+@every_spread
+def test_what_a_notificator_keeps_is_kept_on_purpose(progress: SpreadName) -> None:
+    """No leak is spoken of: windows on event time hold their last epoch, other operators one that is not complete."""
+    flow = tw.Dataflow("by minute")
+    by_minute = flow.input("hits", int).window(tw.TumblingWindows(60), key=abs, at=abs)
+    by_minute.results.sort(repr).probe("done")
+    with deploy(flow, 2, progress) as job:
+        hits = job.input("hits")
+        hits.send([5])
+        settle(job)
+        for holder in job.explain("done").holders:
+            assert "leak" not in str(holder)
+        hits.advance_to(1)
+        settle(job)
+        explanation = job.explain("done")
+        at_input, window = explanation.holders
+        assert (at_input.operator, at_input.port) == ("input hits", "input 0 of 'window'")
+        assert window.what.startswith("operator 'window' holds 1 token for time 0 on worker ")
+        assert window.what.endswith(", though its inputs have passed that time")
+        assert window.advice.startswith(
+            "its notificator keeps it on purpose: 'window' waits until its input 0 passes 1"
+        )
+        hits.close()
+        job.wait(DEADLINE_S)
+
+
 def gated(*, reads_late: bool = False) -> tw.Dataflow:
     """Return a dataflow whose operator lets data pass once its control input, which lends no token, has passed."""
 
