@@ -115,7 +115,7 @@ class EpochOperators(StreamBase[Record]):
         ...     job.captured("means")
         [Captured(time=0, batch=[('t', 2.5), ('b', 2.0)])]
         """
-        keys = Keys.checked("aggregate", key)
+        keys = Keys.checked("aggregate", key, self.schema)
         check_function("aggregate, for start,", start)
         check_function("aggregate, for add,", add)
         if finish is not None:
@@ -152,7 +152,7 @@ class EpochOperators(StreamBase[Record]):
         ...     job.captured("counts")
         [Captured(time=0, batch=[('to', 2), ('be', 2), ('or', 1), ('not', 1)])]
         """
-        keys = Keys(None) if key is None else Keys.checked("count", key)
+        keys = Keys(None) if key is None else Keys.checked("count", key, self.schema)
         return self._in_two("count", PartialCounts(keys), SummedCounts(whole=key is None), _KEY)
 
     @overload
@@ -183,7 +183,7 @@ class EpochOperators(StreamBase[Record]):
         [Captured(time=0, batch=[(1, 15), (0, 92)])]
         """
         check_function("reduce", function)
-        fold = KeyFold(Keys.checked("reduce", key), None, function)
+        fold = KeyFold(Keys.checked("reduce", key, self.schema), None, function)
         return self._in_two("reduce", PartialStates(fold), CombinedStates(fold, function), _KEY)
 
     # ------------------------------------------------------------------ whole records
@@ -202,7 +202,7 @@ class EpochOperators(StreamBase[Record]):
         ['d', 'e', 'h', 'i', 'l', 't', 'w']
         """
         fold = PrunedEpoch(distinct_records)
-        return self._in_two("distinct", fold, fold, RecordPact())
+        return self._in_two("distinct", fold, fold, RecordPact(), keeps_rows=True)
 
     def sort(self, order: Callable[[Record], Any] | Names | None = None, *, reverse: bool = False) -> "Stream[Record]":
         """Send all records of an epoch in order, as one batch, on worker 0: its memory has to hold them.
@@ -224,8 +224,10 @@ class EpochOperators(StreamBase[Record]):
         ...     job.captured("all")
         [Captured(time=0, batch=['a', 'tide', 'wheel'])]
         """
-        check_order("sort", order)
-        return self._unary("sort", build_per_epoch(WholeEpoch(Order(order, reverse).sorted)), GatherPact())
+        check_order("sort", order, self.schema)
+        return self._unary(
+            "sort", build_per_epoch(WholeEpoch(Order(order, reverse).sorted)), GatherPact(), schema=self.schema
+        )
 
     def top_k(
         self,
@@ -255,10 +257,10 @@ class EpochOperators(StreamBase[Record]):
         """
         if not isinstance(k, int) or isinstance(k, bool) or k < 1:
             raise GraphError(f"operator 'top_k': k is how many records are kept, 1 or more, not {k!r}")
-        check_order("top_k", order)
-        keys = None if key is None else Keys.checked("top_k", key)
+        check_order("top_k", order, self.schema)
+        keys = None if key is None else Keys.checked("top_k", key, self.schema)
         fold = PrunedEpoch(TopK(k, keys, Order(order, reverse=True)).pick)
-        return self._in_two("top_k", fold, fold, GatherPact() if key is None else key)
+        return self._in_two("top_k", fold, fold, GatherPact() if key is None else key, keeps_rows=True)
 
     def sample(
         self, fraction: float, seed: int = 0, *, key: Callable[[Record], Any] | Names | None = None
@@ -285,10 +287,19 @@ class EpochOperators(StreamBase[Record]):
             raise GraphError(f"operator 'sample': the fraction is a number from 0 to 1, not {fraction!r}")
         if not isinstance(seed, int):
             raise GraphError(f"operator 'sample': the seed is an integer, not {seed!r}")
-        return self._stage("sample", Sampler(fraction, seed, None if key is None else Keys.checked("sample", key)).pick)
-
-    def _in_two(self, name: str, partial: PartialFold[Any], fold: Fold[Any], key: Key | Pact) -> "Stream[Any]":
-        """Add an operator that folds records where they are, and one that folds what has come of them elsewhere."""
-        return self._unary(f"{name}: partial", build_partial(partial), notify=False)._unary(
-            name, build_per_epoch(fold), key
+        return self._stage(
+            "sample",
+            Sampler(fraction, seed, None if key is None else Keys.checked("sample", key, self.schema)).pick,
+            schema=self.schema,
         )
+
+    def _in_two(
+        self, name: str, partial: PartialFold[Any], fold: Fold[Any], key: Key | Pact, *, keeps_rows: bool = False
+    ) -> "Stream[Any]":
+        """Add an operator that folds records where they are, and one that folds what has come of them elsewhere.
+
+        ``keeps_rows`` says that what comes out are rows that came in, as they were.
+        """
+        schema = self.schema if keeps_rows else None
+        partially = self._unary(f"{name}: partial", build_partial(partial), notify=False, schema=schema)
+        return partially._unary(name, build_per_epoch(fold), key, schema=schema)

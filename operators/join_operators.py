@@ -17,6 +17,7 @@ from tidewheel.operators.keys.record_hash import GatherPact
 from tidewheel.operators.keys.record_order import check_order
 from tidewheel.operators.keys.total_order import check_total_order
 from tidewheel.operators.stream_base import StreamBase, check_stream
+from tidewheel.operators.tables.columns import common_schema
 from tidewheel.operators.windows.watermark import At, check_lateness
 from tidewheel.operators.windows.windows import Duration
 from tidewheel.progress import GraphError
@@ -25,6 +26,8 @@ from tidewheel.runtime.pacts import BroadcastPact
 from tidewheel.runtime.plan import Build
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from tidewheel.operators.stream import Stream
 
 Record = TypeVar("Record")
@@ -95,8 +98,9 @@ class JoinOperators(StreamBase[Record]):
 
         With functions of a record the result is pairs (this side's record, the other's). With names of columns both
         sides are Arrow tables or structured arrays, and the result is a table: this side's columns, the key among them,
-        then the other's without its key. Until a first row of a side has come, in an epoch at or before, its columns
-        are not known, and those that a left, right or outer join would fill with nulls are left out.
+        then the other's without its key. Unless a side's schema is known (`with_schema`), its columns are not until a
+        first row of it has come, in an epoch at or before; until then a left, right or outer join leaves out those that
+        it would fill with nulls.
 
         As in SQL a key that is None, null or NaN matches nothing, and nor does a tuple with such a part. Other keys
         match if Python holds them equal, whatever their types. Works in loops, where an epoch is a round.
@@ -132,16 +136,17 @@ class JoinOperators(StreamBase[Record]):
         if not isinstance(keys, KeyColumns):
             _check_no_suffix("join", suffix)
             return self._together("join", other, keys.exchanges, build_gathered(2, PairJoin(keys, how).process))
-        table_join = TableJoin(keys, how, suffix)
+        check_stream("join", other)
+        table_join = TableJoin(keys, how, suffix, (self.schema, other.schema))
+        schema = table_join.columns.schema_of("join", self.schema, other.schema)
         if how == "inner":
             build = build_gathered(2, table_join.process, table_join.start)
-            return self._together("join", other, keys.exchanges, build)
-        check_stream("join", other)
+            return self._together("join", other, keys.exchanges, build, schema)
         announce = build_announce(self.nesting.domain)
         announced = [side._unary("join schema", announce, notify=False) for side in (self, other)]
         pacts = (*keys.exchanges, BroadcastPact(), BroadcastPact())
         build = build_gathered(4, table_join.process, table_join.start)
-        (made,) = self._operator("join", [other, *announced], 1, build, pacts)
+        (made,) = self._operator("join", [other, *announced], 1, build, pacts, schema=schema)
         return made
 
     @overload
@@ -199,8 +204,10 @@ class JoinOperators(StreamBase[Record]):
         check_total_order(name, self)
         keys = make_keys(name, key, other_key)
         if isinstance(keys, KeyColumns):
+            check_stream(name, other)
             tables = TableJoinAcrossEpochs(keys, suffix)
-            return self._together(name, other, keys.exchanges, build_gathered(2, tables.process, tables.start))
+            schema = tables.columns.schema_of(name, self.schema, other.schema)
+            return self._together(name, other, keys.exchanges, build_gathered(2, tables.process, tables.start), schema)
         _check_no_suffix(name, suffix)
         pairs = PairJoinAcrossEpochs(keys)
         return self._together(name, other, keys.exchanges, build_gathered(2, pairs.process, pairs.start))
@@ -360,14 +367,24 @@ class JoinOperators(StreamBase[Record]):
         """
         if by is None:
             raise GraphError("operator 'merge': by says what records are compared by, and is not None")
-        check_order("merge", by)
+        check_order("merge", by, self.schema)
         inputs = 1 + len(others)
+        for other in others:
+            check_stream("merge", other)
+        schema = common_schema("merge", [self.schema, *(other.schema for other in others)])
         build = build_gathered(inputs, MergeInOrder(by).process)
-        (made,) = self._operator("merge", others, 1, build, [GatherPact()] * inputs)
+        (made,) = self._operator("merge", others, 1, build, [GatherPact()] * inputs, schema=schema)
         return made
 
-    def _together(self, name: str, other: "Stream[Any]", exchanges: tuple[Key, Key], build: Build) -> "Stream[Any]":
-        (made,) = self._operator(name, [other], 1, build, exchanges)
+    def _together(
+        self,
+        name: str,
+        other: "Stream[Any]",
+        exchanges: tuple[Key, Key],
+        build: Build,
+        schema: "pa.Schema | None" = None,
+    ) -> "Stream[Any]":
+        (made,) = self._operator(name, [other], 1, build, exchanges, schema=schema)
         return made
 
 

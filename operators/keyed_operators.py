@@ -97,7 +97,7 @@ class KeyedOperators(StreamBase[Record]):
         ...     [(captured.time, captured.batch) for captured in job.captured("balances")]
         [(0, [('ann', 5), ('bob', 1)]), (1, [('ann', 3)])]
         """
-        keys = Keys.checked("accumulate", key)
+        keys = Keys.checked("accumulate", key, self.schema)
         check_function("accumulate, for start,", start)
         check_function("accumulate, for add,", add)
         if finish is not None:
@@ -135,10 +135,10 @@ class KeyedOperators(StreamBase[Record]):
         ...     [(captured.time, captured.batch) for captured in job.captured("changes")]
         [(0, [('tea', 4), ('tea', 1)]), (1, [('tea', 2)])]
         """
-        keys = Keys.checked("stateful_map", key)
+        keys = Keys.checked("stateful_map", key, self.schema)
         check_function("stateful_map, for start,", start)
         check_function("stateful_map, for step,", step)
-        check_order("stateful_map", order)
+        check_order("stateful_map", order, self.schema)
         ordered = None if order is None else Order(order)
         return self._unary("stateful_map", build_keyed_state(StatefulMap(keys, start, step, ordered)), key)
 
@@ -173,10 +173,10 @@ class KeyedOperators(StreamBase[Record]):
         ...     job.captured("visits")
         [Captured(time=2, batch=[('ann', 3)])]
         """
-        keys = Keys.checked("state_machine", key)
+        keys = Keys.checked("state_machine", key, self.schema)
         check_function("state_machine, for start,", start)
         check_function("state_machine, for step,", step)
-        check_order("state_machine", order)
+        check_order("state_machine", order, self.schema)
         ordered = None if order is None else Order(order)
         return self._unary("state_machine", build_keyed_state(StateMachine(keys, start, step, ordered)), key)
 
@@ -204,8 +204,10 @@ class KeyedOperators(StreamBase[Record]):
         ...     [(captured.time, captured.batch) for captured in job.captured("first visits")]
         [(0, ['ann', 'bob']), (1, ['eve'])]
         """
-        keys = Keys(None) if key is None else Keys.checked("deduplicate", key)
-        check_order("deduplicate", order)
+        keys = Keys(None) if key is None else Keys.checked("deduplicate", key, self.schema)
+        check_order("deduplicate", order, self.schema)
         first = FirstOfEach(keys, None if order is None else Order(order))
-        partial = self._unary("deduplicate: partial", build_partial(PrunedEpoch(first.prune)), notify=False)
-        return partial._unary("deduplicate", build_keyed_state(first), RecordPact() if key is None else key)
+        pruned = build_partial(PrunedEpoch(first.prune))
+        partial = self._unary("deduplicate: partial", pruned, notify=False, schema=self.schema)
+        exchange = RecordPact() if key is None else key
+        return partial._unary("deduplicate", build_keyed_state(first), exchange, schema=self.schema)

@@ -169,7 +169,7 @@ class RecordOperators(StreamBase[Record]):
                 function(record)
             return batch
 
-        return self._stage("inspect", look)
+        return self._stage("inspect", look, schema=self.schema)
 
     def inspect_with_time(self, function: Callable[[Record, Any, int], object]) -> "Stream[Record]":
         """Call ``function(record, time, worker)`` for each record and pass the batch on unchanged.
@@ -184,7 +184,7 @@ class RecordOperators(StreamBase[Record]):
         wheel at 1 on worker 0
         """
         check_function("inspect_with_time", function)
-        return self._unary("inspect_with_time", build_inspect_with_time(function), notify=False)
+        return self._unary("inspect_with_time", build_inspect_with_time(function), notify=False, schema=self.schema)
 
     def inspect_batches(self, function: Callable[[Any, Any, int], object]) -> "Stream[Record]":
         """Call ``function(batch, time, worker)`` for each batch and pass the same object on.
@@ -201,4 +201,4 @@ class RecordOperators(StreamBase[Record]):
         3 rows at 0
         """
         check_function("inspect_batches", function)
-        return self._unary("inspect_batches", build_inspect_batches(function), notify=False)
+        return self._unary("inspect_batches", build_inspect_batches(function), notify=False, schema=self.schema)

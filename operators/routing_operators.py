@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, TypeVar, overload
 
 from tidewheel.operators.forward import build_pass
 from tidewheel.operators.records.branch import Branches, NamedBranches, build_divide, by_number, first_match
-from tidewheel.operators.stream_base import StreamBase, check_function
-from tidewheel.operators.tables.columns import check_names
+from tidewheel.operators.stream_base import StreamBase, check_function, check_stream
+from tidewheel.operators.tables.columns import common_schema
 from tidewheel.progress import GraphError
 from tidewheel.runtime.batches import Batch
 from tidewheel.runtime.exchange import Key
@@ -40,8 +40,6 @@ class RoutingOperators(StreamBase[Record]):
         """
         if key is None:
             raise GraphError("operator 'exchange': exchange by a function of a record, a name or names, not None")
-        if isinstance(key, str | tuple):
-            check_names("exchange", self.schema, (key,) if isinstance(key, str) else key)
         return self._stage("exchange", _unchanged, key, schema=self.schema)
 
     def broadcast(self) -> "Stream[Record]":
@@ -78,6 +76,9 @@ class RoutingOperators(StreamBase[Record]):
     def concat(self, *others: "Stream[Record]") -> "Stream[Record]":
         """Join this stream with others of the same scope; each record stays on its worker.
 
+        Raises:
+            GraphError: they are not all of one scope and dataflow, or are known to have different columns.
+
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("both")
         >>> one, other = (flow.source(name, tw.IterableSource([[(0, [name])]])) for name in ("one", "other"))
@@ -87,7 +88,10 @@ class RoutingOperators(StreamBase[Record]):
         ...     [captured.batch for captured in job.captured("both")]
         [['one'], ['other']]
         """
-        (made,) = self._operator("concat", others, 1, build_pass, notify=False)
+        for other in others:
+            check_stream("concat", other)
+        schema = common_schema("concat", [self.schema, *(other.schema for other in others)])
+        (made,) = self._operator("concat", others, 1, build_pass, notify=False, schema=schema)
         return made
 
     @overload
@@ -136,7 +140,9 @@ class RoutingOperators(StreamBase[Record]):
         for predicate in predicates:
             check_function("branch", predicate)
         outputs = len(predicates) + 1
-        return self._operator("branch", [], outputs, build_divide(first_match(predicates), outputs), notify=False)
+        return self._operator(
+            "branch", [], outputs, build_divide(first_match(predicates), outputs), notify=False, schema=self.schema
+        )
 
     def partition(self, parts: int, function: Callable[[Record], int]) -> "tuple[Stream[Record], ...]":
         """Send each record by the one of ``parts`` streams whose number, from 0, is ``function(record)``.
@@ -156,7 +162,9 @@ class RoutingOperators(StreamBase[Record]):
         if not isinstance(parts, int) or isinstance(parts, bool) or parts < 1:
             raise GraphError(f"partition: parts is how many streams there are to be, 1 or more, not {parts!r}")
         check_function("partition", function)
-        return self._operator("partition", [], parts, build_divide(by_number(parts, function), parts), notify=False)
+        return self._operator(
+            "partition", [], parts, build_divide(by_number(parts, function), parts), notify=False, schema=self.schema
+        )
 
 
 def _unchanged(batch: Batch) -> Batch:

@@ -85,7 +85,7 @@ class ScopeOperators(StreamBase[Record]):
         (made,) = self.outlet.description.add_operator(
             name, [self.outlet], [inner], build, summaries=summaries, notify=False
         )
-        return make_stream(made)
+        return make_stream(made, self.schema)
 
     def leave(self) -> "Stream[Record]":
         """Take this stream out of its loop: time ``(t, round)`` becomes ``t``.
@@ -113,7 +113,7 @@ class ScopeOperators(StreamBase[Record]):
         (made,) = self.outlet.description.add_operator(
             "leave", [self.outlet], [inner.parent], build_pass, summaries=summaries, notify=False
         )
-        return make_stream(made)
+        return make_stream(made, self.schema)
 
     @overload
     def iterate(self, body: "Body[Record, Result]", name: str = "iterate") -> "Stream[Result]": ...

@@ -6,6 +6,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
+from tidewheel.operators.tables.columns import check_names
 from tidewheel.progress import GraphError, Nesting
 from tidewheel.runtime.dataflow_description import Outlet
 from tidewheel.runtime.exchange import Exchange, Key
@@ -51,7 +52,8 @@ class StreamBase(Generic[Record]):
         self, name: str, transform: Transform, key: Key | Pact | None = None, *, schema: "pa.Schema | None" = None
     ) -> "Stream[Any]":
         """Add an operator that sends ``transform(batch)`` at each batch's time; it runs fused with its neighbours."""
-        made = self.outlet.description.add_stage(name, self.outlet, transform, make_pact(name, key))
+        pact = self._pact(name, key)
+        made = self.outlet.description.add_stage(name, self.outlet, transform, pact)
         return make_stream(made, schema)
 
     def _unary(
@@ -64,8 +66,7 @@ class StreamBase(Generic[Record]):
         schema: "pa.Schema | None" = None,
     ) -> "Stream[Any]":
         """Add an operator of one input and one output; ``notify=False`` if it looks at no frontier."""
-        (made,) = self._operator(name, [], 1, build, [key], notify=notify)
-        made.schema = schema
+        (made,) = self._operator(name, [], 1, build, [key], notify=notify, schema=schema)
         return made
 
     def _operator(
@@ -77,14 +78,27 @@ class StreamBase(Generic[Record]):
         keys: Sequence[Key | Pact | None] | None = None,
         *,
         notify: bool = True,
+        schema: "pa.Schema | None" = None,
     ) -> "tuple[Stream[Any], ...]":
-        """Add an operator that reads this stream and ``others`` of the same scope, exchanged by ``keys``."""
+        """Add an operator that reads this stream and ``others`` of the same scope, exchanged by ``keys``.
+
+        ``schema`` is what all its outputs have, if that is known.
+        """
         outlets = [self.outlet, *(check_stream(name, other) for other in others)]
-        pacts = [make_pact(name, key) for key in keys] if keys is not None else None
+        pacts = None
+        if keys is not None:
+            pacts = [side._pact(name, key) for side, key in zip([self, *others], keys, strict=True)]
         made = self.outlet.description.add_operator(
             name, outlets, [self.outlet.scope] * outputs, build, pacts=pacts, notify=notify
         )
-        return tuple(map(make_stream, made))
+        return tuple(make_stream(outlet, schema) for outlet in made)
+
+    def _pact(self, name: str, key: Key | Pact | None) -> Pact | None:
+        """Return the exchange by ``key`` for an operator; raise GraphError if this stream cannot have that key."""
+        pact = make_pact(name, key)
+        if isinstance(key, str | tuple):
+            check_names(name, self.schema, [key] if isinstance(key, str) else key)
+        return pact
 
     def _sink(self, name: str, build: Build, key: Key | None = None, *, notify: bool) -> None:
         """Add an operator without outputs."""

@@ -44,7 +44,7 @@ class TimeOperators(StreamBase[Record]):
         def times(rows: list[Record], now: Time) -> list[Time]:
             return [function(record, now) for record in rows]
 
-        return self._unary("delay", build_delay("delay", times), notify=False)
+        return self._unary("delay", build_delay("delay", times), notify=False, schema=self.schema)
 
     def delay_batches(self, function: Callable[[Any], Time]) -> "Stream[Record]":
         """Move each batch, as it is, to the time ``function(time)``, which must not be before its own; see `delay`.
@@ -59,7 +59,9 @@ class TimeOperators(StreamBase[Record]):
         [(0, [1]), (10, [2]), (10, [3])]
         """
         check_function("delay_batches", function)
-        return self._unary("delay_batches", build_delay_batches("delay_batches", function), notify=False)
+        return self._unary(
+            "delay_batches", build_delay_batches("delay_batches", function), notify=False, schema=self.schema
+        )
 
     def branch_when(self, predicate: Callable[[Any], object]) -> Branches[Record]:
         """Send the batches of times for which ``predicate(time)`` is true one way, all others the other way.
@@ -75,7 +77,9 @@ class TimeOperators(StreamBase[Record]):
         [[[1]], [[2], [3]]]
         """
         check_function("branch_when", predicate)
-        return Branches(*self._operator("branch_when", [], 2, build_branch_when(predicate), notify=False))
+        return Branches(
+            *self._operator("branch_when", [], 2, build_branch_when(predicate), notify=False, schema=self.schema)
+        )
 
     def on_frontier(self, function: Callable[[Antichain, int], object]) -> "Stream[Record]":
         """Call ``function(frontier, worker)`` on each worker when the frontier here has moved; pass all records on.
@@ -97,4 +101,4 @@ class TimeOperators(StreamBase[Record]):
         []
         """
         check_function("on_frontier", function)
-        return self._unary("on_frontier", build_on_frontier(function))
+        return self._unary("on_frontier", build_on_frontier(function), schema=self.schema)

@@ -157,7 +157,7 @@ class WindowOperators(StreamBase[Record]):
         1 [LateRecord(key='ann', start=0, end=60, at=55, record=('ann', 55), watermark=70)]
         """
         fold = make_fold(start, add, finish, combine, sessions=isinstance(windows, SessionWindows))
-        keys = Keys.checked("window", key)
+        keys = Keys.checked("window", key, self.schema)
         _check(self, windows, at, lateness, flush_at)
         if at is None:
             build = build_epoch_windows(windows, fold, keys, self.nesting.domain)

@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from tidewheel.operators.epochs.gathered_epochs import build_gathered
 from tidewheel.operators.joins.interval_join import Interval, IntervalJoin
 from tidewheel.operators.joins.interval_table_join import IntervalTableJoin, build_table_reading
+from tidewheel.operators.joins.table_join import JoinedColumns
 from tidewheel.operators.keys.join_keys import KeyColumns, KeyFunctions
 from tidewheel.operators.keys.record_keys import Keys
 from tidewheel.operators.stream_base import StreamBase
+from tidewheel.operators.tables.columns import check_names
 from tidewheel.operators.windows.event_time import EventTimeReader
 from tidewheel.operators.windows.watermark import At
 from tidewheel.operators.windows.windowing import build_reading
@@ -56,12 +58,22 @@ def join_intervals(
     """
     left.outlet.description.check_inputs("interval_join", [left.outlet, right.outlet])
     reads, join = _builds(keys, at, interval, lateness, suffix)
+    schemas = (left.schema, right.schema)
+    joined = None
+    if isinstance(keys, KeyColumns):
+        joined = JoinedColumns(keys, suffix).schema_of("interval_join", *schemas)
+        for schema, time in zip(schemas, at, strict=True):
+            check_names("interval_join", schema, [time] if isinstance(time, str) else [])
     (left, latest), (right, other_latest) = (
         side._operator("event times", [], 2, read, [exchange], notify=False)
         for side, read, exchange in zip((left, right), reads, keys.exchanges, strict=True)
     )
     pacts = (None, None, BroadcastPact(), BroadcastPact())
-    return IntervalJoined(*left._operator("interval_join", [right, latest, other_latest], 3, join, pacts))
+    made = left._operator("interval_join", [right, latest, other_latest], 3, join, pacts)
+    if isinstance(keys, KeyColumns):
+        for stream, schema in zip(made, (joined, *schemas), strict=True):
+            stream.schema = schema
+    return IntervalJoined(*made)
 
 
 def _builds(

@@ -20,8 +20,14 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class KnownSchemas:
-    """The schemas of a stream by the least times from which on they are known."""
+    """The schemas of a stream by the least times from which on they are known.
 
+    Attributes:
+        promised: the schema that is known before anything has come, if there is one.
+        schemas: those that were learned.
+    """
+
+    promised: "pa.Schema | None" = None
     schemas: "dict[Time, pa.Schema]" = field(default_factory=dict)
 
     def learn(self, domain: TimeDomain, time: Time, schema: "pa.Schema") -> bool:
@@ -39,6 +45,8 @@ class KnownSchemas:
         return None if schema is None else schema.empty_table()
 
     def _at(self, domain: TimeDomain, time: Time) -> "pa.Schema | None":
+        if self.promised is not None:
+            return self.promised
         return next((schema for known, schema in self.schemas.items() if domain.less_equal(known, time)), None)
 
 

@@ -116,6 +116,11 @@ class TableJoinAcrossEpochs:
     keys: KeyColumns
     suffix: str
 
+    @property
+    def columns(self) -> JoinedColumns:
+        """What the result is made of."""
+        return JoinedColumns(self.keys, self.suffix)
+
     def start(self) -> KeptTables:
         """Return what is kept before the first epoch."""
         return KeptTables(TableIndex(self.keys.left), TableIndex(self.keys.right))
@@ -123,7 +128,7 @@ class TableJoinAcrossEpochs:
     def process(self, kept: KeptTables, epoch: GatheredEpoch) -> Sequence[list[Batch]]:
         """Return the rows that an epoch brings; its tables are kept."""
         lefts, rights = epoch.batches
-        columns = JoinedColumns(self.keys, self.suffix)
+        columns = self.columns
         found: list[Batch] = []
         if (rows := one_table(rights)) is not None:
             right = sort_by_key(rows, self.keys.right)

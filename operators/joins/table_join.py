@@ -10,6 +10,8 @@ from tidewheel.operators.joins.pair_join import How
 from tidewheel.operators.joins.table_matching import Matches, match_equal, number_keys
 from tidewheel.operators.keys.join_keys import KeyColumns
 from tidewheel.operators.records.arrow_rows import one_table
+from tidewheel.operators.tables.columns import check_names, shown
+from tidewheel.progress import GraphError
 from tidewheel.runtime.batches import Batch
 
 if TYPE_CHECKING:
@@ -48,6 +50,29 @@ class JoinedColumns:
             if name not in self.keys.right:
                 columns[self._free_name(name, left, columns)] = others.column(name)
         return pa.table(columns)
+
+    def schema_of(self, operator: str, left: "pa.Schema | None", right: "pa.Schema | None") -> "pa.Schema | None":
+        """Return the schema that comes of those of both sides; None if one is not known.
+
+        Raises:
+            GraphError: a key is missing, keys cannot be compared, or both sides have a column of one name.
+        """
+        import pyarrow as pa
+
+        check_names(operator, left, self.keys.left)
+        check_names(operator, right, self.keys.right)
+        if left is None or right is None:
+            return None
+        one, other = left.empty_table(), right.empty_table()
+        try:
+            keys = number_keys(
+                [one.column(name) for name in self.keys.left], [other.column(name) for name in self.keys.right]
+            )
+            return self.combine(one, other, match_equal(keys)).schema
+        except (TypeError, ValueError, pa.ArrowException) as error:
+            raise GraphError(
+                f"operator {operator!r}: {error}; one side has {shown(left)}, the other {shown(right)}"
+            ) from error
 
     def of_right_alone(self, right: "pa.Table") -> "pa.Table":
         """Return the rows of the other side as they are where no column of this side is known."""
@@ -91,15 +116,29 @@ def _either(name: str, left: "pa.ChunkedArray", other_name: str, right: "pa.Chun
 
 @dataclass(frozen=True, slots=True)
 class TableJoin:
-    """Joins the tables of an epoch; O(n log n) in its rows."""
+    """Joins the tables of an epoch; O(n log n) in its rows.
+
+    Attributes:
+        keys: the columns that keys stand in.
+        how: which rows without a partner are kept.
+        suffix: is put behind names that both sides have.
+        promised: the schemas of both sides, where they are known beforehand.
+    """
 
     keys: KeyColumns
     how: How
     suffix: str
+    promised: "tuple[pa.Schema | None, pa.Schema | None]" = (None, None)
 
     def start(self) -> tuple[KnownSchemas, KnownSchemas]:
         """Return what is kept: what is known of the columns of both sides."""
-        return KnownSchemas(), KnownSchemas()
+        left, right = self.promised
+        return KnownSchemas(left), KnownSchemas(right)
+
+    @property
+    def columns(self) -> JoinedColumns:
+        """What the result is made of."""
+        return JoinedColumns(self.keys, self.suffix, takes_either=self.how in {"right", "outer"})
 
     def process(self, kept: tuple[KnownSchemas, KnownSchemas], epoch: GatheredEpoch) -> Sequence[list[Batch]]:
         """Return the table of an epoch; unless the join is inner there are inputs with the schemas of both sides."""
@@ -115,7 +154,7 @@ class TableJoin:
         return ([] if (table := self._join(left, right)) is None else [table],)
 
     def _join(self, left: "pa.Table | None", right: "pa.Table | None") -> "pa.Table | None":
-        columns = JoinedColumns(self.keys, self.suffix, takes_either=self.how in {"right", "outer"})
+        columns = self.columns
         if left is None and right is not None and columns.takes_either:
             return columns.of_right_alone(right)
         if right is None and left is not None and self.how in {"left", "outer"}:

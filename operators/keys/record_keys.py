@@ -11,11 +11,15 @@ from dataclasses import dataclass
 from itertools import chain
 from operator import itemgetter
 from reprlib import repr as short
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+from tidewheel.operators.tables.columns import check_names
 from tidewheel.progress import GraphError
 from tidewheel.runtime.batches import Batch, is_arrow, is_numpy, records
 from tidewheel.runtime.exchange import Key
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Names: TypeAlias = str | tuple[str, ...]
 """The name of a column or field, or several: the key is the tuple of their values."""
@@ -95,10 +99,16 @@ class Keys:
     key: Key | None
 
     @classmethod
-    def checked(cls, name: str, key: Any) -> "Keys":
-        """Return how the keys of an operator are found; raise GraphError if they cannot be found so."""
+    def checked(cls, name: str, key: Any, schema: "pa.Schema | None" = None) -> "Keys":
+        """Return how the keys of an operator are found; raise GraphError if they cannot be found so.
+
+        ``schema`` is that of the stream, if it is known.
+        """
         names = key if isinstance(key, tuple) else (key,)
-        if callable(key) or (names and all(isinstance(part, str) for part in names)):
+        if callable(key):
+            return cls(key)
+        if names and all(isinstance(part, str) for part in names):
+            check_names(name, schema, names)
             return cls(key)
         raise GraphError(
             f"operator {name!r}: a key is a function of a record, the name of a column or a tuple of names, not {key!r}"

@@ -12,12 +12,14 @@ from reprlib import repr as short
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tidewheel.operators.keys.record_hash import record_hash
+from tidewheel.operators.tables.columns import check_names
 from tidewheel.progress import GraphError
 from tidewheel.runtime.batches import Batch, is_arrow, is_numpy, records
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
+    import pyarrow as pa
 
 Comparable: TypeAlias = Callable[[Any], Any] | str | tuple[str, ...]
 """What records are compared by: a function of a record, the name of a column or field, or a tuple of names."""
@@ -135,13 +137,16 @@ class Order:
         return found[::-1] if self.reverse else found
 
 
-def check_order(name: str, by: object) -> None:
-    """Raise GraphError unless records can be ordered by ``by``."""
+def check_order(name: str, by: object, schema: "pa.Schema | None" = None) -> None:
+    """Raise GraphError unless records, of a stream with ``schema`` if that is known, can be ordered by ``by``."""
+    if by is None or callable(by):
+        return
     names = by if isinstance(by, tuple) else (by,)
-    if not (by is None or callable(by) or (names and all(isinstance(part, str) for part in names))):
+    if not (names and all(isinstance(part, str) for part in names)):
         raise GraphError(
             f"operator {name!r}: order by a function of a record, the name of a column or a tuple of names, not {by!r}"
         )
+    check_names(name, schema, names)
 
 
 def take(batch: Batch, indices: "Sequence[int] | npt.NDArray[np.int64]") -> Batch:

@@ -94,6 +94,22 @@ def _wrong_type(came: "pa.Schema", expected: "pa.Schema") -> str:
     return f"column {one.name!r} is {one.type}, not {other.type}"
 
 
+def common_schema(operator: str, schemas: "Sequence[pa.Schema | None]") -> "pa.Schema | None":
+    """Return the schema that several streams have; None if that of one is not known.
+
+    Raises:
+        GraphError: two are known, and differ in names or types of columns.
+    """
+    known = [schema for schema in schemas if schema is not None]
+    for schema in known[1:]:
+        if (schema.names, schema.types) != (known[0].names, known[0].types):
+            raise GraphError(
+                f"operator {operator!r}: one stream has {shown(known[0])} and another {shown(schema)}: "
+                "bring them to the same columns by select(...) before"
+            )
+    return known[0] if len(known) == len(schemas) else None
+
+
 def check_schema(batch: Batch, schema: "pa.Schema") -> Batch:
     """Return an Arrow batch as it is, or a structured array as a table, if it has the columns of ``schema``.
 

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tidewheel.operators.epochs.aggregation import Aggregation
 from tidewheel.operators.records.arrow_rows import as_table
+from tidewheel.operators.tables.aggregation import Aggregation
 from tidewheel.operators.tables.columns import check_has, check_same
 from tidewheel.runtime.batches import Batch
 

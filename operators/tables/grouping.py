@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING, Any
 
-from tidewheel.operators.epochs.aggregation import COUNT_ROWS, FUNCTIONS, Aggregate, Aggregation
 from tidewheel.operators.epochs.per_epoch import build_per_epoch
+from tidewheel.operators.tables.aggregation import COUNT_ROWS, FUNCTIONS, Aggregate, Aggregation
 from tidewheel.operators.tables.columns import check_names
 from tidewheel.operators.tables.grouped_epoch import GroupsFold, RowsFold
 from tidewheel.progress import GraphError

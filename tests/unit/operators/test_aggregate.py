@@ -144,7 +144,7 @@ def test_states_of_finished_epochs_are_dropped() -> None:
         job.wait()
         assert len(job.captured("results")) == 50
         kept = [context.states for context in contexts if context.states]
-    assert kept == [{"partial": {}}, {"epochs": {}}]
+    assert kept == [{"sent": {0: 50}}, {"partial": {}}, {"epochs": {}}]
     assert max(most.values()) <= 3, "an epoch is dropped when it is complete, and not only in the end"
     contexts.clear()
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 import tidewheel as tw
 from tests.unit.operators.harness import operator_settings
 from tests.unit.operators.operator_case import ONLY_ARROW, OperatorCase, each_epoch
-from tidewheel.operators.epochs.aggregation import FUNCTIONS
 from tidewheel.operators.tables import grouped_epoch
+from tidewheel.operators.tables.aggregation import FUNCTIONS
 
 CASES = [
     OperatorCase(
