@@ -44,8 +44,8 @@ class JoinOperators(StreamBase[Record]):
     def join(
         self,
         other: "Stream[Any]",
-        key: str | tuple[str, ...],
-        other_key: str | tuple[str, ...] | None = None,
+        on: str | tuple[str, ...],
+        other_on: str | tuple[str, ...] | None = None,
         *,
         how: How = "inner",
         suffix: str = "",
@@ -55,8 +55,8 @@ class JoinOperators(StreamBase[Record]):
     def join(
         self,
         other: "Stream[Other]",
-        key: Callable[[Record], Hashable],
-        other_key: Callable[[Other], Hashable] | None = None,
+        on: Callable[[Record], Hashable],
+        other_on: Callable[[Other], Hashable] | None = None,
         *,
         how: Literal["inner"] = "inner",
     ) -> "Stream[tuple[Record, Other]]": ...
@@ -65,8 +65,8 @@ class JoinOperators(StreamBase[Record]):
     def join(
         self,
         other: "Stream[Other]",
-        key: Callable[[Record], Hashable],
-        other_key: Callable[[Other], Hashable] | None = None,
+        on: Callable[[Record], Hashable],
+        other_on: Callable[[Other], Hashable] | None = None,
         *,
         how: Literal["left"],
     ) -> "Stream[tuple[Record, Other | None]]": ...
@@ -75,8 +75,8 @@ class JoinOperators(StreamBase[Record]):
     def join(
         self,
         other: "Stream[Other]",
-        key: Callable[[Record], Hashable],
-        other_key: Callable[[Other], Hashable] | None = None,
+        on: Callable[[Record], Hashable],
+        other_on: Callable[[Other], Hashable] | None = None,
         *,
         how: Literal["right"],
     ) -> "Stream[tuple[Record | None, Other]]": ...
@@ -85,14 +85,14 @@ class JoinOperators(StreamBase[Record]):
     def join(
         self,
         other: "Stream[Other]",
-        key: Callable[[Record], Hashable],
-        other_key: Callable[[Other], Hashable] | None = None,
+        on: Callable[[Record], Hashable],
+        other_on: Callable[[Other], Hashable] | None = None,
         *,
         how: Literal["outer"],
     ) -> "Stream[tuple[Record | None, Other | None]]": ...
 
     def join(
-        self, other: "Stream[Any]", key: Key, other_key: Key | None = None, *, how: How = "inner", suffix: str = ""
+        self, other: "Stream[Any]", on: Key, other_on: Key | None = None, *, how: How = "inner", suffix: str = ""
     ) -> "Stream[Any]":
         """Pair the records of each epoch whose keys are equal with those of ``other``, in no particular order.
 
@@ -107,8 +107,8 @@ class JoinOperators(StreamBase[Record]):
 
         Args:
             other: the other side, of the same scope.
-            key: of this side's records: a function, or the name or names of columns.
-            other_key: of the other side's; the same as ``key`` by default.
+            on: what is to be equal, of this side's records: a function, or the name or names of columns.
+            other_on: of the other side's; the same as ``on`` by default.
             how: which records without a partner are kept, with None or nulls in its place: none ("inner"), this side's
                 ("left"), the other's ("right") or both ("outer").
             suffix: is put behind the names of the other's columns that this side has too; without it that is an error.
@@ -132,7 +132,7 @@ class JoinOperators(StreamBase[Record]):
         [Captured(time=0, batch=[(('tea', 2), ('tea', 0.5)), (('salt', 1), None)])]
         """
         check_how("join", how)
-        keys = make_keys("join", key, other_key)
+        keys = make_keys("join", on, other_on)
         if not isinstance(keys, KeyColumns):
             _check_no_suffix("join", suffix)
             return self._together("join", other, keys.exchanges, build_gathered(2, PairJoin(keys, how).process))
@@ -153,8 +153,8 @@ class JoinOperators(StreamBase[Record]):
     def join_across_epochs(
         self,
         other: "Stream[Any]",
-        key: str | tuple[str, ...],
-        other_key: str | tuple[str, ...] | None = None,
+        on: str | tuple[str, ...],
+        other_on: str | tuple[str, ...] | None = None,
         *,
         suffix: str = "",
     ) -> "Stream[Any]": ...
@@ -163,12 +163,12 @@ class JoinOperators(StreamBase[Record]):
     def join_across_epochs(
         self,
         other: "Stream[Other]",
-        key: Callable[[Record], Hashable],
-        other_key: Callable[[Other], Hashable] | None = None,
+        on: Callable[[Record], Hashable],
+        other_on: Callable[[Other], Hashable] | None = None,
     ) -> "Stream[tuple[Record, Other]]": ...
 
     def join_across_epochs(
-        self, other: "Stream[Any]", key: Key, other_key: Key | None = None, *, suffix: str = ""
+        self, other: "Stream[Any]", on: Key, other_on: Key | None = None, *, suffix: str = ""
     ) -> "Stream[Any]":
         """Pair records whose keys are equal, whichever epochs they are of: each pair once, at the later of the two.
 
@@ -177,8 +177,8 @@ class JoinOperators(StreamBase[Record]):
 
         Args:
             other: the other side, of the same scope.
-            key: of this side's records: a function, or the name or names of columns.
-            other_key: of the other side's; the same as ``key`` by default.
+            on: what is to be equal, of this side's records: a function, or the name or names of columns.
+            other_on: of the other side's; the same as ``on`` by default.
             suffix: is put behind the names of the other's columns that this side has too; without it that is an error.
 
         Raises:
@@ -202,7 +202,7 @@ class JoinOperators(StreamBase[Record]):
         """
         name = "join_across_epochs"
         check_total_order(name, self)
-        keys = make_keys(name, key, other_key)
+        keys = make_keys(name, on, other_on)
         if isinstance(keys, KeyColumns):
             check_stream(name, other)
             tables = TableJoinAcrossEpochs(keys, suffix)
@@ -216,8 +216,8 @@ class JoinOperators(StreamBase[Record]):
     def interval_join(
         self,
         other: "Stream[Any]",
-        key: str | tuple[str, ...],
-        other_key: str | tuple[str, ...] | None = None,
+        on: str | tuple[str, ...],
+        other_on: str | tuple[str, ...] | None = None,
         *,
         at: str,
         other_at: str | None = None,
@@ -230,8 +230,8 @@ class JoinOperators(StreamBase[Record]):
     def interval_join(
         self,
         other: "Stream[Other]",
-        key: Callable[[Record], Hashable],
-        other_key: Callable[[Other], Hashable] | None = None,
+        on: Callable[[Record], Hashable],
+        other_on: Callable[[Other], Hashable] | None = None,
         *,
         at: Callable[[Record], Any] | str,
         other_at: Callable[[Other], Any] | str | None = None,
@@ -242,8 +242,8 @@ class JoinOperators(StreamBase[Record]):
     def interval_join(
         self,
         other: "Stream[Any]",
-        key: Key,
-        other_key: Key | None = None,
+        on: Key,
+        other_on: Key | None = None,
         *,
         at: At,
         other_at: At | None = None,
@@ -262,8 +262,8 @@ class JoinOperators(StreamBase[Record]):
 
         Args:
             other: the other side, of the same scope.
-            key: of this side's records: a function, or the name or names of columns.
-            other_key: of the other side's; the same as ``key`` by default.
+            on: what is to be equal, of this side's records: a function, or the name or names of columns.
+            other_on: of the other side's; the same as ``on`` by default.
             at: when a record of this side happened: a function of it or the name of a column, with a number, a datetime
                 or a timedelta; of columns also dates.
             other_at: when one of the other side did; the same as ``at`` by default.
@@ -300,7 +300,7 @@ class JoinOperators(StreamBase[Record]):
         check_total_order(name, self)
         check_lateness(name, lateness)
         interval = make_interval(name, within, lateness)
-        keys = make_keys(name, key, other_key)
+        keys = make_keys(name, on, other_on)
         other_at = at if other_at is None else other_at
         if not isinstance(keys, KeyColumns):
             _check_no_suffix(name, suffix)
@@ -309,8 +309,8 @@ class JoinOperators(StreamBase[Record]):
     def cogroup(
         self,
         other: "Stream[Other]",
-        key: Callable[[Record], KeyValue] | str | tuple[str, ...],
-        other_key: Callable[[Other], KeyValue] | str | tuple[str, ...] | None = None,
+        on: Callable[[Record], KeyValue] | str | tuple[str, ...],
+        other_on: Callable[[Other], KeyValue] | str | tuple[str, ...] | None = None,
     ) -> "Stream[tuple[KeyValue, list[Record], list[Other]]]":
         """Gather the records of each epoch by key: (key, this side's, the other's) for each key that either has.
 
@@ -319,8 +319,9 @@ class JoinOperators(StreamBase[Record]):
 
         Args:
             other: the other side, of the same scope.
-            key: of this side's records: a function, or the name or names of columns, of which rows become dicts.
-            other_key: of the other side's; the same as ``key`` by default.
+            on: what is to be equal, of this side's records: a function, or the name or names of columns; rows of Arrow
+                become dicts.
+            other_on: of the other side's; the same as ``on`` by default.
 
         Raises:
             GraphError: an argument cannot be used.
@@ -336,7 +337,7 @@ class JoinOperators(StreamBase[Record]):
         ...     job.captured("groups")
         [Captured(time=0, batch=[(1, [1, 3], [5]), (0, [2], [])])]
         """
-        keys = make_keys("cogroup", key, other_key)
+        keys = make_keys("cogroup", on, other_on)
         return self._together("cogroup", other, keys.exchanges, build_gathered(2, Cogroup(keys).process))
 
     def merge(self, *others: "Stream[Record]", by: Callable[[Record], Any] | str | tuple[str, ...]) -> "Stream[Record]":

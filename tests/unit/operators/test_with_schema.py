@@ -122,8 +122,8 @@ KEEPING: dict[str, Callable[[tw.Stream[Any]], Sequence[tw.Stream[Any]]]] = {
 """Operators whose streams have the columns of the one that they read."""
 
 JOINS: dict[str, Callable[[tw.Stream[Any], tw.Stream[Any]], tw.Stream[Any]]] = {
-    **{how: partial(tw.Stream.join, key="word", how=how, suffix="2") for how in ("inner", "left", "right", "outer")},
-    "across epochs": partial(tw.Stream.join_across_epochs, key="word", suffix="2"),
+    **{how: partial(tw.Stream.join, on="word", how=how, suffix="2") for how in ("inner", "left", "right", "outer")},
+    "across epochs": partial(tw.Stream.join_across_epochs, on="word", suffix="2"),
     "interval": lambda rows, other: rows.interval_join(other, "word", at="n", within=(-9, 9), suffix="2").results,
 }
 
