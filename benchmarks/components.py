@@ -78,7 +78,7 @@ def full_graphs() -> Iterator[Graph]:
 
 
 def quick_graphs() -> Iterator[Graph]:
-    yield random_graph(nodes=12_000, edges=30_000)
+    yield random_graph(nodes=1_200, edges=3_000)
 
 
 def random_graph(nodes: int, edges: int) -> Graph:

@@ -65,7 +65,7 @@ def main() -> None:
 
 def measure(report: Report, running: ExitStack, *, quick: bool) -> None:
     """Let the contestants take turns."""
-    share = 5 if quick else 1
+    share = 20 if quick else 1
     lists = Traffic(make_lists, pickle_list, count_pickled, first_field, 1000 // share)
     tables = Traffic(make_tables, write_stream, count_rows, "key", 96 // share)
     contestants: dict[str, Callable[[], float]] = {
@@ -77,7 +77,7 @@ def measure(report: Report, running: ExitStack, *, quick: bool) -> None:
         for link in LINKS:
             contestants[f"{kind}, link='{link}'"] = deployed(running, traffic, link)
     sizes = {LISTS: lists.size(), TABLES: tables.size()}
-    turns = alternate(contestants, rounds=3 if quick else 9)
+    turns = alternate(contestants, rounds=2 if quick else 9)
     rates: dict[str, float] = {}
     for name, seconds in turns.items():
         records, size = sizes[name.partition(",")[0]]

@@ -54,12 +54,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Keep tests that start Ray or Spark in one process where several share the tests: they look for what is left."""
+    """Keep tests on Ray or Spark in one process where several share the tests: they look for what is left.
+
+    Benchmarks start processes of their own and look at nothing else; they are a lot of their own, with another Ray.
+    """
     from xdist.scheduler import LoadScopeScheduling
 
     class Scheduling(LoadScopeScheduling):  # type: ignore[misc,unused-ignore]
         def _split_scope(self, nodeid: str) -> str:
             path = nodeid.partition("::")[0]
+            if path.startswith("tests/benchmarks/"):
+                return "benchmarks"
             return "cluster" if _starts_a_cluster(config.rootpath / path) else path
 
     return Scheduling(config, log)
