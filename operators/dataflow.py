@@ -1,6 +1,7 @@
 """Dataflows: where streams begin."""
 
 from collections.abc import Mapping, Sequence
+from types import UnionType
 from typing import Any, TypeVar, overload
 
 from tidewheel.operators.input import build_input
@@ -42,6 +43,8 @@ class Dataflow(DataflowDescription):
     def input(self, name: str, records: type[Record]) -> Stream[Record]: ...
     @overload
     def input(self, name: str, records: Schema) -> Stream[dict[str, Any]]: ...
+    @overload
+    def input(self, name: str, records: UnionType) -> Stream[Any]: ...
     def input(self, name: str, records: Any = None) -> Stream[Any]:
         """Add a stream that the driver feeds through ``job.input(name)``.
 

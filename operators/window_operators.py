@@ -128,7 +128,7 @@ class WindowOperators(StreamBase[Record]):
             at: when a record happened, by a function of it or the name of a column: a number, a datetime or a
                 timedelta; datetimes all have a zone, or none has. None: at its epoch.
             start: returns the state of a new window. Without ``start`` and ``add``, a window is the list of its records
-                in order of event time.
+                in order of event time, and of content where that is the same.
             add: returns the state with a record added; called for one epoch after the other, in order of event time
                 within an epoch.
             finish: makes the value of a window of its state, or of the list; by default it is that itself.

@@ -49,8 +49,19 @@ class EventTimeReader:
             TypeError: it is of another type than goes with such durations, or cannot be compared with the others.
         """
         rows = records(batch)
-        times = Keys(self.at).of(rows if callable(self.at) else batch)
+        times = self._times(batch, rows)
         return list(zip(read_keys(batch, rows, self.keys), self._checked(times, rows), rows, strict=True))
+
+    def _times(self, batch: Batch, rows: list[Any]) -> list[EventTime]:
+        if callable(self.at):
+            at = self.at
+            return [at(record) for record in rows]
+        try:
+            return Keys(self.at).of(batch)
+        except (KeyError, TypeError, IndexError) as error:
+            raise TypeError(
+                f"records have no field or column {self.at!r} for the event time, such as {shortened(rows[0])}"
+            ) from error
 
     def _checked(self, times: list[EventTime], rows: list[Any]) -> list[EventTime]:
         kinds = set(map(type, times))
@@ -91,6 +102,12 @@ def read_keys(batch: Batch, rows: list[Any], keys: Keys) -> list[Any]:
 def _in_utc(times: list[EventTime]) -> list[EventTime]:
     """Return datetimes with a zone as those of UTC, where each hour comes once and is as long as the next."""
     zones = {time.tzinfo for time in times if isinstance(time, datetime)}
+    if None in zones and len(zones) > 1:
+        naive, aware = (next(time for time in times if (time.tzinfo is None) == is_naive) for is_naive in (True, False))
+        raise TypeError(
+            f"event times have a zone, as {aware!r} has, or none, as {naive!r}: give all of them one, such as by "
+            "time.replace(tzinfo=UTC)"
+        )
     if zones <= {None, UTC}:
         return times
     return [time if getattr(time, "tzinfo", None) is None else time.astimezone(UTC) for time in times]

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from operator import attrgetter
+from reprlib import repr as shortened
 from typing import Any
 
 from tidewheel.operators.windows.event_time import EVENT_TIME, TimedRecord
@@ -104,7 +105,13 @@ class OpenSessions:
     def _new_stretches(self, entries: list[TimedRecord]) -> Iterator["_Stretch"]:
         """Yield what new records alone would make."""
         begin = 0
-        ends = [at + self._gap for _, at, _ in entries]
+        try:
+            ends = [at + self._gap for _, at, _ in entries]
+        except OverflowError as error:
+            at, record = entries[-1][1:]
+            raise ValueError(
+                f"the event time of record {shortened(record)} is {at!r}: there is no time {self._gap!r} after that"
+            ) from error
         for index in range(1, len(entries) + 1):
             if index == len(entries) or entries[index][1] >= ends[index - 1]:
                 yield _Stretch(entries[begin][1], ends[index - 1], [], entries[begin:index])

@@ -1,13 +1,16 @@
 """Windows of one worker that are open: they take the records of one epoch after the other, and close by a watermark.
 
 What comes out depends on which records an epoch has, and not on the order in which they came: they are sorted first.
+Those of one key and one event time are put in an order by their content.
 """
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from itertools import groupby
+from operator import itemgetter
 from typing import Any, Protocol
 
+from tidewheel.operators.keys.record_hash import record_hash
 from tidewheel.operators.windows.event_time import EVENT_TIME, TimedRecord
 from tidewheel.operators.windows.window_fold import WindowFold
 from tidewheel.operators.windows.window_records import LateRecord, WindowResult
@@ -114,11 +117,38 @@ class NumberedWindows:
 
 
 def by_keys(timed: Iterable[TimedRecord]) -> dict[Any, list[TimedRecord]]:
-    """Return the records of each key, in their order."""
+    """Return the records of each key, in order of event time, as they are given; see `_settle_ties`."""
     found: dict[Any, list[TimedRecord]] = defaultdict(list)
     for entry in timed:
         found[entry[0]].append(entry)
+    for entries in found.values():
+        if len(entries) > 1:
+            _settle_ties(entries)
     return found
+
+
+def _settle_ties(entries: list[TimedRecord]) -> None:
+    """Put records with one event time in an order by their content, so that how they came makes no difference.
+
+    Records that cannot be compared, nor rows by their items, go by a hash; what has none stays as it came.
+    """
+    if len(set(map(EVENT_TIME, entries))) == len(entries):
+        return
+    for order in (itemgetter(1, 2), _by_items, _by_hash):
+        try:
+            entries.sort(key=order)
+        except (TypeError, ValueError):
+            continue
+        return
+
+
+def _by_items(entry: TimedRecord) -> Any:
+    _, at, record = entry
+    return at, sorted(record.items()) if isinstance(record, dict) else record
+
+
+def _by_hash(entry: TimedRecord) -> Any:
+    return entry[1], record_hash(entry[2])
 
 
 def missed(

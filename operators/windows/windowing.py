@@ -14,7 +14,6 @@ lateness.
 """
 
 from collections.abc import Callable
-from itertools import repeat
 from typing import Any
 
 from tidewheel.operators.keys.record_keys import Keys
@@ -107,7 +106,8 @@ def build_epoch_windows(windows: Windows, fold: WindowFold, keys: Keys, domain: 
         def schedule(input: InputPort, results: OutputPort, late: OutputPort) -> None:
             for lent, batch in input:
                 rows = records(batch)
-                waiting.setdefault(lent.time, []).extend(zip(read_keys(batch, rows, keys), repeat(lent.time), rows))
+                keyed = zip(read_keys(batch, rows, keys), rows, strict=True)
+                waiting.setdefault(lent.time, []).extend([(key, lent.time, row) for key, row in keyed])
                 complete.notify_at(lent, results)
             for token in complete.ready(input):
                 epoch = token.time

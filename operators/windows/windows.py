@@ -86,7 +86,20 @@ class TumblingWindows:
         if not times:
             return []
         first = _first(times[0], self.offset)
-        return [(time - first) // self.length for time in times]
+        numbers = [(time - first) // self.length for time in times]
+        if isinstance(self.length, float) or isinstance(self.offset, float):
+            numbers = [self._in_bounds(number, time) for number, time in zip(numbers, times, strict=True)]
+        return numbers
+
+    def _in_bounds(self, number: Pane, time: EventTime) -> Pane:
+        """Return the window that a time lies in by its bounds, given the one that a division has come to.
+
+        Floats have been rounded there, so it may be the next one.
+        """
+        start, end = self.bounds(number, time)
+        if time < start:
+            return number - 1
+        return number + 1 if time >= end else number
 
     def windows(self, pane: Pane) -> Sequence[int]:
         """Return the numbers of the windows that a pane belongs to, at least one."""

@@ -81,6 +81,8 @@ def test_inputs() -> None:
     flow = tw.Dataflow("types")
     assert_type(flow.input("anything"), tw.Stream[Any])
     assert_type(flow.input("numbers", int), tw.Stream[int])
+    either: tw.Stream[Any] = flow.input("some numbers", int | None)
+    assert either.flow is flow
     assert_type(flow.input("pairs", tuple[str, int]), tw.Stream[tuple[str, int]])
     assert_type(flow.input("rows", dict[str, Any]), tw.Stream[dict[str, Any]])
     flow.input("lengths", int).map(len)  # type: ignore[arg-type]

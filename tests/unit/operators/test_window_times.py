@@ -135,12 +135,68 @@ def test_what_is_no_event_time_is_an_error_that_names_the_record(kind: Kind, tim
 
 def test_times_with_and_without_a_zone_cannot_be_compared() -> None:
     """Nobody knows which comes first, so it is an error, within a batch and between batches."""
-    for epochs in ([[NOON, NOON.replace(tzinfo=UTC)]], [[NOON], [NOON.replace(tzinfo=UTC)]]):
-        with pytest.raises(tw.JobError, match="naive and offset-aware"):
-            results_of(tw.TumblingWindows(HOUR), *epochs)
+    with pytest.raises(tw.JobError, match=r"have a zone, as .*utc\) has, or none, as .*: give all of them one"):
+        results_of(tw.TumblingWindows(HOUR), [NOON, NOON.replace(tzinfo=UTC)])
+    with pytest.raises(tw.JobError, match="naive and offset-aware"):
+        results_of(tw.TumblingWindows(HOUR), [NOON], [NOON.replace(tzinfo=UTC)])
 
 
 def test_a_column_that_is_not_there_is_an_error() -> None:
     """It says which columns there are."""
-    with pytest.raises(tw.JobError, match=r"no column 'at'.*'time'"):
+    with pytest.raises(tw.JobError, match=r"no field or column 'at' for the event time, such as \{'time': 1\}"):
         results_of(tw.TumblingWindows(1), pa.table({"time": [1]}), key="time", at="at")
+
+
+@pytest.mark.parametrize("offset", [None, 0.05, -0.3])
+@pytest.mark.parametrize("length", [0.1, 0.3, 1.1, 1e-3, 60.0])
+def test_floats_lie_in_the_window_that_they_come_in(length: float, offset: float | None) -> None:
+    """Also at the borders, where a division is rounded."""
+    borders = [number * length for number in range(-20, 300)]
+    times = [time for border in borders for time in (border, np.nextafter(border, -9e9), np.nextafter(border, 9e9))]
+    results = results_of(tw.TumblingWindows(length, offset), [float(time) for time in times])
+    assert sum(len(result.value) for result in results) == len(times)
+    for result in results:
+        assert all(result.start <= time < result.end for time in result.value)
+
+
+def test_what_comes_at_the_watermark_is_in_time() -> None:
+    """0.5 is in the window that begins there, which the watermark 0.5 does not close."""
+    (result,) = results_of(tw.TumblingWindows(0.1), [0.5], [0.5])
+    assert (result.start, result.value) == (0.5, [0.5, 0.5])
+
+
+def test_a_session_past_the_end_of_time_is_refused() -> None:
+    """The error shows the record."""
+    with pytest.raises(tw.JobError, match=r"datetime\(9999, .*: there is no time .* after that"):
+        results_of(tw.SessionWindows(HOUR), [NOON, datetime.max])  # noqa: DTZ901
+
+
+class Odd:
+    """A record that nothing can be compared with."""
+
+    def __init__(self, n: int) -> None:
+        self.n = n
+
+
+@pytest.mark.parametrize("kind", [tw.TumblingWindows(10), tw.SlidingWindows(10, 5), tw.SessionWindows(10)], ids=repr)
+@pytest.mark.parametrize(
+    "make",
+    [str, lambda n: (n, "a"), lambda n: {"n": n, "m": None}, lambda n: {"n": None if n == 3 else n}, Odd],
+    ids=["text", "tuples", "rows", "rows with nulls", "objects"],
+)
+@pytest.mark.parametrize("workers", [1, 2])
+def test_what_happened_at_one_time_is_in_order_of_content(kind: Kind, make: Any, workers: int) -> None:
+    """However it came, and by way of whichever worker."""
+
+    def values(order: list[int]) -> list[Any]:
+        flow = tw.Dataflow("windows")
+        flow.input("records").window(kind, key=lambda _: "all", at=lambda _: 0).results.capture("results")
+        with tw.run(flow, workers=workers, engine="local") as job:
+            with job.input("records") as records:
+                for number in order:
+                    records.send([make(number)])
+            job.wait(DEADLINE_S)
+            results = [result for captured in job.captured("results") for result in captured.batch]
+        return [[getattr(record, "n", record) for record in result.value] for result in results]
+
+    assert values([1, 2, 3, 4]) == values([4, 3, 2, 1]) == values([3, 1, 4, 2]) != []
