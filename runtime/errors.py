@@ -42,4 +42,6 @@ class JobError(TidewheelError):
         self.traceback_text = traceback_text
 
     def __str__(self) -> str:
-        return str(self.args[0]) + (f"\n\n{self.traceback_text}" if self.traceback_text else "")
+        """Return the message, and the traceback unless that is printed with this error anyway, as that of its cause."""
+        text = self.traceback_text if self.__cause__ is None else ""
+        return str(self.args[0]) + (f"\n\n{text}" if text else "")

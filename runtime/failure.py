@@ -1,6 +1,8 @@
 """How a failure inside an operator is told."""
 
 import traceback
+from contextlib import suppress
+from reprlib import repr as shortened
 from typing import NoReturn
 
 from tidewheel.progress import Time
@@ -8,12 +10,14 @@ from tidewheel.runtime.errors import JobError
 from tidewheel.runtime.ports import ExchangeError
 from tidewheel.runtime.stage import StageError
 
+_OPERATORS = "tidewheel.operators."
+
 
 def operator_failure(operator: str, worker: int, time: Time | None, error: BaseException | None, what: str) -> JobError:
     """Return the error that names operator, worker and time, with the user's own traceback."""
     at = "" if time is None else f" at time {time!r}"
     return JobError(
-        f"operator {operator!r} {what} on worker {worker}{at}: {_text(error)}",
+        f"operator {operator!r} {what} on worker {worker}{at}: {_text(error)}{_record_of(error)}",
         operator=operator,
         worker=worker,
         time=time,
@@ -31,6 +35,22 @@ def raise_step_failure(operator: str, worker: int, time: Time | None, error: Bas
     elif isinstance(error, StageError):
         operator, cause = error.args[0], error.__cause__
     raise operator_failure(operator, worker, time, cause, what) from cause
+
+
+def _record_of(error: BaseException | None) -> str:
+    """Say at which record a function failed: what the operator that called it has under that name, if it has.
+
+    An operator that calls a function of the user's with one record calls that ``record``. So nothing is spent on it
+    before something fails. Nothing is said where the error itself shows the record.
+    """
+    shown = ""
+    walked = None if error is None else error.__traceback__
+    while walked is not None:
+        frame, walked = walked.tb_frame, walked.tb_next
+        if str(frame.f_globals.get("__name__")).startswith(_OPERATORS) and "record" in frame.f_locals:
+            with suppress(Exception):  # a class of the user's may fail to say what it is
+                shown = shortened(frame.f_locals["record"])
+    return f" (record {shown})" if shown and shown not in _text(error) else ""
 
 
 def _text(error: BaseException | None) -> str:
