@@ -78,7 +78,10 @@ class RecordOperators(StreamBase[Record]):
         if is_expression(predicate):
             selection = Selection(predicate)
             return self._stage("filter", selection.of, schema=selection.schema_of(self.schema))
-        check_function("filter", predicate)
+        if not callable(predicate):
+            raise GraphError(
+                f"filter takes a function of a record, or an expression such as pc.field('n') > 1, not {predicate!r}"
+            )
         holds = cast("Callable[[Record], object]", predicate)
 
         def keep_matching(batch: Batch) -> Batch:

@@ -190,7 +190,7 @@ def _checked(returned: object, loop: "Loop", rounds: int | None) -> "tuple[Strea
     if not (isinstance(returned, tuple) and len(returned) == 2 and all(isinstance(one, Stream) for one in returned)):
         raise GraphError(
             f"the body of {name!r} must return two streams, (what goes round again, what leaves)"
-            f"{', or only what goes round again,' if rounds is not None else ''} not {returned!r}"
+            f"{', or only what goes round again' if rounds is not None else ''}, not {returned!r}"
         )
     again, result = returned
     if result.outlet.scope is not loop.scope:

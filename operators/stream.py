@@ -1,6 +1,6 @@
 """Streams: what operators send, and the methods by which the next operator is added."""
 
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tidewheel.operators.async_operators import AsyncOperators
 from tidewheel.operators.column_operators import ColumnOperators
@@ -19,6 +19,30 @@ from tidewheel.runtime.plan import Build
 
 Record = TypeVar("Record")
 Other = TypeVar("Other")
+
+_ELSEWHERE = {
+    "agg": "use group_by(...).aggregate(...)",
+    "collect": "use capture(name) here, and job.captured(name) after job.wait()",
+    "drop_duplicates": "use distinct() within an epoch, deduplicate() over all",
+    "dropDuplicates": "use distinct() within an epoch, deduplicate() over all",
+    "flatMap": "use flat_map(...)",
+    "foreach": "use inspect(...) for each record, for_each_epoch(...) for whole epochs",
+    "foreachBatch": "use for_each_epoch(...)",
+    "groupBy": "use group_by(...) on tables, aggregate(...) or reduce(...) with a function of a record",
+    "groupby": "use group_by(...) on tables, aggregate(...) or reduce(...) with a function of a record",
+    "key_by": "use exchange(...), or the key= of the operator that follows",
+    "mapPartitions": "use map_batches(...)",
+    "orderBy": "use sort(...), or top_k(...)",
+    "order_by": "use sort(...), or top_k(...)",
+    "print": "use inspect(print)",
+    "repartition": "use rebalance(), or exchange(key)",
+    "show": "use inspect(print)",
+    "union": "use concat(...)",
+    "where": "use filter(...)",
+    "withColumn": "use select(...)",
+    "write": "use write_files(...), capture_to(...) or publish(...)",
+}
+"""What goes by another name here than in Spark or Flink."""
 
 
 class Stream(
@@ -41,6 +65,12 @@ class Stream(
     """
 
     __slots__ = ()
+
+    if not TYPE_CHECKING:  # type checkers know that there are no others
+
+        def __getattr__(self, name: str) -> Any:
+            hint = f": {_ELSEWHERE[name]}" if name in _ELSEWHERE else ""
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{hint}", name=name, obj=self)
 
     def unary(self, name: str, build: Build, exchange: Key | None = None) -> "Stream[Any]":
         """Add an operator of one input and one output that may hold tokens and look at its frontier.

@@ -36,6 +36,9 @@ class StreamBase(Generic[Record]):
         self.outlet = outlet
         self.schema = schema
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self.outlet.description.describe(self.outlet.source)}>"
+
     @property
     def flow(self) -> "Dataflow":
         """The dataflow that this stream belongs to."""

@@ -61,7 +61,7 @@ class DataflowDescription:
         self.attachments: dict[str, Attachment] = {}
         self._operators: list[_Operator] = []
         self._names: dict[str, int] = {}
-        self._named: dict[str, dict[str, Any]] = {"input": {}, "capture": {}, "probe": {}, "topic": {}}
+        self._named: dict[str, dict[str, Any]] = {"input": {}, "capture": {}, "probe": {}, "topic": {}, "folder": {}}
 
     def add_operator(
         self,
@@ -163,6 +163,10 @@ class DataflowDescription:
     def size(self) -> int:
         """How many operators there are; also the index of the next one."""
         return len(self._operators)
+
+    def describe(self, source: Source) -> str:
+        """Return for people which output of which operator this is."""
+        return f"{self._operators[source.operator].name!r}" + (f", output {source.port}" if source.port else "")
 
     def plan(self) -> Plan:
         """Check the whole dataflow and return the form that workers run, in which chains of stages are fused.

@@ -198,29 +198,29 @@ class Job(ABC):
         return self._attachments[self._known("topic", name, self._attachments)]
 
     def explain(self, probe_or_topic: str | ProbeHandle) -> Explanation:
-        """Say what holds the frontier at a probe or a topic back; print what is returned, or look into its ``holders``.
+        """Say what holds the frontier back at a probe, topic or capture; print it, or look into its ``holders``.
 
         Args:
-            probe_or_topic: a probe of the dataflow, or the name of one, else that of a topic.
+            probe_or_topic: a probe of the dataflow, or the name of one, else that of a topic, else of a capture.
 
         Raises:
-            JobError: there is neither a probe nor a topic of that name, the probe belongs to another job, or the job
-                has failed or was stopped.
+            JobError: there is nothing of that name, the probe belongs to another job, or the job has failed or was
+                stopped.
         """
         if isinstance(probe_or_topic, ProbeHandle):
             name = probe_or_topic.name
             if not probe_or_topic.belongs_to(self):
                 raise JobError(f"probe {name!r} belongs to another job than {self.name!r}: have that job explain it")
         else:
-            name = self._known("probe or topic", probe_or_topic, self._explicable)
+            name = self._known("probe, topic or capture", probe_or_topic, self._explicable)
         self._check_alive()
         return self._explain_in(self._view(), name)
 
     @property
     def _explicable(self) -> dict[str, Location]:
-        """What can be explained: the places of topics and, before topics of the same name, of probes."""
-        topics = {topic: Target(operator, 0) for topic, operator in self.plan.topics.items()}
-        return {**topics, **self.plan.probes}
+        """What can be explained: the places of captures, topics and probes, the later before the former of one name."""
+        ends = {**self.plan.captures, **self.plan.topics}
+        return {**{name: Target(operator, 0) for name, operator in ends.items()}, **self.plan.probes}
 
     def _explain_in(self, view: JobView, name: str) -> Explanation:
         return Explainer(view, self._explicable[name], self._inputs).explain(name, self._notes())
@@ -253,7 +253,8 @@ class Job(ABC):
         """
         left_open = [name for name, fed in self._inputs.items() if fed.open]
         if left_open:
-            _LOGGER.warning("job %r waits for its end while inputs are open: close() %s", self.name, left_open)
+            names = ", ".join(map(repr, left_open))
+            _LOGGER.warning("job %r waits for its end, but inputs are open: close() %s", self.name, names)
         deadline = None if timeout is None else time.monotonic() + timeout
         self._wait_for(lambda: self.is_complete, f"job {self.name!r} to end", timeout)
         for job in list(self._added.values()):
@@ -285,6 +286,12 @@ class Job(ABC):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if kind is None and not self._has_ended and not self._is_fed and not self.is_complete:
+            _LOGGER.warning(
+                "job %r is cut short: its with block was left before all was done, and the rest is lost; call "
+                "job.wait() there, or job.stop() if that is what you want",
+                self.name,
+            )
         self.stop()
         if kind is None:
             self._raise_failure()
@@ -297,6 +304,11 @@ class Job(ABC):
             raise self._error
         for job in self._added.values():
             job._raise_failure()
+
+    @property
+    def _is_fed(self) -> bool:
+        """Whether an input is open, here or elsewhere."""
+        return any(fed.open or fed.handed_over for fed in self._inputs.values())
 
     @property
     def _has_ended(self) -> bool:
@@ -351,7 +363,7 @@ class Job(ABC):
         return name
 
     def _timed_out(self, what: str, timeout: float | None, probe: str | None = None) -> TimeoutError:
-        named = [probe] if probe is not None else [*self.plan.probes, *self.plan.topics]
+        named = [probe] if probe is not None else [*self.plan.probes, *self.plan.topics, *self.plan.captures]
         hint = f"; job.explain({named[0]!r}) says what holds it back" if named else ""
         return TimeoutError(f"waited {timeout} s for {what}; {self._describe_inputs()}{hint}")
 

@@ -90,8 +90,8 @@ class ProbeHandle:
     def _checked(self, time: Time) -> Time:
         if not self._domain.contains(time):
             raise JobError(
-                f"probe {self.name!r} cannot tell about {time!r}: that is not a time of its stream, which are like "
-                f"{self._domain.minimum()!r}"
+                f"probe {self.name!r} cannot tell about {time!r}: that is no time of its stream, where times are "
+                f"such as {self._domain.minimum()!r}"
             )
         return time
 

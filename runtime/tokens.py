@@ -110,7 +110,7 @@ class TimestampToken:
         if not self._domain.contains(time):
             raise TokenError(
                 f"operator {self._operator!r} cannot {action} a token for time {self._time!r} to {time!r}: "
-                f"that is not a time of this scope, which are like {self._domain.minimum()!r}"
+                f"that is no time of this scope, where times are such as {self._domain.minimum()!r}"
             )
         if not self._domain.less_equal(self._time, time):
             raise TokenError(

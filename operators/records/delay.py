@@ -63,7 +63,7 @@ def _is_later(now: Time, time: Time, output: OutputPort) -> bool:
 def _refusal(name: str, now: Time, time: Time, output: OutputPort) -> str:
     returned = f"the function of {name} returned {time!r} at time {now!r}"
     if not output.domain.contains(time):
-        return f"{returned}: that is not a time here, which are like {output.domain.minimum()!r}"
+        return f"{returned}: that is no time here, where times are such as {output.domain.minimum()!r}"
     return f"{returned}: a time only moves forward"
 
 

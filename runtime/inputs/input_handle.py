@@ -271,8 +271,8 @@ class InputHandle:
         domain = self._fed.domain
         if not domain.contains(time):
             raise TokenError(
-                f"input {self.name!r} cannot {action} {time!r}: that is not a time of this dataflow, which are "
-                f"like {domain.minimum()!r}"
+                f"input {self.name!r} cannot {action} {time!r}: that is no time of this dataflow, where times are "
+                f"such as {domain.minimum()!r}"
             )
         if not domain.less_equal(self._time, time):
             raise TokenError(

@@ -92,7 +92,7 @@ def test_times_within_a_loop() -> None:
 
 @pytest.mark.parametrize(
     ("time", "said"),
-    [(6, "a time only moves forward"), *((time, "that is not a time here") for time in (-1, (8, 0), [8], 8.0, None))],
+    [(6, "a time only moves forward"), *((time, "that is no time here") for time in (-1, (8, 0), [8], 8.0, None))],
 )
 def test_a_time_that_is_not_later_is_an_error(time: Any, said: str) -> None:
     """The error shows the record, its time and what the function returned; a time is a time of the stream's scope."""

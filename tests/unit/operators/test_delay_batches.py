@@ -41,7 +41,7 @@ def test_batches_go_on_as_they_are(kind: Any) -> None:
     ]
 
 
-@pytest.mark.parametrize(("time", "said"), [(2, "a time only moves forward"), ("later", "that is not a time here")])
+@pytest.mark.parametrize(("time", "said"), [(2, "a time only moves forward"), ("later", "that is no time here")])
 def test_a_time_that_is_not_later_is_an_error(time: Any, said: str) -> None:
     """The error shows both times."""
     with pytest.raises(

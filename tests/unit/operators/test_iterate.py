@@ -208,7 +208,7 @@ def test_rounds_are_a_number_from_one_on(rounds: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("rounds", "said"), [(None, "leaves\\) not"), (3, "leaves\\), or only what goes round again, not")]
+    ("rounds", "said"), [(None, "leaves\\), not"), (3, "leaves\\), or only what goes round again, not")]
 )
 def test_a_body_that_returns_something_else_is_refused(rounds: Any, said: str) -> None:
     """The error says what a body returns: one stream will do only where a number of rounds ends the loop."""

@@ -364,8 +364,9 @@ def test_unknown_names_are_refused() -> None:
     flow = straight()
     flow.input("more").publish("news")
     with deploy(flow) as job:
-        for name in ("dune", "numbers", "results", "map"):
-            with pytest.raises(tw.JobError, match=rf"no probe or topic '{name}'; it has \['done', 'news'\]"):
+        for name in ("dune", "numbers", "map"):
+            said = rf"no probe, topic or capture '{name}'; it has \['done', 'news', 'results'\]"
+            with pytest.raises(tw.JobError, match=said):
                 job.explain(name)
 
 
