@@ -10,6 +10,23 @@ import tidewheel as tw
 
 PAGE = Path(__file__).with_name("operators.md")
 
+_JOB = ("input", "probe", "captured", "wait", "stop", "explain", "statistics", "add", "drop")
+_INPUT = ("send", "advance_to", "close", "clone", "delayed")
+_PROBE = ("wait_until", "is_complete", "has_reached", "advances")
+_RESULTS = (
+    tw.Captured,
+    tw.WindowResult,
+    tw.LateRecord,
+    tw.Windowed,
+    tw.IntervalJoined,
+    tw.Tried,
+    tw.Failed,
+    tw.Branches,
+)
+_RUNNING = (
+    "`with tw.run(flow) as job:` feeds inputs, waits and reads; who leaves it before `job.wait()` cuts the job short."
+)
+
 _TITLE = """\
 # Operators
 
@@ -25,8 +42,15 @@ def page() -> str:
         *(section for theme in themes() for section in _theme(theme)),
         _section("Loops by hand", [*_pick(tw.Dataflow, "scope", "feedback"), *_own(tw.Loop), *_own(tw.Feedback)]),
         _section("Operators of your own", [*_own(tw.Stream), *_pick(tw.Dataflow, "operator")]),
+        _section("What an operator of your own works with", _within_operators()),
         _section("Sources of your own", _interfaces()),
         _section("To look at", _pick(tw.Dataflow, "explain", "to_mermaid")),
+        _section("To run", [*_functions(tw.run), *_pick(tw.Job, *_JOB)], _RUNNING),
+        _section("To feed and to wait", [*_pick(tw.InputHandle, *_INPUT), *_pick(tw.ProbeHandle, *_PROBE)]),
+        _section("To subscribe", [*_functions(tw.subscribe), *_pick(tw.Subscription, "epochs", "close")]),
+        _section(
+            "What comes out", [*_fields(*_RESULTS), *_pick(tw.Grouping, "aggregate"), *_pick(tw.Epoch, "to_arrow")]
+        ),
     ]
     return "\n".join([_TITLE, *filter(None, sections)])
 
@@ -76,6 +100,28 @@ def _pick(owner: type, *names: str) -> Iterator[tuple[str, str]]:
     for name in names:
         method = getattr(owner, name)
         yield f"{prefix}{name}{_parameters(method)}", first_line(method)
+
+
+def _functions(*functions: Callable[..., Any]) -> Iterator[tuple[str, str]]:
+    for function in functions:
+        yield f"tw.{function.__name__}{_parameters(function)}", first_line(function)
+
+
+def _within_operators() -> Iterator[tuple[str, str]]:
+    yield from _pick(
+        tw.OperatorContext, "state", "notificator", "token", "activate", "expect_activation", "on_close", "probe"
+    )
+    yield from _pick(tw.Notificator, "notify_at", "ready", "take")
+    yield from _pick(tw.LentToken, "retain", "delayed")
+    yield from _pick(tw.TimestampToken, "delayed", "downgrade", "clone", "discard")
+    yield from _pick(tw.OutputPort, "send")
+    yield "InputPort.frontier", first_line(tw.InputPort.frontier)
+
+
+def _fields(*owners: type) -> Iterator[tuple[str, str]]:
+    """Yield the name of each class with its fields, and the first line of its docstring."""
+    for owner in owners:
+        yield f"{owner.__name__}({', '.join(vars(owner)['__annotations__'])})", first_line(owner)
 
 
 def _classes(belongs: Callable[[type], bool]) -> Iterator[tuple[str, str]]:

@@ -67,7 +67,7 @@ def test_the_operators_at_hand_do_what_they_say(workers: int, tmp_path: Path, mo
 def test_the_operator_sorts_each_epoch(workers: int) -> None:
     """The second program sends each epoch once, sorted, when it is complete."""
     flow = tw.Dataflow("sorting")
-    stream = flow.input("numbers").exchange(lambda _: 0)
+    stream = flow.input("numbers")
     names: dict[str, Any] = {"stream": stream}
     [program] = [text for text in _PROGRAMS if "def sort_epochs" in text]
     exec(compile(program.replace("stream.unary", "made = stream.unary"), "README.md", "exec"), names)
@@ -80,7 +80,18 @@ def test_the_operator_sorts_each_epoch(workers: int) -> None:
         numbers.send([3, 2])
         numbers.close()
         job.wait()
-        assert [(entry.time, entry.batch) for entry in job.captured("sorted")] == [(0, [1, 4, 5]), (1, [2, 3])]
+        sorted_epochs: dict[int, list[int]] = {}
+        for entry in job.captured("sorted"):
+            assert entry.batch == sorted(entry.batch)
+            sorted_epochs.setdefault(entry.time, []).extend(entry.batch)
+    assert {time: sorted(numbers) for time, numbers in sorted_epochs.items()} == {0: [1, 4, 5], 1: [2, 3]}
+
+
+def test_what_is_waited_for_can_be_read(capsys: pytest.CaptureFixture[str]) -> None:
+    """The program that feeds, waits and reads runs as it stands."""
+    [program] = [text for text in _PROGRAMS if "wait_until" in text]
+    exec(compile(program, "README.md", "exec"), {"tw": tw})
+    assert capsys.readouterr().out == "[('be', 2), ('not', 1), ('or', 1), ('to', 2)]\n"
 
 
 @pytest.mark.ray
