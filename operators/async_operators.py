@@ -40,7 +40,8 @@ class AsyncOperators(StreamBase[Record]):
                 call, calls what that gives, and leaves it in the end.
             concurrency: how many calls each worker has under way, at most.
             ordered: whether results leave a worker in the order in which their records came; otherwise as they come.
-            timeout_s: after how many seconds an attempt is cancelled, and fails with TimeoutError.
+            timeout_s: after how many seconds an attempt is cancelled, and fails with TimeoutError; so is entering what
+                calls share, and that fails the job.
             retries: how many more attempts there are, one at once after the other, before a call has failed. That
                 fails the job, with an error that names operator, worker and time.
             retry_on: after which exceptions there is another attempt.

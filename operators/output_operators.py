@@ -154,9 +154,13 @@ class OutputOperators(StreamBase[Record]):
         Args:
             folder: where the epochs' folders go, on a file system that all nodes see.
             format: ``"parquet"``, ``"csv"``, or ``"jsonl"``, which has a record a line. For the first two, records that
-                are no dicts, nor rows of Arrow, are in the column "value".
+                are no dicts, nor rows of Arrow, are in the column "value". JSON has no NaN and no infinity: in
+                ``"jsonl"`` they are null. Times are in the form of ISO 8601 there.
             overwrite: whether an epoch replaces an older one, which is gone for a moment; otherwise that fails the job.
             file_bytes: how many bytes of an epoch, in memory, a worker gathers before it writes a file.
+
+        Raises:
+            GraphError: an argument is wrong, or this dataflow writes to that folder already.
 
         >>> import tempfile
         >>> from pathlib import Path
@@ -176,9 +180,21 @@ class OutputOperators(StreamBase[Record]):
             raise GraphError(f"write_files: format is one of {', '.join(map(repr, FILE_FORMATS))}, not {format!r}")
         if not isinstance(file_bytes, int) or file_bytes < 1:
             raise GraphError(f"write_files: file_bytes is a number of bytes, 1 or more, not {file_bytes!r}")
+        self._claim_folder(path)
         folders = EpochFolders(path, overwrite)
         parts = self._unary("write_files", build_write_parts(folders, FILE_FORMATS[format], file_bytes))
         return parts._unary("commit_files", build_gathered(1, EpochCommit(folders).process), GatherPact())
+
+    def _claim_folder(self, path: Path) -> None:
+        """Raise GraphError if this dataflow writes to a folder already, since both would write the same names."""
+        description = self.outlet.description
+        try:
+            description.register("folder", str(path.resolve()), description.size)
+        except GraphError as error:
+            raise GraphError(
+                f"write_files: dataflow {description.name!r} writes to {str(path)!r} already: give each stream a "
+                "folder of its own, or concat() them first"
+            ) from error
 
 
 def _folder(operator: str, folder: object) -> Path:

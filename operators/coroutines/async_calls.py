@@ -25,7 +25,7 @@ class CallPolicy:
 
     Attributes:
         concurrency: how many are under way at a time, at most.
-        timeout_s: how long each attempt may take, in seconds; None for any time.
+        timeout_s: how long each attempt, and what is entered before, may take, in seconds; None for any time.
         retries: how many more attempts there are after one that fails.
         retry_on: the exceptions after which there is another attempt.
     """
@@ -129,7 +129,7 @@ class AsyncCalls:
             function = self._function
             if hasattr(function, "__aenter__"):
                 manager: Any = function
-                function = await stack.enter_async_context(manager)
+                function = await self._in_time(stack.enter_async_context(manager), f"entering {_short(manager)}")
                 if not callable(function):
                     raise TypeError(f"entering {self._function!r} has to give what is called, it gave {function!r}")
             try:
@@ -188,6 +188,10 @@ class AsyncCalls:
                 f"map_async calls a function whose result is awaited, such as one defined with 'async def'; "
                 f"{self._function!r} returned {_short(coming)}"
             )
+        return await self._in_time(coming, f"the call for {_short(record)}")
+
+    async def _in_time(self, coming: Awaitable[Any], what: str) -> Any:
+        """Return what ``coming`` gives; after timeout_s cancel it and raise TimeoutError, which says ``what`` it is."""
         if self._policy.timeout_s is None:
             return await coming
         limit = asyncio.timeout(self._policy.timeout_s)
@@ -197,8 +201,7 @@ class AsyncCalls:
         except TimeoutError as error:
             if not limit.expired():
                 raise
-            text = f"the call for {_short(record)} took longer than timeout_s={self._policy.timeout_s:g}"
-            raise TimeoutError(text) from error
+            raise TimeoutError(f"{what} took longer than timeout_s={self._policy.timeout_s:g}") from error
 
     def _finish(self, outcome: Outcome) -> None:
         self._outcomes.append(outcome)

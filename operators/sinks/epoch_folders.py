@@ -1,7 +1,8 @@
 """Folders of files, one for each epoch, that are seen whole or not at all.
 
-An epoch is written to a folder whose name begins with ".tmp-", and renamed once when it is complete. An older one of
-the same epoch is moved away for that, to a name that begins with ".old-", and comes back if it goes no further.
+An epoch is written to a folder such as ".tmp-epoch=7", and renamed to "epoch=7" once when it is complete. An older one
+of the same epoch is moved away for that, to ".old-epoch=7", and comes back if it goes no further. What has other names
+is not touched.
 """
 
 import os
@@ -12,6 +13,7 @@ from urllib.parse import quote
 
 from tidewheel.progress import Time
 
+_EPOCH = "epoch="
 _UNFINISHED = ".tmp-"
 _REPLACED = ".old-"
 
@@ -48,13 +50,13 @@ class EpochFolders:
     def recover(self) -> None:
         """Make the folder, and clean up what runs that failed have left there."""
         self.root.mkdir(parents=True, exist_ok=True)
-        for replaced in self.root.glob(f"{_REPLACED}*"):
+        for replaced in self._folders(_REPLACED):
             final = self.root / replaced.name.removeprefix(_REPLACED)
             if final.exists():
                 shutil.rmtree(replaced)
             else:
                 replaced.rename(final)
-        for unfinished in self.root.glob(f"{_UNFINISHED}*"):
+        for unfinished in self._folders(_UNFINISHED):
             shutil.rmtree(unfinished)
 
     def begin(self, time: Time) -> Path:
@@ -82,6 +84,10 @@ class EpochFolders:
             shutil.rmtree(replaced)
         return final
 
+    def _folders(self, prefix: str) -> list[Path]:
+        """Return the folders that runs before have left under such names; files and other folders are not ours."""
+        return [path for path in self.root.glob(f"{prefix}{_EPOCH}*") if path.is_dir()]
+
     def _check(self, time: Time) -> None:
         final = self.root / _name(time)
         if final.exists() and not self.overwrite:
@@ -91,7 +97,7 @@ class EpochFolders:
 
 
 def _name(time: Time) -> str:
-    return f"epoch={_text(time)}"
+    return f"{_EPOCH}{_text(time)}"
 
 
 def _text(time: Time) -> str:

@@ -30,6 +30,11 @@ class FileFormat:
             os.fsync(file.fileno())
 
 
+_ADVICE = (
+    'map them to dicts first, whose names are the columns, such as .map(lambda pair: {"key": pair[0], "n": pair[1]})'
+)
+
+
 def table_of(batches: Sequence[Batch]) -> "pa.Table":
     """Return the records of batches, at least one, as one table, for the columns of which they may differ.
 
@@ -52,8 +57,13 @@ def table_of(batches: Sequence[Batch]) -> "pa.Table":
         if rows:
             tables.append(pa.table(_columns(rows)))
         return pa.concat_tables(tables, promote_options="permissive")
-    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-        raise TypeError(f"records do not fit into columns, such as {rows[:1] or tables[:1]!r:.200}: {error}") from error
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
+        text = f"records do not fit into columns, such as {rows[:1] or tables[:1]!r:.200}: {error}"
+        raise TypeError(text if _are_dicts(rows) else f"{text}; {_ADVICE}") from error
+
+
+def _are_dicts(rows: list[Any]) -> bool:
+    return all(isinstance(row, dict) for row in rows)
 
 
 def _has_columns(batch: Batch) -> bool:
@@ -84,9 +94,19 @@ def _write_csv(file: IO[bytes], batches: Sequence[Batch]) -> None:
 
 
 def _write_lines(file: IO[bytes], batches: Sequence[Batch]) -> None:
-    encoder = msgspec.json.Encoder()
+    encoder = msgspec.json.Encoder(enc_hook=_iso_text)
     for batch in batches:
         file.write(encoder.encode_lines(records(as_table(batch) if _has_columns(batch) else batch)))
+
+
+def _iso_text(value: Any) -> str | None:
+    """Return a time or duration of pandas, or a time of NumPy, as text, None for no time; else raise TypeError."""
+    if hasattr(value, "isoformat") or type(value).__name__ == "datetime64":
+        text = str(value.isoformat() if hasattr(value, "isoformat") else value)
+        return None if text == "NaT" else text
+    raise TypeError(
+        f"Encoding objects of type {type(value).__qualname__} is unsupported: map them to plain values first"
+    )
 
 
 FILE_FORMATS: Mapping[str, FileFormat] = {

@@ -1,7 +1,8 @@
-"""Which files a source reads: paths, patterns and folders, in one order that all workers know."""
+"""Which files a source reads, in one order that all workers know, and how errors say which of them they are about."""
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from glob import glob, has_magic
 from pathlib import Path
 from typing import TypeAlias
@@ -33,6 +34,16 @@ def found_files(source: str, paths: Paths) -> tuple[Path, ...]:
             raise GraphError(f"{source}: there are no files at {os.fspath(path)!r} (looked in {Path.cwd()})")
         found |= files
     return tuple(sorted(found))
+
+
+@contextmanager
+def naming_file(path: Path) -> Iterator[None]:
+    """Add the file's path to what is raised within the block, whatever reads it."""
+    try:
+        yield
+    except Exception as error:
+        error.add_note(f"This is file {path}.")
+        raise
 
 
 def _files(path: Path) -> Iterable[Path]:

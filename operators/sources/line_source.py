@@ -79,7 +79,7 @@ class LineSource:
             for batch in count():
                 try:
                     lines = list(islice(file, self._batch_size))
-                except (UnicodeDecodeError, EOFError, lzma.LZMAError) as error:
+                except Exception as error:  # each way to compress has errors of its own
                     error.add_note(f"This is file {path}, in batch {batch} of {self._batch_size} lines.")
                     raise
                 if not lines:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from tidewheel.operators.sources.found_files import Paths, found_files
+from tidewheel.operators.sources.found_files import Paths, found_files, naming_file
 from tidewheel.operators.sources.line_source import check_epoch_every
 from tidewheel.operators.sources.record_source import check_positive
 from tidewheel.progress import GraphError
@@ -13,6 +13,7 @@ from tidewheel.runtime.batches import Batch
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    import pyarrow.parquet as pq
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,8 @@ class ParquetSource:
 
     Args:
         paths: a path, a pattern such as ``"sales/*.parquet"``, a folder, or a list of such. Which files there are is
-            looked up at once; they are read in the order of their names.
+            looked up at once, and also their columns, which have to be the same in all that have rows, as far as they
+            are read; they are read in the order of their names.
         columns: which are read; None for all.
         time: a column of integers, without nulls or negative values, that has each row's epoch; rows keep it. Row
             groups that overlap in time are held until those before have been read; so sorted files take no memory.
@@ -49,7 +51,8 @@ class ParquetSource:
         batch_size: how many rows a batch has, at most.
 
     Raises:
-        GraphError: there are no such files, or an argument is wrong.
+        GraphError: there are no such files, a column is not in one of them or is of another type there, or an argument
+            is wrong.
 
     >>> import tempfile
     >>> from pathlib import Path
@@ -86,6 +89,10 @@ class ParquetSource:
         self._time = time
         self._epoch_every = epoch_every
         self._batch_size = batch_size
+        self._first: tuple[Path, pa.Schema] | None = None
+        """A file that has rows, and what is read of it; others have to be alike."""
+        for _ in self._opened():
+            pass
 
     def partitions(self, worker: int, workers: int) -> list[Iterator[tuple[int, Batch]]]:
         """Return this worker's one partition."""
@@ -96,18 +103,30 @@ class ParquetSource:
         return [self._by_time(groups[worker::workers], self._time)]
 
     def _row_groups(self) -> list[RowGroup]:
+        groups: list[RowGroup] = []
+        for file, opened in self._opened():
+            for index in range(opened.metadata.num_row_groups):
+                metadata = opened.metadata.row_group(index)
+                if metadata.num_rows:  # there may be one without, where a table without rows was written
+                    groups.append(RowGroup(file, index, len(groups), _least(metadata, self._time)))
+        return groups
+
+    def _opened(self) -> "Iterator[tuple[int, pq.ParquetFile]]":
+        """Open one file after the other; raise GraphError if one has not the columns that are to be read."""
         import pyarrow.parquet as pq
 
-        groups: list[RowGroup] = []
-        for file, path in enumerate(self.files):
-            with pq.ParquetFile(path) as opened:
+        for number, path in enumerate(self.files):
+            with naming_file(path), pq.ParquetFile(path) as opened:
                 if self._time is not None:
                     _check_time(opened.schema_arrow, path, self._time)
-                for index in range(opened.metadata.num_row_groups):
-                    metadata = opened.metadata.row_group(index)
-                    if metadata.num_rows:  # there may be one without, where a table without rows was written
-                        groups.append(RowGroup(file, index, len(groups), _least(metadata, self._time)))
-        return groups
+                if self._columns is not None:
+                    _check_columns(opened, path, self._columns)
+                if opened.metadata.num_rows:
+                    schema = opened.read_row_groups([], columns=self._columns).schema
+                    if self._first is None:
+                        self._first = path, schema
+                    _check_alike(self._first, (path, schema))
+                yield number, opened
 
     def _in_order(self, groups: list[RowGroup]) -> Iterator[tuple[int, Batch]]:
         for group in groups:
@@ -117,8 +136,12 @@ class ParquetSource:
     def _batches(self, group: RowGroup) -> "Iterator[pa.RecordBatch]":
         import pyarrow.parquet as pq
 
-        with pq.ParquetFile(self.files[group.file]) as opened:
-            yield from opened.iter_batches(self._batch_size, row_groups=[group.index], columns=self._columns)
+        assert self._first is not None, "a row group has rows"
+        names = self._first[1].names
+        path = self.files[group.file]
+        with naming_file(path), pq.ParquetFile(path) as opened:
+            for batch in opened.iter_batches(self._batch_size, row_groups=[group.index], columns=self._columns):
+                yield batch if batch.schema.names == names else batch.select(names)
 
     def _epoch(self, group: RowGroup) -> int:
         if self._epoch_every is None:
@@ -154,13 +177,37 @@ class ParquetSource:
 
 
 def _check_time(schema: "pa.Schema", path: Path, time: str) -> None:
-    """Raise TypeError unless a file has a column of integers for the time."""
+    """Raise GraphError unless a file has a column of integers for the time."""
     import pyarrow as pa
 
     if time not in schema.names:
-        raise TypeError(f"{path} has no column {time!r} for time=; it has {schema.names}")
+        raise GraphError(f"ParquetSource: {path} has no column {time!r} for time=; it has {schema.names}")
     if not pa.types.is_integer(schema.field(time).type):
-        raise TypeError(f"column {time!r} of {path} is {schema.field(time).type}, and an epoch is an integer")
+        raise GraphError(
+            f"ParquetSource: column {time!r} of {path} is {schema.field(time).type}, and an epoch is an integer"
+        )
+
+
+def _check_columns(opened: "pq.ParquetFile", path: Path, columns: Sequence[str]) -> None:
+    """Raise GraphError unless a file has all these columns, or fields in columns, such as ``"place.city"``."""
+    leaves = [opened.schema.column(index).path for index in range(len(opened.schema))]
+    for name in columns:
+        if not any(leaf == name or leaf.startswith(f"{name}.") for leaf in leaves):
+            raise GraphError(f"ParquetSource: {path} has no column {name!r}; it has {opened.schema_arrow.names}")
+
+
+def _check_alike(first: "tuple[Path, pa.Schema]", other: "tuple[Path, pa.Schema]") -> None:
+    """Raise GraphError unless the columns of two files, in any order, have the same names and types."""
+    if first[1].equals(other[1]):
+        return
+    types = [{field.name: field.type for field in schema} for _, schema in (first, other)]
+    for name in dict.fromkeys([*types[0], *types[1]]):
+        ours, theirs = (f"{has[name]}" if name in has else "missing" for has in types)
+        if ours != theirs:
+            raise GraphError(
+                f"ParquetSource: column {name!r} is {ours} in {first[0]}, and {theirs} in {other[0]}: files of one "
+                "source have the same columns; leave it out by columns=, or read them by sources of their own"
+            )
 
 
 def _least(row_group: Any, time: str | None) -> int | None:

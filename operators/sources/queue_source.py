@@ -5,9 +5,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Generic, Protocol, TypeVar
 
+from tidewheel.operators.sources.local_queue import End, LocalQueue, closed_error
 from tidewheel.operators.sources.record_source import check_positive
 from tidewheel.progress import GraphError
-from tidewheel.runtime.activator import Activator
 from tidewheel.runtime.errors import WouldBlock
 from tidewheel.runtime.operator_context import OperatorContext
 from tidewheel.runtime.partitioned_source import OperatorSource
@@ -27,15 +27,15 @@ class RecordQueue(Protocol):
         """Return the next item; raise `queue.Empty` if there is none."""
 
 
-class _End:
-    """What is put behind the last record."""
-
-
 class QueueSource(OperatorSource[Record], Generic[Record]):
     """A source of what is put into a queue while the job runs, by any thread, or by another process.
 
     Worker 0 takes what waits, up to ``batch_size`` records, as one batch, which is an epoch of its own, complete at
     once. Where the dataflow holds its sources back the queue fills up, and `put` waits.
+
+    Jobs may read one source one after the other. What is put in before the first runs waits for it; when a job has
+    ended, however it did, `put` raises until another reads, so that nobody fills a queue that nobody empties. Only a
+    queue of the source's own knows this.
 
     Args:
         queue: one that processes share, such as `ray.util.queue.Queue`, which is asked every ``poll_s`` seconds. None
@@ -77,11 +77,11 @@ class QueueSource(OperatorSource[Record], Generic[Record]):
             raise GraphError(f"QueueSource: poll_s is a number of seconds above 0, not {poll_s!r}")
         if queue is not None and not (hasattr(queue, "put") and hasattr(queue, "get_nowait")):
             raise GraphError(f"QueueSource: a queue has put() and get_nowait(), unlike {queue!r}")
-        self._wakes = queue is None
-        self._queue: RecordQueue = queues.Queue(capacity) if queue is None else queue
+        self._queue: RecordQueue = LocalQueue(capacity) if queue is None else queue
         self._batch_size = batch_size
         self._poll_s = poll_s
-        self._readers: list[Activator] = []
+        self._own = self._queue if isinstance(self._queue, LocalQueue) else None
+        self._is_closed = False
 
     def put(self, record: Record, timeout: float | None = None) -> None:
         """Add a record; wait while there is no room, ``timeout`` seconds at most.
@@ -90,12 +90,22 @@ class QueueSource(OperatorSource[Record], Generic[Record]):
 
         Raises:
             WouldBlock: there was no room in time.
+            JobError: the source was closed, here, or the job that read it has ended, now or while this waited.
         """
+        if self._is_closed:
+            raise closed_error()
         self._put(record, timeout)
 
     def close(self, timeout: float | None = None) -> None:
-        """Say that this was the last record: the source ends once it has read so far."""
-        self._put(_End(), timeout)
+        """Say that this was the last record: the source ends once it has read so far. Does nothing the second time.
+
+        Only in a queue that processes share the end needs room; then it waits for that as `put` does.
+        """
+        if self._own is not None:
+            self._own.close()
+        elif not self._is_closed:
+            self._put(End(), timeout)
+        self._is_closed = True
 
     def _put(self, item: object, timeout: float | None) -> None:
         try:
@@ -104,17 +114,16 @@ class QueueSource(OperatorSource[Record], Generic[Record]):
             raise WouldBlock(
                 "the queue of a QueueSource is full: the job that reads it does not run, or takes no more now"
             ) from None
-        for reader in self._readers.copy():
-            reader()
 
     def build(self, context: OperatorContext) -> Schedule:
         """Return the schedule function of worker 0, which reads; the others have nothing to do."""
         if context.worker:
             return lambda output: None
         token = context.token()
-        if self._wakes:
-            self._readers.append(context.activator)
-            context.on_close(lambda: self._readers.remove(context.activator))
+        own = self._own
+        if own is not None:
+            own.add_reader(context.activator)
+            context.on_close(lambda: own.remove_reader(context.activator))
 
         def schedule(output: OutputPort) -> None:
             if not token.is_live:
@@ -135,7 +144,7 @@ class QueueSource(OperatorSource[Record], Generic[Record]):
         with suppress(queues.Empty):
             while len(batch) < self._batch_size:
                 item = self._queue.get_nowait()
-                if isinstance(item, _End):
+                if isinstance(item, End):
                     return batch, True
                 batch.append(item)
         return batch, False
@@ -143,13 +152,13 @@ class QueueSource(OperatorSource[Record], Generic[Record]):
     def _wait(self, context: OperatorContext, *, is_full: bool) -> None:
         if is_full:
             context.activate()
-        elif self._wakes:
+        elif self._own is not None:
             context.expect_activation()
         else:
             context.activator.after(self._poll_s)
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        if self._wakes:
+        if self._own is not None:
             raise TypeError(
                 "a QueueSource with a queue of its own is filled by threads of this process, so it cannot be sent to "
                 "another: give it one that processes share, such as ray.util.queue.Queue(), or use flow.input()"

@@ -1,5 +1,6 @@
 """A source over records at hand, or from a function, which cuts them into batches and epochs."""
 
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import count, islice
 from typing import Any, Generic, TypeAlias, TypeVar
@@ -17,8 +18,9 @@ class RecordSource(Generic[Record]):
     """A source over records, in batches of some size, so many batches an epoch.
 
     What has a length and slices, such as a list, a range, an Arrow table or a NumPy array, is shared among the workers
-    in turns, a batch each; any other iterable is read by worker 0 alone, and `Stream.rebalance` spreads it. A function
-    is called on each worker, with its number and how many there are, and returns, or yields, the records of that.
+    in turns, a batch each; any other iterable is read by worker 0 alone, and `Stream.rebalance` spreads it. An
+    iterator, such as a generator, can be read once, by one job. A function is called on each worker, with its number
+    and how many there are, and returns, or yields, the records of that.
 
     Args:
         records: the records, or the function. What cannot be pickled, such as a generator, is for the local engine.
@@ -27,7 +29,7 @@ class RecordSource(Generic[Record]):
             all in epoch 0.
 
     Raises:
-        GraphError: ``records`` is neither, or a number is not positive.
+        GraphError: ``records`` is neither, or is a DataFrame or a column of Arrow, or a number is not positive.
 
     >>> import tidewheel as tw
     >>> flow = tw.Dataflow("hundreds")
@@ -41,26 +43,40 @@ class RecordSource(Generic[Record]):
 
     def __init__(self, records: Records[Record], *, batch_size: int = 1000, epoch_every: int | None = None) -> None:
         given: Any = records
-        if not callable(given) and not isinstance(given, Iterable) and not is_arrow(given):
-            raise GraphError(f"RecordSource: records are iterable, or come from a function, unlike {records!r}")
+        if not callable(given):
+            _check_records(given)
         check_positive("RecordSource", "batch_size", batch_size)
         if epoch_every is not None:
             check_positive("RecordSource", "epoch_every", epoch_every)
         self._records = given
         self._batch_size = batch_size
         self._epoch_every = epoch_every
+        self._is_begun = False
 
     def partitions(self, worker: int, workers: int) -> list[Iterator[tuple[int, Iterable[Record]]]]:
         """Return this worker's one partition."""
         records = self._records
         if callable(records):
-            return [self._of_iterable(records(worker, workers))]
-        if isinstance(records, Sequence) or is_arrow(records) or is_numpy(records):
-            return [self._of_slices(worker, workers)]
-        return [self._of_iterable(records)] if worker == 0 else []
+            own = records(worker, workers)
+            _check_records(own)
+            return [self._of_slices(own, 0, 1) if _has_slices(own) else self._of_iterable(own)]
+        if _has_slices(records):
+            return [self._of_slices(records, worker, workers)]
+        if worker:
+            return []
+        return [self._once(records) if isinstance(records, Iterator) else self._of_iterable(records)]
 
-    def _of_slices(self, worker: int, workers: int) -> Iterator[tuple[int, Batch]]:
-        records, size = self._records, self._batch_size
+    def _once(self, records: Iterator[Record]) -> Iterator[tuple[int, list[Record]]]:
+        if self._is_begun:
+            raise RuntimeError(
+                f"RecordSource: {records!r} was read before, and an iterator can be read once only: give a list, or a "
+                "function of (worker, workers) that returns a new one for each job"
+            )
+        self._is_begun = True
+        yield from self._of_iterable(records)
+
+    def _of_slices(self, records: Any, worker: int, workers: int) -> Iterator[tuple[int, Batch]]:
+        size = self._batch_size
         for number in range(worker, -(-length(records) // size), workers):
             batch = take_slice(records, number * size, min((number + 1) * size, length(records)))
             yield self._epoch(number), batch if is_arrow(batch) or is_numpy(batch) else list(batch)
@@ -75,6 +91,35 @@ class RecordSource(Generic[Record]):
 
     def _epoch(self, batch: int) -> int:
         return 0 if self._epoch_every is None else batch // self._epoch_every
+
+
+def _check_records(records: Any) -> None:
+    """Raise GraphError unless something has records, or is one of those whose records are not what they seem."""
+    if is_arrow(records):
+        return
+    if hasattr(records, "__dataframe__"):
+        raise GraphError(
+            "RecordSource: the rows of a DataFrame are records as an Arrow table: give "
+            "pyarrow.Table.from_pandas(frame), or of Polars frame.to_arrow()"
+        )
+    pyarrow = sys.modules.get("pyarrow")
+    if pyarrow is not None and isinstance(records, pyarrow.Array | pyarrow.ChunkedArray):
+        raise GraphError(
+            f"RecordSource: a {type(records).__qualname__} of Arrow is a column, and not records: give "
+            'pyarrow.table({"name": column}), or column.to_pylist() for its values'
+        )
+    if not isinstance(records, Iterable):
+        raise GraphError(f"RecordSource: records are iterable, or come from a function, unlike {records!r}")
+
+
+def _has_slices(records: Any) -> bool:
+    """Tell whether records can be cut; a `collections.deque` is a sequence that cannot."""
+    if is_arrow(records) or is_numpy(records):
+        return True
+    try:
+        return isinstance(records, Sequence) and records[:0] is not None
+    except (TypeError, ValueError, LookupError):
+        return False
 
 
 def check_positive(what: str, name: str, value: object) -> None:

@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from tidewheel.progress import Antichain, GraphError, Time
 from tidewheel.runtime.batches import Batch
@@ -14,6 +14,9 @@ from tidewheel.runtime.ports import OutputPort
 from tidewheel.runtime.tokens import TimestampToken
 
 Record_co = TypeVar("Record_co", covariant=True)
+
+_END: Final = object()
+"""What a partition gives behind its last batch; None is nothing that it may yield."""
 
 
 class Pace:
@@ -82,20 +85,20 @@ class _Partition:
         """Send the next batch if it is there and may be sent; discard the token and return False at the end."""
         if self.waits_until and self._clock() < self.waits_until:
             return True
-        following = self._held if self._held is not None else next(self._batches, None)
-        if following is None:
+        following: object = self._held if self._held is not None else next(self._batches, _END)
+        if following is _END:
             self._token.discard()
             return False
         if isinstance(following, Pause):
             self.waits_until = self._clock() + following.seconds
             return True
-        time, batch = following
+        time, batch = _time_and_batch(following)
         if self._read < self._sent.get(self._number, 0):
             self._read += 1
             return True
         self._token.downgrade(time)
         if self._pace is not None and not self._pace.may_go_to(time):
-            self._held, self.waits_until = following, None
+            self._held, self.waits_until = (time, batch), None
             return True
         self._held, self.waits_until = None, 0.0
         output.send(self._token, batch)
@@ -107,6 +110,15 @@ class _Partition:
         """Close the iterator if it can be closed, as a generator with an open file can."""
         if hasattr(self._batches, "close"):
             self._batches.close()
+
+
+def _time_and_batch(yielded: object) -> tuple[Time, Batch]:
+    """Return what a partition has yielded, taken apart; raise TypeError if it is something else."""
+    if isinstance(yielded, tuple | list) and len(yielded) == 2:
+        return yielded[0], yielded[1]
+    raise TypeError(
+        f"a partition of a source yields (time, batch), or Pause(seconds) while it has nothing, not {yielded!r:.200}"
+    )
 
 
 def source_build(name: str, source: object, paced_by: str | None, epochs_ahead: int) -> Build:

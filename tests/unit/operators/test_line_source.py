@@ -78,6 +78,24 @@ def test_a_damaged_archive_fails_the_job(tmp_path: Path) -> None:
     assert "text.gz" in caught.value.traceback_text
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "error"),
+    [
+        ("text.gz", b"plain", "BadGzipFile"),
+        ("text.gz", gzip.compress(b"", mtime=0)[:10] + b"\xff" * 90, "error: Error -3"),
+        ("text.bz2", b"plain", "OSError: Invalid data stream"),
+        ("text.xz", b"plain", "LZMAError"),
+    ],
+    ids=["no gzip", "damaged gzip", "no bzip2", "no xz"],
+)
+def test_what_is_no_archive_fails_the_job(tmp_path: Path, name: str, content: bytes, error: str) -> None:
+    """Each way to compress has errors of its own; all say which file it is."""
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(tw.JobError, match=error) as caught:
+        read(tw.LineSource(tmp_path))
+    assert f"This is file {tmp_path / name}, in batch 0" in caught.value.traceback_text
+
+
 def test_files_are_found_by_path_pattern_and_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each once, in the order of their names; what is hidden in a folder is unfinished."""
     write(tmp_path, a="a\n", b="b\n")

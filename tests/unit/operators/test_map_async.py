@@ -278,6 +278,19 @@ def test_what_cannot_be_opened_fails_the_job(client: type[Client], fails: str, m
     assert message in str(failure)
 
 
+def test_what_does_not_open_in_time_fails_the_job(client: type[Client], server: Server) -> None:
+    """The time that a call may take is that of entering, too; it is cancelled, and the error says what it was."""
+
+    class Silent(client):  # type: ignore[misc,valid-type]
+        async def __aenter__(self) -> Any:
+            return await server.reply(0)
+
+    failure = failure_of(Silent(), [1], timeout_s=0.01)
+    assert "TimeoutError: entering <" in str(failure)
+    assert "took longer than timeout_s=0.01" in str(failure)
+    assert server.cancelled == [0]
+
+
 def test_it_goes_on_from_its_state() -> None:
     """Records that were read and not sent are called for again, and sent at their times, in their order."""
     pending = {7: (0, 3), 8: (2, 4), 9: (0, 5)}

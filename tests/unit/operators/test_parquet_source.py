@@ -111,8 +111,7 @@ def test_a_probe_follows_the_column(tmp_path: Path) -> None:
     ("values", "message"),
     [
         (pa.array([1, None]), "ValueError: column 'day' of .*/days.parquet has nulls"),
-        (pa.array([1.5, 2.5]), "TypeError: column 'day' of .*/days.parquet is double, and an epoch is an integer"),
-        (pa.array([-1, 2]), "TokenError: .* to -1: that is not a time of this scope"),
+        (pa.array([-1, 2]), "TokenError: .* to -1: that is no time of this scope"),
     ],
 )
 def test_what_is_no_epoch_fails_the_job(tmp_path: Path, values: Any, message: str) -> None:
@@ -122,11 +121,76 @@ def test_what_is_no_epoch_fails_the_job(tmp_path: Path, values: Any, message: st
         read(tw.ParquetSource(tmp_path, time="day"))
 
 
-def test_a_file_without_the_column_fails_the_job(tmp_path: Path) -> None:
-    """The error lists those that it has."""
-    pq.write_table(pa.table({"n": [1]}), tmp_path / "days.parquet")
-    with pytest.raises(tw.JobError, match=r"days.parquet has no column 'day' for time=; it has \['n'\]"):
-        read(tw.ParquetSource(tmp_path, time="day"))
+def test_a_file_that_cannot_have_the_epochs_is_refused_at_once(tmp_path: Path) -> None:
+    """The error lists the columns that it has, or says of what type the one is."""
+    pq.write_table(pa.table({"n": [1.5]}), tmp_path / "days.parquet")
+    with pytest.raises(tw.GraphError, match=r"days.parquet has no column 'day' for time=; it has \['n'\]"):
+        tw.ParquetSource(tmp_path, time="day")
+    with pytest.raises(tw.GraphError, match=r"column 'n' of .*/days.parquet is double, and an epoch is an integer"):
+        tw.ParquetSource(tmp_path, time="n")
+
+
+@pytest.mark.parametrize("rows", [[(0, 1)], []])
+def test_columns_that_are_not_there_are_refused_at_once(tmp_path: Path, rows: list[tuple[int, int]]) -> None:
+    """The error names the file, the column and those that there are; a field in a column can be read as well."""
+    folder = write(tmp_path, rows)
+    for columns in (["n", "typo"], ["typo"], ["n.typo"]):
+        message = rf"ParquetSource: {folder}/0.parquet has no column '{columns[-1]}'; it has \['day', 'n'\]"
+        with pytest.raises(tw.GraphError, match=message):
+            tw.ParquetSource(folder, columns=columns)
+    pq.write_table(pa.table({"place": [{"city": "Oslo", "lat": 60}]}), tmp_path / "nested.parquet")
+    [result] = read(tw.ParquetSource(tmp_path / "nested.parquet", columns=["place.city"]))
+    assert result.batch.to_pylist() == [{"place": {"city": "Oslo"}}]
+
+
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [
+        ({"a": [2], "b": ["x"]}, "column 'b' is missing in {}/0.parquet, and string in {}/1.parquet"),
+        ({"a": [2.5]}, "column 'a' is int64 in {}/0.parquet, and double in {}/1.parquet"),
+        ({}, "column 'a' is int64 in {}/0.parquet, and missing in {}/1.parquet"),
+    ],
+)
+def test_files_with_other_columns_are_refused_at_once(tmp_path: Path, other: Any, message: str) -> None:
+    """The error names both files and the column; those that are not read may differ."""
+    pq.write_table(pa.table({"a": [1], "c": [0]}), tmp_path / "0.parquet")
+    pq.write_table(pa.table({**other, "c": [0]}), tmp_path / "1.parquet")
+    with pytest.raises(tw.GraphError, match=f"ParquetSource: {message.format(tmp_path, tmp_path)}"):
+        tw.ParquetSource(tmp_path)
+    assert bags_of(tw.ParquetSource(tmp_path, columns=["c"])) == {0: Counter({(("c", 0),): 2})}
+
+
+def test_files_are_looked_at_again_when_they_are_opened(tmp_path: Path) -> None:
+    """They may have been written anew since the source was made."""
+    source = tw.ParquetSource(write(tmp_path, [(0, 1)], [(0, 2)]), columns=["n"])
+    pq.write_table(pa.table({"n": ["x"]}), tmp_path / "1.parquet")
+    with pytest.raises(tw.JobError, match=r"'source' could not be built on worker 0: GraphError: .* and string in"):
+        read(source)
+    pq.write_table(pa.table({"m": ["x"]}), tmp_path / "1.parquet")
+    with pytest.raises(tw.JobError, match=r"1.parquet has no column 'n'; it has \['m'\]"):
+        read(source)
+
+
+def test_columns_may_be_in_any_order(tmp_path: Path) -> None:
+    """All batches have them as the first file has, or as they were asked for."""
+    pq.write_table(pa.table({"a": [1], "b": [2]}), tmp_path / "0.parquet")
+    pq.write_table(pa.table({"b": [4], "a": [3]}), tmp_path / "1.parquet")
+    for columns, names in ((None, ["a", "b"]), (["b", "a"], ["b", "a"])):
+        assert [r.batch.schema.names for r in read(tw.ParquetSource(tmp_path, columns=columns))] == [names, names]
+
+
+def test_errors_say_which_file_is_damaged(tmp_path: Path) -> None:
+    """Whether its end is, which is read at once, or its rows."""
+    write(tmp_path, [(0, n) for n in range(1000)], group_size=1000, compression="snappy")
+    (tmp_path / "1.parquet").write_bytes(b"PAR1xxxxPAR1")
+    with pytest.raises(pa.ArrowInvalid) as damaged:
+        tw.ParquetSource(tmp_path)
+    assert damaged.value.__notes__ == [f"This is file {tmp_path / '1.parquet'}."]
+    path = tmp_path / "0.parquet"
+    path.write_bytes(path.read_bytes()[:4] + b"\xff" * 2000 + path.read_bytes()[2004:])
+    with pytest.raises(tw.JobError) as failed:
+        read(tw.ParquetSource(path))
+    assert f"This is file {path}." in failed.value.traceback_text
 
 
 def test_the_column_is_kept(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 import tidewheel as tw
 from tests.unit.operators.harness import DEADLINE_S
 from tests.unit.operators.sources import flow_of
+from tests.waiting import eventually
 
 
 def records_of(job: tw.Job) -> list[Any]:
@@ -58,15 +59,80 @@ def test_a_queue_that_nobody_fills_is_waited_for() -> None:
         job.wait(timeout=0.05)
 
 
-def test_the_end_of_a_queue_is_the_end_of_the_source() -> None:
-    """What comes behind it is not read."""
-    source: tw.QueueSource[int] = tw.QueueSource()
+@pytest.mark.parametrize("make", [lambda: None, queue.SimpleQueue], ids=["own", "shared"])
+def test_the_end_of_a_queue_is_the_end_of_the_source(make: Any) -> None:
+    """What would come behind it is refused, and not lost; it may be said twice."""
+    source: tw.QueueSource[int] = tw.QueueSource(make(), poll_s=0.001)
     source.put(1)
     source.close()
-    source.put(2)
+    source.close()
+    with pytest.raises(tw.JobError, match="nothing was put in, because this QueueSource was closed"):
+        source.put(2)
     with tw.run(flow_of(source), engine="local") as job:
         job.wait(DEADLINE_S)
         assert records_of(job) == [1]
+
+
+def test_a_queue_that_was_read_to_its_end_has_ended() -> None:
+    """For the next job, too, which does not wait for what cannot come."""
+    source: tw.QueueSource[int] = tw.QueueSource()
+    source.put(1)
+    source.close()
+    for expected in ([1], []):
+        with tw.run(flow_of(source), engine="local") as job:
+            job.wait(DEADLINE_S)
+            assert records_of(job) == expected
+
+
+def producing(source: tw.QueueSource[int]) -> tuple[threading.Thread, list[tw.JobError]]:
+    """Return a thread that has begun to fill a queue, and where its error comes."""
+    errors: list[tw.JobError] = []
+
+    def produce() -> None:
+        try:
+            for number in range(1000):
+                source.put(number)
+        except tw.JobError as error:
+            errors.append(error)
+
+    producer = threading.Thread(target=produce, daemon=True)
+    producer.start()
+    return producer, errors
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_who_fills_a_queue_does_not_wait_for_a_job_that_has_ended(fails: bool) -> None:
+    """Whether it has failed or was stopped: who waits for room is woken, and who comes later gets the error at once."""
+    source: tw.QueueSource[int] = tw.QueueSource(capacity=2, batch_size=1)
+    flow = tw.Dataflow("test")
+    flow.source("numbers", source).map(lambda number: number // (0 if fails else 1)).probe("read")
+    job = tw.run(flow, engine="local")
+    producer, errors = producing(source)
+    assert eventually(lambda: source._queue.qsize() == 2)  # type: ignore[attr-defined]
+    if fails:
+        with pytest.raises(tw.JobError, match="ZeroDivisionError"):
+            job.wait(DEADLINE_S)
+    else:
+        job.stop()
+    producer.join(DEADLINE_S)
+    assert not producer.is_alive()
+    with pytest.raises(tw.JobError, match="because the job that read this QueueSource has ended") as caught:
+        source.put(0)
+    assert [str(error) for error in errors] == [str(caught.value)]
+    source.close()
+
+
+def test_who_waits_for_room_is_told_of_the_end() -> None:
+    """A record is not put behind the end by one who has waited since before that."""
+    source: tw.QueueSource[int] = tw.QueueSource(capacity=1)
+    producer, errors = producing(source)
+    assert eventually(lambda: source._queue.qsize() == 1)  # type: ignore[attr-defined]
+    source.close()
+    producer.join(DEADLINE_S)
+    assert "this QueueSource was closed" in str(errors)
+    with tw.run(flow_of(source), engine="local") as job:
+        job.wait(DEADLINE_S)
+        assert records_of(job) == [0]
 
 
 def test_a_full_queue_says_so() -> None:
@@ -76,8 +142,6 @@ def test_a_full_queue_says_so() -> None:
     source.put(2)
     with pytest.raises(tw.WouldBlock, match="the queue of a QueueSource is full"):
         source.put(3, timeout=0)
-    with pytest.raises(tw.WouldBlock):
-        source.close(timeout=0.01)
     with tw.run(flow_of(source), engine="local") as job:
         job.probe("read").wait_until(1, DEADLINE_S)
         source.put(4, timeout=0)
@@ -154,6 +218,20 @@ class Shared:
         return self.items.pop(0)
 
 
+def test_the_end_needs_room_in_a_queue_that_is_shared() -> None:
+    """It waits as a record does; if there is no room in time, the source is not closed."""
+    shared: queue.Queue[Any] = queue.Queue(1)
+    source: tw.QueueSource[int] = tw.QueueSource(shared)
+    source.put(1)
+    with pytest.raises(tw.WouldBlock):
+        source.close(timeout=0.01)
+    shared.get()
+    source.put(2)
+    shared.get()
+    source.close(timeout=0)
+    assert not shared.empty()
+
+
 def test_only_a_queue_that_processes_share_goes_to_workers() -> None:
     """The error says what to use instead."""
     source: tw.QueueSource[int] = tw.QueueSource(Shared(), batch_size=7, poll_s=0.001)
@@ -168,14 +246,14 @@ def test_only_a_queue_that_processes_share_goes_to_workers() -> None:
 
 
 def test_a_source_may_be_used_again() -> None:
-    """By the next job, as in a notebook; who fills the queue wakes the one that runs."""
+    """By the next job, as in a notebook; who fills the queue wakes the one that runs, and no other."""
     source: tw.QueueSource[int] = tw.QueueSource()
     for number in range(3):
         with tw.run(flow_of(source), engine="local") as job:
             source.put(number)
             job.probe("read").wait_until(1, DEADLINE_S)
             assert records_of(job) == [number]
-        assert source._readers == []
+        assert source._queue._readers == []  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(

@@ -99,17 +99,19 @@ def test_a_partition_that_goes_backwards_fails_the_job() -> None:
 @pytest.mark.parametrize(
     ("batch", "message"),
     [
-        (("0", [1]), r"TokenError: .*'table'.* to '0': that is not a time of this scope, which are like 0"),
+        (("0", [1]), r"TokenError: .*'table'.* to '0': that is no time of this scope, where times are such as 0"),
         ((0, (1, 2)), "TypeError: a batch is a list"),
         ((0, 1), "TypeError: a batch is a list"),
-        (7, "TypeError: cannot unpack"),
+        (7, r"TypeError: a partition of a source yields \(time, batch\), or Pause\(seconds\) while .* not 7"),
+        (None, r"TypeError: a partition of a source yields \(time, batch\), or Pause\(seconds\) while .* not None"),
+        ((0, [1], 2), r"TypeError: a partition of a source yields \(time, batch\).* not \(0, \[1\], 2\)"),
     ],
 )
 def test_what_is_no_time_or_no_batch_fails_the_job(batch: Any, message: str) -> None:
     """A source that yields something else is told so, by name."""
     with (
         pytest.raises(tw.JobError, match=rf"operator 'table' failed on worker 0.*{message}"),
-        job_of(tw.IterableSource([[batch]])) as job,
+        job_of(tw.IterableSource([[batch, (1, [2])]])) as job,
     ):
         job.wait()
 

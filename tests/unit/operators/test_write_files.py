@@ -116,6 +116,32 @@ def test_what_is_unfinished_is_hidden(tmp_path: Path) -> None:
     assert names(tmp_path) == ["epoch=1", "epoch=9", "other"]
 
 
+def test_what_others_have_there_is_not_touched(tmp_path: Path) -> None:
+    """Hidden or not, and whatever it begins with: only folders of epochs are cleaned up."""
+    theirs = [".old-mine", ".old-note", ".tmp-epoch=7", ".tmp-mine", ".tmp-note"]
+    for name in theirs:
+        if name.endswith("mine"):
+            (tmp_path / name).mkdir()
+        else:
+            (tmp_path / name).touch()
+    (tmp_path / ".tmp-epoch=8").mkdir()
+    write(tmp_path, [(0, [1])])
+    assert names(tmp_path) == [*theirs, "epoch=0"]
+
+
+def test_one_writer_a_folder(tmp_path: Path) -> None:
+    """Two would write the same names over each other; that is refused when the dataflow is described."""
+    flow = tw.Dataflow("test")
+    numbers = flow.input("numbers")
+    numbers.write_files(tmp_path / "a")
+    message = r"write_files: dataflow 'test' writes to '.*/a' already: give each stream a folder of its own, or concat"
+    for again in (tmp_path / "a", str(tmp_path / "b" / ".." / "a")):
+        with pytest.raises(tw.GraphError, match=message.replace("/a'", "a'")):
+            numbers.write_files(again, "csv", overwrite=True)
+    numbers.write_files(tmp_path / "b")
+    tw.Dataflow("other").input("numbers").write_files(tmp_path / "a")
+
+
 def test_epochs_that_are_there_are_not_touched(tmp_path: Path) -> None:
     """The second run fails at the first of them, and says what to do; what it has written before that stays."""
     write(tmp_path, [(0, [1]), (1, [2])])
@@ -222,6 +248,10 @@ def test_what_was_written_can_be_read(tmp_path: Path) -> None:
         ("jsonl", [{"a": [1, 2]}, (1, "x"), "text", None], [{"a": [1, 2]}, [1, "x"], "text", None]),
         ("jsonl", np.array([(1, 2.5)], dtype=[("a", "i8"), ("b", "f8")]), [{"a": 1, "b": 2.5}]),
         ("jsonl", pa.table({"a": [1, None]}), [{"a": 1}, {"a": None}]),
+        ("jsonl", pa.table({"a": pa.array([1], "timestamp[ns]")}), [{"a": "1970-01-01T00:00:00.000000001"}]),
+        ("jsonl", pa.table({"a": pa.array([1, None], "duration[ns]")}), [{"a": "P0DT0H0M0.000000001S"}, {"a": None}]),
+        ("jsonl", np.array(["2024-01-01T00:00:01", "NaT"], "M8[ns]"), ["2024-01-01T00:00:01.000000000", None]),
+        ("jsonl", [float("nan"), {"a": float("inf")}], [None, {"a": None}]),
     ],
 )
 def test_records_of_many_kinds_are_written(tmp_path: Path, format_name: Any, batch: Any, expected: Any) -> None:
@@ -253,6 +283,8 @@ def test_batches_of_different_kinds_become_one_file(tmp_path: Path) -> None:
             "TypeError: some records are dicts, which have columns, and some are not, such as 2",
         ),
         ("parquet", [(1, "x")], r"TypeError: records do not fit into columns, such as \[\(1, 'x'\)\]"),
+        ("csv", [("x", 1)], r"TypeError: records do not fit .*; map them to dicts first, whose names are the columns"),
+        ("parquet", [{"a": 1 << 70}], r"TypeError: records do not fit into columns, such as [^;]*$"),
         ("csv", [object()], "TypeError: records do not fit into columns"),
         ("jsonl", [object()], "TypeError: Encoding objects of type object is unsupported"),
     ],
