@@ -153,8 +153,10 @@ class OutputOperators(StreamBase[Record]):
 
         Args:
             folder: where the epochs' folders go, on a file system that all nodes see.
-            format: ``"parquet"``, ``"csv"``, or ``"jsonl"``, which has a record a line. For the first two, records that
-                are no dicts, nor rows of Arrow, are in the column "value". JSON has no NaN and no infinity: in
+            format: ``"parquet"``, ``"csv"``, or ``"jsonl"``, which has a record a line. Rows of Arrow, dicts, named
+                tuples and dataclasses have columns; for the first two formats a plain tuple has "_1", "_2" and so on,
+                as in Spark, and anything else "value". Types of columns are those of what is in a file, so files may
+                differ: where they must not, make Arrow tables of one schema before. JSON has no NaN and no infinity: in
                 ``"jsonl"`` they are null. Times are in the form of ISO 8601 there.
             overwrite: whether an epoch replaces an older one, which is gone for a moment; otherwise that fails the job.
             file_bytes: how many bytes of an epoch, in memory, a worker gathers before it writes a file.

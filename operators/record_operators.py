@@ -1,7 +1,7 @@
 """Operators that take one record, or one batch, at a time and look at nothing else."""
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tidewheel.operators.records.inspection import build_inspect_batches, build_inspect_with_time
 from tidewheel.operators.records.parts import keep
@@ -82,7 +82,7 @@ class RecordOperators(StreamBase[Record]):
             raise GraphError(
                 f"filter takes a function of a record, or an expression such as pc.field('n') > 1, not {predicate!r}"
             )
-        holds = cast("Callable[[Record], object]", predicate)
+        holds = predicate
 
         def keep_matching(batch: Batch) -> Batch:
             if isinstance(batch, list):

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -38,11 +38,14 @@ _ADVICE = (
 def table_of(batches: Sequence[Batch]) -> "pa.Table":
     """Return the records of batches, at least one, as one table, for the columns of which they may differ.
 
-    A record that is a dict has a column for each of its names, any other the column "value". Where a record lacks a
-    column, it is null there; numbers become of a type that holds them all.
+    A record that is a dict has a column for each of its names, and so has a named tuple or dataclass for its fields. A
+    plain tuple has the columns "_1", "_2" and so on, as in Spark; anything else the column "value". Where a record
+    lacks a column, it is null there; numbers become of a type that holds them all.
 
     >>> table_of([[{"a": 1}, {"b": 2.5}]]).to_pylist()
     [{'a': 1, 'b': None}, {'a': None, 'b': 2.5}]
+    >>> table_of([[("tide", 2), ("wheel", 1)]]).to_pylist()
+    [{'_1': 'tide', '_2': 2}, {'_1': 'wheel', '_2': 1}]
     >>> table_of([[1, 2]]).to_pylist()
     [{'value': 1}, {'value': 2}]
 
@@ -55,11 +58,28 @@ def table_of(batches: Sequence[Batch]) -> "pa.Table":
     rows = [record for batch in batches if not _has_columns(batch) for record in records(batch)]
     try:
         if rows:
-            tables.append(pa.table(_columns(rows)))
+            tables.append(pa.table(_columns([_with_names(record) for record in rows])))
         return pa.concat_tables(tables, promote_options="permissive")
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
         text = f"records do not fit into columns, such as {rows[:1] or tables[:1]!r:.200}: {error}"
         raise TypeError(text if _are_dicts(rows) else f"{text}; {_ADVICE}") from error
+
+
+def _with_names(record: Any) -> Any:
+    """Return a record that has fields, or is a tuple, as a dict."""
+    if isinstance(record, tuple):
+        names = getattr(record, "_fields", None) or [f"_{place}" for place in range(1, len(record) + 1)]
+        return dict(zip(names, record, strict=True))
+    return _with_fields(record)
+
+
+def _with_fields(record: Any) -> Any:
+    """Return a record that has fields as a dict."""
+    if isinstance(record, tuple) and hasattr(record, "_fields"):
+        return dict(zip(record._fields, record, strict=True))
+    if is_dataclass(record) and not isinstance(record, type):
+        return {field.name: getattr(record, field.name) for field in fields(record)}
+    return record
 
 
 def _are_dicts(rows: list[Any]) -> bool:
@@ -88,15 +108,24 @@ def _write_parquet(file: IO[bytes], batches: Sequence[Batch]) -> None:
 
 
 def _write_csv(file: IO[bytes], batches: Sequence[Batch]) -> None:
+    import pyarrow as pa
     from pyarrow import csv
 
-    csv.write_csv(table_of(batches), file)
+    table = table_of(batches)
+    for name in table.column_names:
+        if pa.types.is_nested(table.schema.field(name).type):
+            raise TypeError(
+                f"column {name!r} is {table.schema.field(name).type}, which has no place in a line of csv: write "
+                "parquet or jsonl, or map the records to flat ones first"
+            )
+    csv.write_csv(table, file)
 
 
 def _write_lines(file: IO[bytes], batches: Sequence[Batch]) -> None:
     encoder = msgspec.json.Encoder(enc_hook=_iso_text)
     for batch in batches:
-        file.write(encoder.encode_lines(records(as_table(batch) if _has_columns(batch) else batch)))
+        rows = records(as_table(batch) if _has_columns(batch) else batch)
+        file.write(encoder.encode_lines([_with_fields(record) for record in rows]))
 
 
 def _iso_text(value: Any) -> str | None:

@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from reprlib import repr as shortened
 from typing import Any, Final, Generic, TypeVar
 
 from tidewheel.progress import Antichain, GraphError, Time
@@ -194,6 +195,12 @@ class _Reader:
 class IterableSource(Generic[Record_co]):
     """A source over batches at hand: worker ``i`` reads partitions ``i``, ``i + workers`` and so on.
 
+    Args:
+        partitions: for each partition its (time, batch), in order of times.
+
+    Raises:
+        GraphError: it is something else.
+
     >>> from tidewheel import Dataflow, run
     >>> flow = Dataflow("squares")
     >>> _ = flow.source("numbers", IterableSource([[(0, [1, 2]), (1, [3])]])).map(lambda n: n * n).capture("squares")
@@ -204,6 +211,14 @@ class IterableSource(Generic[Record_co]):
     """
 
     def __init__(self, partitions: Sequence[Sequence[tuple[Any, Iterable[Record_co]]]]) -> None:
+        given: Any = partitions
+        for partition in given if isinstance(given, list | tuple) else [given]:
+            first = partition[0] if isinstance(partition, list | tuple) and partition else None
+            if not isinstance(partition, Iterable) or not (first is None or isinstance(first, tuple | Pause)):
+                raise GraphError(
+                    "IterableSource takes a list of partitions, each a list of (time, batch), such as "
+                    f"[[(0, [1, 2]), (1, [3])]], not {shortened(given)}; for plain records use RecordSource"
+                )
         self._partitions = partitions
 
     def partitions(self, worker: int, workers: int) -> list[Iterator[tuple[Time, Iterable[Record_co]]]]:

@@ -111,9 +111,16 @@ def test_what_is_no_time_or_no_batch_fails_the_job(batch: Any, message: str) -> 
     """A source that yields something else is told so, by name."""
     with (
         pytest.raises(tw.JobError, match=rf"operator 'table' failed on worker 0.*{message}"),
-        job_of(tw.IterableSource([[batch, (1, [2])]])) as job,
+        job_of(tw.IterableSource([[(0, [9]), batch, (1, [2])]])) as job,
     ):
         job.wait()
+
+
+@pytest.mark.parametrize("partitions", [[1, 2, 3], [[1, 2]], [["ab", "cd"]], 7, [[{"n": 1}]]], ids=repr)
+def test_what_are_no_partitions_is_refused(partitions: Any) -> None:
+    """Where it is given, with what is meant and what else there is."""
+    with pytest.raises(tw.GraphError, match=r"each a list of \(time, batch\), .*; for plain records use RecordSource"):
+        tw.IterableSource(partitions)
 
 
 def test_a_source_that_raises_fails_the_job() -> None:
