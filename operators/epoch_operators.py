@@ -208,7 +208,8 @@ class EpochOperators(StreamBase[Record]):
         """Send all records of an epoch in order, as one batch, on worker 0: its memory has to hold them.
 
         Arrow tables are sorted by Arrow's kernels and stay tables. Records that the order leaves equal are in an order
-        by their content: tables by the other columns, others by a hash.
+        by their content: tables by the other columns, others by a hash. NaN, also in a tuple, comes last, whichever way
+        round; in tables nulls come after it.
 
         Args:
             order: a function of a record, the name of a column or field, or a tuple of names; by default the record
@@ -232,14 +233,15 @@ class EpochOperators(StreamBase[Record]):
     def top_k(
         self,
         k: int,
+        *,
         key: Callable[[Record], Any] | Names | None = None,
         order: Callable[[Record], Any] | Names | None = None,
     ) -> "Stream[Record]":
         """Send the ``k`` greatest records of each epoch, greatest first, as one batch on worker 0.
 
         With a key, they are the greatest of each key, and come out where keys go by `exchange`, those of one key
-        together. Of records that the order leaves equal, their content decides which are taken. No worker keeps, or
-        sends, more than it has to choose from.
+        together. Of records that the order leaves equal, their content decides which are taken. NaN is never among the
+        greatest while there is something else. No worker keeps, or sends, more than it has to choose from.
 
         Args:
             k: how many, 1 or more.

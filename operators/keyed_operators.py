@@ -192,8 +192,8 @@ class KeyedOperators(StreamBase[Record]):
         Args:
             key: a function of a record, the name of a column or field, or a tuple of names; by default the record.
             order: which of several records of a key in one epoch is the first, by a function of a record, a name or
-                names. Of those that it leaves equal, and without it of all, their content decides, by a hash: so it is
-                the same one on any number of workers.
+                names. Of those that it leaves equal, and without it of all, their content decides, so that it is the
+                same one on any number of workers: in tables with key and order by name the other columns, else a hash.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("first visits")

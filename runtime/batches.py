@@ -9,7 +9,9 @@ from sys import getsizeof
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
+    import numpy as np
     import numpy.typing as npt
+    import pyarrow as pa
 
 Batch: TypeAlias = Any
 """A list, `pyarrow.Table`, `pyarrow.RecordBatch` or `numpy.ndarray`."""
@@ -17,6 +19,8 @@ Batch: TypeAlias = Any
 
 _FEW_PARTS = 8
 """Up to so many parts, looking for each is faster than sorting."""
+_ENOUGH_BITS = 32
+"""Indices with so many bits have room for any dictionary that is likely to be."""
 
 
 def is_arrow(batch: Batch) -> bool:
@@ -39,6 +43,16 @@ def check_batch(batch: Batch) -> None:
             f"{type(batch).__qualname__}: make it [record] for a single record, list(...) for an iterable, "
             "pyarrow.Table.from_pandas(...) for a DataFrame of pandas"
         )
+    if _is_masked(batch):
+        raise TypeError(
+            "a masked array of NumPy is no batch, since its mask gets lost on the way: fill it, array.filled(value), "
+            "or make it a column with nulls, pyarrow.table({name: pyarrow.array(array)})"
+        )
+
+
+def _is_masked(batch: Batch) -> bool:
+    masked = sys.modules.get("numpy.ma")
+    return masked is not None and isinstance(batch, masked.MaskedArray)
 
 
 def length(batch: Batch) -> int:
@@ -73,22 +87,138 @@ def records(batch: Batch) -> list[Any]:
 
 
 def concatenate(batches: Sequence[Batch]) -> Batch:
-    """Join batches of one kind, at least one, into a single one."""
-    if len(batches) == 1:
-        return batches[0]
-    if all(isinstance(batch, list) for batch in batches):
-        return [record for batch in batches for record in batch]
+    """Join batches, at least one, into a single one: a list, a table or an array if all are, else a list of records.
+
+    Arrays are one where no value changes with their dtype, as integers would in an array of floats. In tables
+    string_view becomes large_string, in a single one too; else a single batch is returned as it is.
+
+    Raises:
+        TypeError: tables differ in the names or types of their columns, or structured arrays in their fields.
+
+    >>> import numpy as np
+    >>> concatenate([np.array([1]), np.array([0.5])]), concatenate([np.array([2]), ["two"]])
+    ([1, 0.5], [2, 'two'])
+    """
     if all(is_arrow(batch) for batch in batches):
         import pyarrow as pa
 
-        return pa.concat_tables(
-            pa.Table.from_batches([batch]) if isinstance(batch, pa.RecordBatch) else batch for batch in batches
+        tables = [without_views(batch) for batch in batches]
+        if len(tables) == 1:
+            return tables[0]
+        return concatenate_tables(
+            [pa.Table.from_batches([batch]) if isinstance(batch, pa.RecordBatch) else batch for batch in tables]
         )
-    if all(is_numpy(batch) for batch in batches):
+    if len(batches) == 1:
+        return batches[0]
+    if all(is_numpy(batch) for batch in batches) and _fit_together(batches):
         import numpy as np
 
         return np.concatenate(batches)
-    raise TypeError(f"batches of different kinds cannot be joined: {sorted({type(b).__name__ for b in batches})}")
+    return [record for batch in batches for record in records(batch)]
+
+
+def _fit_together(arrays: "Sequence[npt.NDArray[Any]]") -> bool:
+    """Tell whether arrays can be one that has all of their values as they are."""
+    import numpy as np
+
+    dtypes = list(dict.fromkeys(array.dtype for array in arrays))
+    alike = len({array.shape[1:] for array in arrays}) == 1
+    if len(dtypes) > 1 and alike:
+        try:
+            common = np.result_type(*dtypes)
+        except TypeError:
+            alike = False
+        else:
+            alike = all(_keeps_values(dtype, common) for dtype in dtypes)
+    if not alike and any(dtype.names for dtype in dtypes):
+        raise TypeError(
+            f"arrays of {dtypes[0]} and of {dtypes[-1]} cannot be joined: give all of them one dtype before"
+        )
+    return alike
+
+
+def _keeps_values(dtype: "np.dtype[Any]", common: "np.dtype[Any]") -> bool:
+    if dtype.names is not None and common.names is not None:
+        return all(_keeps_values(dtype[name], common[name]) for name in dtype.names)
+    # Dates are not among them: a finer unit has not room for all dates.
+    return dtype == common or any(dtype.kind in kinds and common.kind in kinds for kinds in ("iu", "f", "c", "U", "S"))
+
+
+def concatenate_tables(tables: "Sequence[pa.Table]") -> "pa.Table":
+    """Return the rows of some tables, at least one, as one table.
+
+    Where one of them may have nulls in a column, the result may; indices of dictionaries get the type that they need.
+
+    Raises:
+        TypeError: they differ in the names or types of their columns.
+    """
+    import pyarrow as pa
+
+    first = tables[0].schema
+    if all(table.schema.equals(first) for table in tables):
+        whole = pa.concat_tables(tables)
+    else:
+        for table in tables:
+            _check_alike(first, table.schema)
+        whole = pa.concat_tables(tables, promote_options="permissive")
+    for place, kind in enumerate(whole.schema.types):
+        if pa.types.is_dictionary(kind) and kind.index_type.bit_width < _ENOUGH_BITS:
+            column = _with_one_dictionary(whole.column(place))
+            whole = whole.set_column(place, whole.field(place).with_type(column.type), column)
+    return whole
+
+
+def _check_alike(one: "pa.Schema", other: "pa.Schema") -> None:
+    if one.names != other.names:
+        raise TypeError(
+            f"batches with the columns {one.names} and {other.names} cannot be joined: bring them to the same columns "
+            "by select(...) before"
+        )
+    for name, kind, came in zip(one.names, one.types, other.types, strict=True):
+        if type_of_values(kind) != type_of_values(came):
+            raise TypeError(
+                f"column {name!r} is {kind} in one batch and {came} in another: cast one of them before, by select(...)"
+            )
+
+
+def type_of_values(kind: "pa.DataType") -> "pa.DataType":
+    """Return an Arrow type itself, or for a dictionary one that does not tell what type its indices have."""
+    import pyarrow as pa
+
+    return pa.dictionary(pa.int32(), kind.value_type, kind.ordered) if pa.types.is_dictionary(kind) else kind
+
+
+def _with_one_dictionary(column: "pa.ChunkedArray") -> "pa.ChunkedArray":
+    """Return a column whose chunks share their dictionary; with larger indices if they have not room for that."""
+    import pyarrow as pa
+
+    try:
+        return column.unify_dictionaries()
+    except pa.ArrowNotImplementedError:  # of lists, say
+        return column
+    except pa.ArrowInvalid:
+        kind = column.type
+        return column.cast(pa.dictionary(pa.int32(), kind.value_type, kind.ordered)).unify_dictionaries()
+
+
+def without_views(batch: Batch) -> Batch:
+    """Return an Arrow batch in which large_string is for string_view, of which Arrow cannot take rows or sort them."""
+    import pyarrow as pa
+
+    types = batch.schema.types
+    kept = [_takeable(kind) for kind in types]
+    if all(one is other for one, other in zip(types, kept, strict=True)):
+        return batch
+    fields = [field.with_type(kind) for field, kind in zip(batch.schema, kept, strict=True)]
+    return batch.cast(pa.schema(fields, batch.schema.metadata))
+
+
+def _takeable(kind: "pa.DataType") -> "pa.DataType":
+    import pyarrow as pa
+
+    if pa.types.is_string_view(kind):
+        return pa.large_string()
+    return pa.large_binary() if pa.types.is_binary_view(kind) else kind
 
 
 def take_slice(batch: Batch, start: int, stop: int) -> Batch:
@@ -111,6 +241,8 @@ def scatter(batch: Batch, owners: "npt.NDArray[Any]", parts: int) -> list[Batch 
 
     if not len(owners):
         return [None] * parts
+    if is_arrow(batch):
+        batch = without_views(batch)
     only = int(owners[0])
     if (owners == only).all():
         return [batch if part == only else None for part in range(parts)]

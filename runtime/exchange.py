@@ -48,7 +48,8 @@ class Exchange(Pact):
         return scatter(batch, owners.astype(np.uint16 if workers <= _FITS_16_BITS else np.int64), workers)
 
     def _split_list(self, batch: list[Any], workers: int) -> list[Batch | None]:
-        keys = list(map(self._key_function(), batch))
+        key = self._key_function()
+        keys = [key(record) for record in batch]  # map() would end at a StopIteration, and lose the rest
         parts: list[list[Any]] = [[] for _ in range(workers)]
         for record, owner in zip(batch, _owners(keys, workers), strict=True):
             parts[owner].append(record)

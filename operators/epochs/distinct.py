@@ -2,8 +2,9 @@
 
 from typing import Any
 
-from tidewheel.operators.keys.record_keys import Keys, as_key, may_have_nan
-from tidewheel.runtime.batches import Batch, is_arrow, is_numpy, records
+from tidewheel.operators.keys.record_keys import Keys, as_key, as_key_column, may_have_nan
+from tidewheel.operators.keys.record_order import take
+from tidewheel.runtime.batches import Batch, is_arrow, is_numpy
 
 _WHOLE_RECORDS = Keys(None)
 
@@ -25,11 +26,17 @@ def distinct_records(batch: Batch) -> Batch:
         import numpy as np
 
         return np.unique(batch)
-    return _first_of_each(batch)
+    return _first_records(batch) if isinstance(batch, list) else _first_rows(batch)
 
 
-def _first_of_each(batch: Batch) -> list[Any]:
-    rows = records(batch)
+def _first_rows(batch: Batch) -> Batch:
+    places: dict[Any, int] = {}
+    for place, key in enumerate(_WHOLE_RECORDS.hashable(batch)):
+        places.setdefault(key, place)
+    return take(batch, list(places.values()))
+
+
+def _first_records(rows: list[Any]) -> list[Any]:
     try:
         found = list(dict.fromkeys(rows))
     except TypeError:
@@ -47,7 +54,11 @@ def _distinct_rows(batch: Batch) -> Batch:
     table = pa.Table.from_batches([batch]) if isinstance(batch, pa.RecordBatch) else batch
     if not table.num_columns:
         return table.slice(0, 1)
+    comparable = table
+    for place, field in enumerate(table.schema):
+        if pa.types.is_floating(field.type):
+            comparable = comparable.set_column(place, field, as_key_column(table.column(place)))
     try:
-        return table.group_by(table.column_names).aggregate([])
+        return comparable.group_by(table.column_names).aggregate([])
     except (pa.ArrowNotImplementedError, pa.ArrowTypeError):  # a column of lists or structs
-        return pa.Table.from_pylist(_first_of_each(table), schema=table.schema)
+        return _first_rows(table)

@@ -62,9 +62,14 @@ def build_keyed_state(step: EpochStep) -> Build:
     return build
 
 
-def _rows_by_key(keys: Keys, batches: list[Batch], order: Order | None) -> Iterable[tuple[Any, list[Any]]]:
-    for key, rows in keys.grouped(joined(batches)).items():
-        yield key, rows if order is None or len(rows) == 1 else order.sorted(rows)
+def _rows_by_key(keys: Keys, batches: list[Batch], order: Order | None) -> dict[Any, list[Any]]:
+    batch = joined(batches)
+    if order is not None and order.uses_columns(batch):
+        return keys.grouped(order.sorted(batch))
+    groups = keys.grouped(batch)
+    if order is None:
+        return groups
+    return {key: order.sorted(rows) if len(rows) > 1 else rows for key, rows in groups.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +81,7 @@ class Accumulation:
     def process(self, kept: Kept, batches: list[Batch]) -> Batch:
         """Return the result of each key that has records in the epoch."""
         changed: Kept = {}
-        for key, rows in _rows_by_key(self.fold.keys, batches, None):
+        for key, rows in _rows_by_key(self.fold.keys, batches, None).items():
             changed[key] = self.fold.fold_rows(kept[key], rows) if key in kept else self.fold.begin(rows)
         kept.update(changed)
         if self.fold.result is not None:
@@ -97,7 +102,7 @@ class StatefulMap:
     def process(self, kept: Kept, batches: list[Batch]) -> Batch:
         """Return the result of each record. A state that is None is forgotten."""
         results: list[Any] = []
-        for key, rows in _rows_by_key(self.keys, batches, self.order):
+        for key, rows in _rows_by_key(self.keys, batches, self.order).items():
             state = kept[key] if key in kept else self.start()
             for record in rows:
                 returned = self.step(state, record)
@@ -124,7 +129,7 @@ class StateMachine:
     def process(self, kept: Kept, batches: list[Batch]) -> Batch:
         """Return all outputs. The state of a key that is done is forgotten."""
         results: list[Any] = []
-        for key, rows in _rows_by_key(self.keys, batches, self.order):
+        for key, rows in _rows_by_key(self.keys, batches, self.order).items():
             for record in rows:
                 if key not in kept:
                     kept[key] = self.start()
@@ -173,8 +178,10 @@ class FirstOfEach:
         """Return the first record of each key in the batch."""
         if self.keys.key is None:
             return distinct_records(batch)
-        if is_arrow(batch) and not callable(self.keys.key) and not (self.order and callable(self.order.by)):
-            return TopK(1, self.keys, self.order or _BY_CONTENT).pick(batch)
+        if self.order is not None and self.order.uses_columns(batch):
+            return TopK(1, self.keys, self.order).pick(batch)
+        if self.order is None and is_arrow(batch) and not callable(self.keys.key):
+            return TopK(1, self.keys, _BY_CONTENT).pick(batch)
         groups = places_by_key(self.keys.hashable(batch))
         rows = records(batch) if len(groups) < length(batch) else ()
         return take(batch, [found[0] if len(found) == 1 else self._first(rows, found) for found in groups.values()])

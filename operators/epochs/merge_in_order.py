@@ -2,12 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tidewheel.operators.epochs.gathered_epochs import GatheredEpoch
+from tidewheel.operators.epochs.partial import arrays_as_tables
+from tidewheel.operators.keys.nan_last import nan_last
+from tidewheel.operators.keys.record_keys import Keys
 from tidewheel.operators.keys.record_order import Comparable, Order, sortable, take
-from tidewheel.runtime.batches import Batch, concatenate, is_arrow, is_numpy, records
+from tidewheel.runtime.batches import Batch, concatenate, is_arrow
 
 if TYPE_CHECKING:
     import numpy as np
@@ -22,16 +24,16 @@ class MergeInOrder:
 
     def process(self, kept: object, epoch: GatheredEpoch) -> Sequence[list[Batch]]:
         """Return the epoch as one batch, of the kind that all batches are of, or else a list."""
-        streams = [concatenate(_of_one_kind(batches, epoch)) for batches in epoch.batches if batches]
+        every = [batch for batches in epoch.batches for batch in batches]
+        streams = [concatenate(arrays_as_tables(batches, every)) for batches in epoch.batches if batches]
         merged = concatenate([Order(self.by).sorted(stream) for stream in streams])
         return ([merged if len(streams) == 1 else take(merged, self._indices(merged))],)
 
     def _indices(self, batch: Batch) -> "Sequence[int] | npt.NDArray[np.int64]":
         """Return the order of a batch, by nothing but ``by``: of equal records the first stays first."""
         if callable(self.by) or isinstance(batch, list):
-            rows = records(batch)
-            key = self.by if callable(self.by) else itemgetter(*_names(self.by))
-            return sorted(range(len(rows)), key=list(map(key, rows)).__getitem__)
+            keys = nan_last(Keys(self.by).of(batch))
+            return sorted(range(len(keys)), key=keys.__getitem__)
         return _arrow_indices(batch, _names(self.by)) if is_arrow(batch) else _numpy_indices(batch, _names(self.by))
 
 
@@ -55,11 +57,3 @@ def _numpy_indices(batch: Batch, names: tuple[str, ...]) -> "npt.NDArray[np.int6
 
 def _names(by: str | tuple[str, ...]) -> tuple[str, ...]:
     return (by,) if isinstance(by, str) else by
-
-
-def _of_one_kind(batches: list[Batch], epoch: GatheredEpoch) -> list[Batch]:
-    every = [batch for part in epoch.batches for batch in part]
-    if len({("Arrow" if is_arrow(batch) else "NumPy" if is_numpy(batch) else "list") for batch in every}) == 1:
-        return batches
-    plain: list[Any] = [records(batch) for batch in batches]
-    return plain

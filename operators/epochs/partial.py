@@ -3,8 +3,9 @@
 from typing import Any, Protocol, TypeVar
 
 from tidewheel.operators.epochs.per_epoch import Fold
+from tidewheel.operators.records.arrow_rows import as_table
 from tidewheel.progress import Time
-from tidewheel.runtime.batches import Batch, concatenate, records
+from tidewheel.runtime.batches import Batch, concatenate, is_arrow, is_numpy
 from tidewheel.runtime.operator_context import OperatorContext
 from tidewheel.runtime.plan import Build, Schedule
 from tidewheel.runtime.ports import InputPort, OutputPort
@@ -64,9 +65,19 @@ def build_partial(fold: PartialFold[Any]) -> Build:
 def joined(batches: list[Batch]) -> Batch:
     """Return all records as one batch: of their kind if there is only one kind, else a list.
 
+    Whatever is of Arrow is of one kind, and beside it so is a structured array.
+
     >>> joined([["a"], ["b", "c"]])
     ['a', 'b', 'c']
     """
-    if len({type(batch) for batch in batches}) == 1:
-        return concatenate(batches)
-    return [record for batch in batches for record in records(batch)]
+    return concatenate(arrays_as_tables(batches, batches))
+
+
+def arrays_as_tables(batches: list[Batch], beside: list[Batch]) -> list[Batch]:
+    """Return the batches; structured arrays as tables if any of the batches ``beside`` them is of Arrow.
+
+    As records these would be tuples and those rows, which have no names in common to be found or ordered by.
+    """
+    if not any(map(is_arrow, beside)):
+        return batches
+    return [as_table(batch) if is_numpy(batch) and batch.dtype.names is not None else batch for batch in batches]

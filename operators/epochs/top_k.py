@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tidewheel.operators.keys.record_keys import Keys, places_by_key
+from tidewheel.operators.keys.record_keys import Keys, as_key_column, places_by_key
 from tidewheel.operators.keys.record_order import Order, sortable, take
 from tidewheel.runtime.batches import Batch, is_arrow, records
 
@@ -30,7 +30,7 @@ class TopK:
         """Return what is picked of a batch, in order, each key by itself; a batch of the same kind."""
         if self.keys is None:
             return self.order.sorted(batch, self.k)
-        if is_arrow(batch) and not callable(self.keys.key) and not callable(self.order.by):
+        if self.order.uses_columns(batch):
             return self._pick_columnar(batch, self.keys)
         rows = records(batch)
         picked: list[int] = []
@@ -41,6 +41,9 @@ class TopK:
 
     def _pick_columnar(self, batch: Batch, keys: Keys) -> Batch:
         ranked = take(batch, self.order.indices(batch))
+        if callable(keys.key) or not is_arrow(batch):
+            places = places_by_key(keys.hashable(ranked)).values()
+            return take(ranked, [place for found in places for place in found[: self.k]])
         for name in keys.names:
             if name not in ranked.schema.names:
                 raise KeyError(f"no column {name!r} for the key; the batch has {ranked.schema.names}")
@@ -54,7 +57,7 @@ def _codes(batch: Batch, names: list[str]) -> "npt.NDArray[np.int64]":
 
     codes = np.zeros(batch.num_rows, np.int64)
     for name in names:
-        column = sortable(batch.column(name))
+        column = as_key_column(sortable(batch.column(name)))
         whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
         encoded = whole.dictionary_encode(null_encoding="encode")
         codes = codes * len(encoded.dictionary) + encoded.indices.to_numpy()

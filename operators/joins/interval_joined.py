@@ -9,6 +9,7 @@ from tidewheel.operators.joins.interval_table_join import IntervalTableJoin, bui
 from tidewheel.operators.joins.table_join import JoinedColumns
 from tidewheel.operators.keys.join_keys import KeyColumns, KeyFunctions
 from tidewheel.operators.keys.record_keys import Keys
+from tidewheel.operators.records.arrow_rows import table_schema
 from tidewheel.operators.stream_base import StreamBase
 from tidewheel.operators.tables.columns import check_names
 from tidewheel.operators.windows.event_time import EventTimeReader
@@ -71,7 +72,8 @@ def join_intervals(
     pacts = (None, None, BroadcastPact(), BroadcastPact())
     made = left._operator("interval_join", [right, latest, other_latest], 3, join, pacts)
     if isinstance(keys, KeyColumns):
-        for stream, schema in zip(made, (joined, *schemas), strict=True):
+        late = (None if schema is None else table_schema(schema) for schema in schemas)
+        for stream, schema in zip(made, (joined, *late), strict=True):
             stream.schema = schema
     return IntervalJoined(*made)
 

@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tidewheel.operators.epochs.gathered_epochs import GatheredEpoch
+from tidewheel.operators.joins.column_times import Number, are_before, bounds, distance, greatest, reach
 from tidewheel.operators.joins.interval_join import Interval
 from tidewheel.operators.joins.table_join import JoinedColumns
 from tidewheel.operators.joins.table_matching import match_within, number_keys
@@ -14,7 +15,7 @@ from tidewheel.operators.records.arrow_rows import as_table, one_table
 from tidewheel.operators.windows.watermark import Watermark
 from tidewheel.operators.windows.windows import Duration
 from tidewheel.progress import Time
-from tidewheel.runtime.batches import Batch
+from tidewheel.runtime.batches import Batch, concatenate_tables
 from tidewheel.runtime.operator_context import OperatorContext
 from tidewheel.runtime.plan import Build, Schedule
 from tidewheel.runtime.ports import InputPort, OutputPort
@@ -38,9 +39,8 @@ class TimedTable(NamedTuple):
     def with_rows_of(self, other: "TimedTable") -> "TimedTable":
         """Return the rows of both."""
         import numpy as np
-        import pyarrow as pa
 
-        rows = pa.concat_tables([self.rows, other.rows]).combine_chunks()
+        rows = concatenate_tables([self.rows, other.rows]).combine_chunks()
         return TimedTable(rows, np.concatenate([self.times, other.times]))
 
 
@@ -54,7 +54,7 @@ def timed_table(rows: "pa.Table", at: str, length: Duration) -> TimedTable:
 
     Raises:
         KeyError: there is no such column.
-        ValueError: an event time is null, NaN or infinite.
+        ValueError: an event time is null, NaN or infinite, or an integer beyond int64.
         TypeError: it is of another type.
     """
     import numpy as np
@@ -72,7 +72,12 @@ def timed_table(rows: "pa.Table", at: str, length: Duration) -> TimedTable:
         wanted = "timestamps, dates or durations" if isinstance(length, timedelta) else "numbers"
         raise TypeError(f"column {at!r} of {kind} has no event times: where distances are {length!r} it has {wanted}")
     if pa.types.is_integer(kind) or pa.types.is_floating(kind):
-        column = column.cast(pa.int64() if pa.types.is_integer(kind) else pa.float64())
+        try:
+            column = column.cast(pa.int64() if pa.types.is_integer(kind) else pa.float64())
+        except pa.ArrowInvalid as error:
+            raise ValueError(
+                f"column {at!r} of {kind} has event times beyond int64: cast it to float64 before, by select(...)"
+            ) from error
     times = column.to_numpy()
     if column.null_count or (pa.types.is_floating(column.type) and not np.isfinite(times).all()):
         raise ValueError(f"a row has no event time: column {at!r} is null or not finite; filter such rows out before")
@@ -84,12 +89,12 @@ def build_table_reading(at: str, length: Duration) -> Build:
 
     def build(context: OperatorContext) -> Schedule:
         def schedule(input: InputPort, tables: OutputPort, latest: OutputPort) -> None:
-            greatest: dict[Time, tuple[LentToken, list[Any]]] = {}
+            times: dict[Time, tuple[LentToken, list[Any]]] = {}
             for lent, batch in input:
                 timed = timed_table(as_table(batch), at, length)
                 tables.send(lent, timed.rows)
-                greatest.setdefault(lent.time, (lent, []))[1].append(timed.times.max())
-            for lent, found in greatest.values():
+                times.setdefault(lent.time, (lent, []))[1].append(greatest(timed.times))
+            for lent, found in times.values():
                 latest.send(lent, [max(found)])
 
         return schedule
@@ -123,7 +128,7 @@ class IntervalTableJoin:
 
     def start(self) -> KeptRows:
         """Return what is kept before the first epoch."""
-        lateness = None if self.lateness is None else _distance(self.lateness)
+        lateness = None if self.lateness is None else distance(self.lateness)
         return KeptRows(Watermark(lateness), Watermark(lateness))
 
     def process(self, kept: KeptRows, epoch: GatheredEpoch) -> Sequence[Iterable[Batch]]:
@@ -147,38 +152,35 @@ class IntervalTableJoin:
         timed = timed_table(rows, at, self.interval.lower)
         if watermark is None:
             return timed, []
-        late = timed.times < watermark
+        late = are_before(timed.times, watermark)
         return timed.where(~late), [timed.rows.filter(late)]
 
     def _join(self, left: TimedTable | None, right: TimedTable | None) -> "list[pa.Table]":
-        if left is None or right is None:
+        if left is None or right is None or not (len(left.rows) and len(right.rows)):
             return []
         _check_zones(left.rows.column(self.at), right.rows.column(self.other_at))
         keys = number_keys(
             [left.rows.column(name) for name in self.keys.left], [right.rows.column(name) for name in self.keys.right]
         )
-        lows, highs = (left.times + _distance(end) for end in (self.interval.lower, self.interval.upper))
-        matches = match_within(keys, lows, highs, right.times)
+        matches = match_within(keys, *bounds(left.times, *self._distances, right.times))
         return [JoinedColumns(self.keys, self.suffix).combine(left.rows, right.rows, matches)]
 
     def _drop_unneeded(self, kept: KeptRows) -> None:
-        lower, upper = _distance(self.interval.lower), _distance(self.interval.upper)
+        lower, upper = self._distances
         if kept.left is not None and kept.other_watermark.value is not None:
-            kept.left = kept.left.where(kept.left.times + upper >= kept.other_watermark.value)
+            kept.left = kept.left.where(reach(kept.left.times, upper, kept.other_watermark.value))
         if kept.right is not None and kept.watermark.value is not None:
-            kept.right = kept.right.where(kept.right.times >= kept.watermark.value + lower)
+            kept.right = kept.right.where(~are_before(kept.right.times, kept.watermark.value + lower))
+
+    @property
+    def _distances(self) -> tuple[Number, Number]:
+        return distance(self.interval.lower), distance(self.interval.upper)
 
 
 def _both(one: TimedTable | None, other: TimedTable | None) -> TimedTable | None:
     if one is None or other is None:
         return other if one is None else one
     return one.with_rows_of(other)
-
-
-def _distance(duration: Duration) -> Any:
-    import numpy as np
-
-    return np.timedelta64(duration) if isinstance(duration, timedelta) else duration
 
 
 def _check_zones(left: "pa.ChunkedArray", right: "pa.ChunkedArray") -> None:

@@ -42,7 +42,7 @@ class KnownSchemas:
     def empty_table(self, domain: TimeDomain, time: Time) -> "pa.Table | None":
         """Return a table without rows that has the columns known at ``time``, None if none are."""
         schema = self._at(domain, time)
-        return None if schema is None else schema.empty_table()
+        return None if schema is None else as_table(schema.empty_table())
 
     def _at(self, domain: TimeDomain, time: Time) -> "pa.Schema | None":
         if self.promised is not None:

@@ -16,7 +16,7 @@ from tidewheel.operators.joins.table_join import JoinedColumns
 from tidewheel.operators.joins.table_matching import Matches, have_same_keys, match_hashes
 from tidewheel.operators.keys.join_keys import KeyColumns
 from tidewheel.operators.records.arrow_rows import one_table
-from tidewheel.runtime.batches import Batch
+from tidewheel.runtime.batches import Batch, concatenate_tables
 from tidewheel.runtime.stable_hash import hash_column, hash_tuples
 
 if TYPE_CHECKING:
@@ -96,9 +96,8 @@ def _sorted(hashes: "npt.NDArray[np.uint64]", rows: "pa.Table") -> SortedTable:
 
 def _merged(one: SortedTable, other: SortedTable) -> SortedTable:
     import numpy as np
-    import pyarrow as pa
 
-    return _sorted(np.concatenate([one.hashes, other.hashes]), pa.concat_tables([one.rows, other.rows]))
+    return _sorted(np.concatenate([one.hashes, other.hashes]), concatenate_tables([one.rows, other.rows]))
 
 
 @dataclass(slots=True)

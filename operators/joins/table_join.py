@@ -9,7 +9,7 @@ from tidewheel.operators.joins.known_schemas import KnownSchemas
 from tidewheel.operators.joins.pair_join import How
 from tidewheel.operators.joins.table_matching import Matches, match_equal, number_keys
 from tidewheel.operators.keys.join_keys import KeyColumns
-from tidewheel.operators.records.arrow_rows import one_table
+from tidewheel.operators.records.arrow_rows import as_table, one_table
 from tidewheel.operators.tables.columns import check_names, shown
 from tidewheel.progress import GraphError
 from tidewheel.runtime.batches import Batch
@@ -48,7 +48,7 @@ class JoinedColumns:
                 columns[name] = _either(name, columns[name], other_name, others.column(other_name))
         for name in right.column_names:
             if name not in self.keys.right:
-                columns[self._free_name(name, left, columns)] = others.column(name)
+                columns[self._free_name(name, left.column_names, columns)] = others.column(name)
         return pa.table(columns)
 
     def schema_of(self, operator: str, left: "pa.Schema | None", right: "pa.Schema | None") -> "pa.Schema | None":
@@ -63,7 +63,7 @@ class JoinedColumns:
         check_names(operator, right, self.keys.right)
         if left is None or right is None:
             return None
-        one, other = left.empty_table(), right.empty_table()
+        one, other = as_table(left.empty_table()), as_table(right.empty_table())
         try:
             keys = number_keys(
                 [one.column(name) for name in self.keys.left], [other.column(name) for name in self.keys.right]
@@ -75,25 +75,28 @@ class JoinedColumns:
             ) from error
 
     def of_right_alone(self, right: "pa.Table") -> "pa.Table":
-        """Return the rows of the other side as they are where no column of this side is known."""
-        names = dict(zip(self.keys.right, self.keys.left, strict=True))
-        keys = {names[name]: right.column(name) for name in self.keys.right}
-        return _table(keys | {name: right.column(name) for name in right.column_names if name not in names})
+        """Return the rows of the other side, where no column of this side is known but the keys.
 
-    def _free_name(self, name: str, left: "pa.Table", columns: dict[str, Any]) -> str:
-        free = f"{name}{self.suffix}" if name in left.column_names else name
+        Raises:
+            ValueError: another column has the name of a key.
+        """
+        import pyarrow as pa
+
+        pairs = zip(self.keys.left, self.keys.right, strict=True)
+        columns = {name: right.column(other_name) for name, other_name in pairs}
+        for name in right.column_names:
+            if name not in self.keys.right:
+                columns[self._free_name(name, self.keys.left, columns)] = right.column(name)
+        return pa.table(columns)
+
+    def _free_name(self, name: str, lefts: Sequence[str], columns: dict[str, Any]) -> str:
+        free = f"{name}{self.suffix}" if name in lefts else name
         if free in columns:
             raise ValueError(
                 f"both sides of the join have a column {free!r}: rename one before, or give the join another suffix= "
                 "to put behind the names of the other side's"
             )
         return free
-
-
-def _table(columns: dict[str, Any]) -> "pa.Table":
-    import pyarrow as pa
-
-    return pa.table(columns)
 
 
 def _either(name: str, left: "pa.ChunkedArray", other_name: str, right: "pa.ChunkedArray") -> "pa.ChunkedArray":

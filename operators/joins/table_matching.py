@@ -118,11 +118,13 @@ def have_same_keys(lefts: "Sequence[pa.ChunkedArray]", rights: "Sequence[pa.Chun
 
 
 def _are_equal(left: "pa.ChunkedArray", right: "pa.ChunkedArray") -> "npt.NDArray[np.bool_]":
+    import pyarrow as pa
     import pyarrow.compute as pc
 
     left, right = _comparable(left), _comparable(right)
     same: npt.NDArray[np.bool_]
-    if left.type == right.type:
+    # Intervals of months, days and nanoseconds Arrow has, and does not compare.
+    if left.type == right.type and left.type != pa.month_day_nano_interval():
         same = pc.fill_null(pc.equal(left, right), False).to_numpy()
     else:
         keys = _number_values(left, right)

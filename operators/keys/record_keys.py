@@ -1,15 +1,17 @@
 """Keys of records: read from a batch of any kind, and made of whole records where no key is given.
 
 Two keys that are equal are one key. So is NaN, which is not even equal to itself: wherever it comes from it is the one
-key `math.nan`, also as a part of a tuple.
+key `math.nan`, also as a part of a tuple; NumPy's NaT, which no number is, is one key of its type.
 """
 
 import math
+import sys
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import date
 from itertools import chain
-from operator import itemgetter
+from operator import is_
 from reprlib import repr as short
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -44,6 +46,10 @@ class _List(tuple[Any, ...]):
     __slots__ = ()
 
 
+_NOT_A_TIME: dict[type, Any] = {}
+"""The one NaT of each of NumPy's types that have one, once it has come."""
+
+
 def as_key(record: Any) -> Any:
     """Return a record as a key: rows (dicts) and lists become something that can be hashed, NaN the one NaN.
 
@@ -51,13 +57,44 @@ def as_key(record: Any) -> Any:
     True
     """
     kind = type(record)
+    if kind is float:
+        return record if record == record else math.nan  # noqa: PLR0124 - NaN is not
     if kind is tuple:
         return tuple([as_key(part) for part in record])
     if kind is dict:
-        return _Row([_ROW, *sorted((name, as_key(value)) for name, value in record.items())])
+        return _Row([_ROW, *sorted([(name, as_key(value)) for name, value in record.items()])])
     if kind is list:
-        return _List([_LIST, *map(as_key, record)])
-    return math.nan if record != record else record  # noqa: PLR0124 - that is what a NaN of any type is
+        return _List([_LIST, *[as_key(part) for part in record]])
+    if isinstance(record, tuple):  # a named one, or a key already, whose NaN may have come from another process
+        return _rebuilt(record, [as_key(part) for part in record])
+    return _the_one(record) if is_nan(record) else record
+
+
+def is_nan(value: Any) -> bool:
+    """Tell whether a value is not equal to itself, as a NaN of any type; an array is none.
+
+    >>> is_nan(math.nan), is_nan(1.0)
+    (True, False)
+    """
+    try:
+        return bool(value != value)  # noqa: PLR0124 - that is what a NaN of any type is
+    except (TypeError, ValueError):  # an array, pandas' NA
+        return False
+
+
+def _the_one(nan: Any) -> Any:
+    """Return the NaN, or the time that is none, that stands for all of its kind."""
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and isinstance(nan, numpy.datetime64 | numpy.timedelta64):
+        return _NOT_A_TIME.setdefault(type(nan), nan)
+    return nan if isinstance(nan, date) else math.nan  # pandas has but one NaT
+
+
+def _rebuilt(record: tuple[Any, ...], parts: list[Any]) -> tuple[Any, ...]:
+    """Return a tuple of the same type, a named one for instance, with other parts; itself if they are the same."""
+    if all(map(is_, record, parts)):
+        return record
+    return tuple.__new__(type(record), parts)
 
 
 def as_record(key: Any) -> Any:
@@ -67,11 +104,11 @@ def as_record(key: Any) -> Any:
     {'n': 1, 'tags': ['a']}
     """
     kind = type(key)
-    if kind is tuple:
-        return tuple(map(as_record, key))
     if kind is _Row:
         return {name: as_record(value) for name, value in key[1:]}
-    return list(map(as_record, key[1:])) if kind is _List else key
+    if kind is _List:
+        return [as_record(part) for part in key[1:]]
+    return _rebuilt(key, [as_record(part) for part in key]) if isinstance(key, tuple) else key
 
 
 def as_records(keys: Iterable[Any]) -> list[Any]:
@@ -125,14 +162,18 @@ class Keys:
 
         Raises:
             KeyError: there is no such column or field.
+            TypeError: a key is a time of day with nanoseconds, which Python's have not.
         """
         if self.key is None:
+            if is_arrow(batch):
+                _check_times(batch, batch.schema.names)
             return records(batch)
         if isinstance(self.key, str):
             return _column(batch, self.key)
         if isinstance(self.key, tuple):
             return list(zip(*(_column(batch, name) for name in self.key), strict=True))
-        return list(map(self.key, records(batch)))
+        function = self.key
+        return [function(record) for record in records(batch)]  # map() would end at a StopIteration, and lose the rest
 
     def hashable(self, batch: Batch) -> list[Any]:
         """Return the key of each record as one that can be looked up: equal keys are equal.
@@ -145,7 +186,7 @@ class Keys:
             distinct = set(keys)
         except TypeError:
             self.check(keys)
-            return list(map(as_key, keys))
+            return [as_key(key) for key in keys]
         if not may_have_nan(distinct):
             return keys
         made = {key: as_key(key) for key in distinct}
@@ -196,20 +237,56 @@ def places_by_key(keys: Sequence[Any]) -> dict[Any, list[int]]:
 def _with_one_nan(groups: dict[Any, list[Any]]) -> dict[Any, list[Any]]:
     joined: dict[Any, list[Any]] = {}
     for key, rows in groups.items():
-        made = as_key(key)
-        joined[made] = joined[made] + rows if made in joined else rows
+        known = joined.setdefault(as_key(key), rows)
+        if known is not rows:
+            known.extend(rows)
     return joined
 
 
 def _column(batch: Batch, name: str) -> list[Any]:
     if isinstance(batch, list):
-        return list(map(itemgetter(name), batch))
+        return [record[name] for record in batch]
     names = batch.schema.names if is_arrow(batch) else batch.dtype.names or ()
     if name not in names:
         what = list(names) if is_arrow(batch) else f"dtype {batch.dtype}"
         raise KeyError(f"no column {name!r} for the key; the batch has {what}")
     if is_arrow(batch):
+        _check_times(batch, [name])
         column: list[Any] = batch.column(name).to_pylist()
         return column
     assert is_numpy(batch), "a batch is a list, of Arrow or of NumPy"
     return records(batch[name])
+
+
+def _check_times(batch: Batch, names: list[str]) -> None:
+    """Raise TypeError if there are times of day in an Arrow batch that would become others as Python's."""
+    import pyarrow as pa
+
+    for name in names:
+        if batch.schema.field(name).type == pa.time64("ns"):
+            try:
+                batch.column(name).cast(pa.time64("us"))
+            except pa.ArrowInvalid as error:
+                raise TypeError(
+                    f"column {name!r} has times of day with nanoseconds, and as a key these would be lost: cast it to "
+                    "time64[us], or to int64, before"
+                ) from error
+
+
+def as_key_column(column: "pa.Array | pa.ChunkedArray") -> "pa.Array | pa.ChunkedArray":
+    """Return an Arrow column in which equal keys are equal bits: 0.0 is there for -0.0, and NaN is one.
+
+    >>> import pyarrow as pa
+    >>> as_key_column(pa.array([-0.0, 1.0])).to_pylist()
+    [0.0, 1.0]
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.types as kinds
+
+    if not kinds.is_floating(column.type):
+        return column
+    if kinds.is_float16(column.type):
+        return as_key_column(column.cast(pa.float32())).cast(column.type)
+    made = pc.add(column, pa.scalar(0.0, column.type))
+    return pc.if_else(pc.is_nan(made), pa.scalar(math.nan, column.type), made)

@@ -1,17 +1,20 @@
 """Orders of records: by themselves, by a function or by columns; for sorting, ranking and picking.
 
 Where an order leaves two records equal, their content decides, so that the outcome is the same however many workers
-there are and however the records came: Arrow rows by their other columns, all others by `record_hash`.
+there are and however the records came: Arrow rows by their other columns, all others by `record_hash`. NaN comes last,
+whichever way round.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import groupby, islice
-from operator import eq, itemgetter
+from itertools import islice, pairwise
+from operator import gt, lt
 from reprlib import repr as short
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from tidewheel.operators.keys.nan_last import nan_last
 from tidewheel.operators.keys.record_hash import record_hash
+from tidewheel.operators.keys.record_keys import Keys
 from tidewheel.operators.tables.columns import check_names
 from tidewheel.progress import GraphError
 from tidewheel.runtime.batches import Batch, is_arrow, is_numpy, records
@@ -23,6 +26,9 @@ if TYPE_CHECKING:
 
 Comparable: TypeAlias = Callable[[Any], Any] | str | tuple[str, ...]
 """What records are compared by: a function of a record, the name of a column or field, or a tuple of names."""
+
+_EQUAL_IF_COMPARED: frozenset[type] = frozenset({int, str, bytes, bool, float})
+"""Types of which two that are equal in order are the same."""
 
 _TOLD_APART: frozenset[type] = frozenset({int, str, bytes, bool})
 """Types whose own order tells any two apart, in tuples too, which is faster than hashes."""
@@ -41,9 +47,15 @@ class Order:
 
     def sorted(self, batch: Batch, limit: int | None = None) -> Batch:
         """Return the records in order, the first ``limit`` of them if there is one, as a batch of the same kind."""
-        if isinstance(batch, list) and self.by is None:
-            return self._sort(batch, None)[:limit]
+        if isinstance(batch, list) and self.by is None and nan_last(batch) is batch:
+            in_order = self._sort(batch, None)
+            if self._is_decided(batch, in_order, limit):
+                return in_order[:limit]
         return take(batch, self.indices(batch, limit))
+
+    def uses_columns(self, batch: Batch) -> bool:
+        """Tell whether the order ranks the rows of this batch where they stand, rather than records taken out of it."""
+        return not (isinstance(batch, list) or callable(self.by))
 
     def indices(self, batch: Batch, limit: int | None = None) -> "Sequence[int] | npt.NDArray[np.int64]":
         """Return where in the batch the record is that comes first, second and so on, up to ``limit`` of them."""
@@ -55,12 +67,13 @@ class Order:
         """Return the index of the record that comes first; there must be one."""
         if len(rows) == 1:
             return 0
-        keys = rows if self.by is None else list(map(self._key_function(), rows))
+        keys = self._keys(rows)
         try:
             least = max(keys) if self.reverse else min(keys)
         except TypeError as error:
             raise self._not_comparable(error) from error
-        return first_by_content(rows, [place for place, key in enumerate(keys) if key == least])
+        comes_before = gt if self.reverse else lt
+        return first_by_content(rows, [place for place, key in enumerate(keys) if not comes_before(least, key)])
 
     def _is_columnar(self, batch: Batch) -> bool:
         if is_numpy(batch):
@@ -71,19 +84,47 @@ class Order:
 
     def _ranked(self, batch: Batch, limit: int | None) -> Sequence[int]:
         rows = records(batch)
-        keys = rows if self.by is None else list(map(self._key_function(), rows))
+        keys = self._keys(batch)
         ranked = self._sort(range(len(rows)), keys.__getitem__)
-        in_order = list(map(keys.__getitem__, ranked))
-        if limit is not None and limit < len(ranked):
-            in_order = in_order[: limit + 1]  # the one after the last tells whether there is a choice
-        if not any(map(eq, in_order, islice(in_order, 1, None))):
+        # The one after the last tells whether there is a choice.
+        if self._has_no_ties([keys[place] for place in (ranked if limit is None else ranked[: limit + 1])]):
             return ranked[:limit]
+        comes_before = gt if self.reverse else lt
         settled: list[int] = []
-        for _, equal in groupby(ranked, keys.__getitem__):
-            settled += _by_content(list(equal), rows)
-            if limit is not None and len(settled) >= limit:
-                break
-        return settled[:limit]
+        start = 0
+        for stop, (one, other) in enumerate(pairwise(map(keys.__getitem__, ranked)), 1):
+            if comes_before(one, other):
+                settled += _by_content(ranked[start:stop], rows)
+                start = stop
+                if limit is not None and len(settled) >= limit:
+                    return settled[:limit]
+        return (settled + _by_content(ranked[start:], rows))[:limit]
+
+    def _keys(self, batch: Batch) -> Sequence[Any]:
+        """Return by what each record is compared."""
+        by = self.by
+        if by is None:
+            keys = records(batch)
+        elif callable(by):
+            keys = [by(record) for record in records(batch)]  # map() would end at a StopIteration, and lose the rest
+        else:
+            keys = Keys(by[0] if isinstance(by, tuple) and len(by) == 1 else by).of(batch)
+        return nan_last(keys, reverse=self.reverse)
+
+    def _has_no_ties(self, in_order: Sequence[Any]) -> bool:
+        return all(map(gt if self.reverse else lt, in_order, islice(in_order, 1, None)))
+
+    def _is_decided(self, rows: list[Any], in_order: list[Any], limit: int | None) -> bool:
+        """Tell whether no two records, of those up to a limit in order, are equal there but not in content."""
+        contested = in_order
+        if limit is not None and limit < len(rows):
+            comes_before = gt if self.reverse else lt
+            end, last = limit, in_order[limit - 1]
+            while end < len(rows) and not comes_before(last, in_order[end]):
+                end += 1
+            rows = contested = in_order[:end]
+        kinds = set(map(type, rows))  # as they came they lie side by side in memory, which is much faster to go through
+        return (len(kinds) == 1 and kinds <= _EQUAL_IF_COMPARED) or self._has_no_ties(contested)
 
     def _sort(self, values: Sequence[Any], key: Callable[[Any], Any] | None) -> list[Any]:
         try:
@@ -96,11 +137,6 @@ class Order:
         return TypeError(
             f"{what} cannot be compared: {error}; order by a function of a record that returns what can be"
         )
-
-    def _key_function(self) -> Callable[[Any], Any]:
-        if callable(self.by):
-            return self.by
-        return itemgetter(*((self.by,) if isinstance(self.by, str) else self.by or ()))
 
     # ------------------------------------------------------------------ columns
 
@@ -134,7 +170,24 @@ class Order:
             raise KeyError(f"no field {self.by!r} to order by; the array's dtype is {batch.dtype}")
         names = None if batch.dtype.names is None else self._names(batch.dtype.names)
         found = np.argsort(batch, kind="stable", order=names)  # fields that are not named break ties
-        return found[::-1] if self.reverse else found
+        if not self.reverse:
+            return found
+        columns = [batch] if names is None else [batch[name] for name in names]
+        return _with_nan_last(found[::-1], columns)
+
+
+def _with_nan_last(found: "npt.NDArray[np.int64]", columns: "list[npt.NDArray[Any]]") -> "npt.NDArray[np.int64]":
+    """Return the places of the rows of some columns, which are in descending order, such that NaN comes last."""
+    import numpy as np
+
+    missing = [column.dtype.kind in "fcmM" and np.isnan(column) for column in columns]
+    if not any(map(np.any, missing)):
+        return found
+    place = np.empty(len(found), np.int64)
+    place[found] = np.arange(len(found))
+    downwards = [-np.unique(column, return_inverse=True)[1] for column in columns]
+    ranks = [np.where(nan, 1, rank) for rank, nan in zip(downwards, missing, strict=True)]
+    return np.lexsort([place, *reversed(ranks)])
 
 
 def check_order(name: str, by: object, schema: "pa.Schema | None" = None) -> None:

@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tidewheel.runtime.batches import Batch, is_arrow, is_numpy
+from tidewheel.runtime.batches import Batch, concatenate_tables, is_arrow, is_numpy, without_views
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
 def as_table(batch: Batch) -> "pa.Table":
-    """Return an Arrow table, record batch or structured NumPy array as a table.
+    """Return an Arrow table, record batch or structured NumPy array as a table; string_view becomes large_string.
 
     Raises:
         TypeError: ``batch`` has no columns.
@@ -18,9 +18,9 @@ def as_table(batch: Batch) -> "pa.Table":
     import pyarrow as pa
 
     if isinstance(batch, pa.Table):
-        return batch
+        return without_views(batch)
     if is_arrow(batch):
-        return pa.Table.from_batches([batch])
+        return without_views(pa.Table.from_batches([batch]))
     if is_numpy(batch) and batch.dtype.names is not None:
         return pa.table({name: batch[name] for name in batch.dtype.names})
     kind = f"an array of {batch.dtype}" if is_numpy(batch) else f"a {type(batch).__qualname__}"
@@ -30,7 +30,14 @@ def as_table(batch: Batch) -> "pa.Table":
 
 
 def one_table(batches: Sequence[Batch]) -> "pa.Table | None":
-    """Return the rows of all batches as one table; None if there are no batches."""
-    import pyarrow as pa
+    """Return the rows of all batches as one table; None if there are no batches.
 
-    return pa.concat_tables([as_table(batch) for batch in batches]) if batches else None
+    Raises:
+        TypeError: they differ in the names or types of their columns.
+    """
+    return concatenate_tables([as_table(batch) for batch in batches]) if batches else None
+
+
+def table_schema(schema: "pa.Schema") -> "pa.Schema":
+    """Return the schema that batches with ``schema`` have as tables."""
+    return as_table(schema.empty_table()).schema

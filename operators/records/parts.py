@@ -16,7 +16,7 @@ def keep(batch: Batch, wanted: Sequence[object]) -> Batch:
     """
     if isinstance(batch, list):
         return list(compress(batch, wanted))
-    mask = list(map(bool, wanted))
+    mask = [bool(entry) for entry in wanted]
     if all(mask):
         return batch
     if not any(mask):

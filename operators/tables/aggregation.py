@@ -3,14 +3,27 @@
 What is known of some rows is a table with a row for each group. A column ``key word`` has a part of its key, and a
 column ``sum n`` what the others are made of: for sum or mean of the column ``n`` that is its sum, for the number of
 distinct values a list of them. So rows are aggregated where they are, and only groups travel.
+
+A sum of whole numbers of 64 bits is one modulo 2**64, as Arrow has it. Beside it stands ``about n``, the sum of the
+same as floats: far from exact, but it tells how often the other went round.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tidewheel.operators.tables.columns import check_has, shown
-from tidewheel.operators.tables.grouped_columns import group, group_lists, group_numbers, with_lists
+from tidewheel.operators.records.arrow_rows import as_table
+from tidewheel.operators.tables.columns import check_alike, check_has, shown
+from tidewheel.operators.tables.grouped_columns import (
+    group,
+    group_lists,
+    group_numbers,
+    may_go_round,
+    one_key,
+    rounds,
+    with_lists,
+)
+from tidewheel.runtime.batches import concatenate_tables
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -20,8 +33,10 @@ FUNCTIONS = ("sum", "count", "min", "max", "mean", "any", "all", "count_distinct
 COUNT_ROWS = "count_all"
 """What can be asked of no column in particular: the number of rows."""
 
-_AGAIN = {"count": "sum", COUNT_ROWS: "sum"}
+_ABOUT = "about"
+_AGAIN = {"count": "sum", COUNT_ROWS: "sum", _ABOUT: "sum"}
 """How two of a column are put together, where it is not by the function that makes it."""
+_CAST_IT = "cast the column to another type before, by select(...)"
 _LISTS = {"mean": "list", "count_distinct": "distinct"}
 """What is made of lists of values, and how the lists are."""
 
@@ -43,7 +58,9 @@ class Aggregate:
         kind = schema.field(self.column).type
         if self.function == "mean":
             # The mean of decimals is one, and Arrow knows best how it is rounded.
-            return ("list",) if kinds.is_decimal(kind) else ("sum", "count")
+            return ("list",) if kinds.is_decimal(kind) else (*Aggregate("", self.column, "sum").parts(schema), "count")
+        if self.function == "sum" and (kinds.is_integer(kind) or kinds.is_boolean(kind) or kinds.is_null(kind)):
+            return ("sum", _ABOUT)
         if self.function == "count_distinct":
             # Arrow crashes on lists of what is always null; none of it counts.
             return ("count",) if kinds.is_null(kind) else ("distinct",)
@@ -101,7 +118,7 @@ class Aggregation:
         import numpy as np
         import pyarrow as pa
 
-        table = pa.concat_tables(tables)
+        table = concatenate_tables(tables)
         parts = [(name, name.partition(" ")[0]) for name in table.column_names[len(self.keys) :]]
         lists = [(name, part) for name, part in parts if part in _LISTS.values()]
         plain = [
@@ -116,6 +133,17 @@ class Aggregation:
             made = made.append_column(name, group_lists(numbers, table.column(name), part))
         return made.select(table.column_names)
 
+    def check(self, known: "pa.Schema", other: "pa.Schema") -> None:
+        """Raise TypeError, naming the column, unless what is known of rows goes with what is known of others."""
+        import pyarrow as pa
+
+        # Sums have something beside them if they are whole numbers: it is their types that are wrong otherwise.
+        one, two = (
+            pa.schema([field for field in schema if not field.name.startswith(f"{_ABOUT} ")])
+            for schema in (known, other)
+        )
+        check_alike(one, two)
+
     def result(self, tables: "Sequence[pa.Table]") -> "pa.Table":
         """Return a row for each group, its key and the aggregates, given what is known of several lots of rows."""
         import pyarrow as pa
@@ -127,14 +155,25 @@ class Aggregation:
 
     def schema_of(self, schema: "pa.Schema") -> "pa.Schema":
         """Return the schema of the result, given that of the rows. Raises TypeError as `of_rows` does."""
-        return self.result([self.of_rows(schema.empty_table())]).schema
+        return self.result([self.of_rows(as_table(schema.empty_table()))]).schema
 
     def _known(self, rows: "pa.Table") -> "pa.Table":
         parts = dict.fromkeys((part, made.column) for made in self.aggregates for part in made.parts(rows.schema))
-        return group(
-            [(f"key {key}", rows.column(key)) for key in self.keys],
-            [(_named(part, column), _column(rows, column, part), part) for part, column in parts],
+        # Where no sum can go round, what it is about is made of the few sums, and not of the many rows.
+        derived = [name for part, name in parts if part == _ABOUT and name and not may_go_round(rows.column(name))]
+        made = group(
+            [(f"key {key}", one_key(rows.column(key))) for key in self.keys],
+            [
+                (_named(part, name), _column(rows, name, part), _AGAIN[_ABOUT] if part == _ABOUT else part)
+                for part, name in parts
+                if part != _ABOUT or name not in derived
+            ],
         )
+        for name in derived:
+            made = made.append_column(
+                _named(_ABOUT, name), made.column(_named("sum", name)).cast("float64", safe=False)
+            )
+        return made.select([*made.column_names[: len(self.keys)], *(_named(part, name) for part, name in parts)])
 
     def _keys(self, known: "pa.Table") -> "list[tuple[str, pa.ChunkedArray]]":
         return [(known.column_names[number], known.column(number)) for number in range(len(self.keys))]
@@ -147,11 +186,40 @@ class Aggregation:
         if lists in known.column_names:
             return group_lists(np.arange(known.num_rows), known.column(lists), made.function)
         if made.function == "mean":
-            # A sum of more than 53 bits is rounded, as in Arrow's own mean.
-            total = known.column(_named("sum", made.column)).cast("float64", safe=False)
-            return pc.divide(total, known.column(_named("count", made.column)).cast("float64"))
+            return pc.divide(self._total(known, made), known.column(_named("count", made.column)).cast("float64"))
+        if made.function == "sum":
+            self._check_sum(known, made)
         function = "count" if made.function == "count_distinct" else made.function
         return known.column(_named(function, made.column))
+
+    def _total(self, known: "pa.Table", made: Aggregate) -> "pa.ChunkedArray":
+        """Return the sum of a column as floats; one of more than 53 bits is rounded, as in Arrow's own mean."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        total = known.column(_named("sum", made.column))
+        floats = total.cast("float64", safe=False)
+        if _named(_ABOUT, made.column) in known.column_names:
+            turns = rounds(total, known.column(_named(_ABOUT, made.column)))
+            if turns.any():
+                floats = pc.add(floats, pa.array(turns * 2.0**64, mask=floats.is_null().to_numpy()))
+        return floats
+
+    def _check_sum(self, known: "pa.Table", made: Aggregate) -> None:
+        about = _named(_ABOUT, made.column)
+        if about not in known.column_names:
+            return
+        total = known.column(_named("sum", made.column))
+        beyond = rounds(total, known.column(about)).nonzero()[0]
+        if len(beyond):
+            key = {
+                name: column[int(beyond[0])].as_py()
+                for name, (_, column) in zip(self.keys, self._keys(known), strict=True)
+            }
+            raise OverflowError(
+                f"{made.name}: the sum of column {made.column!r} has no room in {total.type} where the key is {key}: "
+                "cast the column to float64 or decimal128(38, 0) before, by select(...)"
+            )
 
     def _explain(self, schema: "pa.Schema") -> None:
         """Raise TypeError, naming the column, if there is one that Arrow cannot group by or has no such function of."""
@@ -163,14 +231,14 @@ class Aggregation:
                 Aggregation((key,), ())._known(rows)
             except pa.ArrowException as error:
                 what = f"Arrow cannot group by column {key!r} of {schema.field(key).type}"
-                raise TypeError(f"{what}; a batch came with {shown(schema)}") from error
+                raise TypeError(f"{what}; a batch came with {shown(schema)}: {_CAST_IT}") from error
         for made in self.aggregates:
             try:
                 Aggregation(self.keys, (made,))._known(rows)
             except pa.ArrowException as error:
                 kind = schema.field(made.column).type
                 what = f"{made.name}: Arrow has no {made.function!r} of column {made.column!r} of {kind}"
-                raise TypeError(f"{what}; a batch came with {shown(schema)}") from error
+                raise TypeError(f"{what}; a batch came with {shown(schema)}: {_CAST_IT}") from error
 
 
 def _named(part: str, column: str | None) -> str:
@@ -181,4 +249,6 @@ def _column(rows: "pa.Table", name: str | None, part: str) -> "pa.ChunkedArray |
     if name is None:
         return None
     column = rows.column(name)
+    if part == _ABOUT:
+        return column.cast("float64", safe=False)
     return with_lists(column) if part == "distinct" else column

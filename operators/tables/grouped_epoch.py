@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from tidewheel.operators.records.arrow_rows import as_table
 from tidewheel.operators.tables.aggregation import Aggregation
-from tidewheel.operators.tables.columns import check_has, check_same
-from tidewheel.runtime.batches import Batch
+from tidewheel.operators.tables.columns import check_alike, check_has
+from tidewheel.runtime.batches import Batch, concatenate_tables
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -37,7 +37,7 @@ class Known:
     def add(self, aggregation: Aggregation, table: "pa.Table") -> None:
         """Add a table; put all together when they are twice as many rows as groups, so that it takes linear time."""
         if self.tables:
-            check_same(table.schema, self.tables[0].schema)
+            aggregation.check(table.schema, self.tables[0].schema)
         self.tables.append(table)
         self.rows += table.num_rows
         if self.rows >= max(2 * self.groups, ENOUGH_ROWS) and len(self.tables) > 1:
@@ -85,7 +85,7 @@ class RowsFold:
         rows = table.select(self.aggregation.columns)
         if state.schema is None:
             state.schema = rows.schema
-        check_same(rows.schema, state.schema)
+        check_alike(rows.schema, state.schema)
         state.waiting.append(rows)
         state.count += rows.num_rows
         if state.count >= max(state.known.rows, ENOUGH_ROWS):
@@ -100,9 +100,7 @@ class RowsFold:
     def _aggregate(self, state: Rows) -> None:
         if not state.waiting:
             return
-        import pyarrow as pa
-
-        rows = pa.concat_tables(state.waiting)
+        rows = concatenate_tables(state.waiting)
         state.waiting, state.count = [], 0
         state.known.add(self.aggregation, self.aggregation.of_rows(rows))
 

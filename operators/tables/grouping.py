@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from tidewheel.operators.epochs.per_epoch import build_per_epoch
+from tidewheel.operators.records.arrow_rows import table_schema
 from tidewheel.operators.tables.aggregation import COUNT_ROWS, FUNCTIONS, Aggregate, Aggregation
 from tidewheel.operators.tables.columns import check_names
 from tidewheel.operators.tables.grouped_epoch import GroupsFold, RowsFold
@@ -39,7 +40,8 @@ class Grouping:
             aggregates: each a pair, (column, function), or ``"count_all"``, the number of rows. The functions are
                 Arrow's: sum, count (of what is not null), min, max, mean, any, all, count_distinct (of what is not
                 null). Their types are too. They pass nulls over, and are null for a key that has nothing else. A sum
-                of floats depends in its last digits on how rows were split over workers and batches.
+                of integers that has no room in 64 bits fails the job, a mean of such is right all the same. A sum of
+                floats depends in its last digits on how rows were split over workers and batches.
 
         Raises:
             GraphError: what is asked for is no such pair, has the name of a column of the key, or does not fit the
@@ -91,7 +93,7 @@ def _part(schema: "pa.Schema | None", aggregation: Aggregation) -> "pa.Schema | 
         return None
     import pyarrow as pa
 
-    return pa.schema([schema.field(name) for name in aggregation.columns])
+    return table_schema(pa.schema([schema.field(name) for name in aggregation.columns]))
 
 
 def _result(schema: "pa.Schema | None", aggregation: Aggregation) -> "pa.Schema | None":

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tidewheel.operators.records.arrow_rows import as_table
+from tidewheel.operators.records.arrow_rows import as_table, table_schema
 from tidewheel.operators.tables.columns import Expression, check_has, shown
 from tidewheel.progress import GraphError
 from tidewheel.runtime.batches import Batch, is_numpy
@@ -97,12 +97,13 @@ class Selection:
 
     def schema_of(self, schema: "pa.Schema | None") -> "pa.Schema | None":
         """Return the schema, if it is known. Raises GraphError if the condition does not fit it."""
-        if schema is not None:
-            try:
-                self.of(schema.empty_table())
-            except ValueError as error:
-                raise GraphError(f"operator 'filter': {error}") from error
-        return schema
+        if schema is None:
+            return None
+        try:
+            self.of(schema.empty_table())
+        except ValueError as error:
+            raise GraphError(f"operator 'filter': {error}") from error
+        return table_schema(schema)
 
 
 def _run(table: "pa.Table", node: Any) -> "pa.Table":

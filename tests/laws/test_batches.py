@@ -89,10 +89,129 @@ def test_tables_and_record_batches_go_together(left: list[int], right: list[int]
 
 
 @pytest.mark.parametrize(("one", "other"), [("list", "table"), ("array", "list"), ("record batch", "array")])
-def test_batches_of_different_kinds_are_not_joined(one: str, other: str) -> None:
-    """The error names the kinds."""
-    with pytest.raises(TypeError, match=r"batches of different kinds cannot be joined: \['\w+', '\w+'\]"):
-        concatenate([MAKERS[one]([1]), MAKERS[other]([1])])
+def test_batches_of_different_kinds_become_a_list(one: str, other: str) -> None:
+    """Their records, in order."""
+    batches = [MAKERS[one]([1, 2]), MAKERS[other]([3])]
+    assert concatenate(batches) == [record for batch in batches for record in records(batch)]
+
+
+ARRAYS = st.sampled_from(
+    [
+        np.array([1, -2], np.int8),
+        np.array([2**53 + 1], np.int64),
+        np.array([2**64 - 1, 3], np.uint64),
+        np.array([0.1, 2.5], np.float32),
+        np.array([0.1, 1e300]),
+        np.array([True, False]),
+        np.array(["a", "bcd"]),
+        np.array([b"a", b"bcd"]),
+        np.array([1 + 2j]),
+        np.array([{1: 2}, None], dtype=object),
+        np.array(["2024-01-01T00:00:00"], "M8[ns]"),
+        np.array(["9999-01-01"], "M8[D]"),
+        np.array([[1, 2], [3, 4]]),
+        np.array([[1.5]]),
+    ]
+)
+
+
+@law_settings(200)
+@given(st.lists(ARRAYS, min_size=2, max_size=4))
+def test_no_value_changes_with_the_dtype(arrays: list[Any]) -> None:
+    """Neither does its type: where arrays of different dtypes have no dtype with all values, records are in a list."""
+    whole = concatenate(arrays)
+    expected = [record for array in arrays for record in records(array)]
+    assert records(whole) == expected
+    assert list(map(type, records(whole))) == list(map(type, expected))
+
+
+def test_arrays_stay_one_where_the_dtype_has_room() -> None:
+    """Integers, floats and texts of several lengths go together, in fields too."""
+    assert concatenate([np.array([1], np.int8), np.array([2], np.uint16)]).dtype == np.int32
+    assert concatenate([np.array(["a"]), np.array(["abc"])]).dtype == np.dtype("U3")
+    fields = [np.array([(1, "a")], [("n", kind), ("t", text)]) for kind, text in (("i4", "U1"), ("i8", "U3"))]
+    assert concatenate(fields).dtype == np.dtype([("n", "i8"), ("t", "U3")])
+
+
+@pytest.mark.parametrize(
+    "other",
+    [np.array([(1,)], [("n", "f8")]), np.array([(1,)], [("m", "i8")]), np.array([1]), np.array([(1, 2)], "i8,i8")],
+)
+def test_fields_that_do_not_go_together_are_refused(other: Any) -> None:
+    """Their records would be tuples, in which no field has a name; the error has both dtypes."""
+    with pytest.raises(
+        TypeError, match=r"arrays of \[\('n', '<i8'\)\] and of .* cannot be joined: give all of them one"
+    ):
+        concatenate([np.array([(1,)], [("n", "i8")]), other])
+
+
+def test_masked_arrays_are_refused() -> None:
+    """They would lose their mask; the error says how to keep it."""
+    with pytest.raises(
+        TypeError, match=r"masked array .* fill it, array.filled\(value\), or make it a column with nulls"
+    ):
+        check_batch(np.ma.masked_array([1, 2], [True, False]))
+
+
+def test_tables_that_differ_in_what_may_be_null_go_together() -> None:
+    """What may be null in one may be in all of them."""
+    strict = pa.schema([pa.field("n", pa.int64(), nullable=False)])
+    for batches in ([pa.table({"n": [1]}, strict), pa.table({"n": [None]}, pa.schema({"n": pa.int64()}))],):
+        for several in (batches, batches[::-1]):
+            whole = concatenate(several)
+            assert records(whole) == [row for batch in several for row in records(batch)]
+            assert whole.schema.field("n").nullable
+
+
+@law_settings(30)
+@given(
+    st.lists(
+        st.tuples(st.sampled_from([pa.int8(), pa.uint8(), pa.int16(), pa.int32()]), st.integers(0, 90)), min_size=2
+    )
+)
+def test_dictionaries_have_room(made: list[tuple[Any, int]]) -> None:
+    """However small their indices are, which may differ: what is joined can be put in one piece and picked from."""
+    batches = [
+        pa.table(
+            {
+                "x": pa.DictionaryArray.from_arrays(
+                    pa.array(range(size), kind), pa.array([f"{place} {n}" for n in range(size)], pa.string())
+                )
+            }
+        )
+        for place, (kind, size) in enumerate(made)
+    ]
+    whole = concatenate(batches)
+    expected = [row for batch in batches for row in records(batch)]
+    assert records(whole) == expected
+    assert pa.types.is_dictionary(whole.schema.field("x").type)
+    assert records(whole.combine_chunks().take(np.arange(len(expected)))) == expected
+
+
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [
+        (pa.table({"x": [1], "n": [1]}), r"batches with the columns \['n', 'x'\] and \['x', 'n'\] cannot be joined"),
+        (pa.table({"n": [1], "x": [1.5]}), "column 'x' is int64 in one batch and double in another: cast one of them"),
+        (
+            pa.table({"n": [1], "x": pa.array([1]).dictionary_encode()}),
+            r"column 'x' is int64 in one batch and dictionary<.* in another: cast one of them",
+        ),
+    ],
+)
+def test_tables_that_do_not_go_together_are_refused(other: Any, message: str) -> None:
+    """The error names the column and says what to do."""
+    with pytest.raises(TypeError, match=message):
+        concatenate([pa.table({"n": [1], "x": [1]}), other])
+
+
+def test_views_can_be_scattered() -> None:
+    """Arrow takes no rows of string_view; their parts are of large_string."""
+    batch = pa.table(
+        {"n": [1, 2], "x": pa.array(["a", "b"], pa.string_view()), "y": pa.array([b"a"] * 2, pa.binary_view())}
+    )
+    parts = scatter(batch, np.array([0, 1]), 2)
+    assert [records(part) for part in parts] == [[row] for row in records(batch)]
 
 
 @pytest.mark.parametrize("kind", MAKERS)

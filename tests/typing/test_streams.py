@@ -213,7 +213,7 @@ def test_epochs() -> None:
     stream.count(half)  # type: ignore[arg-type]
     stream.reduce(length, join_up)  # type: ignore[arg-type]
     stream.sort(half)  # type: ignore[arg-type]
-    stream.top_k(3, half)  # type: ignore[arg-type]
+    stream.top_k(3, key=half)  # type: ignore[arg-type]
 
 
 def test_state_by_key() -> None:

@@ -1,8 +1,10 @@
 """Count: how often each record, or key, comes in an epoch."""
 
+import copy
+import datetime
 import math
 from collections import Counter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -142,3 +144,37 @@ def test_a_column_that_is_not_there_is_named_with_those_that_are() -> None:
         counted(pa.table({"n": [1]}), key="m")
     with pytest.raises(tw.JobError, match="no column 'm' for the key; the batch has dtype int64"):
         counted(np.array([1]), key="m")
+
+
+@pytest.mark.parametrize("kind", ["M8[s]", "m8[s]"])
+def test_not_a_time_is_one_key_and_stays_what_it_is(kind: str) -> None:
+    """It is no number that is none, and not another kind of key."""
+    array = np.array(["NaT", 1, "NaT"], kind)
+    for workers in (1, 2):
+        (nat, many), (_, one) = sorted(counted(array, list(array), workers=workers), key=lambda pair: -pair[1])
+        assert (type(nat), str(nat), many, one) == (array.dtype.type, "NaT", 4, 2)
+
+
+def test_times_that_would_be_merged_are_refused() -> None:
+    """Python's times of day have no nanoseconds; those that have none either are counted."""
+    table = pa.table({"x": pa.array([1, 1001, 2], pa.time64("ns"))})
+    for key in ("x", ("x",), None):
+        with pytest.raises(tw.JobError, match=r"column 'x' has times of day with nanoseconds, .*: cast it to"):
+            counted(table, key=key)
+    whole = pa.table({"x": pa.array([1000, 1000], pa.time64("ns"))})
+    assert counted(whole, key="x") == [(datetime.time(0, 0, 0, 1), 2)]
+
+
+def test_named_tuples_are_records_like_others() -> None:
+    """With NaN in them, which is one, and with lists and rows; they stay what they are."""
+    for part in (math.nan, ["a"], {"a": 1}):
+        rows = [Named(1, copy.copy(part) if part == part else float("nan")) for _ in range(3)]  # noqa: PLR0124
+        ((found, count),) = counted(rows[:2], rows[2:], workers=2)
+        assert (type(found), str(found), count) == (Named, str(Named(1, part)), 3)
+
+
+class Named(NamedTuple):
+    """A tuple with names."""
+
+    key: int
+    part: Any

@@ -139,3 +139,27 @@ def test_arguments_are_checked() -> None:
         deduplicated([{1}])
     with pytest.raises(tw.JobError, match=r"'deduplicate: partial' failed .* \[1\] of type list cannot be a key"):
         deduplicated([1], key=lambda n: [n])
+
+
+def test_names_find_the_fields_of_structured_arrays() -> None:
+    """For the key and the order."""
+    array = np.array([(1, 7), (1, 5), (2, 3)], dtype=[("k", "i8"), ("n", "i8")])
+    assert sorted(deduplicated(array, key="k", order="n")) == [(1, 5), (2, 3)]
+
+
+def test_equal_float_keys_are_one_and_the_order_decides() -> None:
+    """Of 0.0 and -0.0 in a column, and of NaN with other bits, the first in order passes."""
+    nans = np.array([0xFFF8000000000001, 0x7FF8000000000000], np.uint64).view(np.float64)
+    for values, ns in (([0.0, -0.0, 1.0, *nans], [2, 1, 3, 5, 4]), ([-0.0, 0.0, 1.0, *nans], [1, 2, 3, 4, 5])):
+        table = pa.table({"x": values, "n": ns})
+        for batch in (table, table.to_pylist(), table.to_batches()[0]):
+            for workers in (1, 2):
+                passed = deduplicated(batch, workers=workers, key="x", order="n")
+                assert sorted(row["n"] for row in passed) == [1, 3, 4]
+
+
+def test_times_that_would_be_merged_are_refused() -> None:
+    """Python's times of day have no nanoseconds."""
+    table = pa.table({"x": pa.array([1, 2], pa.time64("ns"))})
+    with pytest.raises(tw.JobError, match=r"column 'x' has times of day with nanoseconds, and as a key these would be"):
+        deduplicated(table, key="x")

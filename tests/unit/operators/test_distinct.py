@@ -99,3 +99,38 @@ def test_a_record_that_cannot_be_compared_is_named() -> None:
     """The error says which record, and in which operator."""
     with pytest.raises(tw.JobError, match=r"operator 'distinct.* at time 0: TypeError: \{1\} of type set cannot be a"):
         distinct([{1}, {1}])
+
+
+def test_equal_numbers_are_one_in_columns_too() -> None:
+    """0.0 and -0.0, and NaN whatever its bits are, as in lists."""
+    nans = np.array([0x7FF8000000000000, 0xFFF8000000000001], np.uint64).view(np.float64)
+    for kind in (pa.float64(), pa.float32(), pa.float16()):
+        column = pa.array([0.0, -0.0, 1.0, *nans], pa.float64()).cast(kind, safe=False)
+        found = distinct(pa.table({"x": column}), workers=2)
+        assert all(batch.schema.field("x").type == kind for batch in found)
+        assert sorted(str(row["x"]) for batch in found for row in batch.to_pylist()) == ["0.0", "1.0", "nan"]
+
+
+def test_what_is_no_flat_column_stays_what_it_is() -> None:
+    """Structured arrays and those of several dimensions stay arrays, with columns to go on with."""
+    array = np.array([(1, math.nan), (1, math.nan), (2, 0.5)], dtype=[("k", "i8"), ("x", "f8")])
+    for batch, count in ((array, 2), (np.array([[1, 2], [1, 2], [3, 4]]), 2), (np.array(["x", None, "x"], object), 2)):
+        (found,) = distinct(batch, workers=1)
+        assert (type(found), found.dtype, found.shape) == (np.ndarray, batch.dtype, (count, *batch.shape[1:]))
+
+
+def test_record_batches_go_on_as_columns() -> None:
+    """What comes behind has columns to select, however many record batches there were."""
+    flow = tw.Dataflow("test")
+    parts = [(0, pa.record_batch({"n": range(start, start + 500), "m": [1] * 500})) for start in range(0, 2000, 500)]
+    flow.source("rows", tw.IterableSource([parts])).distinct().select("n").capture("results")
+    with tw.run(flow, workers=2, engine="local") as job:
+        job.wait()
+        found = [row["n"] for result in job.captured("results") for row in records(result.batch)]
+    assert sorted(found) == list(range(2000))
+
+
+def test_arrays_in_a_list_are_refused() -> None:
+    """They cannot be compared as one record; the error names the first."""
+    with pytest.raises(tw.JobError, match=r"array\(\[1, 2\]\) of type ndarray cannot be a key, unhashable type"):
+        distinct([np.array([1, 2]), np.array([1, 2])])

@@ -53,7 +53,7 @@ def test_what_is_no_round_is_an_error(at: Any) -> None:
     def describe(stream: tw.Stream[int]) -> tw.Stream[int]:
         return stream.enter_at(stream.flow.scope("loop"), lambda _: at)
 
-    with pytest.raises(tw.JobError, match=r"enter_at' failed on worker 0 at time 5: .* not a time here, .* for 7"):
+    with pytest.raises(tw.JobError, match=r"enter_at' failed on worker 0 at time 5: .* no time here, .* for 7"):
         run(describe, Case([(5, [7])]))
 
 

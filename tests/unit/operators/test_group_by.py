@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 import tidewheel as tw
 from tests.unit.operators.harness import operator_settings
 from tests.unit.operators.operator_case import ONLY_ARROW, OperatorCase, each_epoch
+from tests.unit.operators.two_sides import WORKERS
 from tidewheel.operators.tables import grouped_epoch
 from tidewheel.operators.tables.aggregation import FUNCTIONS
 
@@ -113,6 +115,90 @@ def test_it_is_arrows_grouping_of_the_whole_epoch(keys: list[str], monkeypatch: 
                 assert in_order(results[time], keys) == in_order(expected, keys)
 
     holds()
+
+
+WHOLE = st.sampled_from([pa.int64(), pa.uint64(), pa.int32()])
+
+
+@operator_settings(60)
+@given(st.lists(st.lists(st.integers(0, 1), max_size=8), min_size=1, max_size=4), WHOLE, WORKERS, st.data())
+def test_whole_numbers_of_any_size(parts: Any, kind: pa.DataType, workers: int, data: st.DataObject) -> None:
+    """Means are exact before they are rounded; sums are exact, or an error where they have no room; for any split."""
+    least, most = (
+        (0, 2**64 - 1) if kind == pa.uint64() else (-(2 ** (kind.bit_width - 1)), 2 ** (kind.bit_width - 1) - 1)
+    )
+    numbers = st.integers(least, most) | st.sampled_from([least, most, most // 2 + 1, 1, None])
+    parts = [[(key, data.draw(numbers)) for key in keys] for keys in parts]
+    tables = [pa.table({"k": [k for k, _ in part], "n": pa.array([n for _, n in part], kind)}) for part in parts]
+    batches = [[(0, table.cast(pa.schema({"k": pa.int64(), "n": kind})))] for table in tables]
+    by_key: dict[int, list[int]] = {}
+    for key, number in [row for part in parts for row in part]:
+        by_key.setdefault(key, []).extend([] if number is None else [number])
+    room = (0, 2**64 - 1) if kind == pa.uint64() else (-(2**63), 2**63 - 1)
+    means = grouped(batches, ["k"], {"mean": ("n", "mean")}, workers)
+    found = {row["k"]: row["mean"] for table in means.values() for row in table.to_pylist()}
+    assert found.keys() == by_key.keys()
+    for key, own in by_key.items():
+        assert found[key] == (pytest.approx(Fraction(sum(own), len(own)), rel=1e-15) if own else None)
+    if all(room[0] <= sum(own) <= room[1] for own in by_key.values()):
+        sums = grouped(batches, ["k"], {"sum": ("n", "sum")}, workers)
+        found = {row["k"]: row["sum"] for table in sums.values() for row in table.to_pylist()}
+        assert found == {key: sum(own) if own else None for key, own in by_key.items()}
+    else:
+        with pytest.raises(
+            tw.JobError, match=r"OverflowError: sum: the sum of column 'n' has no room in u?int64 where"
+        ):
+            grouped(batches, ["k"], {"sum": ("n", "sum")}, workers)
+
+
+def test_the_mean_of_times_in_nanoseconds() -> None:
+    """Whose sum has no room in 64 bits; that of small numbers beside them is exact."""
+    rows = pa.table({"k": ["a"] * 10 + ["b"] * 3, "n": [1_700_000_000_000_000_000] * 10 + [1, 2, 4]})
+    halves = [[(0, rows[:5]), (0, rows[5:])]]
+    assert in_order(grouped(halves, ["k"], {"m": ("n", "mean")})[0], ["k"]) == [
+        {"k": "a", "m": 1.7e18},
+        {"k": "b", "m": 7 / 3},
+    ]
+    with pytest.raises(
+        tw.JobError, match=r"total: the sum of column 'n' has no room in int64 where the key is \{'k': 'a'"
+    ):
+        grouped(halves, ["k"], {"total": ("n", "sum")})
+
+
+@pytest.mark.parametrize("kind", [pa.float64(), pa.float32(), pa.float16()], ids=str)
+def test_floats_that_are_equal_are_one_key(kind: pa.DataType) -> None:
+    """So 0.0 and -0.0, and any NaNs, as they are for records; nulls are another."""
+    other_nan = np.array([0xFFF8_0000_0000_0001], np.uint64).view(np.float64)[0]
+    values = [0.0, -0.0, np.nan, other_nan, None, 1.5]
+    column = pa.array(values, pa.float64(), from_pandas=False)
+    rows = pa.table({"x": column.cast(kind), "n": [1] * 6})
+    parts = [[(0, rows[:1]), (0, rows[1:3])], [(0, rows[3:])]]
+    found = grouped(parts, ["x"], {"rows": "count_all"}, workers=2)[0]
+    assert found.schema.field("x").type == kind
+    assert sorted((str(row["x"]), row["rows"]) for row in found.to_pylist()) == [
+        ("0.0", 2),
+        ("1.5", 1),
+        ("None", 1),
+        ("nan", 2),
+    ]
+
+
+def test_floats_in_dictionaries_that_are_equal_are_one_key() -> None:
+    """As they are outside."""
+    kind = pa.dictionary(pa.int8(), pa.float64())
+    column = pa.DictionaryArray.from_arrays(pa.array([0, 1, None, 2, 0], pa.int8()), [0.0, -0.0, 1.5])
+    rows = pa.table({"x": column})
+    found = grouped([[(0, rows[:2])], [(0, rows[2:])]], ["x"], {"rows": "count_all"}, workers=2)[0]
+    assert found.schema.field("x").type == kind
+    assert sorted((str(row["x"]), row["rows"]) for row in found.to_pylist()) == [("0.0", 3), ("1.5", 1), ("None", 1)]
+
+
+def test_keys_in_dictionaries_have_room() -> None:
+    """Categories of pandas have indices of one byte where a batch has few; all batches together may have many."""
+    batches = [[(0, pa.table({"x": pa.DictionaryArray.from_arrays(pa.array(range(100), pa.int8()), names)}))]
+               for names in ([f"{place} {n}" for n in range(100)] for place in range(3))]  # fmt: skip
+    found = grouped(batches, ["x"], {"rows": "count_all"}, workers=2)[0]
+    assert sorted(found["x"].to_pylist()) == sorted(f"{place} {n}" for place in range(3) for n in range(100))
 
 
 def test_many_groups() -> None:
@@ -235,8 +321,14 @@ def test_what_does_not_fit_is_refused_beforehand(keys: list[str], asked: Any, me
     [
         ([[1]], "TypeError: a list has no columns"),
         ([pa.table({"m": [1]})], r"TypeError: there is no column 'n'; a batch came with \(m: int64\)"),
-        ([pa.table({"n": [1], "x": ["a"]})], "TypeError: total: Arrow has no 'sum' of column 'x' of string; a batch"),
-        ([pa.table({"n": [[1]], "x": [1]})], r"TypeError: Arrow cannot group by column 'n' of list<.*; a batch came"),
+        (
+            [pa.table({"n": [1], "x": ["a"]})],
+            "TypeError: total: Arrow has no 'sum' of column 'x' of string; a batch .*: cast the column to",
+        ),
+        (
+            [pa.table({"n": [[1]], "x": [1]})],
+            r"TypeError: Arrow cannot group by column 'n' of list<.*; a batch came .*: cast the col",
+        ),
         (
             [pa.table({"n": [1], "x": [1]}), pa.table({"n": [1], "x": [1.0]})],
             r"TypeError: column 'x' is double, not int64; a batch came with \(n: int64, x: double\), \(n: int64, x",

@@ -285,6 +285,40 @@ def test_a_side_that_is_behind_is_waited_for() -> None:
     assert [(result.time, result.batch) for result in late] == [(3, right[1][1])]
 
 
+BIG: list[tuple[Callable[[int], Any], pa.DataType, Any, Any]] = [
+    (int, pa.int64(), (0, 2**63 - 1), None),
+    (int, pa.int64(), (-(2**70), 2**70), 2**70),
+    (lambda at: 2**63 - 10 + at, pa.int64(), (-3, 100), 3),
+    (lambda at: at - 2**63, pa.int64(), (-100, 3), 2**63),
+    (lambda at: datetime(2020, 1, 1) + minutes(at), pa.timestamp("ns"), (minutes(0), timedelta(200_000)), None),  # noqa: DTZ001
+    (minutes, pa.duration("ns"), (-timedelta(200_000), minutes(3)), timedelta(200_000)),
+]
+
+
+@pytest.mark.parametrize(("to_time", "kind", "within", "lateness"), BIG)
+def test_distances_may_go_beyond_the_type(to_time: Any, kind: pa.DataType, within: Any, lateness: Any) -> None:
+    """Without an end, in effect: columns give what functions give, and nothing goes round."""
+    left: Events = [(0, [Event(1, 5, 0), Event(1, 9, 1)]), (1, [Event(1, 2, 2), Event(2, 0, 3)])]
+    right: Events = [(0, [Event(1, 7, 0)]), (1, [Event(1, 6, 1)]), (2, [Event(2, 1, 2), Event(1, 3, 3)])]
+
+    def by_functions(one: tw.Stream[Any], other: tw.Stream[Any]) -> Any:
+        at = lambda e: to_time(e.at)  # noqa: E731
+        joined = one.interval_join(other, lambda e: e.key, at=at, within=within, lateness=lateness)
+        return joined.results, joined.late, joined.other_late
+
+    def by_columns(one: tw.Stream[Any], other: tw.Stream[Any]) -> Any:
+        joined = one.interval_join(other, "k", at="l_at", other_at="r_at", within=within, lateness=lateness)
+        return joined.results, joined.late, joined.other_late
+
+    pairs, lefts, rights = run_two(by_functions, (left, right), 2)  # type: ignore[arg-type]
+    make: Any = (events_table(to_time, kind, "l"), events_table(to_time, kind, "r"))
+    rows, late, other_late = run_two(by_columns, (left, right), 2, make)  # type: ignore[arg-type]
+    assert pairs
+    assert numbers(rows, lambda row: (row["l"], row["r"])) == numbers(pairs, lambda p: (p[0].number, p[1].number))
+    assert numbers(late, lambda row: row["l"]) == numbers(lefts, lambda event: event.number)
+    assert numbers(other_late, lambda row: row["r"]) == numbers(rights, lambda event: event.number)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -322,6 +356,7 @@ def test_it_is_refused_where_it_cannot_work() -> None:
     [
         (pa.int64(), None, (0, 1), "a row has no event time: column 'l_at' is null or not finite"),
         (pa.float64(), NAN, (0, 1), "a row has no event time: column 'l_at' is null or not finite"),
+        (pa.uint64(), 2**63, (0, 1), "column 'l_at' of uint64 has event times beyond int64: cast it to float64 before"),
         (pa.string(), "a", (0, 1), "column 'l_at' of string has no event times: where distances are 0 it has numbers"),
         (pa.int64(), 1, (minutes(0), minutes(1)), "column 'l_at' of int64 has no event times: .* it has timestamps"),
     ],

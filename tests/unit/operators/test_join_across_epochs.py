@@ -162,3 +162,17 @@ def test_arguments_are_checked_as_those_of_join_are() -> None:
         left.join_across_epochs(left, 3)
     with pytest.raises(tw.GraphError, match="'join_across_epochs': suffix='_b' is for names of columns"):
         left.join_across_epochs(left, len, suffix="_b")
+
+
+def test_intervals_can_be_keys() -> None:
+    """Of months, days and nanoseconds, which Arrow itself does not compare."""
+    keys = pa.array([(1, 2, 3), (0, 1, 0), None], pa.month_day_nano_interval())
+    index = TableIndex(("k",))
+    index.add(sort_by_key(pa.table({"k": keys, "n": [1, 2, 3]}), ("k",)))
+    wanted = sort_by_key(pa.table({"k": keys[:2]}), ("k",))
+    found = [
+        (wanted.rows["k"][int(left)].as_py(), rows["n"][int(right)].as_py())
+        for rows, matches in index.match(wanted, ("k",))
+        for left, right in zip(*matches, strict=True)
+    ]
+    assert sorted(found) == [((0, 1, 0), 2), ((1, 2, 3), 1)]

@@ -141,6 +141,29 @@ def test_every_row_has_all_columns_on_every_worker(workers: int) -> None:
     assert joined["l"].null_count == 1
 
 
+@pytest.mark.parametrize("how", ["right", "outer"])
+def test_the_key_keeps_its_name_before_the_left_side_is_known(how: Any) -> None:
+    """A column of the other side that has the name of the key gets the suffix in all epochs, or is an error in all."""
+    right = pa.table({"rid": [1, 2], "id": [10, 20], "x": ["a", "b"]})
+    left = pa.table({"id": [1], "v": [5]})
+
+    def run(suffix: str) -> list[tw.Captured]:
+        flow = tw.Dataflow("test")
+        lefts = flow.source("left", tw.IterableSource([[(1, left)]]))
+        rights = flow.source("right", tw.IterableSource([[(0, right), (1, right)]]))
+        lefts.join(rights, "id", "rid", how=how, suffix=suffix).capture("results")
+        with tw.run(flow, engine="local") as job:
+            job.wait()
+            return job.captured("results")
+
+    first, second = run("_r")
+    assert (first.time, second.time) == (0, 1)
+    assert first.batch.to_pylist() == [{"id": 1, "id_r": 10, "x": "a"}, {"id": 2, "id_r": 20, "x": "b"}]
+    assert second.batch.select(["id", "id_r", "x"]).to_pylist() == first.batch.to_pylist()
+    with pytest.raises(tw.JobError, match="at time 0: ValueError: both sides of the join have a column 'id': rename"):
+        run("")
+
+
 @pytest.mark.parametrize("how", ["left", "outer"])
 def test_columns_that_no_row_has_shown_are_left_out(how: Any) -> None:
     """Up to the first epoch with rows of the other side nobody knows its columns; from then on they are filled."""

@@ -1,5 +1,6 @@
 """Merge: several streams as one in order."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ def test_each_epoch_is_one_batch_in_order(left: Feed, right: Feed, workers: int)
     """Records come by (epoch, key, stream, content), in one batch an epoch, on any number of workers."""
     marked = [
         [(time, [Row(row.key, row.number + more) for row in rows]) for time, rows in feed]
-        for feed, more in ((left, 0), (right, 100))
+        for feed, more in ((left, 0), (right, 10_000))
     ]
     (results,) = run_two(lambda one, other: [one.merge(other, by=lambda row: row.key)], (marked[0], marked[1]), workers)
     lefts, rights = (rows_at(feed) for feed in marked)
@@ -33,10 +34,10 @@ def test_each_epoch_is_one_batch_in_order(left: Feed, right: Feed, workers: int)
     assert [result.time for result in results] == sorted(result.time for result in results)
     for result in results:
         rows = lefts.get(result.time, []) + rights.get(result.time, [])
-        in_order = sorted(result.batch, key=lambda row: (row.key, row.number >= 100))
+        in_order = sorted(result.batch, key=lambda row: (row.key, row.number >= 10_000))
         assert sorted(result.batch) == sorted(rows)
-        assert [(row.key, row.number >= 100) for row in result.batch] == [
-            (row.key, row.number >= 100) for row in in_order
+        assert [(row.key, row.number >= 10_000) for row in result.batch] == [
+            (row.key, row.number >= 10_000) for row in in_order
         ]
 
 
@@ -120,3 +121,33 @@ def test_records_that_cannot_be_compared_are_an_error() -> None:
     """The error names the operator, and what to do."""
     with pytest.raises(tw.JobError, match=r"'merge'.*cannot be compared"):
         run(lambda stream: stream.map(lambda n: n or None).merge(by=lambda n: n), Case([(0, [1, 0])]))
+
+
+def test_nan_comes_last() -> None:
+    """From whichever stream, in lists as in columns."""
+    for make in (list, np.array, lambda numbers: pa.table({"n": numbers})):
+        flow = tw.Dataflow("test")
+        one, other = (
+            flow.source(name, tw.IterableSource([[(0, make(numbers))]]))
+            for name, numbers in (("one", [math.nan, 2.0]), ("other", [3.0, math.nan, 1.0]))
+        )
+        by: Any = "n" if make not in {list, np.array} else lambda number: number
+        one.merge(other, by=by).capture("results")
+        with tw.run(flow, engine="local") as job:
+            job.wait()
+            (result,) = job.captured("results")
+        values = [row["n"] if isinstance(row, dict) else row for row in records(result.batch)]
+        assert list(map(str, values)) == ["1.0", "2.0", "3.0", "nan", "nan"]
+
+
+def test_an_array_beside_a_table_is_merged_by_name() -> None:
+    """Its fields are columns there, whichever stream it comes from."""
+    flow = tw.Dataflow("test")
+    array = np.array([(3, 0), (1, 0)], dtype=[("n", "i8"), ("m", "i8")])
+    one = flow.source("one", tw.IterableSource([[(0, array)]]))
+    other = flow.source("other", tw.IterableSource([[(0, pa.table({"n": [2], "m": [1]}))]]))
+    one.merge(other, by="n").capture("merged")
+    with tw.run(flow, engine="local") as job:
+        job.wait()
+        (result,) = job.captured("merged")
+    assert [row["n"] for row in records(result.batch)] == [1, 2, 3]

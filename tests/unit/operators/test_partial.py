@@ -11,8 +11,14 @@ import pytest
 import tidewheel as tw
 from tests.unit.runtime.one_operator import fail_flow
 from tests.unit.runtime.worker_group import WorkerGroup
+from tidewheel.operators.epochs.distinct import distinct_records
+from tidewheel.operators.epochs.keyed_state import FirstOfEach
 from tidewheel.operators.epochs.partial import MOST_KEPT, build_partial, joined
 from tidewheel.operators.epochs.pruned_epoch import PrunedEpoch
+from tidewheel.operators.epochs.top_k import TopK
+from tidewheel.operators.keys.record_keys import Keys
+from tidewheel.operators.keys.record_order import Order
+from tidewheel.runtime.batches import is_arrow
 
 
 class Sizes:
@@ -106,3 +112,35 @@ def test_what_does_not_matter_is_not_kept(size: int) -> None:
     for start in range(0, 30_000, 100):
         state = wide.add(state, list(range(start, start + 100)))
     assert list(wide.finish(state)) == [list(range(30_000))]
+
+
+def test_whatever_is_of_arrow_is_one_kind() -> None:
+    """Record batches beside tables stay in Arrow, and a structured array beside them has columns too."""
+    table = pa.table({"n": [1]})
+    array = np.array([(2,)], dtype=[("n", "i8")])
+    found = joined([table, table.to_batches()[0], array])
+    assert found.equals(pa.table({"n": [1, 1, 2]}))
+    assert joined([array, array]).tolist() == [(2,), (2,)]
+
+
+@pytest.mark.parametrize("size", [4000, 1000, 300])
+def test_beyond_what_is_gathered_record_batches_stay_columns(size: int) -> None:
+    """However many there are, and beside tables: what passes is the same as of one table, and has columns."""
+    rows = pa.table({"id": list(range(4000)), "n": [number * 7919 % 50 for number in range(4000)]})
+    parts: list[Any] = [batch for start in range(0, 4000, size) for batch in rows.slice(start, size).to_batches()]
+    mixed = [pa.Table.from_batches([part]) if place % 2 else part for place, part in enumerate(parts)]
+    for prune in (
+        TopK(3, None, Order("n", reverse=True)).pick,
+        TopK(2, Keys("n"), Order("id")).pick,
+        FirstOfEach(Keys("n"), None).prune,
+        distinct_records,
+    ):
+        expected = prune(rows).sort_by("id").to_pylist()
+        for batches in (parts, mixed):
+            fold = PrunedEpoch(prune)
+            state = fold.start()
+            for batch in batches:
+                state = fold.add(state, batch)
+            (found,) = fold.finish(state)
+            assert is_arrow(found)
+            assert joined([found]).sort_by("id").to_pylist() == expected

@@ -1,7 +1,9 @@
 """Keys of records: how they are found, and which are one key."""
 
 import math
-from typing import Any
+import pickle
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -11,9 +13,13 @@ from hypothesis import strategies as st
 
 import tidewheel as tw
 from tests.laws.strategies import law_settings
+from tests.unit.operators.harness import LISTS, TABLES, Case, Kind, run
+from tests.unit.operators.operator_case import number_of
 from tests.unit.operators.test_record_hash import RECORDS
-from tidewheel.operators.keys.record_keys import Keys, as_key, as_record
+from tidewheel.operators.keys.record_keys import Keys, _with_one_nan, as_key, as_record, is_nan
+from tidewheel.operators.keys.record_order import Order
 from tidewheel.runtime.batches import records
+from tidewheel.runtime.exchange import Exchange
 
 ROWS = [{"a": 1, "b": "x"}, {"a": 2, "b": "x"}, {"a": 1, "b": "y"}]
 STRUCTURED = np.array([(1, "x"), (2, "x"), (1, "y")], dtype=[("a", "i8"), ("b", "U1")])
@@ -102,3 +108,110 @@ def test_keys_that_cannot_be_hashed_are_named(unhashable: Any) -> None:
             ["fine"],
             [unhashable] * 2,
         ]
+
+
+def test_a_key_function_that_stops_iterating_loses_nothing() -> None:
+    """StopIteration is an error like any other, and no end of the records."""
+    for batch in ([1, 2, 3], np.array([1, 2, 3])):
+        with pytest.raises(StopIteration):
+            Keys(stop_at_two).of(batch)
+    with pytest.raises(StopIteration):
+        Exchange(stop_at_two).split([1, 2, 3], 2)
+    with pytest.raises(StopIteration):
+        Order(stop_at_two).sorted([1, 2, 3])
+    with pytest.raises(StopIteration):
+        Order(stop_at_two).first([1, 2, 3])
+
+
+def stop_at_two(number: int) -> int:
+    if number == 2:
+        raise StopIteration
+    return number
+
+
+def _take_from_nothing(record: Any) -> Any:
+    return next(iter(())) if number_of(record) == 3 else 0
+
+
+_KEYED: dict[str, Callable[[tw.Stream[Any]], tw.Stream[Any]]] = {
+    "count": lambda s: s.count(_take_from_nothing),
+    "deduplicate": lambda s: s.deduplicate(_take_from_nothing),
+    "deduplicate, order": lambda s: s.deduplicate(lambda record: 0, _take_from_nothing),
+    "top_k": lambda s: s.top_k(9, key=_take_from_nothing),
+    "top_k, order": lambda s: s.top_k(9, order=_take_from_nothing),
+    "sort": lambda s: s.sort(_take_from_nothing),
+    "merge": lambda s: s.merge(s, by=_take_from_nothing),
+    "aggregate": lambda s: s.aggregate(_take_from_nothing, int, lambda state, record: state),
+    "reduce": lambda s: s.reduce(_take_from_nothing, lambda one, other: one),
+    "accumulate": lambda s: s.accumulate(_take_from_nothing, int, lambda state, record: state),
+    "stateful_map": lambda s: s.stateful_map(lambda record: 0, int, lambda n, r: (n, r), order=_take_from_nothing),
+    "state_machine": lambda s: s.state_machine(_take_from_nothing, int, lambda key, state, record: (False, [record])),
+    "join": lambda s: s.join(s, _take_from_nothing),
+    "cogroup": lambda s: s.cogroup(s, _take_from_nothing),
+    "sample": lambda s: s.sample(0.5, key=_take_from_nothing),
+}
+
+
+@pytest.mark.parametrize("name", _KEYED)
+@pytest.mark.parametrize("kind", [LISTS, TABLES], ids=lambda kind: kind.name)
+def test_every_operator_reports_a_function_that_stops_iterating(name: str, kind: Kind) -> None:
+    """By its name, whether it reads keys before or after the exchange."""
+    for workers in (1, 2):
+        with pytest.raises(
+            tw.JobError, match=f"operator '{name.split(',', maxsplit=1)[0]}.* at time 0: .*StopIteration"
+        ):
+            run(_KEYED[name], Case([(0, list(range(6)))], kind, workers))
+
+
+def test_exchange_reports_a_function_that_stops_iterating() -> None:
+    """Between several workers, where it looks at every record."""
+    with pytest.raises(tw.JobError, match=r"operator 'exchange' could not exchange .* at time 0: StopIteration"):
+        run(lambda stream: stream.exchange(_take_from_nothing), Case([(0, list(range(6)))], workers=2))
+
+
+def test_many_nan_are_grouped_in_one_go() -> None:
+    """Each NaN is another object; what is done for one does not grow with how many there were."""
+    touched = 0
+
+    class Rows(list[Any]):
+        def __add__(self, other: list[Any]) -> "Rows":
+            nonlocal touched
+            touched += len(self)
+            return Rows([*self, *other])
+
+    joined = _with_one_nan({float("nan"): Rows([number]) for number in range(1000)})
+    assert list(joined.values()) == [list(range(1000))]
+    assert touched == 0
+
+
+class Named(NamedTuple):
+    """A tuple with names."""
+
+    key: int
+    part: Any
+
+
+def test_named_tuples_are_keys_as_plain_ones_are() -> None:
+    """NaN in them is one, lists and rows become hashable; and back they are what they were."""
+    assert as_key(Named(1, float("nan"))) == as_key(Named(1, float("nan")))
+    for part in (["a"], {"a": [1]}, (1, ["a"])):
+        key = as_key(Named(1, part))
+        assert {key: "found"}[as_key(Named(1, part))] == "found"
+        assert as_record(key) == Named(1, part)
+        assert type(as_record(key)) is Named
+    plain = Named(1, 2)
+    assert as_key(plain) is plain
+
+
+def test_a_key_from_another_process_has_the_same_nan() -> None:
+    """Unpickled, NaN is another object; as a key it is the one again, also within rows and lists."""
+    for record in ({"n": math.nan}, [math.nan], (math.nan,), math.nan):
+        came = pickle.loads(pickle.dumps(as_key(record)))
+        assert {as_key(record): "found"}[as_key(came)] == "found"
+
+
+def test_what_has_no_truth_is_no_nan() -> None:
+    """Arrays compare part by part."""
+    array = np.array([1, 2])
+    assert not is_nan(array)
+    assert as_key(array) is array

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -181,3 +182,19 @@ def test_a_key_that_cannot_be_one_is_named() -> None:
     """The error names the operator, and says what a key can be."""
     with pytest.raises(tw.JobError, match=r"operator 'stateful_map' could not exchange a record .* key of type list"):
         run(lambda stream: stream.stateful_map(lambda n: [n], int, lambda s, n: (s, n)), Case([(0, [5])]))
+
+
+def test_names_order_structured_arrays_and_tables() -> None:
+    """By their columns, in which there may be nulls."""
+    array = np.array([(1, 7), (1, 5), (2, 3)], dtype=[("k", "i8"), ("n", "i8")])
+    table = pa.table({"k": [1, 1, 2], "n": [None, 5, 3]})
+    for batch, expected in ((array, [(1, 5), (2, 7), (1, 3)]), (table, [(1, 5), (2, None), (1, 3)])):
+        flow = tw.Dataflow("test")
+        rows = flow.source("rows", tw.IterableSource([[(0, batch)]]))
+        numbered = rows.stateful_map("k", int, lambda n, row: (n + 1, (n + 1, row)), order="n")
+        numbered.capture("results")
+        with tw.run(flow, engine="local") as job:
+            job.wait()
+            found = [pair for result in job.captured("results") for pair in result.batch]
+        numbers = [(place, row["n"] if isinstance(row, dict) else row[1]) for place, row in found]
+        assert sorted(numbers, key=str) == sorted(expected, key=str)

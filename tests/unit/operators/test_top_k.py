@@ -1,5 +1,6 @@
 """Top k: the greatest records of an epoch, or of each key in it."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ CASES = [
     ),
     OperatorCase(
         "top_k",
-        lambda stream: stream.top_k(2, lambda record: number_of(record) % 3, number_of),
+        lambda stream: stream.top_k(2, key=lambda record: number_of(record) % 3, order=number_of),
         each_epoch(greatest_of_each),
         name="key",
     ),
@@ -38,7 +39,7 @@ CASES = [
     ),
     OperatorCase(
         "top_k",
-        lambda stream: stream.top_k(1, "n", "n"),
+        lambda stream: stream.top_k(1, key="n", order="n"),
         each_epoch(set),
         kinds=ONLY_ARROW,
         name="key column",
@@ -65,7 +66,7 @@ def greatest(stream_of: Any, *batches: Any, workers: int = 2) -> list[Any]:
 def test_the_greatest_come_first_as_one_batch() -> None:
     """In descending order; where keys are, the records of each key are together."""
     assert greatest(lambda stream: stream.top_k(3), [3, 1, 4], [1, 5, 9]) == [[9, 5, 4]]
-    found = greatest(lambda stream: stream.top_k(2, lambda n: n % 2), [3, 1, 4, 2], [6, 5, 9], workers=1)
+    found = greatest(lambda stream: stream.top_k(2, key=lambda n: n % 2), [3, 1, 4, 2], [6, 5, 9], workers=1)
     assert found == [[9, 5, 6, 4]]
 
 
@@ -75,10 +76,10 @@ def test_columns_stay_columns(workers: int) -> None:
     table = pa.table({"k": ["a", "b", "a", None, "a", None], "v": [1, 5, 3, 2, 2, None], "o": [1, 1, 1, 1, 1, 1]})
     expected = ["('a', 2, 1)", "('a', 3, 1)", "('b', 5, 1)", "(None, 2, 1)", "(None, None, 1)"]
     for key in ("k", ("k", "o")):
-        found = greatest(lambda stream, by=key: stream.top_k(2, by, "v"), table, workers=workers)
+        found = greatest(lambda stream, by=key: stream.top_k(2, key=by, order="v"), table, workers=workers)
         assert all(isinstance(batch, pa.Table) for batch in found)
         assert sorted(str(tuple(row.values())) for batch in found for row in batch.to_pylist()) == expected
-    found = greatest(lambda stream: stream.top_k(2, lambda row: row["k"], lambda row: row["v"] or 0), table)
+    found = greatest(lambda stream: stream.top_k(2, key=lambda row: row["k"], order=lambda row: row["v"] or 0), table)
     assert all(isinstance(batch, pa.Table) for batch in found)
     assert sorted(str(tuple(row.values())) for batch in found for row in batch.to_pylist()) == expected
 
@@ -115,7 +116,7 @@ def test_a_structured_array_is_ranked_by_its_fields() -> None:
     array = np.array([(1, 2.5), (1, 0.5), (2, 4.0)], dtype=[("k", "i8"), ("v", "f8")])
     (batch,) = greatest(lambda stream: stream.top_k(1, order="v"), array)
     assert batch.tolist() == [(2, 4.0)]
-    found = greatest(lambda stream: stream.top_k(1, "k", lambda record: record[1]), array)
+    found = greatest(lambda stream: stream.top_k(1, key="k", order=lambda record: record[1]), array)
     assert sorted(record for part in found for record in records(part)) == [(1, 2.5), (2, 4.0)]
 
 
@@ -147,4 +148,44 @@ def test_keys_and_orders_are_checked() -> None:
     with pytest.raises(
         tw.JobError, match=r"'top_k: partial' failed .*no column 'b' for the key; the batch has \['a'\]"
     ):
-        greatest(lambda rows: rows.top_k(1, "b", "a"), pa.table({"a": [1]}))
+        greatest(lambda rows: rows.top_k(1, key="b", order="a"), pa.table({"a": [1]}))
+
+
+def test_nan_is_never_among_the_greatest() -> None:
+    """While there is something else, in every kind of batch, wherever it stands; and also in tuples."""
+    for turn in range(4):
+        numbers = [3.0, math.nan, 1.0, 2.0]
+        numbers = numbers[turn:] + numbers[:turn]
+        array = np.array([(n,) for n in numbers], [("n", "f8")])
+        for k, expected in ((1, ["3.0"]), (4, ["3.0", "2.0", "1.0", "nan"])):
+            for batch in (numbers, np.array(numbers), array, pa.table({"n": numbers}), [(0, n) for n in numbers]):
+                (found,) = greatest(lambda stream, k=k: stream.top_k(k), batch, workers=1)
+                assert [str(record).strip("(),") for record in map(last, records(found))] == expected
+
+
+def last(record: Any) -> Any:
+    if isinstance(record, dict):
+        return record["n"]
+    return record[-1] if isinstance(record, tuple) else record
+
+
+def test_names_find_the_fields_of_structured_arrays() -> None:
+    """For the key and for the order, or one of them by a function; also beside a table."""
+    array = np.array([(1, 5), (1, 7), (2, 3)], dtype=[("k", "i8"), ("n", "i8")])
+    beside = pa.table({"k": [2, 1], "n": [4, 6]})
+    for key in ("k", lambda row: row["k"] if isinstance(row, dict) else row[0]):
+        for batches, expected in (((array,), [(1, 7), (2, 3)]), ((array, beside), [(1, 7), (2, 4)])):
+            found = greatest(lambda stream, key=key: stream.top_k(1, key=key, order="n"), *batches, workers=1)
+            rows = [record for batch in found for record in records(batch)]
+            assert sorted(tuple(row.values()) if isinstance(row, dict) else row for row in rows) == expected
+    objects = array.astype([("k", "i8"), ("n", object)])
+    (batch,) = greatest(lambda stream: stream.top_k(1, key="k", order="n"), objects, workers=1)
+    assert sorted(batch.tolist()) == [(1, 7), (2, 3)]
+
+
+def test_equal_float_keys_are_one_in_columns_too() -> None:
+    """0.0 and -0.0 are, and NaN whatever its bits are."""
+    nans = np.array([0x7FF8000000000000, 0xFFF8000000000001], np.uint64).view(np.float64)
+    table = pa.table({"x": [0.0, -0.0, 1.0, *nans], "n": [2, 3, 1, 5, 4]})
+    found = greatest(lambda stream: stream.top_k(1, key="x", order="n"), table, workers=1)
+    assert sorted(n for batch in found for n in batch["n"].to_pylist()) == [1, 3, 5]

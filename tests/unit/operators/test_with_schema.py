@@ -116,7 +116,7 @@ KEEPING: dict[str, Callable[[tw.Stream[Any]], Sequence[tw.Stream[Any]]]] = {
     "sample": lambda rows: [rows.sample(1.0)],
     "select": lambda rows: [rows.select("word", "n")],
     "sort": lambda rows: [rows.sort("n"), rows.sort(lambda row: row["n"])],
-    "top_k": lambda rows: [rows.top_k(2, "word", "n"), rows.top_k(1, order=lambda row: row["n"])],
+    "top_k": lambda rows: [rows.top_k(2, key="word", order="n"), rows.top_k(1, order=lambda row: row["n"])],
     "enter": lambda rows: [in_and_out(rows)],
 }
 """Operators whose streams have the columns of the one that they read."""
