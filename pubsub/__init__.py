@@ -5,16 +5,18 @@ from tidewheel.pubsub.connection import PublisherConnection
 from tidewheel.pubsub.epoch import Epoch
 from tidewheel.pubsub.epoch_assembler import EpochAssembler
 from tidewheel.pubsub.errors import DeliveryError, PublisherLost, UnknownTopic
-from tidewheel.pubsub.events import Batch, Ended, Event, FrontierChanged
+from tidewheel.pubsub.events import Batch, Dropped, Ended, Event, FrontierChanged
 from tidewheel.pubsub.publication import Publication, PublicationHost, RunningPublication
 from tidewheel.pubsub.publisher import Publisher, PublisherStatistics
 from tidewheel.pubsub.subscriber import Subscriber, SubscriberStatistics
 from tidewheel.pubsub.subscription import Subscription, subscribe
+from tidewheel.pubsub.topics import Topic, topics
 
 __all__ = [
     "Batch",
     "Catalog",
     "DeliveryError",
+    "Dropped",
     "Ended",
     "Epoch",
     "EpochAssembler",
@@ -30,7 +32,9 @@ __all__ = [
     "Subscriber",
     "SubscriberStatistics",
     "Subscription",
+    "Topic",
     "TopicInfo",
     "UnknownTopic",
     "subscribe",
+    "topics",
 ]

@@ -66,9 +66,16 @@ class FrontierChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class Dropped:
+    """Nothing comes of the epochs ``times``, since this subscriber fell behind and asked for ``slow="drop_epochs"``."""
+
+    times: tuple[Time, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Ended:
     """Every partition has ended: nothing comes after this."""
 
 
-Event: TypeAlias = Batch | FrontierChanged | Ended
+Event: TypeAlias = Batch | FrontierChanged | Dropped | Ended
 """What iterating over a subscription gives."""

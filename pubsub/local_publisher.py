@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from tidewheel.pubsub.delivery_options import EVERYTHING, DeliveryOptions
 from tidewheel.pubsub.publisher import Publisher, PublisherStatistics
 from tidewheel.pubsub.wire import FeedEvent, Numbered
 
@@ -29,10 +30,10 @@ class LocalPublisher:
             self.publisher.feed(events)
             self.changed.notify_all()
 
-    def attach(self, subscriber: str) -> None:
-        """Connect a subscriber: from now on it misses nothing."""
+    def attach(self, subscriber: str, options: DeliveryOptions = EVERYTHING) -> None:
+        """Connect a subscriber: from now on it misses nothing that it wants."""
         with self.changed:
-            self.publisher.subscribe(subscriber)
+            self.publisher.subscribe(subscriber, options)
             self.changed.notify_all()
 
     def take(self, subscriber: str) -> list[Numbered]:
@@ -43,7 +44,7 @@ class LocalPublisher:
     def has_news(self, subscriber: str) -> bool:
         """Tell whether anything is there for a subscriber."""
         with self.changed:
-            return bool(self.publisher.fetch(subscriber, acknowledged=-1, max_bytes=1))
+            return self.publisher.has_news(subscriber)
 
     def detach(self, subscriber: str) -> None:
         """Forget a subscriber."""

@@ -6,6 +6,7 @@ state              message                  next
 AWAITING_SNAPSHOT  InitialFrontierSnapshot  LIVE
 LIVE               DataMessage              LIVE
 LIVE               LowerFrontierUpdate      LIVE
+LIVE               EpochsDropped            LIVE
 LIVE               End                      ENDED
 not ENDED          Failed, Disconnected     ENDED
 =================  =======================  =================
@@ -20,6 +21,7 @@ from tidewheel.pubsub.wire import (
     DataMessage,
     Disconnected,
     End,
+    EpochsDropped,
     Failed,
     InitialFrontierSnapshot,
     LowerFrontierUpdate,
@@ -40,6 +42,7 @@ TRANSITIONS: dict[tuple[PartitionState, type[Message]], PartitionState] = {
     (PartitionState.AWAITING_SNAPSHOT, InitialFrontierSnapshot): PartitionState.LIVE,
     (PartitionState.LIVE, DataMessage): PartitionState.LIVE,
     (PartitionState.LIVE, LowerFrontierUpdate): PartitionState.LIVE,
+    (PartitionState.LIVE, EpochsDropped): PartitionState.LIVE,
     (PartitionState.LIVE, End): PartitionState.ENDED,
     (PartitionState.AWAITING_SNAPSHOT, Failed): PartitionState.ENDED,
     (PartitionState.AWAITING_SNAPSHOT, Disconnected): PartitionState.ENDED,
@@ -71,14 +74,15 @@ class PartitionStream:
             ProtocolError: messages before this one are missing, or the partition's state does not allow it.
         """
         message, sequence = numbered.message, numbered.sequence
-        if self._received is not None and sequence <= self._received:
+        # A publisher that knows nothing of this subscriber, such as a new one in place of another, has other numbers.
+        is_last_word = isinstance(message, Failed | Disconnected) and self.state is not PartitionState.ENDED
+        if self._received is not None and sequence <= self._received and not is_last_word:
             self.duplicates += 1
             return None
         following = TRANSITIONS.get((self.state, type(message)))
         if following is None:
             raise ProtocolError(f"a {type(message).__name__} came while the partition was {self.state.value}")
-        may_skip = isinstance(message, Failed | Disconnected)
-        if self._received is not None and sequence != self._received + 1 and not may_skip:
+        if self._received is not None and sequence - numbered.skipped != self._received + 1 and not is_last_word:
             raise ProtocolError(f"message {self._received + 1} is missing: {sequence} came after {self._received}")
         self._received = sequence
         self.state = following

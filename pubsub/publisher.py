@@ -4,8 +4,9 @@ Invariants:
 
 - A subscriber gets a snapshot of both frontiers first, then every batch and every change of the lower frontier from
   that moment on, then one final message. Nothing is kept for subscribers that do not exist.
-- Every subscriber has a queue of its own, bounded in bytes. One that overflows is cut off and told why; nobody else
-  notices. Removing a subscriber never affects the others.
+- Every subscriber has a queue of its own, bounded in bytes. One that overflows is cut off and told why or, if it asked
+  for that, is spared whole epochs and told which; nobody else notices. Removing a subscriber never affects the others.
+- What a subscriber does not want is not queued for it. A condition that fails cuts off those who asked for it alone.
 - The partition ends when its lower frontier becomes empty; the publisher derives `End` itself.
 
 Source: seed "Strymon publish-subscribe", section "Publisher Logic". The bound, the numbers and the ends are added.
@@ -16,8 +17,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tidewheel.progress import ProtocolError, Time, TimeDomain
+from tidewheel.pubsub.delivery_options import EVERYTHING, DeliveryOptions
 from tidewheel.pubsub.epoch_states import EpochState, EpochStates
+from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.outgoing_queue import OutgoingQueue, size_of
+from tidewheel.pubsub.where import Where
 from tidewheel.pubsub.wire import (
     DataMessage,
     Disconnected,
@@ -43,6 +47,7 @@ class PublisherStatistics:
         records: how many records were in them.
         subscribers: how many subscribers are connected.
         overflows: how many subscribers were cut off because they fell behind.
+        epochs_dropped: how many epochs were left out for those subscribers, added up.
         queued_bytes: how much waits in all queues together; a message in several queues counts in each.
         active_epochs: how many epochs are active.
     """
@@ -51,6 +56,7 @@ class PublisherStatistics:
     records: int
     subscribers: int
     overflows: int
+    epochs_dropped: int
     queued_bytes: int
     active_epochs: int
 
@@ -74,10 +80,12 @@ class Publisher:
         self._epochs = EpochStates(domain)
         self._capacity_bytes = capacity_bytes
         self._queues: dict[str, OutgoingQueue] = {}
+        self._wheres: dict[str, Where] = {}
         self._sequence = 0
         self._final: Numbered | None = None
         self._records = 0
         self._overflows = 0
+        self._epochs_dropped = 0
 
     # Events from upstream
 
@@ -112,6 +120,8 @@ class Publisher:
         changes = self._epochs.advance(updates)
         if changes:
             self._broadcast(LowerFrontierUpdate(changes))
+            for queue in self._queues.values():
+                queue.prune(self._epochs.lower.less_equal)
             if not self._epochs.lower:
                 self._final = self._broadcast(End())
 
@@ -126,15 +136,18 @@ class Publisher:
 
     # Events from subscribers
 
-    def subscribe(self, subscriber: str) -> None:
-        """Connect a subscriber: from now on it misses nothing.
+    def subscribe(self, subscriber: str, options: DeliveryOptions = EVERYTHING) -> None:
+        """Connect a subscriber: from now on it misses nothing that it wants.
 
         Raises:
             ProtocolError: there is a subscriber of that name.
         """
         if subscriber in self._queues:
             raise ProtocolError(f"subscriber {subscriber!r} is connected already")
-        queue = self._queues[subscriber] = OutgoingQueue(self._capacity_bytes)
+        drops_epochs = options.slow == "drop_epochs"
+        queue = self._queues[subscriber] = OutgoingQueue(self._capacity_bytes, drops_epochs=drops_epochs)
+        if options.where is not None:
+            self._wheres[subscriber] = options.where
         snapshot = InitialFrontierSnapshot(list(self._epochs.lower), self._epochs.upper())
         # The final message is told again, under its own number, to those who come after it.
         before = self._sequence if self._final is None else self._final.sequence - 1
@@ -144,7 +157,14 @@ class Publisher:
 
     def unsubscribe(self, subscriber: str) -> None:
         """Forget a subscriber and free its queue; does nothing if there is none of that name."""
-        self._queues.pop(subscriber, None)
+        queue = self._queues.pop(subscriber, None)
+        if queue is not None:
+            self._epochs_dropped += queue.epochs_dropped
+        self._wheres.pop(subscriber, None)
+
+    def has_news(self, subscriber: str) -> bool:
+        """Tell whether `fetch` would return anything."""
+        return subscriber not in self._queues or bool(self._queues[subscriber])
 
     def fetch(self, subscriber: str, acknowledged: int, max_bytes: int = sys.maxsize) -> list[Numbered]:
         """Return the oldest messages that wait for a subscriber, without removing them.
@@ -205,6 +225,7 @@ class Publisher:
             records=self._records,
             subscribers=self.subscribers,
             overflows=self._overflows,
+            epochs_dropped=self._epochs_dropped + sum(queue.epochs_dropped for queue in self._queues.values()),
             queued_bytes=sum(queue.bytes for queue in self._queues.values()),
             active_epochs=self._epochs.active,
         )
@@ -213,11 +234,35 @@ class Publisher:
         self._sequence += 1
         numbered = Numbered(self._sequence, message)
         size = size_of(message)
-        for queue in self._queues.values():
-            if not queue.is_closed and not queue.offer(numbered, size):
-                self._overflows += 1
-                queue.close(Numbered(self._sequence, Disconnected(self._overflow_reason(queue))))
+        wanted: dict[Where, Numbered | None] = {}
+        for subscriber, queue in self._queues.items():
+            if queue.is_closed:
+                continue
+            where = self._wheres.get(subscriber)
+            if where is None or not isinstance(message, DataMessage):
+                self._offer(queue, numbered, size)
+            else:
+                if where not in wanted:
+                    wanted[where] = self._wanted(where, message)
+                part = wanted[where]
+                if part is not None:
+                    self._offer(queue, part, size_of(part.message))
         return numbered
+
+    def _wanted(self, where: Where, message: DataMessage) -> Numbered | None:
+        """Return what a condition leaves of a message, if anything; or that it failed."""
+        try:
+            part = where.of(message)
+        except DeliveryError as error:
+            return Numbered(self._sequence, Disconnected(str(error)))
+        return None if part is None else Numbered(self._sequence, part)
+
+    def _offer(self, queue: OutgoingQueue, numbered: Numbered, size: int) -> None:
+        if isinstance(numbered.message, Disconnected):
+            queue.close(numbered)
+        elif not queue.offer(numbered, size):
+            self._overflows += 1
+            queue.close(Numbered(self._sequence, Disconnected(self._overflow_reason(queue))))
 
     def _overflow_reason(self, queue: OutgoingQueue) -> str:
         return (

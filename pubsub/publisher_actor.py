@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from tidewheel.progress import OrderedInbox, ProtocolError, TimeDomain
 from tidewheel.pubsub.change_signal import ChangeSignal
+from tidewheel.pubsub.delivery_options import EVERYTHING, DeliveryOptions
 from tidewheel.pubsub.lease import Leases
 from tidewheel.pubsub.publisher import Publisher, PublisherStatistics
 from tidewheel.pubsub.wire import FeedEvent, Numbered
@@ -69,9 +70,9 @@ class PublisherActor:
             self._expire_leases()
             self._changed.notify()
 
-    async def attach(self, subscriber: str) -> None:
-        """Connect a subscriber: from now on it misses nothing that it polls for in time."""
-        self._publisher.subscribe(subscriber)
+    async def attach(self, subscriber: str, options: DeliveryOptions = EVERYTHING) -> None:
+        """Connect a subscriber: from now on it misses nothing that it wants and polls for in time."""
+        self._publisher.subscribe(subscriber, options)
         self._leases.grant(subscriber, self._clock())
         self._changed.notify()
 

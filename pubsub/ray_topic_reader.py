@@ -5,6 +5,7 @@ import threading
 from collections.abc import Collection, Sequence
 from typing import Any
 
+from tidewheel.pubsub.delivery_options import EVERYTHING, DeliveryOptions
 from tidewheel.pubsub.errors import DeliveryError, PublisherLost
 from tidewheel.pubsub.topic_reader import WAIT_S, Fetched, TopicReader
 from tidewheel.pubsub.wire import Disconnected, End, Failed, Numbered
@@ -22,9 +23,13 @@ class RayTopicReader(TopicReader):
         topic: its name.
         publishers: the handle of each partition's actor.
         subscriber: the name of the subscriber, unique.
+        options: what it asks for.
     """
 
-    def __init__(self, topic: str, publishers: Sequence[Any], subscriber: str) -> None:
+    def __init__(
+        self, topic: str, publishers: Sequence[Any], subscriber: str, options: DeliveryOptions = EVERYTHING
+    ) -> None:
+        self._options = options
         self._topic = topic
         self._publishers = publishers
         self._subscriber = subscriber
@@ -37,7 +42,7 @@ class RayTopicReader(TopicReader):
         """Connect to every partition, and wait until that is done."""
         import ray
 
-        calls = [publisher.attach.remote(self._subscriber) for publisher in self._publishers]
+        calls = [publisher.attach.remote(self._subscriber, self._options) for publisher in self._publishers]
         ready, _ = ray.wait(calls, num_returns=len(calls), timeout=_ATTACH_TIMEOUT_S)
         for partition, call in enumerate(calls):
             if call not in ready:

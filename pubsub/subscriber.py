@@ -4,6 +4,8 @@ Invariants:
 
 - No event comes before the snapshots of all partitions have; until then messages wait, undecoded.
 - A consumer sees all of an epoch or nothing of it (see `EpochFilter`); what it does not see is never decoded.
+- Where epochs may be dropped, because the consumer falls behind, batches are held until their epoch is complete: only
+  then is it sure that no partition has dropped its part. A consumer is told of every epoch that was dropped.
 - The frontier is the minimal antichain over all partitions: it is never ahead of a batch still to come.
 - The topic ends when all partitions have ended; a failure of one is an error at once.
 
@@ -15,12 +17,13 @@ from dataclasses import dataclass
 from tidewheel.progress import Antichain, MutableAntichain, Time, TimeDomain
 from tidewheel.pubsub.epoch_filter import EpochFilter
 from tidewheel.pubsub.errors import DeliveryError, PublisherLost
-from tidewheel.pubsub.events import Batch, DecodeCounter, Ended, Event, FrontierChanged
+from tidewheel.pubsub.events import Batch, DecodeCounter, Dropped, Ended, Event, FrontierChanged
 from tidewheel.pubsub.partition_stream import PartitionState, PartitionStream
 from tidewheel.pubsub.payload import EncodedBatch
 from tidewheel.pubsub.wire import (
     DataMessage,
     Disconnected,
+    EpochsDropped,
     Failed,
     InitialFrontierSnapshot,
     LowerFrontierUpdate,
@@ -39,6 +42,7 @@ class SubscriberStatistics:
         delivered: batches whose epoch passed.
         filtered: batches whose epoch did not pass.
         decoded: batches whose payload was decoded.
+        epochs_dropped: epochs that were left out because this subscriber fell behind.
     """
 
     received: int
@@ -46,6 +50,7 @@ class SubscriberStatistics:
     delivered: int
     filtered: int
     decoded: int
+    epochs_dropped: int
 
 
 class Subscriber:
@@ -55,10 +60,13 @@ class Subscriber:
         domain: the times of the topic.
         partitions: how many there are; messages come with their number, from 0.
         atomic: whether to hold back epochs of which a part may have been missed.
+        may_drop: whether publishers may leave out epochs.
         topic: its name, for the messages of errors.
     """
 
-    def __init__(self, domain: TimeDomain, partitions: int, *, atomic: bool = True, topic: str = "") -> None:
+    def __init__(
+        self, domain: TimeDomain, partitions: int, *, atomic: bool = True, may_drop: bool = False, topic: str = ""
+    ) -> None:
         self._domain = domain
         self._topic = topic
         self._atomic = atomic
@@ -68,7 +76,9 @@ class Subscriber:
         self._lower = MutableAntichain(domain)
         self._filter: EpochFilter | None = None
         self._counter = DecodeCounter()
-        self._received = self._delivered = self._filtered = 0
+        self._held: dict[Time, list[Batch]] | None = {} if may_drop and atomic else None
+        self._dropped: set[Time] = set()
+        self._received = self._delivered = self._filtered = self._epochs_dropped = 0
 
     def receive(self, partition: int, numbered: Numbered) -> list[Event]:
         """Take the next message of a partition and return what it means to the consumer, in order.
@@ -121,6 +131,7 @@ class Subscriber:
             delivered=self._delivered,
             filtered=self._filtered,
             decoded=self._counter.decoded,
+            epochs_dropped=self._epochs_dropped,
         )
 
     def _start(self) -> list[Event]:
@@ -138,18 +149,33 @@ class Subscriber:
         match message:
             case DataMessage():
                 return self._data(partition, message)
+            case EpochsDropped(times=times):
+                return self._drop(times)
             case LowerFrontierUpdate(updates=updates):
                 return self._frontier_changed() if self._lower.update(updates) else []
             case _:
                 return [Ended()] if self.is_ended else []
 
     def _data(self, partition: int, message: DataMessage) -> list[Event]:
-        if not self._passes(message.time):
+        if message.time in self._dropped or not self._passes(message.time):
             self._filtered += 1
             return []
-        self._delivered += 1
         encoded = EncodedBatch(message.encoding, message.payload, message.records)
-        return [Batch(message.time, partition, encoded, self._counter)]
+        batch = Batch(message.time, partition, encoded, self._counter)
+        if self._held is not None:
+            self._held.setdefault(message.time, []).append(batch)
+            return []
+        self._delivered += 1
+        return [batch]
+
+    def _drop(self, times: list[Time]) -> list[Event]:
+        """Let go of epochs of which a part will not come."""
+        new = [time for time in times if time not in self._dropped and self._passes(time)]
+        self._dropped.update(new)
+        self._epochs_dropped += len(new)
+        for time in new:
+            self._filtered += len(self._held.pop(time, ())) if self._held is not None else 0
+        return [Dropped(tuple(new))] if new else []
 
     def _passes(self, time: Time) -> bool:
         return self._filter is None or self._filter.passes(time)
@@ -158,7 +184,17 @@ class Subscriber:
         frontier = self._lower.frontier
         if self._filter is not None and self._filter.is_done(frontier):
             self._filter = None
-        return [FrontierChanged(frontier)]
+        self._dropped = {time for time in self._dropped if frontier.less_equal(time)}
+        return [*self._completed(frontier), FrontierChanged(frontier)]
+
+    def _completed(self, frontier: Antichain) -> list[Event]:
+        """Return the batches of epochs that are complete and were held until now."""
+        if self._held is None:
+            return []
+        complete = [time for time in self._held if not frontier.less_equal(time)]
+        batches = [batch for time in self._domain.in_order(complete) for batch in self._held.pop(time)]
+        self._delivered += len(batches)
+        return list(batches)
 
     def _error(self, partition: int, message: Failed | Disconnected) -> DeliveryError:
         where = f"topic {self._topic!r}, partition {partition}"

@@ -4,12 +4,13 @@ import time
 import uuid
 import weakref
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tidewheel.progress import Antichain, ProtocolError
 from tidewheel.pubsub.catalog import TopicInfo
+from tidewheel.pubsub.delivery_options import DeliveryOptions, Slow
 from tidewheel.pubsub.epoch import Epoch
 from tidewheel.pubsub.epoch_assembler import EpochAssembler
 from tidewheel.pubsub.errors import DeliveryError, PublisherLost, UnknownTopic
@@ -17,6 +18,7 @@ from tidewheel.pubsub.events import Event
 from tidewheel.pubsub.local_catalog import LOCAL_CATALOG
 from tidewheel.pubsub.subscriber import Subscriber, SubscriberStatistics
 from tidewheel.pubsub.topic_reader import Fetched, LocalTopicReader, TopicReader
+from tidewheel.pubsub.where import Where
 from tidewheel.pubsub.wire import End
 
 if TYPE_CHECKING:
@@ -27,7 +29,7 @@ _CATALOG_TIMEOUT_S = 30.0
 
 
 class Subscription:
-    """A live view of a topic: an iterator over `Batch`, `FrontierChanged` and `Ended` events.
+    """A live view of a topic: an iterator over `Batch`, `FrontierChanged`, `Dropped` and `Ended` events.
 
     It ends when the topic ends. If the topic fails, or a publisher dies, or this subscriber is cut off, iteration
     raises, after all that came before. One thread iterates; `close` may be called from another.
@@ -39,12 +41,15 @@ class Subscription:
         info: the topic.
         reader: connected to it.
         atomic: whether to hold back epochs of which a part may have been missed.
+        may_drop: whether publishers may leave out epochs.
     """
 
-    def __init__(self, info: TopicInfo, reader: TopicReader, *, atomic: bool = True) -> None:
+    def __init__(self, info: TopicInfo, reader: TopicReader, *, atomic: bool = True, may_drop: bool = False) -> None:
         self._info = info
         self._reader = reader
-        self._subscriber = Subscriber(info.domain, len(info.partitions), atomic=atomic, topic=info.name)
+        self._subscriber = Subscriber(
+            info.domain, len(info.partitions), atomic=atomic, may_drop=may_drop, topic=info.name
+        )
         self._assembler = EpochAssembler(info.domain)
         self._events: deque[Event] = deque()
         self._complete: deque[Epoch] = deque()
@@ -133,7 +138,14 @@ class Subscription:
         self.close()
 
 
-def subscribe(topic: str, *, timeout: float = 10.0, atomic: bool = True) -> Subscription:
+def subscribe(
+    topic: str,
+    *,
+    timeout: float = 10.0,
+    atomic: bool = True,
+    where: Callable[[Any], object] | Any = None,
+    slow: Slow = "disconnect",
+) -> Subscription:
     """Connect to a topic: of a local job of this process if there is one, otherwise of a job on Ray.
 
     From the return on, nothing is missed. A process that is not part of a Ray cluster yet connects to the one that
@@ -143,30 +155,46 @@ def subscribe(topic: str, *, timeout: float = 10.0, atomic: bool = True) -> Subs
         topic: its name.
         timeout: how long to wait for the topic to exist, in seconds.
         atomic: whether to hold back epochs of which a part was published before; without, they come in part.
+        where: which records are wanted: a function of a record, a dict for a row of Arrow, or for tables an expression
+            such as ``pc.field("n") > 1``. It is evaluated by the publishers, so that nothing else is sent. One that
+            raises ends the subscription with an error; nobody else notices.
+        slow: what happens if more waits than the publishers keep: ``"disconnect"`` ends the subscription with an error,
+            ``"drop_epochs"`` leaves out whole epochs, the oldest first, each told as `Dropped`. Then batches come once
+            their epoch is complete.
 
     Raises:
         UnknownTopic: nobody published it in time.
-        DeliveryError: there is no Ray cluster, or the topic's publishers do not answer.
+        DeliveryError: there is no Ray cluster, the topic's publishers do not answer, or an argument is wrong.
+
+    >>> import tidewheel as tw
+    >>> flow = tw.Dataflow("live")
+    >>> _ = flow.input("numbers", int).publish("numbers, live")
+    >>> with tw.run(flow, engine="local") as job, tw.subscribe("numbers, live", where=lambda n: n > 1) as topic:
+    ...     with job.input("numbers") as numbers:
+    ...         numbers.send([1, 2, 3])
+    ...     [epoch.records for epoch in topic.epochs()]
+    [[2, 3]]
     """
+    options = DeliveryOptions(None if where is None else Where(where), slow)
     subscriber = f"subscriber-{uuid.uuid4().hex}"
     local = LOCAL_CATALOG.lookup(topic)
     if local is not None:
-        return _attach(local, LocalTopicReader(topic, local.partitions, subscriber), atomic=atomic)
+        return _attach(local, LocalTopicReader(topic, local.partitions, subscriber, options), options, atomic=atomic)
     from tidewheel.pubsub.cluster import process_id
     from tidewheel.pubsub.ray_topic_reader import RayTopicReader
 
     info = _find(topic, timeout)
     name = f"{process_id()}/{subscriber}"
-    return _attach(info, RayTopicReader(topic, info.partitions, name), atomic=atomic)
+    return _attach(info, RayTopicReader(topic, info.partitions, name, options), options, atomic=atomic)
 
 
-def _attach(info: TopicInfo, reader: TopicReader, *, atomic: bool) -> Subscription:
+def _attach(info: TopicInfo, reader: TopicReader, options: DeliveryOptions, *, atomic: bool) -> Subscription:
     try:
         reader.attach()
     except BaseException:
         reader.close()
         raise
-    return Subscription(info, reader, atomic=atomic)
+    return Subscription(info, reader, atomic=atomic, may_drop=options.slow == "drop_epochs")
 
 
 def _find(topic: str, timeout: float) -> TopicInfo:

@@ -5,6 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from tidewheel.pubsub.delivery_options import EVERYTHING, DeliveryOptions
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.local_publisher import LocalPublisher
 from tidewheel.pubsub.wire import Numbered
@@ -55,9 +56,13 @@ class LocalTopicReader(TopicReader):
         topic: its name.
         publishers: one for each partition, at least one.
         subscriber: the name of the subscriber.
+        options: what it asks for.
     """
 
-    def __init__(self, topic: str, publishers: Sequence[LocalPublisher], subscriber: str) -> None:
+    def __init__(
+        self, topic: str, publishers: Sequence[LocalPublisher], subscriber: str, options: DeliveryOptions = EVERYTHING
+    ) -> None:
+        self._options = options
         self._topic = topic
         self._publishers = publishers
         self._subscriber = subscriber
@@ -66,7 +71,7 @@ class LocalTopicReader(TopicReader):
     def attach(self) -> None:
         """Connect to every partition."""
         for publisher in self._publishers:
-            publisher.attach(self._subscriber)
+            publisher.attach(self._subscriber, self._options)
 
     def read(self, wanted: Collection[int]) -> list[Fetched]:
         """Return what waits; if nothing does, run the job until something does."""

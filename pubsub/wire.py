@@ -1,7 +1,8 @@
 """The messages of the protocol between a publisher and its subscribers, and nothing else.
 
 The first message to a subscriber is an `InitialFrontierSnapshot`. After it come `DataMessage` and `LowerFrontierUpdate`
-in the order in which the publisher took them, then one of `End`, `Failed` or `Disconnected`, and nothing after that.
+in the order in which the publisher took them, and `EpochsDropped` in place of data, then one of `End`, `Failed` or
+`Disconnected`, and nothing after that.
 
 Times are hashable picklable values of any kind, so messages travel pickled, as a list of `Numbered`. The payload of a
 `DataMessage` stays encoded until the subscriber knows that its time passes.
@@ -41,6 +42,12 @@ class DataMessage(msgspec.Struct, frozen=True):
     records: int
 
 
+class EpochsDropped(msgspec.Struct, frozen=True):
+    """Nothing of these epochs is sent to this one subscriber, which fell behind; told before they are complete."""
+
+    times: list[Time]
+
+
 class End(msgspec.Struct, frozen=True):
     """The lower frontier is empty: all data has been sent, and the partition is finished."""
 
@@ -57,7 +64,9 @@ class Disconnected(msgspec.Struct, frozen=True):
     reason: str
 
 
-Message: TypeAlias = InitialFrontierSnapshot | LowerFrontierUpdate | DataMessage | End | Failed | Disconnected
+Message: TypeAlias = (
+    InitialFrontierSnapshot | LowerFrontierUpdate | DataMessage | EpochsDropped | End | Failed | Disconnected
+)
 """What a subscriber receives."""
 
 FeedEvent: TypeAlias = DataMessage | LowerFrontierUpdate
@@ -69,8 +78,10 @@ class Numbered(msgspec.Struct, frozen=True):
 
     A publisher numbers what it broadcasts 1, 2, 3, and so on from its start. A snapshot, which only one subscriber
     gets, has the number of the last broadcast that it includes (0 before any), so numbers rise by one at a subscriber
-    wherever it joined. `Failed` and `Disconnected` may come after a gap: what is missing was dropped on purpose.
+    wherever it joined, but for what it did not want, or was dropped because it fell behind: ``skipped`` says how many
+    broadcasts before this one were left out. `Failed` and `Disconnected` may come after any gap.
     """
 
     sequence: int
     message: Message
+    skipped: int = 0

@@ -37,7 +37,7 @@ from tidewheel.progress import (
     TimeDomain,
     UnitDomain,
 )
-from tidewheel.pubsub import DeliveryError, Epoch, PublisherLost, Subscription, UnknownTopic, subscribe
+from tidewheel.pubsub import DeliveryError, Epoch, PublisherLost, Subscription, Topic, UnknownTopic, subscribe, topics
 from tidewheel.runtime import (
     Captured,
     ConfigError,
@@ -117,6 +117,7 @@ __all__ = [
     "TimestampToken",
     "TokenError",
     "TokenSet",
+    "Topic",
     "Tried",
     "TumblingWindows",
     "UnitDomain",
@@ -127,4 +128,5 @@ __all__ = [
     "WrittenEpoch",
     "run",
     "subscribe",
+    "topics",
 ]

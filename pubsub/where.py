@@ -1,0 +1,99 @@
+"""Which records of a topic a subscriber wants, looked at where they are published, so that no others are sent."""
+
+import sys
+from collections.abc import Callable
+from functools import cached_property
+from reprlib import repr as shortened
+from typing import Any
+
+import cloudpickle
+
+from tidewheel.pubsub.errors import DeliveryError
+from tidewheel.pubsub.payload import EncodedBatch, decode, encode, is_arrow
+from tidewheel.pubsub.wire import DataMessage
+
+
+class Where:
+    """A condition that records have to meet; two with the same function or expression are equal.
+
+    Args:
+        condition: a function of a record, a dict for a row of Arrow; or for topics of tables an expression of
+            `pyarrow.compute`, such as ``pc.field("n") > 1``.
+
+    Raises:
+        DeliveryError: it is neither, or cannot be pickled.
+    """
+
+    def __init__(self, condition: Callable[[Any], object] | Any) -> None:
+        if not callable(condition) and not _is_expression(condition):
+            raise DeliveryError(
+                f"where is a function of a record, or an expression such as pc.field('n') > 1, not {condition!r}"
+            )
+        try:
+            self._pickled: bytes = cloudpickle.dumps(condition)
+        except Exception as error:
+            raise DeliveryError(f"where={condition!r} cannot be sent to a publisher: {error}") from error
+
+    @cached_property
+    def _condition(self) -> Any:
+        return cloudpickle.loads(self._pickled)
+
+    def of(self, message: DataMessage) -> DataMessage | None:
+        """Return what is wanted of a batch, the message itself if that is all of it; None if it is nothing.
+
+        Raises:
+            DeliveryError: the condition raised, or does not go with this kind of batch.
+        """
+        batch = decode(EncodedBatch(message.encoding, message.payload, message.records))
+        try:
+            wanted = self._wanted(batch)
+        except Exception as error:
+            raise DeliveryError(
+                f"where= failed for a batch at time {message.time!r}: {type(error).__name__}: {error}"
+            ) from error
+        count = len(wanted)
+        if not count:
+            return None
+        if count == message.records:
+            return message
+        encoded = encode(wanted)
+        return DataMessage(message.time, encoded.payload, encoded.encoding, encoded.records)
+
+    def _wanted(self, batch: Any) -> Any:
+        if _is_expression(self._condition):
+            if not is_arrow(batch):
+                raise TypeError(f"an expression goes with Arrow tables, and here is a {type(batch).__qualname__}")
+            return batch.filter(self._condition)
+        if is_arrow(batch):
+            import pyarrow as pa
+
+            return batch.filter(pa.array([self._meets(row) for row in batch.to_pylist()], pa.bool_()))
+        if not hasattr(batch, "tolist"):
+            return [record for record in batch if self._meets(record)]
+        import numpy as np
+
+        return batch[np.array([self._meets(record) for record in batch.tolist()], dtype=np.bool_)]
+
+    def _meets(self, record: Any) -> bool:
+        try:
+            return bool(self._condition(record))
+        except Exception as error:
+            raise ValueError(f"{type(error).__name__}: {error}, for record {shortened(record)}") from error
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Where) and self._pickled == other._pickled
+
+    def __hash__(self) -> int:
+        return hash(self._pickled)
+
+    def __getstate__(self) -> bytes:
+        return self._pickled
+
+    def __setstate__(self, state: bytes) -> None:
+        self._pickled = state
+
+
+def _is_expression(condition: object) -> bool:
+    # An expression that was unpickled brings its own module along, and not pyarrow.compute.
+    compute = sys.modules.get("pyarrow._compute")
+    return compute is not None and isinstance(condition, compute.Expression)

@@ -1,0 +1,110 @@
+"""The command line: ``tidewheel topics``, ``tidewheel tail TOPIC``."""
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+
+import tidewheel as tw
+
+_INTERRUPTED = 130
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Do what the command line asks for; return the exit code: 0, 1 after an error, 130 after Ctrl-C."""
+    options = _parser().parse_args(arguments)
+    try:
+        options.command(options)
+        sys.stdout.flush()
+    except tw.TidewheelError as error:
+        print(f"tidewheel: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+    except BrokenPipeError:
+        # Who read has had enough, such as `head`; Python would complain when it closes standard output.
+        with suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser("tidewheel", description="Look at the live topics of the Ray cluster that runs.")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    topics = commands.add_parser("topics", help="list the topics that there are")
+    topics.set_defaults(command=_topics)
+    tail = commands.add_parser("tail", help="print what comes on a topic, a record a line, until it ends")
+    tail.add_argument("topic", metavar="TOPIC")
+    tail.add_argument("--epochs", action="store_true", help="print whole epochs only, each once it is complete")
+    tail.add_argument("--json", action="store_true", help='print JSON: {"time": ..., "record": ...}')
+    tail.add_argument(
+        "--where",
+        metavar="EXPRESSION",
+        type=_condition,
+        help="print records for which this is true, as record['n'] > 1",
+    )
+    tail.add_argument("--timeout", metavar="SECONDS", type=float, default=10.0, help="how long to wait for the topic")
+    tail.set_defaults(command=_tail)
+    return parser
+
+
+def _condition(text: str) -> Callable[[Any], object]:
+    """Return the function of ``record`` that an expression stands for."""
+    try:
+        compile(text, "--where", "eval")
+    except SyntaxError as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is no Python expression: {error.msg}") from None
+    return _Condition(text)
+
+
+class _Condition:
+    """A condition by its text: what is compiled cannot be sent to a publisher."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def __call__(self, record: Any) -> object:
+        return eval(self._text, {"record": record})  # noqa: S307 - the user's own, on the user's own cluster
+
+
+def _topics(options: argparse.Namespace) -> None:
+    rows = [("TOPIC", "JOB", "PARTITIONS", "TIMES")]
+    rows += [(topic.name, topic.job, str(topic.partitions), topic.times) for topic in tw.topics()]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+def _tail(options: argparse.Namespace) -> None:
+    show = _json if options.json else _plain
+    with tw.subscribe(options.topic, timeout=options.timeout, where=options.where) as topic:
+        for time, record in _records(topic, whole=options.epochs):
+            print(show(time, record), flush=True)
+
+
+def _records(topic: tw.Subscription, *, whole: bool) -> Iterator[tuple[Any, Any]]:
+    if whole:
+        for epoch in topic.epochs():
+            yield from ((epoch.time, record) for record in epoch.records)
+        return
+    from tidewheel.pubsub import Batch
+
+    for event in topic:
+        if isinstance(event, Batch):
+            yield from ((event.time, record) for record in event.records)
+
+
+def _plain(time: Any, record: Any) -> str:
+    return f"{time!r}\t{record!r}"
+
+
+def _json(time: Any, record: Any) -> str:
+    return msgspec.json.encode({"time": time, "record": record}, enc_hook=str).decode()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

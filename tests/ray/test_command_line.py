@@ -1,0 +1,55 @@
+"""The command line, in a process of its own, on the topics of a job on Ray."""
+
+import os
+import subprocess
+import sys
+import threading
+
+import pytest
+
+import tidewheel as tw
+
+pytestmark = pytest.mark.ray
+
+_DEADLINE_S = 60.0
+
+
+def command(address: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    """Run it to its end."""
+    return subprocess.run(
+        [sys.executable, "-m", "tidewheel", *arguments],
+        env={**os.environ, "RAY_ADDRESS": address},
+        capture_output=True,
+        text=True,
+        timeout=_DEADLINE_S,
+        check=False,
+    )
+
+
+def test_topics_and_tail_in_another_process(ray_cluster: str) -> None:
+    """A topic is listed while its job runs, and its records come, filtered where they are published."""
+    flow = tw.Dataflow("numbers")
+    flow.input("numbers", int).exchange(lambda n: n).publish("numbers on ray")
+    with tw.run(flow, workers=2) as job:
+        listed = command(ray_cluster, "topics")
+        assert listed.returncode == 0, listed.stderr
+        assert any(line.startswith(f"numbers on ray  {job.name}  2 ") for line in listed.stdout.splitlines())
+        found: list[subprocess.CompletedProcess[str]] = []
+        tail = ("tail", "numbers on ray", "--epochs", "--where", "record % 2 == 0")
+        reader = threading.Thread(target=lambda: found.append(command(ray_cluster, *tail)))
+        reader.start()
+        job.topic("numbers on ray").wait_for_subscribers(1, timeout=_DEADLINE_S)
+        with job.input("numbers") as numbers:
+            numbers.send([1, 2, 3, 4])
+            numbers.advance_to(1)
+            numbers.send([6])
+        job.wait(timeout=_DEADLINE_S)
+        reader.join(_DEADLINE_S)
+    assert [(ran.returncode, sorted(ran.stdout.splitlines())) for ran in found] == [(0, ["0\t2", "0\t4", "1\t6"])]
+
+
+def test_a_topic_that_nobody_publishes(ray_cluster: str) -> None:
+    """One line that says so, with those that there are, and exit code 1."""
+    ran = command(ray_cluster, "tail", "no such topic", "--timeout", "0.1")
+    assert ran.returncode == 1
+    assert ran.stderr.strip().startswith("tidewheel: no job published topic 'no such topic' within 0.1 s; topics that")

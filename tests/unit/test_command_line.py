@@ -1,0 +1,95 @@
+"""The command line, on topics of a local job."""
+
+import io
+import json
+from collections.abc import Iterator
+
+import pytest
+
+import tidewheel as tw
+from tidewheel.__main__ import main
+
+TOPIC = "command line"
+
+
+@pytest.fixture
+def job() -> Iterator[tw.Job]:
+    """A job that has three numbers to send to the topic, at two times, when somebody reads."""
+    flow = tw.Dataflow("numbers")
+    flow.input("numbers", int).map(lambda n: {"n": n}).publish(TOPIC)
+    with tw.run(flow, engine="local") as running:
+        with running.input("numbers") as numbers:
+            numbers.send([1, 2])
+            numbers.advance_to(1)
+            numbers.send([3])
+        yield running
+
+
+@pytest.mark.usefixtures("job")
+@pytest.mark.parametrize(
+    ("options", "lines"),
+    [
+        ([], ["0\t{'n': 1}", "0\t{'n': 2}", "1\t{'n': 3}"]),
+        (["--epochs"], ["0\t{'n': 1}", "0\t{'n': 2}", "1\t{'n': 3}"]),
+        (["--where", "record['n'] > 1"], ["0\t{'n': 2}", "1\t{'n': 3}"]),
+        (["--where", "any(n == 3 for n in record.values())", "--json"], ['{"time":1,"record":{"n":3}}']),
+    ],
+    ids=["all", "epochs", "where", "json"],
+)
+def test_tail_prints_what_comes(options: list[str], lines: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """A record a line, until the topic ends."""
+    assert main(["tail", TOPIC, *options]) == 0
+    assert capsys.readouterr().out.splitlines() == lines
+
+
+def test_what_is_no_json_is_printed_as_text(capsys: pytest.CaptureFixture[str]) -> None:
+    """Times and records of any kind have a form."""
+    flow = tw.Dataflow("sets")
+    flow.input("sets").publish(TOPIC)
+    with tw.run(flow, engine="local") as job:
+        with job.input("sets") as sets:
+            sets.send([1 + 2j])
+        assert main(["tail", TOPIC, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"time": 0, "record": "(1+2j)"}
+
+
+def test_topics_lists_them(job: tw.Job, capsys: pytest.CaptureFixture[str]) -> None:
+    """With the job that publishes each, and how many partitions it has."""
+    assert main(["topics"]) == 0
+    head, *rows = capsys.readouterr().out.splitlines()
+    assert head.split() == ["TOPIC", "JOB", "PARTITIONS", "TIMES"]
+    assert any(row.startswith(f"{TOPIC}  {job.name}  1 ") for row in rows)
+
+
+@pytest.mark.usefixtures("job")
+def test_a_condition_that_fails_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    """One line that says what failed where, and exit code 1."""
+    assert main(["tail", TOPIC, "--where", "record['m'] > 1"]) == 1
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith(f"tidewheel: topic '{TOPIC}', partition 0: ")
+    assert "where= failed for a batch at time 0: ValueError: KeyError: 'm', for record {'n': 1}" in captured.err
+
+
+@pytest.mark.usefixtures("job")
+def test_a_reader_that_has_had_enough_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As when the output goes to `head`."""
+
+    class Closed(io.StringIO):
+        def write(self, text: str) -> int:
+            raise BrokenPipeError
+
+        def fileno(self) -> int:
+            raise io.UnsupportedOperation
+
+    monkeypatch.setattr("sys.stdout", Closed())
+    assert main(["tail", TOPIC]) == 0
+
+
+@pytest.mark.parametrize("arguments", [[], ["tail"], ["tale"], ["tail", TOPIC, "--where", "n >"]], ids=" ".join)
+def test_what_cannot_be_meant_is_a_usage_error(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit code 2, and how it is used."""
+    with pytest.raises(SystemExit) as left:
+        main(arguments)
+    assert left.value.code == 2
+    assert capsys.readouterr().err.startswith("usage: tidewheel")
