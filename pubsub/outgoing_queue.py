@@ -62,7 +62,7 @@ class OutgoingQueue:
         self._pending: deque[_Entry] = deque()
         self._bytes = 0
         self._note_bytes = 0
-        self._data_bytes = 0
+        self._waiting_bytes = 0
         self._last_sent: int | None = None
         self._is_closed = False
         self._waiting: dict[Time, int] = {}
@@ -104,16 +104,19 @@ class OutgoingQueue:
         return self._drop_new(numbered, message.time)
 
     def _append(self, entry: _Entry) -> None:
+        message, size = entry.numbered.message, entry.size
         self._pending.append(entry)
-        self._account(entry.numbered.message, entry.size)
-
-    def _account(self, message: Message, size: int) -> None:
         self._bytes += size
         if not isinstance(message, DataMessage):
             self._note_bytes += size
         elif self._drops_epochs:
-            self._data_bytes += size
             self._waiting[message.time] = self._waiting.get(message.time, 0) + size
+            self._waiting_bytes += size
+
+    def _forget(self, entry: _Entry) -> None:
+        self._bytes -= entry.size
+        if not isinstance(entry.numbered.message, DataMessage):
+            self._note_bytes -= entry.size
 
     def _note(self, numbered: Numbered, size: int) -> bool:
         """Append a note for which there is no room, made one with those before it; False if there are too many."""
@@ -123,7 +126,7 @@ class OutgoingQueue:
         while self._pending and isinstance(self._pending[-1].numbered.message, EpochsDropped | LowerFrontierUpdate):
             last.insert(0, self._pending.pop())
         for entry in last:
-            self._account(entry.numbered.message, -entry.size)
+            self._forget(entry)
         for entry in _merged([*last, _Entry(numbered, size)]):
             self._append(entry)
         return True
@@ -134,7 +137,7 @@ class OutgoingQueue:
         If that is not enough none is dropped, and this returns False.
         """
         kept = {time, *self._begun}
-        can_go = self._data_bytes - sum(self._waiting.get(other, 0) for other in kept)
+        can_go = self._waiting_bytes - sum(self._waiting.get(other, 0) for other in kept)
         if self._bytes - can_go + size > self._capacity_bytes:
             return False
         while (excess := self._bytes + size - self._capacity_bytes) > 0:
@@ -168,9 +171,9 @@ class OutgoingQueue:
         """Take what waits of some epochs out, and say so in its place."""
         self._count_dropped(times)
         pending, self._pending = self._pending, deque()
-        self._bytes -= sum(entry.size for entry in pending)
-        self._note_bytes = self._data_bytes = 0
-        self._waiting = {}
+        self._waiting, self._waiting_bytes = {}, 0
+        for entry in pending:
+            self._forget(entry)
         for entry in _merged(_without(pending, set(times))):
             self._append(entry)
 
@@ -188,7 +191,7 @@ class OutgoingQueue:
         self._sent.clear()
         self._pending.clear()
         self._begun, self._dropped, self._waiting = set(), set(), {}
-        self._bytes = self._note_bytes = self._data_bytes = 0
+        self._bytes = self._note_bytes = self._waiting_bytes = 0
         self._append(_Entry(reason, size_of(reason.message)))
         self._is_closed = True
 
@@ -197,7 +200,7 @@ class OutgoingQueue:
         while self._pending and self._pending[0].numbered.sequence <= sequence:
             self._leave()
         while self._sent and self._sent[0].numbered.sequence <= sequence:
-            self._bytes -= self._sent.popleft().size
+            self._forget(self._sent.popleft())
 
     def head(self, max_bytes: int) -> list[Numbered]:
         """Return the oldest messages, up to ``max_bytes`` of them but at least one if there is one. They stay.
@@ -226,11 +229,9 @@ class OutgoingQueue:
             entry.numbered = Numbered(sequence, message, skipped)
         self._last_sent = sequence
         self._sent.append(entry)
-        if not isinstance(message, DataMessage):
-            self._note_bytes -= entry.size
-        elif self._drops_epochs:
+        if self._drops_epochs and isinstance(message, DataMessage):
             self._begun.add(message.time)
-            self._data_bytes -= entry.size
+            self._waiting_bytes -= entry.size
             self._waiting[message.time] -= entry.size
             if not self._waiting[message.time]:
                 del self._waiting[message.time]
