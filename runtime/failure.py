@@ -10,7 +10,8 @@ from tidewheel.runtime.errors import JobError
 from tidewheel.runtime.ports import ExchangeError
 from tidewheel.runtime.stage import StageError
 
-_OPERATORS = "tidewheel.operators."
+_OPERATORS = ("tidewheel.operators.", "tidewheel.runtime.exchange")
+"""Modules that call a function of the user's with one record at a time."""
 
 
 def operator_failure(operator: str, worker: int, time: Time | None, error: BaseException | None, what: str) -> JobError:

@@ -185,6 +185,9 @@ class Job(ABC):
     def captured(self, name: str) -> list[Captured]:
         """Return what ``stream.capture(name)`` has kept so far, worker by worker, each in order of arrival.
 
+        All of a time is there once a probe has passed it, and all there is after `wait`. On the local engine nothing
+        runs before something is waited for.
+
         Raises:
             JobError: there is no capture of that name, the job has failed, or it was stopped before: read captures
                 inside the ``with`` block.

@@ -25,7 +25,8 @@ def as_table(batch: Batch) -> "pa.Table":
         return pa.table({name: batch[name] for name in batch.dtype.names})
     kind = f"an array of {batch.dtype}" if is_numpy(batch) else f"a {type(batch).__qualname__}"
     raise TypeError(
-        f"{kind} has no columns: use functions of a record instead of names of columns, or make Arrow tables before"
+        f"{kind} has no columns: use functions of a record instead of names of columns, or make Arrow tables before, "
+        "such as of dicts by map_batches(pa.Table.from_pylist)"
     )
 
 

@@ -83,10 +83,10 @@ class EventTimeReader:
             )
         if isinstance(self.length, timedelta):
             known = isinstance(time, datetime | timedelta)
-            wanted = "a datetime or a timedelta, since the duration that goes with it is a timedelta"
+            wanted = f"a datetime or a timedelta, since windows, or intervals, are of {self.length!r}"
         else:
             known = isinstance(time, Real) and not isinstance(time, bool)
-            wanted = "a number, since the duration that goes with it is one; for datetimes give it as a timedelta"
+            wanted = f"a number, since windows, or intervals, are of {self.length!r}; for datetimes give a timedelta"
         if not known:
             raise TypeError(f"the event time of record {shortened(record)} is {time!r}: it is to be {wanted}")
         if isinstance(time, float) and time - time != 0:

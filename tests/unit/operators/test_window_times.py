@@ -117,7 +117,7 @@ def test_floats_that_have_no_exact_sum_are_lost_nowhere() -> None:
         (tw.TumblingWindows(10), np.float64("inf"), "inf, which lies in no window"),
         (tw.TumblingWindows(10), "12:00", "is to be a number"),
         (tw.TumblingWindows(10), True, "is to be a number"),
-        (tw.TumblingWindows(10), NOON, "for datetimes give it as a timedelta"),
+        (tw.TumblingWindows(10), NOON, "for datetimes give a timedelta"),
         (tw.SessionWindows(HOUR), 12, "is to be a datetime or a timedelta"),
         (tw.SessionWindows(HOUR), NOON.date(), "is to be a datetime or a timedelta"),
         (tw.SessionWindows(HOUR), pd.NaT, "no event time, but NaT"),
