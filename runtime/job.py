@@ -55,7 +55,8 @@ class Job(ABC):
         self._being_added: set[str] = set()
         self._naming = threading.Lock()
         self._released = False
-        self._cleaning: threading.Thread | None = None
+        self._failure_told = threading.Event()
+        self._failure_told.set()
         self._changed = threading.Condition()
         # One lock for the job and its inputs, since who feeds an input may run the job, and an operator may feed one.
         self._lock = threading.RLock()
@@ -277,8 +278,7 @@ class Job(ABC):
             for job in list(self._added.values()):
                 job.stop()
             self._finish_attachments(reason)
-            if self._cleaning is not None:
-                self._cleaning.join(_FINISH_TIMEOUT_S)
+            self._failure_told.wait(_FINISH_TIMEOUT_S)
         finally:
             self._release()
             self._released = True
@@ -322,6 +322,7 @@ class Job(ABC):
         with self._changed:
             if self._has_ended:
                 return
+            self._failure_told.clear()
             self._error = error
             self._changed.notify_all()
         reason = str(error.args[0] if error.args else error)
@@ -333,7 +334,10 @@ class Job(ABC):
 
     def _finish_after_failure(self, reason: str) -> None:
         """Tell those who read what this dataflow publishes that it has failed."""
-        self._finish_attachments(reason)
+        try:
+            self._finish_attachments(reason)
+        finally:
+            self._failure_told.set()
 
     def _start_attachments(self, attachments: Mapping[str, Attachment], pump: Callable[[], bool] | None) -> None:
         host = AttachmentHost(self.name, self.engine, self.workers, pump)

@@ -156,11 +156,11 @@ class RayJob(Job):
         self._fail(error)
 
     def _finish_after_failure(self, reason: str) -> None:
+        finish = super()._finish_after_failure
         if self._is_host:
-            self._finish_attachments(reason)
+            finish(reason)
         else:  # the other dataflows need the thread that watches the workers
-            self._cleaning = threading.Thread(target=self._finish_attachments, args=[reason], daemon=True)
-            self._cleaning.start()
+            threading.Thread(target=finish, args=[reason], daemon=True).start()
 
     # ------------------------------------------------------------------ for the base class
 
