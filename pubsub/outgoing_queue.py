@@ -1,7 +1,8 @@
 """The messages that one subscriber has not yet acknowledged, bounded in bytes.
 
-Where epochs may be dropped, data keeps to the capacity, and notes go beyond it: moves of the frontier, and which epochs
-were dropped. Those that follow each other are made one, and the capacity bounds them too.
+Where epochs may be dropped, data gives way to data, but notes are always taken: moves of the frontier, and which epochs
+were dropped. Those that follow each other are made one, so only the list of dropped epochs can grow: it has a bound of
+its own, or else what is told of the past would leave no room for what is new.
 """
 
 from collections import deque
@@ -22,6 +23,9 @@ from tidewheel.pubsub.wire import (
 _MESSAGE_BYTES = 128
 _TIME_BYTES = 64
 _SPARE = 8
+
+DROPPED_BYTES = 64 * 1024
+"""So long, in bytes, may the list of dropped epochs be where the capacity is smaller."""
 
 
 def size_of(message: Message) -> int:
@@ -57,11 +61,13 @@ class OutgoingQueue:
 
     def __init__(self, capacity_bytes: int, *, drops_epochs: bool = False) -> None:
         self._capacity_bytes = capacity_bytes
-        self._drops_epochs = drops_epochs
+        self.drops_epochs = drops_epochs
+        """Whether epochs may give way."""
         self._sent: deque[_Entry] = deque()
         self._pending: deque[_Entry] = deque()
         self._bytes = 0
-        self._note_bytes = 0
+        self._dropped_bytes = 0
+        self._data_bytes = 0
         self._waiting_bytes = 0
         self._last_sent: int | None = None
         self._is_closed = False
@@ -91,13 +97,16 @@ class OutgoingQueue:
         message = numbered.message
         if isinstance(message, DataMessage) and message.time in self._dropped:
             return True
-        if not size or not len(self) or self._bytes + size <= self._capacity_bytes:
+        if not size or not len(self) or self._excess(size) <= 0:
             self._append(_Entry(numbered, size))
             return True
-        if not self._drops_epochs:
+        if not self.drops_epochs:
             return False
         if not isinstance(message, DataMessage):
-            return self._note(numbered, size)
+            self._note(numbered, size)
+            return True
+        if self._dropped_bytes > max(self._capacity_bytes, DROPPED_BYTES):
+            return False
         if self._make_room(message.time, size):
             self._append(_Entry(numbered, size))
             return True
@@ -107,21 +116,26 @@ class OutgoingQueue:
         message, size = entry.numbered.message, entry.size
         self._pending.append(entry)
         self._bytes += size
-        if not isinstance(message, DataMessage):
-            self._note_bytes += size
-        elif self._drops_epochs:
+        if isinstance(message, EpochsDropped):
+            self._dropped_bytes += size
+        elif self.drops_epochs and isinstance(message, DataMessage):
+            self._data_bytes += size
             self._waiting[message.time] = self._waiting.get(message.time, 0) + size
             self._waiting_bytes += size
 
     def _forget(self, entry: _Entry) -> None:
         self._bytes -= entry.size
-        if not isinstance(entry.numbered.message, DataMessage):
-            self._note_bytes -= entry.size
+        if isinstance(entry.numbered.message, EpochsDropped):
+            self._dropped_bytes -= entry.size
+        elif self.drops_epochs and isinstance(entry.numbered.message, DataMessage):
+            self._data_bytes -= entry.size
 
-    def _note(self, numbered: Numbered, size: int) -> bool:
-        """Append a note for which there is no room, made one with those before it; False if there are too many."""
-        if self._note_bytes + size > self._capacity_bytes:
-            return False
+    def _excess(self, size: int) -> int:
+        """Return by how many bytes the capacity would be exceeded with ``size`` more."""
+        return self._bytes - self._dropped_bytes + size - self._capacity_bytes
+
+    def _note(self, numbered: Numbered, size: int) -> None:
+        """Append a note for which there is no room, made one with those before it."""
         last: list[_Entry] = []
         while self._pending and isinstance(self._pending[-1].numbered.message, EpochsDropped | LowerFrontierUpdate):
             last.insert(0, self._pending.pop())
@@ -129,18 +143,17 @@ class OutgoingQueue:
             self._forget(entry)
         for entry in _merged([*last, _Entry(numbered, size)]):
             self._append(entry)
-        return True
 
     def _make_room(self, time: Time, size: int) -> bool:
         """Drop epochs other than ``time``, the oldest first, until there is room and some to spare.
 
-        If that is not enough none is dropped, and this returns False.
+        If that cannot be enough none is dropped, and this returns False.
         """
         kept = {time, *self._begun}
         can_go = self._waiting_bytes - sum(self._waiting.get(other, 0) for other in kept)
-        if self._bytes - can_go + size > self._capacity_bytes:
+        if self._data_bytes - can_go + size > self._capacity_bytes:
             return False
-        while (excess := self._bytes + size - self._capacity_bytes) > 0:
+        while (excess := self._excess(size)) > 0:
             excess += self._capacity_bytes // _SPARE
             victims: list[Time] = []
             for other, waits in self._waiting.items():
@@ -161,10 +174,9 @@ class OutgoingQueue:
         if time in self._waiting:
             self._drop([time])
             return True
-        dropped = EpochsDropped([time])
-        if not self._note(Numbered(numbered.sequence, dropped), size_of(dropped)):
-            return False
         self._count_dropped([time])
+        dropped = EpochsDropped([time])
+        self._note(Numbered(numbered.sequence, dropped), size_of(dropped))
         return True
 
     def _drop(self, times: Collection[Time]) -> None:
@@ -191,7 +203,7 @@ class OutgoingQueue:
         self._sent.clear()
         self._pending.clear()
         self._begun, self._dropped, self._waiting = set(), set(), {}
-        self._bytes = self._note_bytes = self._waiting_bytes = 0
+        self._bytes = self._dropped_bytes = self._data_bytes = self._waiting_bytes = 0
         self._append(_Entry(reason, size_of(reason.message)))
         self._is_closed = True
 
@@ -229,7 +241,7 @@ class OutgoingQueue:
             entry.numbered = Numbered(sequence, message, skipped)
         self._last_sent = sequence
         self._sent.append(entry)
-        if self._drops_epochs and isinstance(message, DataMessage):
+        if self.drops_epochs and isinstance(message, DataMessage):
             self._begun.add(message.time)
             self._waiting_bytes -= entry.size
             self._waiting[message.time] -= entry.size

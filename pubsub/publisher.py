@@ -265,7 +265,8 @@ class Publisher:
             queue.close(Numbered(self._sequence, Disconnected(self._overflow_reason(queue))))
 
     def _overflow_reason(self, queue: OutgoingQueue) -> str:
+        what_else = "" if queue.drops_epochs else ', or with slow="drop_epochs"'
         return (
             f"it fell too far behind: {queue.bytes} bytes in {len(queue)} messages were waiting, and the publisher "
-            f"keeps no more than {self._capacity_bytes} bytes; read faster, or publish with a larger capacity_bytes"
+            f"keeps no more than {self._capacity_bytes} bytes; read faster, or subscribe to less with where={what_else}"
         )

@@ -10,6 +10,7 @@ from tidewheel.pubsub.wire import (
     DataMessage,
     Disconnected,
     End,
+    EpochsDropped,
     Failed,
     InitialFrontierSnapshot,
     LowerFrontierUpdate,
@@ -22,6 +23,7 @@ MESSAGES: list[Message] = [
     SNAPSHOT,
     DataMessage(0, b"", "pickle", 1),
     LowerFrontierUpdate([(0, -1)]),
+    EpochsDropped([0]),
     End(),
     Failed("why"),
     Disconnected("why"),
@@ -59,7 +61,7 @@ def test_a_gap_is_an_error() -> None:
         stream.accept(Numbered(2, MESSAGES[1]))
 
 
-@pytest.mark.parametrize("message", MESSAGES[4:])
+@pytest.mark.parametrize("message", MESSAGES[5:])
 def test_being_cut_off_may_follow_a_gap(message: Message) -> None:
     """What is missing then was dropped on purpose."""
     assert stream_in(PartitionState.LIVE).accept(Numbered(9, message)) is message
@@ -71,3 +73,28 @@ def test_duplicates_are_dropped_and_counted() -> None:
     assert stream.accept(Numbered(0, SNAPSHOT)) is None
     assert stream.accept(Numbered(1, End())) is None
     assert stream.duplicates == 2
+
+
+@pytest.mark.parametrize("skipped", [1, 4])
+def test_what_was_left_out_on_purpose_is_no_gap(skipped: int) -> None:
+    """A message says how many before it were not for this subscriber, and the numbers go on from there."""
+    stream = stream_in(PartitionState.LIVE)
+    message = MESSAGES[1]
+    assert stream.accept(Numbered(1 + skipped, message, skipped)) is message
+    assert stream.accept(Numbered(2 + skipped, message)) is message
+
+
+@pytest.mark.parametrize("skipped", [0, 1, 3])
+def test_a_loss_beside_what_was_left_out_is_still_an_error(skipped: int) -> None:
+    """Three messages are not there; whoever says that any other number was left out has lost some."""
+    with pytest.raises(ProtocolError, match="message 1 is missing: 3 came after 0"):
+        stream_in(PartitionState.LIVE).accept(Numbered(3, MESSAGES[1], skipped))
+
+
+@pytest.mark.parametrize("message", MESSAGES[5:], ids=lambda message: type(message).__name__)
+def test_being_cut_off_is_never_a_duplicate(message: Message) -> None:
+    """A publisher that is new, and knows nothing of this subscriber, says so under a number that was there before."""
+    stream = stream_in(PartitionState.LIVE)
+    stream.accept(Numbered(1, MESSAGES[1]))
+    assert stream.accept(Numbered(1, message)) is message
+    assert stream.accept(Numbered(1, message)) is None

@@ -4,11 +4,15 @@ import pytest
 
 from tidewheel.progress import IntegerDomain, ProtocolError
 from tidewheel.pubsub import Publisher
+from tidewheel.pubsub.delivery_options import DeliveryOptions
 from tidewheel.pubsub.epoch_states import EpochState
+from tidewheel.pubsub.payload import encode
+from tidewheel.pubsub.where import Where
 from tidewheel.pubsub.wire import (
     DataMessage,
     Disconnected,
     End,
+    EpochsDropped,
     Failed,
     InitialFrontierSnapshot,
     LowerFrontierUpdate,
@@ -19,6 +23,15 @@ from tidewheel.pubsub.wire import (
 
 def data(time: int, size: int = 10) -> DataMessage:
     return DataMessage(time, b"x" * size, "pickle", 1)
+
+
+def batch(time: int, *records: object) -> DataMessage:
+    encoded = encode(list(records))
+    return DataMessage(time, encoded.payload, encoded.encoding, encoded.records)
+
+
+def is_large(record: int) -> bool:
+    return record > 1
 
 
 def messages(publisher: Publisher, subscriber: str) -> list[Message]:
@@ -118,7 +131,7 @@ def test_overflow_disconnects_the_slow_one_with_a_reason(publisher: Publisher) -
     [told] = publisher.fetch("slow", -1)
     assert isinstance(told.message, Disconnected)
     assert "1000 bytes" in told.message.reason
-    assert "capacity_bytes" in told.message.reason
+    assert 'slow="drop_epochs"' in told.message.reason
     statistics = publisher.statistics()
     assert (statistics.overflows, statistics.subscribers, statistics.records) == (1, 1, 20)
     assert statistics.queued_bytes < 1000
@@ -165,3 +178,93 @@ def test_states_of_epochs_can_be_asked_for(publisher: Publisher) -> None:
         EpochState.LATENT,
         EpochState.ACTIVE,
     ]
+
+
+def test_a_condition_decides_what_is_queued(publisher: Publisher) -> None:
+    """Nothing wanted is nothing queued, all wanted is the same message; moves of the frontier come anyway."""
+    publisher.subscribe("s", DeliveryOptions(Where(is_large)))
+    everything, nothing, some = batch(0, 2, 3), batch(0, 0, 1), batch(0, 1, 2)
+    publisher.feed([everything, nothing, some, LowerFrontierUpdate([(0, -1), (1, 1)])])
+    found = publisher.fetch("s", -1)
+    assert [(one.sequence, one.skipped) for one in found] == [(0, 0), (1, 0), (3, 1), (4, 0)]
+    assert found[1].message is everything
+    assert found[2].message == batch(0, 2)
+    assert found[3].message == LowerFrontierUpdate([(0, -1), (1, 1)])
+
+
+def test_equal_conditions_are_evaluated_once(publisher: Publisher) -> None:
+    """However many subscribers have one, also if each has sent its own: they share the result."""
+    calls: list[str] = []
+
+    class Counted(Where):
+        def of(self, message: DataMessage) -> DataMessage | None:
+            calls.append("of")
+            return super().of(message)
+
+    for number in range(5):
+        publisher.subscribe(f"s{number}", DeliveryOptions(Counted(is_large)))
+    publisher.subscribe("other", DeliveryOptions(Counted(bool)))
+    publisher.data(batch(0, 1, 2))
+    assert len(calls) == 2
+    results = [messages(publisher, f"s{number}")[1] for number in range(5)]
+    assert results == [batch(0, 2)] * 5
+    assert all(result is results[0] for result in results)
+
+
+def test_a_condition_that_fails_cuts_off_those_who_asked_for_it_alone(publisher: Publisher) -> None:
+    """Both that have it are told why; whoever else is there notices nothing, and the worker neither."""
+    for name, options in {"a": Where(is_large), "b": Where(is_large), "c": Where(str), "d": None}.items():
+        publisher.subscribe(name, DeliveryOptions(options))
+    publisher.feed([batch(0, 3), batch(0, "three"), batch(0, 4)])
+    for name in "ab":
+        [told] = messages(publisher, name)
+        assert isinstance(told, Disconnected)
+        assert "where= failed for a batch at time 0" in told.reason
+        assert "for record 'three'" in told.reason
+    for name in "cd":
+        assert messages(publisher, name)[1:] == [batch(0, 3), batch(0, "three"), batch(0, 4)]
+    assert publisher.subscribers == 2
+    assert publisher.statistics().overflows == 0
+
+
+def test_falling_behind_may_cost_epochs_in_place_of_the_subscription(publisher: Publisher) -> None:
+    """The oldest go, and it is told which; one that keeps up, and one that did not ask for it, are as before."""
+    publisher.subscribe("drops", DeliveryOptions(slow="drop_epochs"))
+    publisher.subscribe("slow")
+    publisher.subscribe("quick")
+    seen = 0
+    for time in range(10):
+        publisher.feed([data(time, size=200), LowerFrontierUpdate([(time, -1), (time + 1, 1)])])
+        seen += sum(isinstance(one.message, DataMessage) for one in publisher.take("quick"))
+    assert seen == 10
+    assert isinstance(messages(publisher, "slow")[0], Disconnected)
+    found = messages(publisher, "drops")
+    dropped = [time for message in found if isinstance(message, EpochsDropped) for time in message.times]
+    kept = [message.time for message in found if isinstance(message, DataMessage)]
+    assert dropped + kept == list(range(10))
+    assert 0 < len(dropped) < 10
+    statistics = publisher.statistics()
+    assert (statistics.overflows, statistics.epochs_dropped, statistics.subscribers) == (1, len(dropped), 2)
+    publisher.unsubscribe("drops")
+    assert publisher.statistics().epochs_dropped == len(dropped)
+
+
+def test_nothing_is_left_of_a_subscriber_that_has_gone(publisher: Publisher) -> None:
+    """Its queue and its condition go with it, and the name is free again, for other options."""
+    publisher.subscribe("s", DeliveryOptions(Where(is_large)))
+    publisher.unsubscribe("s")
+    publisher.subscribe("s")
+    publisher.data(batch(0, 0))
+    assert messages(publisher, "s")[1:] == [batch(0, 0)]
+
+
+def test_news_is_what_there_is_to_fetch(publisher: Publisher) -> None:
+    """As long as something waits, and for one that is not subscribed, who will be told so."""
+    assert publisher.has_news("s")
+    publisher.subscribe("s", DeliveryOptions(Where(is_large)))
+    assert publisher.has_news("s")
+    publisher.take("s")
+    publisher.data(batch(0, 0))
+    assert not publisher.has_news("s")
+    publisher.data(batch(0, 2))
+    assert publisher.has_news("s")

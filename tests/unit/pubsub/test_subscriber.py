@@ -3,12 +3,13 @@
 import pytest
 
 from tidewheel.progress import Antichain, IntegerDomain, ProtocolError
-from tidewheel.pubsub import Batch, DeliveryError, Ended, Event, FrontierChanged, PublisherLost, Subscriber
+from tidewheel.pubsub import Batch, DeliveryError, Dropped, Ended, Event, FrontierChanged, PublisherLost, Subscriber
 from tidewheel.pubsub.payload import encode
 from tidewheel.pubsub.wire import (
     DataMessage,
     Disconnected,
     End,
+    EpochsDropped,
     Failed,
     InitialFrontierSnapshot,
     LowerFrontierUpdate,
@@ -22,8 +23,8 @@ INTEGERS = IntegerDomain()
 class Conversation:
     """Sends messages to a subscriber with the right numbers, so that tests read as what was said."""
 
-    def __init__(self, partitions: int, *, atomic: bool = True) -> None:
-        self.subscriber = Subscriber(INTEGERS, partitions, atomic=atomic, topic="ranks")
+    def __init__(self, partitions: int, *, atomic: bool = True, may_drop: bool = False) -> None:
+        self.subscriber = Subscriber(INTEGERS, partitions, atomic=atomic, may_drop=may_drop, topic="ranks")
         self._sequences = [-1] * partitions
 
     def say(self, partition: int, message: Message) -> list[Event]:
@@ -160,3 +161,72 @@ def test_duplicates_change_nothing() -> None:
     assert subscriber.receive(0, message) == []
     statistics = subscriber.statistics()
     assert (statistics.received, statistics.duplicates, statistics.delivered) == (2, 1, 1)
+
+
+def begun(partitions: int, *, atomic: bool = True) -> Conversation:
+    """A conversation of one that may lose epochs, from the start of the topic on."""
+    talk = Conversation(partitions, atomic=atomic, may_drop=True)
+    for partition in range(partitions):
+        talk.snapshot(partition, [0], [])
+    return talk
+
+
+def test_where_epochs_may_be_dropped_batches_come_once_their_epoch_is_complete() -> None:
+    """Before that no one knows that all partitions have sent their part; they come in the order of the times."""
+    talk = begun(2)
+    assert talk.data(0, 1) == talk.data(0, 0) == talk.data(1, 0) == []
+    assert talk.say(0, LowerFrontierUpdate([(0, -1), (2, 1)])) == []
+    events = talk.say(1, LowerFrontierUpdate([(0, -1), (3, 1)]))
+    assert times(events) == [0, 0, 1]
+    assert events[-1] == frontier(2)
+    assert talk.subscriber.statistics().delivered == 3
+
+
+def test_an_epoch_that_one_partition_dropped_is_dropped() -> None:
+    """What others had sent of it, and what they still send, is not delivered; it is told at once, and once."""
+    talk = begun(3)
+    assert talk.data(0, 0) == []
+    assert talk.say(1, EpochsDropped([0, 1])) == [Dropped((0, 1))]
+    assert talk.say(2, EpochsDropped([1])) == []
+    assert talk.data(2, 0) == talk.data(0, 2) == []
+    for partition in (0, 1):
+        assert talk.say(partition, LowerFrontierUpdate([(0, -1), (3, 1)])) == []
+    events = talk.say(2, LowerFrontierUpdate([(0, -1), (3, 1)]))
+    assert times(events) == [2]
+    statistics = talk.subscriber.statistics()
+    assert (statistics.epochs_dropped, statistics.delivered, statistics.filtered) == (2, 1, 2)
+    assert statistics.decoded == 0
+
+
+def test_an_epoch_that_would_not_have_passed_is_not_told_as_dropped() -> None:
+    """Who came too late for it has lost nothing."""
+    talk = Conversation(1, may_drop=True)
+    talk.snapshot(0, [0], [5])
+    assert talk.say(0, EpochsDropped([4, 6])) == [Dropped((6,))]
+
+
+def test_what_was_dropped_is_forgotten_once_it_is_over() -> None:
+    """Memory does not grow with the epochs that were ever dropped."""
+    talk = begun(1)
+    for time in range(100):
+        assert talk.say(0, EpochsDropped([time])) == [Dropped((time,))]
+        assert talk.say(0, LowerFrontierUpdate([(time, -1), (time + 1, 1)])) == [frontier(time + 1)]
+    assert len(talk.subscriber._dropped) == 0
+    assert talk.subscriber.statistics().epochs_dropped == 100
+
+
+def test_without_atomicity_batches_come_at_once() -> None:
+    """Parts were asked for: only what comes after the news of a drop is left out."""
+    talk = begun(2, atomic=False)
+    assert times(talk.data(0, 0)) == [0]
+    assert talk.say(1, EpochsDropped([0])) == [Dropped((0,))]
+    assert talk.data(0, 0) == []
+
+
+def test_a_failure_delivers_no_half_epochs() -> None:
+    """What was held of epochs that are not complete never comes."""
+    talk = begun(2)
+    talk.data(0, 0)
+    with pytest.raises(PublisherLost):
+        talk.say(1, Failed("it broke"))
+    assert talk.subscriber.statistics().delivered == 0

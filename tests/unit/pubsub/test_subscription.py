@@ -2,12 +2,16 @@
 
 import gc
 import threading
+from collections import Counter
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
+import tidewheel as tw
 from tests.unit.pubsub.local_job import LocalJob, send_end, send_epoch, send_numbers
-from tidewheel.pubsub import Batch, DeliveryError, Ended, FrontierChanged, subscribe
+from tidewheel.pubsub import Batch, DeliveryError, Dropped, Ended, FrontierChanged, subscribe
 
 
 def test_reading_runs_the_job() -> None:
@@ -186,3 +190,116 @@ def test_falling_behind_is_an_error_of_the_slow_one_only() -> None:
         with pytest.raises(DeliveryError, match=r"'subscription/j', partition 0: .* fell too far behind"):
             next(slow)
     running.finish(None, 1)
+
+
+def test_only_what_is_wanted_comes() -> None:
+    """A function of a record, over all partitions; an epoch of which nothing is wanted does not come at all."""
+    job = LocalJob(workers=2)
+    running = job.publish("subscription/l")
+    send_numbers(job, running, range(4))
+    with subscribe("subscription/l", where=lambda n: n % 10 and n > 10) as subscription:
+        assert [(epoch.time, epoch.records) for epoch in subscription.epochs()] == [(1, [11]), (2, [21]), (3, [31])]
+        assert list(subscription.frontier) == []
+    running.finish(None, 1)
+
+
+def test_tables_can_be_asked_for_by_an_expression() -> None:
+    """It stays Arrow from end to end."""
+    running = LocalJob().publish("subscription/m")
+    with subscribe("subscription/m", where=pc.field("n") > 1) as subscription:
+        send_epoch(running, 0, pa.table({"n": [1, 2, 3]}))
+        assert next(subscription.epochs()).to_arrow().to_pydict() == {"n": [2, 3]}
+    running.finish(None, 1)
+
+
+def test_a_condition_that_fails_is_an_error_of_its_subscriber_only() -> None:
+    """It names topic, partition, time and record; the others and the job go on."""
+    running = LocalJob().publish("subscription/n")
+    with subscribe("subscription/n", where=lambda n: n > 0) as wrong, subscribe("subscription/n") as other:
+        send_epoch(running, 0, [1])
+        send_epoch(running, 1, ["one"])
+        send_end(running, 2)
+        with pytest.raises(DeliveryError, match=r"'subscription/n', partition 0: .*where= failed .*time 1: .*'one'"):
+            list(wrong)
+        assert [epoch.records for epoch in other.epochs()] == [[1], ["one"]]
+    running.finish(None, 1)
+
+
+@pytest.mark.parametrize(
+    ("asked", "text"),
+    [
+        ({"where": "n > 1"}, "where is a function of a record"),
+        ({"where": (threading.Lock(),).count}, "cannot be sent to a publisher"),
+        ({"slow": "drop"}, "slow is one of"),
+    ],
+    ids=["no condition", "not picklable", "no such policy"],
+)
+def test_what_cannot_be_asked_for_is_refused(asked: Any, text: str) -> None:
+    """At once, before the topic is even looked for."""
+    with pytest.raises(DeliveryError, match=text):
+        subscribe("subscription/nowhere", timeout=0, **asked)
+
+
+def test_falling_behind_may_cost_epochs() -> None:
+    """With ``slow="drop_epochs"`` the newest epochs come, whole, and before them the news of those that do not."""
+    job = LocalJob(workers=2)
+    running = job.publish("subscription/o", capacity_bytes=2000)
+    with subscribe("subscription/o", slow="drop_epochs") as subscription:
+        for time in range(20):
+            send_epoch(running, time, ["x" * 500], ["y" * 500])
+        send_end(running, 20)
+        events = list(subscription)
+    dropped = [time for event in events if isinstance(event, Dropped) for time in event.times]
+    seen = [event.time for event in events if isinstance(event, Batch)]
+    assert dropped
+    assert seen
+    assert sorted(dropped + seen[::2]) == list(range(20))
+    assert seen[::2] == seen[1::2]
+    assert max(dropped) < min(seen)
+    assert subscription.statistics().epochs_dropped == len(dropped)
+    assert isinstance(events[-1], Ended)
+    running.finish(None, 1)
+
+
+def test_epochs_go_on_after_those_that_were_dropped() -> None:
+    """An iteration over epochs gets what is left, and the statistics say how many are missing."""
+    running = LocalJob().publish("subscription/p", capacity_bytes=2000)
+    with subscribe("subscription/p", slow="drop_epochs") as subscription:
+        for time in range(20):
+            send_epoch(running, time, ["x" * 500])
+        send_end(running, 20)
+        seen = [epoch.time for epoch in subscription.epochs()]
+    assert seen == list(range(20 - len(seen), 20))
+    assert subscription.statistics().epochs_dropped == 20 - len(seen) > 0
+    running.finish(None, 1)
+
+
+def test_a_condition_makes_room() -> None:
+    """What is not wanted is not queued, so a small share of a large topic fits where all of it would not."""
+    running = LocalJob().publish("subscription/q", capacity_bytes=20_000)
+    with subscribe("subscription/q", where=lambda record: record == "wanted") as subscription:
+        for time in range(50):
+            send_epoch(running, time, ["x" * 5000, *(["wanted"] if time == 33 else [])])
+        send_end(running, 50)
+        assert [(epoch.time, epoch.records) for epoch in subscription.epochs()] == [(33, ["wanted"])]
+    running.finish(None, 1)
+
+
+def test_a_dataflow_of_this_process_serves_both() -> None:
+    """With ``engine="local"``, through the public names: a condition, and epochs that might give way but need not."""
+    flow = tw.Dataflow("live")
+    flow.input("numbers", int).publish("subscription/r")
+    with (
+        tw.run(flow, engine="local", workers=2) as job,
+        tw.subscribe("subscription/r", where=lambda n: n % 100 == 99, slow="drop_epochs") as few,
+        tw.subscribe("subscription/r", slow="drop_epochs") as all_of_it,
+    ):
+        with job.input("numbers") as numbers:
+            for time in range(10):
+                numbers.send(list(range(time * 100, time * 100 + 100)))
+                numbers.advance_to(time + 1)
+        assert [epoch.records for epoch in few.epochs()] == [[time * 100 + 99] for time in range(10)]
+        events = list(all_of_it)
+    seen = Counter(event.time for event in events if isinstance(event, Batch) for _ in event.records)
+    assert seen == dict.fromkeys(range(10), 100)
+    assert not any(isinstance(event, Dropped) for event in events)

@@ -1,0 +1,35 @@
+"""Running simulations of topics, one seed after another, and what there is to say of one that fails."""
+
+import traceback
+from collections.abc import Iterable
+
+from tests.simulation.violation import ViolationError
+from tests.simulation_pubsub.scenario import Scenario
+from tests.simulation_pubsub.simulation import Simulation, check_alone
+
+ALONE_EVERY = 10
+"""In every so many simulations it is checked that nobody's deliveries depend on another subscriber."""
+
+
+def simulate(scenario: Scenario) -> ViolationError | None:
+    """Run a scenario; return the promise that was broken, if there is one."""
+    try:
+        simulation = Simulation(scenario).run()
+        if scenario.seed % ALONE_EVERY == 0:
+            check_alone(scenario, simulation)
+    except ViolationError as violation:
+        return violation
+    except Exception as error:  # noqa: BLE001 - whatever a core raises is what is looked for
+        return ViolationError("raised", "".join(traceback.format_exception(error)))
+    return None
+
+
+def report_on(seeds: Iterable[int]) -> str | None:
+    """Return the report on the first failure among the scenarios of some seeds; None if all pass."""
+    for seed in seeds:
+        scenario = Scenario.of(seed)
+        violation = simulate(scenario)
+        if violation is not None:
+            how = f"repeat it with: python -m tests.simulation_pubsub --seed {seed} --runs 1"
+            return f"{violation}\n{scenario.describe()}\n{how}"
+    return None

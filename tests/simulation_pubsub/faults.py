@@ -1,0 +1,88 @@
+"""The faults seeded into the cores, each of which the checks must catch: how we know that they check."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tests.simulation.injection import Injection
+from tests.simulation_pubsub import delivery_faults, epoch_faults, queue_faults
+from tests.simulation_pubsub.scenario import PLENTY, Scenario
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One way for a core to be wrong.
+
+    Attributes:
+        name: what is wrong, in a few words.
+        inject: returns a context in which a core is wrong.
+        checks: the promises that it breaks.
+        concerns: whether the fault can show in a scenario at all.
+    """
+
+    name: str
+    inject: Callable[[], Injection]
+    checks: frozenset[str]
+    concerns: Callable[[Scenario], bool] = lambda scenario: True
+
+
+def _several(scenario: Scenario) -> bool:
+    return scenario.partitions > 1
+
+
+def _dropping(scenario: Scenario) -> bool:
+    return scenario.capacity_bytes < PLENTY and any(reading.may_drop for reading in scenario.readers)
+
+
+def _restarted(scenario: Scenario) -> bool:
+    return "replaced" in scenario.endings
+
+
+_ATOMICITY = frozenset({"atomicity", "agreement"})
+_DROPS = frozenset({"dropped", "statistics", "atomicity", "missed", "hole"})
+
+FAULTS = (
+    Fault("the seed's own rule", epoch_faults.upper_frontiers_only, _ATOMICITY, _several),
+    Fault("a filter without upper frontiers", epoch_faults.lower_frontiers_only, _ATOMICITY),
+    Fault("a filter by active epochs", epoch_faults.active_epochs_only, _ATOMICITY | {"hole", "statistics"}),
+    Fault("only what is after all upper elements", epoch_faults.strictly_later_only, frozenset({"missed", "hole"})),
+    Fault("an upper frontier of one element", epoch_faults.upper_frontier_forgotten, _ATOMICITY | {"hole"}),
+    Fault("a frontier merged by maximum", epoch_faults.frontier_of_the_quickest, frozenset({"frontier"}), _several),
+    Fault("an end that does not retract its frontier", epoch_faults.ended_partition_holds_back, frozenset({"end"})),
+    Fault(
+        "a gap that is not noticed",
+        delivery_faults.gap_unnoticed,
+        frozenset({"frontier", "end", "rest", "missed"}) | _DROPS,
+    ),
+    Fault("a message lost", delivery_faults.message_lost, frozenset({"protocol"})),
+    Fault(
+        "a message twice",
+        delivery_faults.duplicates_delivered,
+        frozenset({"atomicity", "end", "rest", "frontier", "dropped"}),
+    ),
+    Fault(
+        "numbers that begin anew",
+        delivery_faults.numbering_restarts,
+        frozenset({"protocol", "missed", "stuck", "rest", "frontier", "end"}),
+    ),
+    Fault(
+        "a new publisher's word unheard",
+        delivery_faults.last_word_taken_for_a_duplicate,
+        frozenset({"stuck"}),
+        _restarted,
+    ),
+    Fault("numbers left out in silence", delivery_faults.skipped_untold, frozenset({"protocol"})),
+    Fault("part of an epoch dropped", queue_faults.part_of_an_epoch_dropped, frozenset({"dropped"}), _dropping),
+    Fault("begun epochs forgotten", queue_faults.begun_epochs_forgotten_once_passed, frozenset({"dropped"}), _dropping),
+    Fault("a dropped epoch not told", queue_faults.drops_untold, _DROPS | {"rest", "end"}, _dropping),
+    Fault("the rest of a dropped epoch sent", queue_faults.rest_of_a_dropped_epoch_sent, _DROPS, _dropping),
+    Fault("a dropped epoch delivered", queue_faults.drop_heeded_by_one_partition, _DROPS, _dropping),
+    Fault("no waiting for whole epochs", queue_faults.dropping_without_holding, _DROPS, _dropping),
+    Fault("no bound", queue_faults.no_bound, frozenset({"memory"}), _dropping),
+    Fault("the last one forgotten", delivery_faults.last_one_forgotten, frozenset({"stuck", "isolation", "protocol"})),
+    Fault("everybody cut off", delivery_faults.condition_of_somebody_else, frozenset({"cut off", "isolation"})),
+    Fault("everything decoded", epoch_faults.decoded_at_once, frozenset({"statistics"})),
+    Fault(
+        "epochs complete too early", epoch_faults.epochs_complete_too_early, frozenset({"atomicity", "order", "rest"})
+    ),
+    Fault("what waited is lost", epoch_faults.one_partition_late, _ATOMICITY | {"missed", "hole", "rest"}, _several),
+)

@@ -1,0 +1,116 @@
+"""One life of a topic: its partitions, their publishers, and the truth about what was published."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import count
+from random import Random
+
+from tests.simulation.violation import ViolationError
+from tests.simulation_pubsub.conditions import Condition, wanted
+from tests.simulation_pubsub.partition import DOMAINS, LESS_EQUAL, Partition
+from tests.simulation_pubsub.scenario import Scenario
+from tidewheel.progress import Time
+from tidewheel.pubsub import Publisher
+from tidewheel.pubsub.outgoing_queue import DROPPED_BYTES, OutgoingQueue, size_of
+from tidewheel.pubsub.wire import DataMessage, FeedEvent
+
+
+@dataclass(frozen=True, slots=True)
+class JoinPoint:
+    """What was so at a partition when a subscriber connected to it.
+
+    Attributes:
+        lower: its lower frontier.
+        active: the epochs of which it had sent something, and might send more.
+        batches: how many batches it had sent.
+    """
+
+    lower: tuple[Time, ...]
+    active: frozenset[Time]
+    batches: int
+
+
+class Life:
+    """A topic from its beginning to its end.
+
+    Args:
+        scenario: the parameters.
+        randoms: decide what happens upstream, one for each partition.
+    """
+
+    def __init__(self, scenario: Scenario, randoms: list[Random]) -> None:
+        numbers = count()
+        self.order = scenario.order
+        self.domain = DOMAINS[scenario.order]
+        self.less_equal = LESS_EQUAL[scenario.order]
+        self.capacity_bytes = scenario.capacity_bytes
+        self.partitions = [Partition(scenario.order, random, numbers) for random in randoms]
+        self.publishers = [Publisher(self.domain, scenario.capacity_bytes) for _ in randoms]
+        self.handles = list(self.publishers)
+        self.has_failed = False
+        self.sent: dict[Time, list[tuple[int, int, list[int]]]] = {}
+        self.seen: dict[tuple[Condition, Time], list[int]] = {}
+        self._largest = 0
+        self._fed = 0
+
+    def step(self, number: int) -> None:
+        """Let something happen at a partition."""
+        self._tell(number, self.partitions[number].step())
+
+    def end(self) -> None:
+        """Bring every partition to its end."""
+        for number, partition in enumerate(self.partitions):
+            self._tell(number, partition.end())
+
+    def fail(self, first: int) -> None:
+        """Let a partition fail, and with it the job and all others."""
+        self.has_failed = True
+        for number in (first, *range(len(self.publishers))):
+            self.publishers[number].fail(f"partition {first} broke")
+
+    def replace(self, successor: "Life") -> None:
+        """Let the publishers of another life be where those of this one were."""
+        self.has_failed = True
+        self.handles[:] = successor.publishers
+
+    def join_point(self, number: int) -> JoinPoint:
+        """Return what is so at a partition now."""
+        partition = self.partitions[number]
+        return JoinPoint(tuple(partition.lower), frozenset(partition.active), len(partition.batches))
+
+    def wanted(self, condition: Condition, time: Time, since: Sequence[int] | None = None) -> list[int]:
+        """Return the records of an epoch that a condition leaves; ``since`` is the first batch of each partition."""
+        sent = self.sent.get(time, ())
+        return sorted(
+            record
+            for number, index, records in sent
+            if since is None or index >= since[number]
+            for record in wanted(condition, records)
+        )
+
+    def _tell(self, number: int, message: FeedEvent | None) -> None:
+        if message is None:
+            return
+        publisher, partition = self.publishers[number], self.partitions[number]
+        if isinstance(message, DataMessage):
+            self._largest = max(self._largest, size_of(message))
+            time, records = partition.batches[-1]
+            self.sent.setdefault(time, []).append((number, len(partition.batches) - 1, records))
+        publisher.feed([message])
+        self._fed += 1
+        for name, queue in publisher._queues.items():
+            self._check_memory(name, queue)
+
+    def _check_memory(self, name: str, queue: OutgoingQueue) -> None:
+        """Check that a queue keeps to the capacity, but for one message and for what is no data."""
+        limit = max(self.capacity_bytes, self._largest)
+        if queue.bytes > 3 * limit + DROPPED_BYTES:
+            raise ViolationError("memory", f"{queue.bytes} bytes wait for {name}, where {limit} may")
+        if self._fed % 4 == 0:
+            entries = [*queue._sent, *queue._pending]
+            sizes = [(size_of(entry.numbered.message), entry.numbered.message) for entry in entries]
+            data = sum(size for size, message in sizes if isinstance(message, DataMessage))
+            total = sum(size for size, _ in sizes)
+            if data > limit or total != queue.bytes:
+                text = f"{total} bytes, {data} of them data, wait for {name}, where {limit} may; it says {queue.bytes}"
+                raise ViolationError("memory", text)

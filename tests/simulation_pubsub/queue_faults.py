@@ -1,0 +1,93 @@
+"""Faults in what happens to a subscriber that falls behind."""
+
+from collections.abc import Callable
+from typing import Any
+
+from tests.simulation.injection import Injection, replaced
+from tidewheel.progress import Time
+from tidewheel.pubsub import Event, Subscriber
+from tidewheel.pubsub.outgoing_queue import OutgoingQueue
+from tidewheel.pubsub.wire import EpochsDropped, LowerFrontierUpdate, Numbered
+
+
+def part_of_an_epoch_dropped() -> Injection:
+    """Forget which epochs have begun, so that the rest of one may be dropped."""
+
+    def make(leave: Callable[..., Numbered]) -> Callable[..., Numbered]:
+        def wrong(queue: OutgoingQueue) -> Numbered:
+            numbered = leave(queue)
+            queue._begun.clear()
+            return numbered
+
+        return wrong
+
+    return replaced(OutgoingQueue, "_leave", make)
+
+
+def begun_epochs_forgotten_once_passed() -> Injection:
+    """Forget that an epoch has begun once the frontier has passed it, though more of it still waits."""
+
+    def wrong(queue: OutgoingQueue, is_live: Callable[[Time], bool]) -> None:
+        queue._begun = {time for time in queue._begun if is_live(time)}
+        queue._dropped = {time for time in queue._dropped if is_live(time)}
+
+    return replaced(OutgoingQueue, "prune", lambda _: wrong)
+
+
+def drops_untold() -> Injection:
+    """Lose `EpochsDropped` in the queue, with a number that leaves no gap."""
+
+    def make(head: Callable[..., list[Numbered]]) -> Callable[..., list[Numbered]]:
+        def wrong(queue: OutgoingQueue, max_bytes: int) -> list[Numbered]:
+            return [
+                Numbered(numbered.sequence, LowerFrontierUpdate([]), numbered.skipped)
+                if isinstance(numbered.message, EpochsDropped)
+                else numbered
+                for numbered in head(queue, max_bytes)
+            ]
+
+        return wrong
+
+    return replaced(OutgoingQueue, "head", make)
+
+
+def rest_of_a_dropped_epoch_sent() -> Injection:
+    """Forget that an epoch was dropped: what still comes of it is queued."""
+    return replaced(OutgoingQueue, "_count_dropped", lambda _: lambda queue, times: None)
+
+
+def drop_heeded_by_one_partition() -> Injection:
+    """Tell of an epoch that was dropped, and deliver what other partitions have of it."""
+
+    def make(drop: Callable[..., list[Event]]) -> Callable[..., list[Event]]:
+        def wrong(subscriber: Subscriber, times: list[Time]) -> list[Event]:
+            held, subscriber._held = subscriber._held, None
+            events = drop(subscriber, times)
+            subscriber._held = held
+            return events
+
+        return wrong
+
+    return replaced(Subscriber, "_drop", make)
+
+
+def dropping_without_holding() -> Injection:
+    """Deliver batches at once, though their epoch may still be dropped."""
+
+    def make(data: Callable[..., list[Event]]) -> Callable[..., list[Event]]:
+        def wrong(subscriber: Subscriber, *arguments: Any) -> list[Event]:
+            subscriber._held = None
+            return data(subscriber, *arguments)
+
+        return wrong
+
+    return replaced(Subscriber, "_data", make)
+
+
+def no_bound() -> Injection:
+    """Take everything, however much waits."""
+
+    def make(make_room: Callable[..., bool]) -> Callable[..., bool]:
+        return lambda queue, time, size: make_room(queue, time, size) or time in queue._begun
+
+    return replaced(OutgoingQueue, "_make_room", make)

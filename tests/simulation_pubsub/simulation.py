@@ -1,0 +1,130 @@
+"""A topic, its publishers and its subscribers under one seed."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from itertools import count
+
+from tests.simulation.violation import ViolationError
+from tests.simulation_pubsub.life import Life
+from tests.simulation_pubsub.reader import Reader
+from tests.simulation_pubsub.scenario import Scenario
+from tests.simulation_pubsub.watch import Told
+
+_PUBLISHING = 1.5
+"""How often a partition does something, compared with a subscriber of pace 1."""
+
+
+@dataclass(slots=True)
+class Counts:
+    """How much happened, so that a test can tell that it was not nothing."""
+
+    batches: int = 0
+    filtered: int = 0
+    dropped: int = 0
+    duplicates: int = 0
+    ends: Counter[str] = field(default_factory=Counter)
+
+
+class Simulation:
+    """One run. Everybody has random choices of their own, so what one does changes nothing of what others choose.
+
+    Args:
+        scenario: the parameters.
+        without: the number of a subscriber that does not exist, though all others do what they would do.
+    """
+
+    def __init__(self, scenario: Scenario, without: int | None = None) -> None:
+        self._scenario = scenario
+        self._numbers = range(len(scenario.readers))
+        self._schedule = scenario.random(0)
+        self._upstream = [scenario.random(1 + number) for number in range(scenario.partitions)]
+        self._randoms = [scenario.random(1 + scenario.partitions + number) for number in self._numbers]
+        self._without = without
+        self._names = count()
+        self.life = Life(scenario, self._upstream)
+        self.lives = [self.life]
+        self.readers: list[list[Reader]] = [[] for _ in self._numbers]
+
+    def run(self) -> "Simulation":
+        """Run it to the end; raises ViolationError when a promise is broken."""
+        for number in self._numbers:
+            self._connect(number)
+        for index, ending in enumerate(self._scenario.endings):
+            self._live()
+            if ending == "ends":
+                self.life.end()
+            elif ending == "fails":
+                self.life.fail(self._schedule.randrange(self._scenario.partitions))
+            last = self.life
+            if index + 1 < len(self._scenario.endings):
+                self.life = Life(self._scenario, self._upstream)
+                self.lives.append(self.life)
+            if ending == "replaced":
+                last.replace(self.life)
+        for number in self._numbers:
+            while number != self._without and not self._goes_on(number):
+                self.readers[number][-1].drain()
+        self._check_rest()
+        return self
+
+    def told(self, number: int) -> list[list[Told]]:
+        """Return all that a subscriber was told, in each life."""
+        return [reader.watch.told for reader in self.readers[number]]
+
+    def counts(self) -> Counts:
+        """Return how much happened."""
+        found = Counts()
+        for reader in (reader for readers in self.readers for reader in readers):
+            statistics = reader.core.statistics()
+            found.batches += sum(told[0] == "batch" for told in reader.watch.told)
+            found.filtered += statistics.filtered
+            found.dropped += len(reader.watch.dropped)
+            found.duplicates += statistics.duplicates
+            found.ends[reader.state] += 1
+        return found
+
+    def _live(self) -> None:
+        partitions = self._scenario.partitions
+        weights = [_PUBLISHING] * partitions + [reading.pace for reading in self._scenario.readers]
+        for actor in self._schedule.choices(range(len(weights)), weights, k=self._scenario.steps):
+            if actor < partitions:
+                self.life.step(actor)
+            elif actor - partitions != self._without and not self._goes_on(actor - partitions):
+                self.readers[actor - partitions][-1].step()
+
+    def _goes_on(self, number: int) -> bool:
+        """Tell whether a subscriber is over for good; one whose topic was lost subscribes to its next life."""
+        reader = self.readers[number][-1]
+        if reader.state == "lost" and reader.life is not self.life:
+            self._connect(number)
+            return False
+        return reader.is_over
+
+    def _connect(self, number: int) -> None:
+        if number != self._without:
+            name = f"subscriber {number}, life {len(self.readers[number]) + 1}"
+            reading = self._scenario.readers[number]
+            self.readers[number].append(Reader(name, reading, self.life, self._randoms[number]))
+
+    def _check_rest(self) -> None:
+        """Check that whoever is gone has left nothing behind."""
+        for life in self.lives:
+            for publisher in life.publishers:
+                left = publisher.statistics()
+                if left.subscribers or left.queued_bytes or publisher._wheres:
+                    raise ViolationError("memory", f"something is left of subscribers that are gone: {left}")
+        if not all(publisher.is_drained for publisher in self.life.publishers):
+            raise ViolationError("end", "a publisher is not drained when everybody has gone")
+
+
+def check_alone(scenario: Scenario, all_of_them: Simulation) -> None:
+    """Check that nobody's deliveries depend on another subscriber: leave each one out that is trouble to others."""
+    for without, reading in enumerate(scenario.readers):
+        is_trouble = reading.leaves_after is not None or reading.pace < 1 or reading.condition == "raises"
+        if not is_trouble or len(scenario.readers) == 1:
+            continue
+        alone = Simulation(scenario, without).run()
+        for number in range(len(scenario.readers)):
+            if number != without and alone.told(number) != all_of_them.told(number):
+                text = f"subscriber {number} is told {alone.told(number)} without subscriber {without}"
+                raise ViolationError("isolation", f"{text}, and {all_of_them.told(number)} with it")

@@ -1,0 +1,55 @@
+"""Topics under random schedules: what subscribers are told is checked after every step, and all of it at the end.
+
+``TIDEWHEEL_TOPIC_SIMULATIONS`` says how many (10,000 by default) and ``TIDEWHEEL_TOPIC_SIMULATION_SEED`` from which
+seed on; without it, other ones in every run, and a failure says which. ``python -m tests.simulation_pubsub --runs
+100000`` runs more of them.
+"""
+
+import os
+import secrets
+
+import pytest
+
+from tests.simulation_pubsub.campaign import report_on
+from tests.simulation_pubsub.scenario import Scenario
+from tests.simulation_pubsub.simulation import Counts, Simulation
+
+RUNS = int(os.environ.get("TIDEWHEEL_TOPIC_SIMULATIONS", "10000"))
+SEED = int(os.environ.get("TIDEWHEEL_TOPIC_SIMULATION_SEED", str(secrets.randbits(40))))
+CHUNKS = 20
+
+
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+def test_random_topics_keep_all_promises(chunk: int) -> None:
+    """Whole epochs or nothing, no holes, no frontier ahead of data, no memory beyond bounds, nobody hurt by another.
+
+    Several partitions, both orders, late and slow subscribers with conditions, failures and publishers that begin anew.
+    """
+    print(f"simulations from seed {SEED}")  # noqa: T201 - pytest shows it beside a failure
+    report = report_on(range(SEED + chunk * RUNS // CHUNKS, SEED + (chunk + 1) * RUNS // CHUNKS))
+    assert report is None, report
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_same_seed_does_the_same(seed: int) -> None:
+    """A failure can be repeated: the seed decides all that anybody is told."""
+    first, again = (Simulation(Scenario.of(seed)).run() for _ in range(2))
+    numbers = range(len(Scenario.of(seed).readers))
+    assert [first.told(number) for number in numbers] == [again.told(number) for number in numbers]
+
+
+def test_much_happens() -> None:
+    """Subscribers see batches, miss and lose epochs, get things twice, and come to every kind of end."""
+    total = Counts()
+    for seed in range(400):
+        counts = Simulation(Scenario.of(seed)).run().counts()
+        total.batches += counts.batches
+        total.filtered += counts.filtered
+        total.dropped += counts.dropped
+        total.duplicates += counts.duplicates
+        total.ends.update(counts.ends)
+    assert total.batches > 4000
+    assert total.filtered > 500
+    assert total.dropped > 100
+    assert total.duplicates > 2000
+    assert all(total.ends[state] > 20 for state in ("ended", "left", "lost", "cut off")), total.ends
