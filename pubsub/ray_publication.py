@@ -70,7 +70,8 @@ class RayPublication(RunningPublication):
 
     def wait_for_subscribers(self, count: int, timeout: float) -> None:
         """Wait until ``count`` subscribers are connected to every partition, ``timeout`` seconds at most."""
-        answers = self._ask("wait_for_subscribers", count, timeout, within_s=timeout)
+        # One that has not answered in time may only be starting: it is asked again the next time.
+        answers = self._ask("wait_for_subscribers", count, timeout, within_s=timeout, give_up=False)
         if any(answer is None or answer < count for answer in answers):
             raise self._too_few(count, [answer or 0 for answer in answers], timeout)
 
@@ -112,17 +113,18 @@ class RayPublication(RunningPublication):
         if not all(self._ask("drained", remaining_s, process_id(), within_s=remaining_s)):
             _LOG.warning("topic %r: some subscribers may not have fetched its last messages", self._topic)
 
-    def _ask(self, method: str, *arguments: Any, within_s: float) -> list[Any]:
+    def _ask(self, method: str, *arguments: Any, within_s: float, give_up: bool = True) -> list[Any]:
         """Call every publisher; return the answers by partition, None for one that is dead or does not answer.
 
-        One that has not answered in time, because it hangs, is not waited for again.
+        With ``give_up``, one that has not answered in time, because it hangs, is not waited for again.
         """
         import ray
 
         calls = [getattr(publisher, method).remote(*arguments) for publisher in self._publishers]
         waiting = [call for partition, call in enumerate(calls) if partition not in self._silent]
         done = ray.wait(waiting, num_returns=len(waiting), timeout=within_s + _REPLY_MARGIN_S)[0] if waiting else []
-        self._silent.update(partition for partition, call in enumerate(calls) if call not in done)
+        if give_up:
+            self._silent.update(partition for partition, call in enumerate(calls) if call not in done)
         return [_answer(call) if call in done else None for call in calls]
 
     def _register(self) -> None:

@@ -23,6 +23,7 @@ from tidewheel.pubsub import (
     RunningPublication,
     Subscription,
     UnknownTopic,
+    ray_publication,
     subscribe,
 )
 
@@ -329,5 +330,17 @@ def test_waiting_for_subscribers_tells_how_many_there_are(running: RunningPublic
     """Enough is enough; too few is an error with the count at each partition."""
     with pytest.raises(DeliveryError, match=r"waited 0.1 s for 1 subscribers, and there are \[0, 0\]"):
         running.wait_for_subscribers(1, 0.1)
+    with subscribe(topic):
+        running.wait_for_subscribers(1, DEADLINE_S)
+
+
+def test_publishers_that_did_not_answer_are_asked_again(
+    running: RunningPublication, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever waited in vain for publishers that were only starting up may wait once more."""
+    with monkeypatch.context() as impatient:
+        impatient.setattr(ray_publication, "_REPLY_MARGIN_S", -0.1)  # no time at all for an answer
+        with pytest.raises(DeliveryError, match=r"and there are \[0, 0\]"):
+            running.wait_for_subscribers(1, 0.1)
     with subscribe(topic):
         running.wait_for_subscribers(1, DEADLINE_S)
