@@ -141,7 +141,7 @@ def test_a_driver_that_is_killed_while_its_job_runs(ray_cluster: str, topic: str
 def test_a_driver_that_is_killed_while_it_deploys(ray_cluster: str, topic: str) -> None:
     """The same when one worker is still being built."""
     with nothing_left() as members, DriverProcess(ray_cluster, "tests.ray.driver_program", "build", topic) as driver:
-        assert eventually(lambda: len(hosts("worker")) == WORKERS, DEADLINE_S)
+        assert eventually(lambda: len(hosts("worker") + hosts("publisher")) == 2 * WORKERS, DEADLINE_S)
         members.note()
         driver.kill(signal.SIGKILL)
         driver.ended()
