@@ -5,7 +5,7 @@ from tidewheel.pubsub.connection import PublisherConnection
 from tidewheel.pubsub.epoch import Epoch
 from tidewheel.pubsub.epoch_assembler import EpochAssembler
 from tidewheel.pubsub.errors import DeliveryError, PublisherLost, UnknownTopic
-from tidewheel.pubsub.events import Batch, Dropped, Ended, Event, FrontierChanged
+from tidewheel.pubsub.events import Batch, Dropped, End, Event, Frontier
 from tidewheel.pubsub.publication import Publication, PublicationHost, RunningPublication
 from tidewheel.pubsub.publisher import Publisher, PublisherStatistics
 from tidewheel.pubsub.subscriber import Subscriber, SubscriberStatistics
@@ -17,11 +17,11 @@ __all__ = [
     "Catalog",
     "DeliveryError",
     "Dropped",
-    "Ended",
+    "End",
     "Epoch",
     "EpochAssembler",
     "Event",
-    "FrontierChanged",
+    "Frontier",
     "Publication",
     "PublicationHost",
     "Publisher",

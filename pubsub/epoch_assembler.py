@@ -2,7 +2,7 @@
 
 from tidewheel.progress import Antichain, Time, TimeDomain
 from tidewheel.pubsub.epoch import Epoch
-from tidewheel.pubsub.events import Batch, Event, FrontierChanged
+from tidewheel.pubsub.events import Batch, Event, Frontier
 
 
 class EpochAssembler:
@@ -27,7 +27,7 @@ class EpochAssembler:
         """
         if isinstance(event, Batch):
             self._add(event)
-        elif isinstance(event, FrontierChanged):
+        elif isinstance(event, Frontier):
             return self._complete(event.frontier)
         return []
 

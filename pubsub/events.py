@@ -59,7 +59,7 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True)
-class FrontierChanged:
+class Frontier:
     """No batch will come at a time that is not at or after some element of ``frontier``."""
 
     frontier: Antichain
@@ -73,9 +73,9 @@ class Dropped:
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class End:
     """Every partition has ended: nothing comes after this."""
 
 
-Event: TypeAlias = Batch | FrontierChanged | Dropped | Ended
+Event: TypeAlias = Batch | Frontier | Dropped | End
 """What iterating over a subscription gives."""

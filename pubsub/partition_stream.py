@@ -7,7 +7,7 @@ AWAITING_SNAPSHOT  InitialFrontierSnapshot  LIVE
 LIVE               DataMessage              LIVE
 LIVE               LowerFrontierUpdate      LIVE
 LIVE               EpochsDropped            LIVE
-LIVE               End                      ENDED
+LIVE               PartitionEnded           ENDED
 not ENDED          Failed, Disconnected     ENDED
 =================  =======================  =================
 
@@ -20,13 +20,13 @@ from tidewheel.progress import ProtocolError
 from tidewheel.pubsub.wire import (
     DataMessage,
     Disconnected,
-    End,
     EpochsDropped,
     Failed,
     InitialFrontierSnapshot,
     LowerFrontierUpdate,
     Message,
     Numbered,
+    PartitionEnded,
 )
 
 
@@ -43,7 +43,7 @@ TRANSITIONS: dict[tuple[PartitionState, type[Message]], PartitionState] = {
     (PartitionState.LIVE, DataMessage): PartitionState.LIVE,
     (PartitionState.LIVE, LowerFrontierUpdate): PartitionState.LIVE,
     (PartitionState.LIVE, EpochsDropped): PartitionState.LIVE,
-    (PartitionState.LIVE, End): PartitionState.ENDED,
+    (PartitionState.LIVE, PartitionEnded): PartitionState.ENDED,
     (PartitionState.AWAITING_SNAPSHOT, Failed): PartitionState.ENDED,
     (PartitionState.AWAITING_SNAPSHOT, Disconnected): PartitionState.ENDED,
     (PartitionState.LIVE, Failed): PartitionState.ENDED,

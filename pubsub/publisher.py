@@ -7,7 +7,7 @@ Invariants:
 - Every subscriber has a queue of its own, bounded in bytes. One that overflows is cut off and told why or, if it asked
   for that, is spared whole epochs and told which; nobody else notices. Removing a subscriber never affects the others.
 - What a subscriber does not want is not queued for it. A condition that fails cuts off those who asked for it alone.
-- The partition ends when its lower frontier becomes empty; the publisher derives `End` itself.
+- The partition ends when its lower frontier becomes empty; the publisher derives `PartitionEnded` itself.
 
 Source: seed "Strymon publish-subscribe", section "Publisher Logic". The bound, the numbers and the ends are added.
 """
@@ -25,13 +25,13 @@ from tidewheel.pubsub.where import Where
 from tidewheel.pubsub.wire import (
     DataMessage,
     Disconnected,
-    End,
     Failed,
     FeedEvent,
     InitialFrontierSnapshot,
     LowerFrontierUpdate,
     Message,
     Numbered,
+    PartitionEnded,
 )
 
 DEFAULT_CAPACITY_BYTES = 256 * 1024 * 1024
@@ -123,7 +123,7 @@ class Publisher:
             for queue in self._queues.values():
                 queue.prune(self._epochs.lower.less_equal)
             if not self._epochs.lower:
-                self._final = self._broadcast(End())
+                self._final = self._broadcast(PartitionEnded())
 
     def end(self) -> None:
         """Empty the lower frontier, whatever it is, which ends the partition."""

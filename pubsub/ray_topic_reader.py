@@ -8,7 +8,7 @@ from typing import Any
 from tidewheel.pubsub.delivery_options import EVERYTHING, DeliveryOptions
 from tidewheel.pubsub.errors import DeliveryError, PublisherLost
 from tidewheel.pubsub.topic_reader import WAIT_S, Fetched, TopicReader
-from tidewheel.pubsub.wire import Disconnected, End, Failed, Numbered
+from tidewheel.pubsub.wire import Disconnected, Failed, Numbered, PartitionEnded
 
 _MAX_REPLY_BYTES = 8 * 1024 * 1024
 _ATTACH_TIMEOUT_S = 30.0
@@ -89,7 +89,7 @@ class RayTopicReader(TopicReader):
         self._failures[partition] = 0
         if messages:
             self._acknowledged[partition] = messages[-1].sequence
-        if not messages or not isinstance(messages[-1].message, End | Failed | Disconnected):
+        if not messages or not isinstance(messages[-1].message, PartitionEnded | Failed | Disconnected):
             self._poll(partition)
         return Fetched(partition, messages)
 

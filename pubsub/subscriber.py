@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from tidewheel.progress import Antichain, MutableAntichain, Time, TimeDomain
 from tidewheel.pubsub.epoch_filter import EpochFilter
 from tidewheel.pubsub.errors import DeliveryError, PublisherLost
-from tidewheel.pubsub.events import Batch, DecodeCounter, Dropped, Ended, Event, FrontierChanged
+from tidewheel.pubsub.events import Batch, DecodeCounter, Dropped, End, Event, Frontier
 from tidewheel.pubsub.partition_stream import PartitionState, PartitionStream
 from tidewheel.pubsub.payload import EncodedBatch
 from tidewheel.pubsub.wire import (
@@ -154,7 +154,7 @@ class Subscriber:
             case LowerFrontierUpdate(updates=updates):
                 return self._frontier_changed() if self._lower.update(updates) else []
             case _:
-                return [Ended()] if self.is_ended else []
+                return [End()] if self.is_ended else []
 
     def _data(self, partition: int, message: DataMessage) -> list[Event]:
         if message.time in self._dropped or not self._passes(message.time):
@@ -185,7 +185,7 @@ class Subscriber:
         if self._filter is not None and self._filter.is_done(frontier):
             self._filter = None
         self._dropped = {time for time in self._dropped if frontier.less_equal(time)}
-        return [*self._completed(frontier), FrontierChanged(frontier)]
+        return [*self._completed(frontier), Frontier(frontier)]
 
     def _completed(self, frontier: Antichain) -> list[Event]:
         """Return the batches of epochs that are complete and were held until now."""

@@ -19,7 +19,7 @@ from tidewheel.pubsub.local_catalog import LOCAL_CATALOG
 from tidewheel.pubsub.subscriber import Subscriber, SubscriberStatistics
 from tidewheel.pubsub.topic_reader import Fetched, LocalTopicReader, TopicReader
 from tidewheel.pubsub.where import Where
-from tidewheel.pubsub.wire import End
+from tidewheel.pubsub.wire import PartitionEnded
 
 if TYPE_CHECKING:
     from typing import Self
@@ -29,7 +29,7 @@ _CATALOG_TIMEOUT_S = 30.0
 
 
 class Subscription:
-    """A live view of a topic: an iterator over `Batch`, `FrontierChanged`, `Dropped` and `Ended` events.
+    """A live view of a topic: an iterator over `Batch`, `Frontier`, `Dropped` and `End` events.
 
     It ends when the topic ends. If the topic fails, or a publisher dies, or this subscriber is cut off, iteration
     raises, after all that came before. One thread iterates; `close` may be called from another.
@@ -121,7 +121,7 @@ class Subscription:
     def _take(self, fetched: Fetched) -> None:
         for numbered in fetched.messages:
             self._events.extend(self._subscriber.receive(fetched.partition, numbered))
-            if isinstance(numbered.message, End):
+            if isinstance(numbered.message, PartitionEnded):
                 self._reader.detach(fetched.partition)
 
     def _fail(self, error: Exception) -> None:

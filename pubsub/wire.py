@@ -1,8 +1,8 @@
 """The messages of the protocol between a publisher and its subscribers, and nothing else.
 
 The first message to a subscriber is an `InitialFrontierSnapshot`. After it come `DataMessage` and `LowerFrontierUpdate`
-in the order in which the publisher took them, and `EpochsDropped` in place of data, then one of `End`, `Failed` or
-`Disconnected`, and nothing after that.
+in the order in which the publisher took them, and `EpochsDropped` in place of data, then one of `PartitionEnded`,
+`Failed` or `Disconnected`, and nothing after that.
 
 Times are hashable picklable values of any kind, so messages travel pickled, as a list of `Numbered`. The payload of a
 `DataMessage` stays encoded until the subscriber knows that its time passes.
@@ -48,7 +48,7 @@ class EpochsDropped(msgspec.Struct, frozen=True):
     times: list[Time]
 
 
-class End(msgspec.Struct, frozen=True):
+class PartitionEnded(msgspec.Struct, frozen=True):
     """The lower frontier is empty: all data has been sent, and the partition is finished."""
 
 
@@ -65,7 +65,7 @@ class Disconnected(msgspec.Struct, frozen=True):
 
 
 Message: TypeAlias = (
-    InitialFrontierSnapshot | LowerFrontierUpdate | DataMessage | EpochsDropped | End | Failed | Disconnected
+    InitialFrontierSnapshot | LowerFrontierUpdate | DataMessage | EpochsDropped | PartitionEnded | Failed | Disconnected
 )
 """What a subscriber receives."""
 

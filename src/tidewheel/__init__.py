@@ -37,7 +37,20 @@ from tidewheel.progress import (
     TimeDomain,
     UnitDomain,
 )
-from tidewheel.pubsub import DeliveryError, Epoch, PublisherLost, Subscription, Topic, UnknownTopic, subscribe, topics
+from tidewheel.pubsub import (
+    Batch,
+    DeliveryError,
+    Dropped,
+    End,
+    Epoch,
+    Frontier,
+    PublisherLost,
+    Subscription,
+    Topic,
+    UnknownTopic,
+    subscribe,
+    topics,
+)
 from tidewheel.runtime import (
     Captured,
     ConfigError,
@@ -67,15 +80,19 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Antichain",
+    "Batch",
     "Branches",
     "Captured",
     "ConfigError",
     "Dataflow",
     "DeliveryError",
+    "Dropped",
+    "End",
     "Epoch",
     "Explanation",
     "Failed",
     "Feedback",
+    "Frontier",
     "GraphError",
     "Grouping",
     "InputHandle",

@@ -91,10 +91,8 @@ def _records(topic: tw.Subscription, *, whole: bool) -> Iterator[tuple[Any, Any]
         for epoch in topic.epochs():
             yield from ((epoch.time, record) for record in epoch.records)
         return
-    from tidewheel.pubsub import Batch
-
     for event in topic:
-        if isinstance(event, Batch):
+        if isinstance(event, tw.Batch):
             yield from ((event.time, record) for record in event.records)
 
 

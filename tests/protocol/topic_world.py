@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from tidewheel.progress import Antichain, IntegerDomain, ProductDomain, Time, TimeDomain
-from tidewheel.pubsub import Batch, DeliveryError, Ended, Event, FrontierChanged, Publisher, Subscriber
+from tidewheel.pubsub import Batch, DeliveryError, End, Event, Frontier, Publisher, Subscriber
 from tidewheel.pubsub.payload import encode
 from tidewheel.pubsub.wire import DataMessage, FeedEvent, LowerFrontierUpdate, Numbered
 
@@ -238,12 +238,12 @@ def check_frontier(world: TopicWorld, reader: Reader) -> None:
     """Assert that no batch came at a time that the frontier had passed, and that the topic ended last."""
     frontier: Antichain | None = None
     for event in reader.events:
-        if isinstance(event, FrontierChanged):
+        if isinstance(event, Frontier):
             assert frontier is None or frontier.dominates(event.frontier), f"the frontier moved back ({world.label})"
             frontier = event.frontier
         elif isinstance(event, Batch):
             assert frontier is not None, f"a batch came before the first frontier ({world.label})"
             assert frontier.less_equal(event.time), f"{event.time!r} came too late ({world.label})"
-    assert [event for event in reader.events if isinstance(event, Ended)] == [reader.events[-1]], world.label
+    assert [event for event in reader.events if isinstance(event, End)] == [reader.events[-1]], world.label
     assert frontier is not None
     assert len(frontier) == 0, world.label

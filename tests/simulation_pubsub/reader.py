@@ -10,7 +10,7 @@ from tests.simulation_pubsub.scenario import PLENTY, Reading, options_of
 from tests.simulation_pubsub.watch import Watch
 from tidewheel.progress import ProtocolError
 from tidewheel.pubsub import DeliveryError, PublisherLost, Subscriber
-from tidewheel.pubsub.wire import End, Numbered
+from tidewheel.pubsub.wire import Numbered, PartitionEnded
 
 State: TypeAlias = Literal["reading", "ended", "left", "lost", "cut off"]
 """Where it is; ``"lost"`` is a topic that failed, ``"cut off"`` is about this subscriber alone."""
@@ -115,7 +115,7 @@ class Reader:
             for event in events:
                 self.watch.event(event)
             self._acknowledged[number] = max(self._acknowledged[number], numbered.sequence)
-            if isinstance(numbered.message, End):
+            if isinstance(numbered.message, PartitionEnded):
                 self._let_go(number)
                 break
         if self.core.is_ended:

@@ -7,7 +7,7 @@ from tests.simulation_pubsub.conditions import fails
 from tests.simulation_pubsub.life import JoinPoint, Life
 from tests.simulation_pubsub.scenario import Reading
 from tidewheel.progress import Antichain, Time
-from tidewheel.pubsub import Batch, Dropped, Ended, Epoch, EpochAssembler, Event, FrontierChanged, SubscriberStatistics
+from tidewheel.pubsub import Batch, Dropped, End, Epoch, EpochAssembler, Event, Frontier, SubscriberStatistics
 from tidewheel.pubsub.wire import DataMessage, EpochsDropped, Message
 
 Told: TypeAlias = tuple[object, ...]
@@ -63,13 +63,13 @@ class Watch:
             case Batch():
                 self.told.append(("batch", event.time, event.partition, event.encoded.payload))
                 self._batch(event)
-            case FrontierChanged(frontier=frontier):
+            case Frontier(frontier=frontier):
                 self.told.append(("frontier", frozenset(frontier)))
                 self._frontier_changed(frontier)
             case Dropped(times=times):
                 self.told.append(("dropped", times))
                 self._drop(times)
-            case Ended():
+            case End():
                 self.told.append(("ended",))
                 self._has_ended = True
                 is_over = all(partition.is_over for partition in self._life.partitions)

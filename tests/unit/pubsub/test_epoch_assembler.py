@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from tidewheel.progress import Antichain, IntegerDomain, ProductDomain, TimeDomain
-from tidewheel.pubsub import Batch, Ended, EpochAssembler, FrontierChanged
+from tidewheel.pubsub import Batch, End, EpochAssembler, Frontier
 from tidewheel.pubsub.events import DecodeCounter
 from tidewheel.pubsub.payload import encode
 
@@ -16,8 +16,8 @@ def batch(time: Any, partition: int = 0, records: Iterable[Any] = (0,)) -> Batch
     return Batch(time, partition, encode(list(records)), DecodeCounter())
 
 
-def frontier(domain: TimeDomain, *times: Any) -> FrontierChanged:
-    return FrontierChanged(Antichain(domain, times))
+def frontier(domain: TimeDomain, *times: Any) -> Frontier:
+    return Frontier(Antichain(domain, times))
 
 
 def test_an_epoch_comes_once_nothing_of_it_can_come() -> None:
@@ -28,7 +28,7 @@ def test_an_epoch_comes_once_nothing_of_it_can_come() -> None:
     [epoch] = assembler.receive(frontier(INTEGERS, 2))
     assert (epoch.time, epoch.records) == (1, ["a", "b", "c"])
     assert assembler.receive(frontier(INTEGERS)) == []
-    assert assembler.receive(Ended()) == []
+    assert assembler.receive(End()) == []
 
 
 def test_epochs_without_data_do_not_come() -> None:

@@ -4,12 +4,12 @@ from tidewheel.pubsub.outgoing_queue import DROPPED_BYTES, OutgoingQueue, size_o
 from tidewheel.pubsub.wire import (
     DataMessage,
     Disconnected,
-    End,
     EpochsDropped,
     InitialFrontierSnapshot,
     LowerFrontierUpdate,
     Message,
     Numbered,
+    PartitionEnded,
 )
 
 ALL = 1 << 20
@@ -71,7 +71,7 @@ def test_there_is_room_for_one_message_of_any_size_and_for_the_last_one() -> Non
     queue = OutgoingQueue(100)
     assert queue.offer(data(1), 1000)
     assert not queue.offer(data(2), 1)
-    assert queue.offer(Numbered(2, End()), size_of(End()))
+    assert queue.offer(Numbered(2, PartitionEnded()), size_of(PartitionEnded()))
 
 
 def test_head_stops_at_the_limit_but_not_before_the_first() -> None:

@@ -9,13 +9,13 @@ from tidewheel.pubsub.partition_stream import TRANSITIONS, PartitionState, Parti
 from tidewheel.pubsub.wire import (
     DataMessage,
     Disconnected,
-    End,
     EpochsDropped,
     Failed,
     InitialFrontierSnapshot,
     LowerFrontierUpdate,
     Message,
     Numbered,
+    PartitionEnded,
 )
 
 SNAPSHOT = InitialFrontierSnapshot([0], [])
@@ -24,7 +24,7 @@ MESSAGES: list[Message] = [
     DataMessage(0, b"", "pickle", 1),
     LowerFrontierUpdate([(0, -1)]),
     EpochsDropped([0]),
-    End(),
+    PartitionEnded(),
     Failed("why"),
     Disconnected("why"),
 ]
@@ -35,7 +35,7 @@ def stream_in(state: PartitionState) -> PartitionStream:
     if state is not PartitionState.AWAITING_SNAPSHOT:
         stream.accept(Numbered(0, SNAPSHOT))
     if state is PartitionState.ENDED:
-        stream.accept(Numbered(1, End()))
+        stream.accept(Numbered(1, PartitionEnded()))
     return stream
 
 
@@ -71,7 +71,7 @@ def test_duplicates_are_dropped_and_counted() -> None:
     """A reply that is sent again does no harm, not even after the end."""
     stream = stream_in(PartitionState.ENDED)
     assert stream.accept(Numbered(0, SNAPSHOT)) is None
-    assert stream.accept(Numbered(1, End())) is None
+    assert stream.accept(Numbered(1, PartitionEnded())) is None
     assert stream.duplicates == 2
 
 

@@ -11,13 +11,13 @@ from tidewheel.pubsub.where import Where
 from tidewheel.pubsub.wire import (
     DataMessage,
     Disconnected,
-    End,
     EpochsDropped,
     Failed,
     InitialFrontierSnapshot,
     LowerFrontierUpdate,
     Message,
     Numbered,
+    PartitionEnded,
 )
 
 
@@ -65,7 +65,7 @@ def test_an_empty_lower_frontier_ends_the_partition(publisher: Publisher) -> Non
     """The publisher derives the end itself, after the update that empties the frontier."""
     publisher.subscribe("s")
     publisher.frontier([(0, -1)])
-    assert messages(publisher, "s")[1:] == [LowerFrontierUpdate([(0, -1)]), End()]
+    assert messages(publisher, "s")[1:] == [LowerFrontierUpdate([(0, -1)]), PartitionEnded()]
     assert publisher.is_finished
     assert not publisher.has_failed
 
@@ -76,7 +76,7 @@ def test_end_empties_whatever_the_frontier_is(publisher: Publisher) -> None:
     publisher.subscribe("s")
     publisher.end()
     publisher.end()
-    assert messages(publisher, "s")[1:] == [LowerFrontierUpdate([(7, -1)]), End()]
+    assert messages(publisher, "s")[1:] == [LowerFrontierUpdate([(7, -1)]), PartitionEnded()]
 
 
 def test_who_comes_after_the_end_is_told_that_it_is_over(publisher: Publisher) -> None:
@@ -84,7 +84,7 @@ def test_who_comes_after_the_end_is_told_that_it_is_over(publisher: Publisher) -
     publisher.data(data(0))
     publisher.end()
     publisher.subscribe("s")
-    assert publisher.fetch("s", -1) == [Numbered(2, InitialFrontierSnapshot([], [])), Numbered(3, End())]
+    assert publisher.fetch("s", -1) == [Numbered(2, InitialFrontierSnapshot([], [])), Numbered(3, PartitionEnded())]
 
 
 def test_a_failure_reaches_everybody_and_those_who_come_after_it(publisher: Publisher) -> None:

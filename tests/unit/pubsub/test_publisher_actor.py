@@ -10,11 +10,11 @@ from tidewheel.pubsub.publisher_actor import PublisherActor
 from tidewheel.pubsub.wire import (
     DataMessage,
     Disconnected,
-    End,
     Failed,
     FeedEvent,
     LowerFrontierUpdate,
     Message,
+    PartitionEnded,
 )
 
 LONG_S = 60.0
@@ -132,7 +132,7 @@ def test_drained_waits_for_the_last_acknowledgement() -> None:
         assert await publisher.ended(LONG_S)
         waiting = asyncio.create_task(publisher.drained(LONG_S))
         messages = await publisher.poll("s", -1, 1 << 20, LONG_S)
-        assert isinstance(messages[-1].message, End)
+        assert isinstance(messages[-1].message, PartitionEnded)
         assert not waiting.done()
         await publisher.detach("s")
         assert await waiting

@@ -10,10 +10,10 @@ from ray.exceptions import ActorDiedError, ActorUnavailableError
 from tidewheel.pubsub import PublisherLost, ray_topic_reader
 from tidewheel.pubsub.ray_topic_reader import RayTopicReader
 from tidewheel.pubsub.topic_reader import Fetched
-from tidewheel.pubsub.wire import End, InitialFrontierSnapshot, Numbered
+from tidewheel.pubsub.wire import InitialFrontierSnapshot, Numbered, PartitionEnded
 
 SNAPSHOT = Numbered(0, InitialFrontierSnapshot([0], []))
-END = Numbered(1, End())
+END = Numbered(1, PartitionEnded())
 
 
 class Call:

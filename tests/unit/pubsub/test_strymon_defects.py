@@ -5,7 +5,7 @@ from itertools import permutations
 import pytest
 
 from tidewheel.progress import Antichain, IntegerDomain, ProductDomain
-from tidewheel.pubsub import Batch, Event, FrontierChanged, Publisher, PublisherLost, Subscriber
+from tidewheel.pubsub import Batch, Event, Frontier, Publisher, PublisherLost, Subscriber
 from tidewheel.pubsub.delivery_options import DeliveryOptions, Slow
 from tidewheel.pubsub.payload import encode
 from tidewheel.pubsub.wire import DataMessage, Disconnected, LowerFrontierUpdate
@@ -23,7 +23,7 @@ def read(subscriber: Subscriber, partition: int, publisher: Publisher) -> list[E
 
 
 def frontiers(events: list[Event]) -> list[Antichain]:
-    return [event.frontier for event in events if isinstance(event, FrontierChanged)]
+    return [event.frontier for event in events if isinstance(event, Frontier)]
 
 
 @pytest.mark.parametrize("leavers", list(permutations("abc", 2)), ids="".join)

@@ -3,18 +3,18 @@
 import pytest
 
 from tidewheel.progress import Antichain, IntegerDomain, ProtocolError
-from tidewheel.pubsub import Batch, DeliveryError, Dropped, Ended, Event, FrontierChanged, PublisherLost, Subscriber
+from tidewheel.pubsub import Batch, DeliveryError, Dropped, End, Event, Frontier, PublisherLost, Subscriber
 from tidewheel.pubsub.payload import encode
 from tidewheel.pubsub.wire import (
     DataMessage,
     Disconnected,
-    End,
     EpochsDropped,
     Failed,
     InitialFrontierSnapshot,
     LowerFrontierUpdate,
     Message,
     Numbered,
+    PartitionEnded,
 )
 
 INTEGERS = IntegerDomain()
@@ -39,8 +39,8 @@ class Conversation:
         return self.say(partition, DataMessage(time, encoded.payload, encoded.encoding, encoded.records))
 
 
-def frontier(*times: int) -> FrontierChanged:
-    return FrontierChanged(Antichain(INTEGERS, times))
+def frontier(*times: int) -> Frontier:
+    return Frontier(Antichain(INTEGERS, times))
 
 
 def times(events: list[Event]) -> list[int]:
@@ -54,7 +54,7 @@ def test_a_subscriber_from_the_start_sees_everything() -> None:
     assert times(talk.data(0, 0)) == [0]
     assert talk.say(0, LowerFrontierUpdate([(0, -1), (1, 1)])) == [frontier(1)]
     assert talk.say(0, LowerFrontierUpdate([(1, -1)])) == [frontier()]
-    assert talk.say(0, End()) == [Ended()]
+    assert talk.say(0, PartitionEnded()) == [End()]
     assert talk.subscriber.is_ended
 
 
@@ -106,20 +106,20 @@ def test_a_partition_that_ends_holds_nobody_back() -> None:
     for partition in (0, 1):
         talk.snapshot(partition, [0], [])
     talk.say(0, LowerFrontierUpdate([(0, -1)]))
-    assert talk.say(0, End()) == []
+    assert talk.say(0, PartitionEnded()) == []
     assert talk.subscriber.wanted == [1]
     assert talk.say(1, LowerFrontierUpdate([(0, -1), (7, 1)])) == [frontier(7)]
     assert talk.say(1, LowerFrontierUpdate([(7, -1)])) == [frontier()]
-    assert talk.say(1, End()) == [Ended()]
+    assert talk.say(1, PartitionEnded()) == [End()]
 
 
 def test_a_topic_that_is_over_ends_at_once() -> None:
     """Snapshots with empty frontiers, and the ends, are all there is."""
     talk = Conversation(2)
     talk.snapshot(0, [], [])
-    talk.say(0, End())
+    talk.say(0, PartitionEnded())
     assert talk.snapshot(1, [], []) == [frontier()]
-    assert talk.say(1, End()) == [Ended()]
+    assert talk.say(1, PartitionEnded()) == [End()]
 
 
 @pytest.mark.parametrize("is_ready", [False, True])
@@ -148,7 +148,7 @@ def test_a_gap_is_a_protocol_error() -> None:
     subscriber = Subscriber(INTEGERS, 1)
     subscriber.receive(0, Numbered(4, InitialFrontierSnapshot([0], [])))
     with pytest.raises(ProtocolError, match="message 5 is missing"):
-        subscriber.receive(0, Numbered(6, End()))
+        subscriber.receive(0, Numbered(6, PartitionEnded()))
 
 
 def test_duplicates_change_nothing() -> None:

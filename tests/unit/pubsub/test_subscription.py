@@ -11,7 +11,7 @@ import pytest
 
 import tidewheel as tw
 from tests.unit.pubsub.local_job import LocalJob, send_end, send_epoch, send_numbers
-from tidewheel.pubsub import Batch, DeliveryError, Dropped, Ended, FrontierChanged, subscribe
+from tidewheel.pubsub import Batch, DeliveryError, Dropped, End, Frontier, subscribe
 
 
 def test_reading_runs_the_job() -> None:
@@ -34,11 +34,11 @@ def test_events_are_batches_frontiers_and_the_end() -> None:
     with subscribe("subscription/b") as subscription:
         events = list(subscription)
         assert [type(event) for event in events] == [
-            FrontierChanged,
+            Frontier,
             Batch,
-            FrontierChanged,
-            FrontierChanged,
-            Ended,
+            Frontier,
+            Frontier,
+            End,
         ]
         assert len(subscription.frontier) == 0
         assert list(subscription) == []
@@ -257,7 +257,7 @@ def test_falling_behind_may_cost_epochs() -> None:
     assert seen[::2] == seen[1::2]
     assert max(dropped) < min(seen)
     assert subscription.statistics().epochs_dropped == len(dropped)
-    assert isinstance(events[-1], Ended)
+    assert isinstance(events[-1], End)
     running.finish(None, 1)
 
 

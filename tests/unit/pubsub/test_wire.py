@@ -14,7 +14,7 @@ from tidewheel.pubsub import wire
         wire.LowerFrontierUpdate([((0, 1), -1), ((0, 2), 1)]),
         wire.DataMessage((0, 1), b"bytes", "pickle", 3),
         wire.EpochsDropped([(0, 1)]),
-        wire.End(),
+        wire.PartitionEnded(),
         wire.Failed("why"),
         wire.Disconnected("why"),
     ],
@@ -26,5 +26,5 @@ def test_messages_survive_pickling_with_times_of_any_kind(message: wire.Message)
 
 def test_how_many_were_left_out_travels_too() -> None:
     """Otherwise every condition would look like a loss."""
-    numbered = wire.Numbered(7, wire.End(), skipped=3)
+    numbered = wire.Numbered(7, wire.PartitionEnded(), skipped=3)
     assert pickle.loads(pickle.dumps(numbered)).skipped == 3
