@@ -9,7 +9,8 @@ from tidewheel.pubsub.events import Batch, Dropped, End, Event, Frontier
 from tidewheel.pubsub.publication import Publication, PublicationHost, RunningPublication
 from tidewheel.pubsub.publisher import Publisher, PublisherStatistics
 from tidewheel.pubsub.subscriber import Subscriber, SubscriberStatistics
-from tidewheel.pubsub.subscription import Subscription, subscribe
+from tidewheel.pubsub.subscribing import subscribe
+from tidewheel.pubsub.subscription import Epochs, Subscription
 from tidewheel.pubsub.topics import Topic, topics
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "End",
     "Epoch",
     "EpochAssembler",
+    "Epochs",
     "Event",
     "Frontier",
     "Publication",

@@ -1,40 +1,34 @@
-"""The named, detached Ray actor around the `Catalog` of one Ray namespace.
+"""The named, detached Ray actor around the `Catalog` of one Ray namespace, and how to ask it.
 
-It answers only with topics whose publishers live: before it does, it pings them, and retracts what belongs to the dead.
+It watches the publishers of every topic and retracts what belongs to the dead; and before it answers it looks once
+more. What it knows is in its memory only: one that dies is replaced by whoever asks next, and the jobs that publish, who
+each have a call waiting at it, tell the new one.
 """
 
 import asyncio
 import logging
+import time
+import uuid
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from tidewheel.progress import TidewheelError
 from tidewheel.pubsub.catalog import Catalog, TopicInfo
+from tidewheel.pubsub.catalog_topic import CatalogTopic
 from tidewheel.pubsub.change_signal import ChangeSignal
 from tidewheel.pubsub.cluster import namespace
+from tidewheel.pubsub.errors import DeliveryError
+from tidewheel.pubsub.publisher_life import publisher_death, publishers_live
+from tidewheel.pubsub.topic_event import CATALOG_TOPIC, Listing, TopicEvent
 
 _LOG = logging.getLogger(__name__)
-_PING_TIMEOUT_S = 5.0
+_RETRY_S = 0.2
+_MOST_CALLS = 10_000
 
 CATALOG_NAME = "tidewheel-catalog"
-
-
-async def publishers_live(info: TopicInfo) -> bool:
-    """Ping all publishers of a topic; tell whether none of them is dead. One that is only slow to answer is not."""
-    answers = await asyncio.gather(*(_is_dead(publisher) for publisher in info.partitions))
-    return not any(answers)
-
-
-async def _is_dead(publisher: Any) -> bool:
-    from ray.exceptions import ActorUnavailableError, RayActorError
-
-    try:
-        async with asyncio.timeout(_PING_TIMEOUT_S):
-            await publisher.ping.remote()
-    except (TimeoutError, ActorUnavailableError):
-        return False
-    except RayActorError:
-        return True
-    return False
+CATALOG_TIMEOUT_S = 30.0
+"""How long to wait for an answer of the catalog, in seconds; to start a new one takes a few."""
+ENDED = "its job has ended"
 
 
 class CatalogActor:
@@ -42,30 +36,52 @@ class CatalogActor:
 
     Args:
         live: tells whether the publishers of a topic live.
+        death: waits until one of them is dead, and tells how that was found.
+        topic: makes that on which the catalog tells what changes.
     """
 
-    def __init__(self, live: Callable[[TopicInfo], Awaitable[bool]] = publishers_live) -> None:
+    def __init__(
+        self,
+        live: Callable[[TopicInfo], Awaitable[bool]] = publishers_live,
+        death: Callable[[TopicInfo], Awaitable[str]] = publisher_death,
+        topic: Callable[[str], CatalogTopic] = CatalogTopic,
+    ) -> None:
         self._catalog = Catalog()
+        self._incarnation = uuid.uuid4().hex
         self._live = live
+        self._death = death
+        self._topic = topic(self._incarnation)
         self._changed = ChangeSignal()
+        self._watches: dict[str, asyncio.Task[None]] = {}
 
     async def register(self, info: TopicInfo) -> None:
-        """Add a topic.
+        """Add a topic; that it is there already, by this very registration, is as good.
 
         Raises:
             DeliveryError: a job that lives publishes a topic of that name.
         """
         holder = self._catalog.lookup(info.name)
-        dead = holder if holder is not None and not await self._live(holder) else None
-        self._catalog.register(info, dead)
-        self._changed.notify()
+        is_dead = holder is not None and holder.registration != info.registration and not await self._live(holder)
+        self._take(self._catalog.register(info, holder if is_dead else None, "a publisher of it is dead"))
+        if info.registration not in self._watches:
+            watch = asyncio.get_running_loop().create_task(self._watch(info))
+            self._watches[info.registration] = watch
 
-    async def retract(self, topic: str, registration: str) -> bool:
+    async def retract(self, topic: str, registration: str, reason: str = ENDED) -> bool:
         """Remove a topic if it is still that registration's; tell whether it was."""
-        return self._catalog.retract(topic, registration)
+        return self._take(self._catalog.retract(topic, registration, reason))
+
+    async def hold(self, topic: str, registration: str, timeout_s: float) -> bool:
+        """Wait for as long as a topic is that registration's, ``timeout_s`` at most; tell whether it is.
+
+        The caller of this learns at once when the catalog dies.
+        """
+        return not await self._changed.wait_until(lambda: not self._catalog.has(topic, registration), timeout_s)
 
     async def lookup(self, topic: str, timeout_s: float) -> TopicInfo | None:
         """Return a topic as soon as somebody who lives publishes it, None if the time is over before."""
+        if topic == CATALOG_TOPIC:
+            return await self._own_topic()
         deadline_s = asyncio.get_running_loop().time() + timeout_s
         while await self._changed.wait_until(
             lambda: self._catalog.lookup(topic) is not None,
@@ -82,13 +98,40 @@ class CatalogActor:
         found = await asyncio.gather(*(self._lookup_live(name) for name in names))
         return [info for info in found if info is not None]
 
+    async def listing(self) -> Listing:
+        """Return the topics that there are at this moment."""
+        return Listing(self._incarnation, self._catalog.version, self._catalog.published())
+
+    async def _own_topic(self) -> TopicInfo:
+        info = self._topic.info
+        if info is not None and not await self._live(info) and self._topic.info is info:
+            info = None
+        return info or self._topic.open(self._catalog.version)
+
     async def _lookup_live(self, topic: str) -> TopicInfo | None:
         info = self._catalog.lookup(topic)
         if info is None or await self._live(info):
             return info
-        if self._catalog.retract(topic, info.registration):
-            _LOG.warning("topic %r of job %r is retracted: a publisher of it is dead", topic, info.job)
+        self._bury(info, "a publisher of it is dead")
         return None
+
+    async def _watch(self, info: TopicInfo) -> None:
+        self._bury(info, await self._death(info))
+
+    def _bury(self, info: TopicInfo, reason: str) -> None:
+        if self._take(self._catalog.retract(info.name, info.registration, reason)):
+            _LOG.warning("topic %r of job %r is retracted: %s", info.name, info.job, reason)
+
+    def _take(self, events: list[TopicEvent]) -> bool:
+        """Tell everybody what has changed, and watch no longer what has gone; return whether anything has."""
+        self._topic.tell(events)
+        for event in events:
+            watch = self._watches.pop(event.registration, None) if event.event == "retracted" else None
+            if watch is not None and watch is not asyncio.current_task():
+                watch.cancel()
+        if events:
+            self._changed.notify()
+        return bool(events)
 
 
 def catalog_actor() -> Any:
@@ -99,4 +142,33 @@ def catalog_actor() -> Any:
     import ray
 
     options: dict[str, Any] = {"lifetime": "detached", "get_if_exists": True, "num_cpus": 0, "max_restarts": 0}
-    return ray.remote(CatalogActor).options(name=CATALOG_NAME, namespace=namespace(), **options).remote()
+    actor = ray.remote(CatalogActor).options(
+        name=CATALOG_NAME, namespace=namespace(), max_concurrency=_MOST_CALLS, **options
+    )
+    return actor.remote()
+
+
+def ask_catalog(method: str, *arguments: Any, within_s: float = CATALOG_TIMEOUT_S) -> Any:
+    """Call a method of the catalog and return its answer; if it dies meanwhile, ask the next one.
+
+    So the method may be called twice.
+
+    Raises:
+        DeliveryError: it did not answer in time; or what the method raises.
+    """
+    import ray
+
+    deadline_s = time.monotonic() + within_s
+    while True:
+        remaining_s = max(0.0, deadline_s - time.monotonic())
+        try:
+            return ray.get(getattr(catalog_actor(), method).remote(*arguments), timeout=remaining_s)
+        except ray.exceptions.RayTaskError as error:
+            if isinstance(error.cause, TidewheelError):
+                raise error.cause from None
+            raise DeliveryError(f"the catalog of topics cannot answer: {error}") from error
+        except (ray.exceptions.RayError, ValueError) as error:  # a ValueError, if it died while it was looked for
+            is_dead = isinstance(error, ray.exceptions.RayActorError | ValueError)
+            if not is_dead or remaining_s <= _RETRY_S:
+                raise DeliveryError(f"the catalog of topics has not answered within {within_s:g} s: {error}") from error
+        time.sleep(_RETRY_S)

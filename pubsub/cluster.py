@@ -29,6 +29,13 @@ def process_id() -> str:
     return str(ray.get_runtime_context().get_worker_id())
 
 
+def node_id() -> str:
+    """Return which node of the cluster this process is on."""
+    import ray
+
+    return str(ray.get_runtime_context().get_node_id())
+
+
 def connect() -> None:
     """Make this process a driver of the running cluster, unless it is part of one already.
 

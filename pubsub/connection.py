@@ -1,25 +1,21 @@
 """What the operator that publishes holds, on its worker, to talk to the publisher of its partition.
 
-A connection gathers what one scheduling step of the operator did and sends it as one call. It never waits for
-subscribers: they are the publisher's business.
+A connection gathers what one scheduling step of the operator did and sends it at once. It never waits for subscribers:
+they are the publisher's business. Where one of them holds the publisher back the connection has no more room, and the
+operator leaves unread what comes next, until it has.
 """
 
-import uuid
 from abc import ABC, abstractmethod
-from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
-from tidewheel.progress import ProtocolError, Time, TimeDomain
-from tidewheel.progress.change_batch import ChangeBatch
-from tidewheel.pubsub.errors import DeliveryError, PublisherLost
+from tidewheel.progress import ProtocolError, Time
+from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.local_publisher import LocalPublisher
 from tidewheel.pubsub.payload import encode
 from tidewheel.pubsub.wire import DataMessage, FeedEvent, LowerFrontierUpdate
 
-MAX_OUTSTANDING_CALLS = 256
-_CHECK_EVERY_CALLS = 16
-_ANSWER_TIMEOUT_S = 60.0
+_MOST_GATHERED = 1024 * 1024
 
 
 class PublisherConnection(ABC):
@@ -34,6 +30,7 @@ class PublisherConnection(ABC):
         self._topic = topic
         self._partition = partition
         self._events: list[FeedEvent] = []
+        self._gathered_bytes = 0
 
     def data(self, time: Time, batch: Any) -> None:
         """Take one batch, encoded at once, so that it may be changed afterwards. An empty batch is no news.
@@ -49,6 +46,7 @@ class PublisherConnection(ABC):
             ) from error
         if encoded.records:
             self._events.append(DataMessage(time, encoded.payload, encoded.encoding, encoded.records))
+            self._gathered_bytes += len(encoded.payload)
 
     def frontier(self, updates: Iterable[tuple[Time, int]]) -> None:
         """Take one move of the frontier: -1 for each time that left it and +1 for each that entered, indivisible."""
@@ -62,7 +60,28 @@ class PublisherConnection(ABC):
         """
         if self._events:
             events, self._events = self._events, []
+            self._gathered_bytes = 0
             self._send(events)
+
+    def has_room(self) -> bool:
+        """Tell whether there is room for another batch; if not, give it none, but wait for room.
+
+        Raises what `flush` raises.
+        """
+        if self._gathered_bytes > _MOST_GATHERED:
+            self.flush()
+        return self._has_room()
+
+    @abstractmethod
+    def _has_room(self) -> bool:
+        """Tell whether the publisher takes more."""
+
+    @abstractmethod
+    def wait_for_room(self, wake: Callable[[], None]) -> float | None:
+        """Have ``wake`` called, once, from any thread, when there is room again.
+
+        Returns after how many seconds to ask in any case, None for never.
+        """
 
     @abstractmethod
     def _send(self, events: list[FeedEvent]) -> None:
@@ -72,8 +91,8 @@ class PublisherConnection(ABC):
     def _where(self) -> str:
         return f"topic {self._topic!r}, partition {self._partition}"
 
-    def _refusal(self, error: BaseException) -> DeliveryError:
-        text = f"{self._where}: the publisher did not take what was published: {error}"
+    def _refusal(self, reason: object) -> DeliveryError:
+        text = f"{self._where}: the publisher did not take what was published: {reason}"
         return DeliveryError(text, topic=self._topic, partition=self._partition)
 
 
@@ -91,68 +110,10 @@ class LocalConnection(PublisherConnection):
             self._publisher.fail(str(error))
             raise self._refusal(error) from error
 
+    def _has_room(self) -> bool:
+        """Tell whether no subscriber holds the publisher back."""
+        return not self._publisher.is_held()
 
-class RayConnection(PublisherConnection):
-    """A connection to a publisher actor. Pickled, it is a new one: one worker, in one process, uses it.
-
-    The flush with which the frontier becomes empty returns only when the publisher has taken everything: after it the
-    worker may go.
-
-    Args:
-        topic: its name.
-        partition: the number of the partition.
-        domain: the times of the topic.
-        publisher: the handle of the actor.
-    """
-
-    def __init__(self, topic: str, partition: int, domain: TimeDomain, publisher: Any) -> None:
-        super().__init__(topic, partition)
-        self._domain = domain
-        self._publisher = publisher
-        self._frontier: ChangeBatch[Time] = ChangeBatch([(domain.minimum(), 1)])
-        self._incarnation = uuid.uuid4().int
-        self._sequence = 0
-        self._outstanding: deque[Any] = deque()
-        self._unchecked = 0
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self._topic, self._partition, self._domain, self._publisher)
-
-    def frontier(self, updates: Iterable[tuple[Time, int]]) -> None:
-        """Take one move of the frontier, indivisible."""
-        changes = list(updates)
-        self._frontier.extend(changes)
-        super().frontier(changes)
-
-    def _send(self, events: list[FeedEvent]) -> None:
-        self._outstanding.append(self._publisher.feed.remote(self._incarnation, self._sequence, events))
-        self._sequence += 1
-        self._unchecked += 1
-        if not self._frontier:
-            self._settle(len(self._outstanding), _ANSWER_TIMEOUT_S)
-        elif len(self._outstanding) > MAX_OUTSTANDING_CALLS:
-            self._settle(len(self._outstanding) - MAX_OUTSTANDING_CALLS // 2, _ANSWER_TIMEOUT_S)
-        elif self._unchecked >= _CHECK_EVERY_CALLS:
-            self._settle(len(self._outstanding), 0)
-
-    def _settle(self, count: int, timeout_s: float) -> None:
-        """Look at the answers of ``count`` calls; with a time to wait, all of them have to come within it."""
-        import ray
-
-        self._unchecked = 0
-        done, rest = ray.wait(list(self._outstanding), num_returns=count, timeout=timeout_s)
-        self._outstanding = deque(rest)
-        try:
-            ray.get(done)
-        except ray.exceptions.RayActorError as error:
-            raise PublisherLost(
-                f"{self._where}: the publisher is dead: {error}", topic=self._topic, partition=self._partition
-            ) from error
-        except ray.exceptions.RayTaskError as error:
-            raise self._refusal(error.cause) from error
-        if timeout_s and len(done) < count:
-            raise DeliveryError(
-                f"{self._where}: the publisher has not answered for {timeout_s:g} s",
-                topic=self._topic,
-                partition=self._partition,
-            )
+    def wait_for_room(self, wake: Callable[[], None]) -> float | None:
+        """Have ``wake`` called when no subscriber holds the publisher back any more."""
+        return self._publisher.when_free(wake)

@@ -1,5 +1,6 @@
 """A whole epoch of a topic: all its batches, from all partitions."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -34,10 +35,42 @@ class Epoch:
         """
         if not all(batch.is_arrow for batch in self.batches):
             raise DeliveryError(f"epoch {self.time!r} has batches that are not Arrow: use records")
-        import pyarrow as pa
-
-        return pa.concat_tables(batch.data for batch in self.batches)
+        return _joined(self.batches)
 
     def __len__(self) -> int:
         """The number of records; known without decoding."""
         return sum(len(batch) for batch in self.batches)
+
+
+def table_of(topic: str, epochs: Sequence[Epoch]) -> Any:
+    """Return all records of some epochs as one ``pyarrow.Table``: rows of Arrow, or dicts.
+
+    Raises:
+        DeliveryError: they make no table.
+    """
+    import pyarrow as pa
+
+    batches = [batch for epoch in epochs for batch in epoch.batches]
+    if not batches:
+        return pa.table({})
+    try:
+        if all(batch.is_arrow for batch in batches):
+            return _joined(batches)
+        records = [record for epoch in epochs for record in epoch.records]
+        if all(isinstance(record, dict) for record in records):
+            return pa.Table.from_pylist(records)
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise DeliveryError(f"topic {topic!r}: its records do not go into one table: {error}", topic=topic) from error
+    other = next(type(record) for record in records if not isinstance(record, dict))
+    raise DeliveryError(
+        f"topic {topic!r}: rows of Arrow and dicts make a table, and here is a {other.__qualname__}: use epochs() and "
+        "records, or map the records to dicts before publish",
+        topic=topic,
+    )
+
+
+def _joined(batches: Sequence[Batch]) -> Any:
+    import pyarrow as pa
+
+    # Batches of several workers may differ in whether a column can be null.
+    return pa.concat_tables((batch.data for batch in batches), promote_options="default")

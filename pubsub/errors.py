@@ -22,6 +22,10 @@ class PublisherLost(DeliveryError):  # noqa: N818  it names what happened
     """A publisher died, or its job failed, before its topic ended."""
 
 
+class SchemaMismatch(DeliveryError):  # noqa: N818  it names what happened
+    """What is published is not what was declared, or a topic does not have what its subscriber expects."""
+
+
 class UnknownTopic(DeliveryError):  # noqa: N818  it names what happened
     """No job published the topic within the time that the subscriber was ready to wait.
 

@@ -1,17 +1,32 @@
 """The topics of the jobs that run in this process, with ``engine="local"``."""
 
 import threading
+import uuid
 
+from tidewheel.progress import IntegerDomain
 from tidewheel.pubsub.catalog import Catalog, TopicInfo
 from tidewheel.pubsub.local_publisher import LocalPublisher
+from tidewheel.pubsub.publisher import Publisher
+from tidewheel.pubsub.topic_event import CATALOG_TOPIC, Listing, TopicEvent, declared_events, messages, start_at
+
+_ENDED = "its job has ended"
 
 
 class LocalCatalog:
-    """A `Catalog` that threads share. A job whose publishers are all finished no longer owns its name."""
+    """A `Catalog` that threads share, and that tells of itself on a topic.
+
+    A job whose publishers are all finished no longer owns its name.
+    """
 
     def __init__(self) -> None:
         self._catalog = Catalog()
         self._lock = threading.Lock()
+        self._publisher = LocalPublisher(Publisher(IntegerDomain()), threading.Condition(), None)
+        self._publisher.feed(start_at(0))
+        self.own_topic = TopicInfo(
+            CATALOG_TOPIC, "tidewheel", IntegerDomain(), (self._publisher,), uuid.uuid4().hex, declared_events()
+        )
+        """The topic on which it tells what changes."""
 
     def register(self, info: TopicInfo) -> None:
         """Add a topic.
@@ -21,12 +36,17 @@ class LocalCatalog:
         """
         with self._lock:
             holder = self._catalog.lookup(info.name)
-            self._catalog.register(info, holder if holder is not None and _is_finished(holder) else None)
+            dead = holder if holder is not None and _is_finished(holder) else None
+            self._tell(self._catalog.register(info, dead, _ENDED))
 
-    def retract(self, topic: str, registration: str) -> bool:
+    def retract(self, topic: str, registration: str, reason: str = _ENDED) -> bool:
         """Remove a topic if it is still that registration's; tell whether it was."""
         with self._lock:
-            return self._catalog.retract(topic, registration)
+            return self._tell(self._catalog.retract(topic, registration, reason))
+
+    def _tell(self, events: list[TopicEvent]) -> bool:
+        self._publisher.feed(messages(events))
+        return bool(events)
 
     def lookup(self, topic: str) -> TopicInfo | None:
         """Return a topic, None if no job of this process publishes it."""
@@ -37,6 +57,11 @@ class LocalCatalog:
         """Return the names of all topics, in order."""
         with self._lock:
             return self._catalog.names()
+
+    def listing(self) -> Listing:
+        """Return the topics that there are at this moment."""
+        with self._lock:
+            return Listing(self.own_topic.registration, self._catalog.version, self._catalog.published())
 
 
 def _is_finished(info: TopicInfo) -> bool:

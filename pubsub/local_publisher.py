@@ -1,15 +1,15 @@
 """The in-process shell around one `Publisher`: the same calls as the Ray actor, for threads of one process."""
 
 import threading
+import time
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from tidewheel.pubsub.delivery_options import EVERYTHING, DeliveryOptions
+from tidewheel.pubsub.holds import Holds
 from tidewheel.pubsub.publisher import Publisher, PublisherStatistics
 from tidewheel.pubsub.wire import FeedEvent, Numbered
 
 
-@dataclass(frozen=True, slots=True)
 class LocalPublisher:
     """One partition of a topic of a job that runs in this process.
 
@@ -18,11 +18,22 @@ class LocalPublisher:
         changed: guards the cores of all partitions of the topic, and is notified when one of them changes.
         pump: runs the job one round in the calling thread and returns False if there was nothing to do; None if the job
             runs by itself.
+        clock: seconds that never go back.
     """
 
-    publisher: Publisher
-    changed: threading.Condition
-    pump: Callable[[], bool] | None
+    def __init__(
+        self,
+        publisher: Publisher,
+        changed: threading.Condition,
+        pump: Callable[[], bool] | None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.publisher = publisher
+        self.changed = changed
+        self.pump = pump
+        self._clock = clock
+        self._holds = Holds()
+        self._waiting: list[Callable[[], None]] = []
 
     def feed(self, events: list[FeedEvent]) -> None:
         """Take events of the worker, in order; raises ProtocolError if they are impossible."""
@@ -39,7 +50,9 @@ class LocalPublisher:
     def take(self, subscriber: str) -> list[Numbered]:
         """Return and remove what is there for a subscriber; never waits."""
         with self.changed:
-            return self.publisher.take(subscriber)
+            messages = self.publisher.take(subscriber)
+        self._let_go_on()
+        return messages
 
     def has_news(self, subscriber: str) -> bool:
         """Tell whether anything is there for a subscriber."""
@@ -51,6 +64,34 @@ class LocalPublisher:
         with self.changed:
             self.publisher.unsubscribe(subscriber)
             self.changed.notify_all()
+        self._let_go_on()
+
+    def is_held(self) -> bool:
+        """Tell whether a subscriber holds this publisher back; who has done so for too long is cut off."""
+        with self.changed:
+            holders = self.publisher.holders()
+            for subscriber in self._holds.expired(holders, self._clock()):
+                reason = f"it fell too far behind, and held back what is published for {holders[subscriber]:g} s"
+                self.publisher.cut_off(subscriber, reason)
+                self.changed.notify_all()
+            return bool(self.publisher.holders())
+
+    def when_free(self, wake: Callable[[], None]) -> float | None:
+        """Have ``wake`` called once no subscriber holds; return after how many seconds to ask in any case."""
+        if not self.is_held():
+            return 0.0
+        with self.changed:
+            if wake not in self._waiting:
+                self._waiting.append(wake)
+            return self._holds.left_s(self._clock())
+
+    def _let_go_on(self) -> None:
+        with self.changed:
+            waiting: list[Callable[[], None]] = []
+            if not self.publisher.holders():
+                waiting, self._waiting = self._waiting, waiting
+        for wake in waiting:
+            wake()
 
     def fail(self, reason: str) -> None:
         """End the partition before its time, with ``reason`` for the subscribers."""

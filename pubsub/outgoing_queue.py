@@ -57,10 +57,14 @@ class OutgoingQueue:
     Args:
         capacity_bytes: how much may wait.
         drops_epochs: whether, where that is not enough, whole epochs give way of which nothing has left yet.
+        blocks: whether it takes everything, and says when it `is_full`, so that no more is offered.
     """
 
-    def __init__(self, capacity_bytes: int, *, drops_epochs: bool = False) -> None:
+    def __init__(self, capacity_bytes: int, *, drops_epochs: bool = False, blocks: bool = False) -> None:
         self._capacity_bytes = capacity_bytes
+        self._blocks = blocks
+        self.is_full = False
+        """Whether, of one that blocks, the capacity was exceeded, and more than half of it has been so since."""
         self.drops_epochs = drops_epochs
         """Whether epochs may give way."""
         self._sent: deque[_Entry] = deque()
@@ -97,7 +101,7 @@ class OutgoingQueue:
         message = numbered.message
         if isinstance(message, DataMessage) and message.time in self._dropped:
             return True
-        if not size or not len(self) or self._excess(size) <= 0:
+        if not size or not len(self) or self._blocks or self._excess(size) <= 0:
             self._append(_Entry(numbered, size))
             return True
         if not self.drops_epochs:
@@ -116,6 +120,8 @@ class OutgoingQueue:
         message, size = entry.numbered.message, entry.size
         self._pending.append(entry)
         self._bytes += size
+        if self._blocks and self._bytes > self._capacity_bytes:
+            self.is_full = True
         if isinstance(message, EpochsDropped):
             self._dropped_bytes += size
         elif self.drops_epochs and isinstance(message, DataMessage):
@@ -125,6 +131,8 @@ class OutgoingQueue:
 
     def _forget(self, entry: _Entry) -> None:
         self._bytes -= entry.size
+        if self.is_full and self._bytes <= self._capacity_bytes // 2:
+            self.is_full = False
         if isinstance(entry.numbered.message, EpochsDropped):
             self._dropped_bytes -= entry.size
         elif self.drops_epochs and isinstance(entry.numbered.message, DataMessage):
@@ -204,6 +212,7 @@ class OutgoingQueue:
         self._pending.clear()
         self._begun, self._dropped, self._waiting = set(), set(), {}
         self._bytes = self._dropped_bytes = self._data_bytes = self._waiting_bytes = 0
+        self.is_full = False
         self._append(_Entry(reason, size_of(reason.message)))
         self._is_closed = True
 

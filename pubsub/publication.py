@@ -34,6 +34,10 @@ class PublicationHost(Protocol):
     def pump(self) -> Callable[[], bool] | None:
         """With the local engine: runs the job one round in the calling thread; False if there was nothing to do."""
 
+    @property
+    def nodes(self) -> Sequence[str]:
+        """On Ray: the id of each worker's node."""
+
 
 class RunningPublication(ABC):
     """A topic of a job that runs.

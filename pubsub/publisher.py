@@ -5,7 +5,9 @@ Invariants:
 - A subscriber gets a snapshot of both frontiers first, then every batch and every change of the lower frontier from
   that moment on, then one final message. Nothing is kept for subscribers that do not exist.
 - Every subscriber has a queue of its own, bounded in bytes. One that overflows is cut off and told why or, if it asked
-  for that, is spared whole epochs and told which; nobody else notices. Removing a subscriber never affects the others.
+  for that, is spared whole epochs and told which; nobody else notices. Or it asked to be waited for: then its queue
+  takes what comes, and the shell is to bring nothing more while there are `holders`. Removing a subscriber never
+  affects the others.
 - What a subscriber does not want is not queued for it. A condition that fails cuts off those who asked for it alone.
 - The partition ends when its lower frontier becomes empty; the publisher derives `PartitionEnded` itself.
 
@@ -81,6 +83,7 @@ class Publisher:
         self._capacity_bytes = capacity_bytes
         self._queues: dict[str, OutgoingQueue] = {}
         self._wheres: dict[str, Where] = {}
+        self._blocking: dict[str, float] = {}
         self._sequence = 0
         self._final: Numbered | None = None
         self._records = 0
@@ -121,7 +124,8 @@ class Publisher:
         if changes:
             self._broadcast(LowerFrontierUpdate(changes))
             for queue in self._queues.values():
-                queue.prune(self._epochs.lower.less_equal)
+                if queue.drops_epochs:
+                    queue.prune(self._epochs.lower.less_equal)
             if not self._epochs.lower:
                 self._final = self._broadcast(PartitionEnded())
 
@@ -144,8 +148,11 @@ class Publisher:
         """
         if subscriber in self._queues:
             raise ProtocolError(f"subscriber {subscriber!r} is connected already")
-        drops_epochs = options.slow == "drop_epochs"
-        queue = self._queues[subscriber] = OutgoingQueue(self._capacity_bytes, drops_epochs=drops_epochs)
+        queue = self._queues[subscriber] = OutgoingQueue(
+            self._capacity_bytes, drops_epochs=options.slow == "drop_epochs", blocks=options.slow == "block"
+        )
+        if options.slow == "block":
+            self._blocking[subscriber] = options.block_limit
         if options.where is not None:
             self._wheres[subscriber] = options.where
         snapshot = InitialFrontierSnapshot(list(self._epochs.lower), self._epochs.upper())
@@ -161,6 +168,20 @@ class Publisher:
         if queue is not None:
             self._epochs_dropped += queue.epochs_dropped
         self._wheres.pop(subscriber, None)
+        self._blocking.pop(subscriber, None)
+
+    def holders(self) -> dict[str, float]:
+        """Return who holds this publisher back now, and for how many seconds each may do so."""
+        if not self._blocking:
+            return {}
+        return {name: limit_s for name, limit_s in self._blocking.items() if self._queues[name].is_full}
+
+    def cut_off(self, subscriber: str, reason: str) -> None:
+        """Let a subscriber have nothing more but ``reason``, and free its queue."""
+        queue = self._queues.get(subscriber)
+        if queue is not None and not queue.is_closed:
+            self._overflows += 1
+            queue.close(Numbered(self._sequence, Disconnected(reason)))
 
     def has_news(self, subscriber: str) -> bool:
         """Tell whether `fetch` would return anything."""
@@ -265,7 +286,7 @@ class Publisher:
             queue.close(Numbered(self._sequence, Disconnected(self._overflow_reason(queue))))
 
     def _overflow_reason(self, queue: OutgoingQueue) -> str:
-        what_else = "" if queue.drops_epochs else ', or with slow="drop_epochs"'
+        what_else = "" if queue.drops_epochs else ', or with slow="drop_epochs" or slow="block"'
         return (
             f"it fell too far behind: {queue.bytes} bytes in {len(queue)} messages were waiting, and the publisher "
             f"keeps no more than {self._capacity_bytes} bytes; read faster, or subscribe to less with where={what_else}"

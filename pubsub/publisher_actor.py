@@ -1,19 +1,26 @@
-"""The Ray actor around one `Publisher`. An asyncio actor, so that subscribers can wait in it for news.
+"""The Ray actor around one `Publisher`: for others on its node it has sockets, and calls for those on other nodes.
 
-Calls on asyncio actors do not keep their order, so the worker numbers its calls and an `OrderedInbox` restores it. No
-call of the worker ever waits for a subscriber. This module does not import Ray: the class is plain, and whoever starts
-it makes it an actor.
+It is an asyncio actor, so that subscribers can wait in it for news, and all happens on its loop. Calls on asyncio
+actors do not keep their order, so the worker numbers its calls and an `OrderedInbox` restores it. The worker only ever
+waits for a subscriber that asked for that. This module does not import Ray: the class is plain, and whoever starts it
+makes it an actor.
 """
 
+import asyncio
 import logging
 import time
+from collections import deque
 from collections.abc import Callable
 
 from tidewheel.progress import OrderedInbox, ProtocolError, TimeDomain
+from tidewheel.pubsub import socket_offer
 from tidewheel.pubsub.change_signal import ChangeSignal
 from tidewheel.pubsub.delivery_options import EVERYTHING, DeliveryOptions
+from tidewheel.pubsub.holds import Holds
 from tidewheel.pubsub.lease import Leases
 from tidewheel.pubsub.publisher import Publisher, PublisherStatistics
+from tidewheel.pubsub.publisher_socket import PublisherHost, PublisherSocket
+from tidewheel.pubsub.socket_offer import SocketOffer
 from tidewheel.pubsub.wire import FeedEvent, Numbered
 
 _LOG = logging.getLogger(__name__)
@@ -21,7 +28,7 @@ _LOG = logging.getLogger(__name__)
 LEASE_S = 60.0
 
 
-class PublisherActor:
+class PublisherActor(PublisherHost):
     """Publishes one partition of a topic.
 
     Args:
@@ -29,6 +36,7 @@ class PublisherActor:
         partition: the number of the partition.
         domain: the times of the topic.
         capacity_bytes: how much may wait for one subscriber.
+        node: the node of the cluster that it is on; None for one without sockets.
         lease_s: after how many seconds without a poll a subscriber is given up.
         clock: seconds that never go back.
     """
@@ -39,6 +47,7 @@ class PublisherActor:
         partition: int,
         domain: TimeDomain,
         capacity_bytes: int,
+        node: str | None = None,
         lease_s: float = LEASE_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -48,9 +57,21 @@ class PublisherActor:
         self._leases = Leases(lease_s)
         self._clock = clock
         self._changed = ChangeSignal()
+        self._holds = Holds()
+        self._alarm: asyncio.TimerHandle | None = None
+        self._untaken: deque[FeedEvent] = deque()
+        self._told = 0
+        self._node = node
+        self._socket: PublisherSocket | None = None
+        self._is_leaving = False
+        self.refusal = ""
+
+    async def listen(self) -> SocketOffer | None:
+        """Return where the worker can connect to, if it is on this node; None if there are no sockets here."""
+        return self._offer(None)
 
     async def feed(self, incarnation: int, sequence: int, events: list[FeedEvent]) -> None:
-        """Take events of the worker.
+        """Take events of the worker; return once they are told to the subscribers.
 
         Args:
             incarnation: the same for all calls of one worker; a second worker is refused.
@@ -62,19 +83,103 @@ class PublisherActor:
         """
         try:
             for batch in self._inbox.accept(self._name, incarnation, sequence, events):
-                self._publisher.feed(batch)
+                self.take(batch)
         except ProtocolError as error:
             self._publisher.fail(str(error))
+            self.go_on()
             raise
-        finally:
-            self._expire_leases()
-            self._changed.notify()
+        told = self._told
+        while not await self._changed.wait_until(lambda: self._told - len(self._untaken) >= told, LEASE_S):
+            pass
+        if self.refusal:
+            raise ProtocolError(self.refusal)
 
-    async def attach(self, subscriber: str, options: DeliveryOptions = EVERYTHING) -> None:
-        """Connect a subscriber: from now on it misses nothing that it wants and polls for in time."""
+    def take(self, events: list[FeedEvent]) -> None:
+        """Take events of the worker, in order; they wait while the publisher is held back."""
+        if not self.refusal:
+            self._untaken.extend(events)
+        self._told += len(events)
+        self.go_on()
+
+    def go_on(self) -> None:
+        """Take what is to be taken, give away what there is to be given, and let everybody look again."""
+        self._expire_leases()
+        while True:
+            self._take_in()
+            if self._socket is not None:
+                self._socket.deliver()
+            holders = self._publisher.holders()
+            for subscriber in self._holds.expired(holders, self._clock()):
+                reason = f"it fell too far behind, and held back what is published for {holders[subscriber]:g} s"
+                self._publisher.cut_off(subscriber, reason)
+            holders = self._publisher.holders()
+            if holders or not self._untaken:
+                break
+        if self._socket is not None:
+            self._socket.pause(is_paused=bool(holders))
+        self._set_alarm()
+        self._changed.notify()
+
+    def _take_in(self) -> None:
+        try:
+            while self._untaken and not self._publisher.holders():
+                self._publisher.feed([self._untaken.popleft()])
+        except ProtocolError as error:
+            self._fail_for(str(error))
+
+    def refuse(self, reason: str) -> None:
+        """End the partition before its time, since what the worker told makes no sense."""
+        self._fail_for(reason)
+        self.go_on()
+
+    def _fail_for(self, reason: str) -> None:
+        self.refusal = reason
+        self._untaken.clear()
+        self._publisher.fail(reason)
+
+    def _set_alarm(self) -> None:
+        """Look again when those who hold back the publisher have done so for too long."""
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
+        left_s = self._holds.left_s(self._clock())
+        if left_s is not None:
+            self._alarm = asyncio.get_running_loop().call_later(left_s, self.go_on)
+
+    async def attach(self, subscriber: str, options: DeliveryOptions = EVERYTHING) -> SocketOffer | None:
+        """Connect a subscriber: from now on it misses nothing that it wants and fetches in time.
+
+        Returns where it can fetch that, if it is on this node; otherwise, or if it does not, it polls.
+        """
         self._publisher.subscribe(subscriber, options)
         self._leases.grant(subscriber, self._clock())
-        self._changed.notify()
+        self.go_on()
+        return self._offer(subscriber)
+
+    def _offer(self, subscriber: str | None) -> SocketOffer | None:
+        if not socket_offer.is_possible() or self._node is None:
+            return None
+        if self._socket is None:
+            self._socket = PublisherSocket(self._publisher, self, self._node)
+        return self._socket.offer(subscriber)
+
+    def connected(self, subscriber: str) -> None:
+        """Take note that a subscriber has a connection, which tells when it has gone."""
+        self._leases.release(subscriber)
+
+    def leave(self, subscriber: str) -> None:
+        """Forget a subscriber."""
+        self._publisher.unsubscribe(subscriber)
+        self._leases.release(subscriber)
+        if self._socket is not None:
+            self._socket.withdraw(subscriber)
+        if not self._is_leaving:
+            self._is_leaving = True
+            asyncio.get_running_loop().call_soon(self._after_leaving)
+
+    def _after_leaving(self) -> None:
+        self._is_leaving = False
+        self.go_on()
 
     async def poll(self, subscriber: str, acknowledged: int, max_bytes: int, timeout_s: float) -> list[Numbered]:
         """Return the next messages of a subscriber, as soon as there are any; none if the time is over.
@@ -100,9 +205,7 @@ class PublisherActor:
 
     async def detach(self, subscriber: str) -> None:
         """Forget a subscriber, which is its last acknowledgement too; a poll of it that waits returns at once."""
-        self._publisher.unsubscribe(subscriber)
-        self._leases.release(subscriber)
-        self._changed.notify()
+        self.leave(subscriber)
 
     async def wait_for_subscribers(self, count: int, timeout_s: float) -> int:
         """Wait until ``count`` subscribers are connected; return how many are in the end."""
@@ -132,7 +235,7 @@ class PublisherActor:
     async def fail(self, reason: str) -> None:
         """End the partition before its time, with ``reason`` for the subscribers."""
         self._publisher.fail(reason)
-        self._changed.notify()
+        self.go_on()
 
     async def ping(self) -> None:
         """Answer, which shows that the actor lives."""

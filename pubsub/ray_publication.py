@@ -7,10 +7,10 @@ from typing import Any
 
 from tidewheel.pubsub.catalog_actor import catalog_actor
 from tidewheel.pubsub.cluster import process_id
-from tidewheel.pubsub.connection import RayConnection
 from tidewheel.pubsub.errors import PublisherLost
 from tidewheel.pubsub.publication import STOPPED_EARLY, Publication, PublicationHost, RunningPublication
 from tidewheel.pubsub.publisher_actor import PublisherActor
+from tidewheel.pubsub.ray_connection import RayConnection
 
 _LOG = logging.getLogger(__name__)
 
@@ -22,19 +22,25 @@ _WATCH_S = 600.0
 
 
 class RayPublication(RunningPublication):
-    """One publisher actor for each worker. They die with the process that started them, if nobody finishes them."""
+    """One publisher actor for each worker, on its node.
+
+    They die with the process that started them, if nobody finishes them.
+    """
 
     def __init__(self, publication: Publication, host: PublicationHost) -> None:
         import ray
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
         super().__init__(publication.topic)
         self._lock = threading.Lock()
         self._is_finished = False
         self._silent: set[int] = set()
-        actor = ray.remote(PublisherActor).options(num_cpus=0, max_restarts=0, max_task_retries=0)
+        actor = ray.remote(num_cpus=0, max_restarts=0, max_task_retries=0)(PublisherActor)
         self._publishers: list[Any] = [
-            actor.remote(publication.topic, partition, publication.domain, publication.capacity_bytes)
-            for partition in range(host.workers)
+            actor.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=True)).remote(
+                publication.topic, partition, publication.domain, publication.capacity_bytes, node
+            )
+            for partition, node in enumerate(host.nodes)
         ]
         self._info = publication.entry(host, self._publishers)
         try:

@@ -1,4 +1,4 @@
-"""Reads a topic from publisher actors: one long poll outstanding at each partition."""
+"""Reads a topic from publisher actors by Ray's calls: one long poll outstanding at each partition."""
 
 import contextlib
 import threading
@@ -7,12 +7,14 @@ from typing import Any
 
 from tidewheel.pubsub.delivery_options import EVERYTHING, DeliveryOptions
 from tidewheel.pubsub.errors import DeliveryError, PublisherLost
+from tidewheel.pubsub.socket_offer import SocketOffer
 from tidewheel.pubsub.topic_reader import WAIT_S, Fetched, TopicReader
 from tidewheel.pubsub.wire import Disconnected, Failed, Numbered, PartitionEnded
 
 _MAX_REPLY_BYTES = 8 * 1024 * 1024
 _ATTACH_TIMEOUT_S = 30.0
 _ATTEMPTS = 10
+_PING_TIMEOUT_S = 10.0
 _RETRY_DELAY_S = 0.5
 
 
@@ -24,6 +26,9 @@ class RayTopicReader(TopicReader):
         publishers: the handle of each partition's actor.
         subscriber: the name of the subscriber, unique.
         options: what it asks for.
+
+    Attributes:
+        offers: where each partition can be read by a socket, once this is attached; None if it cannot.
     """
 
     def __init__(
@@ -37,11 +42,13 @@ class RayTopicReader(TopicReader):
         self._failures = [0] * len(publishers)
         self._polls: dict[Any, int] = {}
         self._is_closed = threading.Event()
+        self.offers: list[SocketOffer | None] = []
 
     def attach(self) -> None:
         """Connect to every partition, and wait until that is done."""
         import ray
 
+        self.offers = []
         calls = [publisher.attach.remote(self._subscriber, self._options) for publisher in self._publishers]
         ready, _ = ray.wait(calls, num_returns=len(calls), timeout=_ATTACH_TIMEOUT_S)
         for partition, call in enumerate(calls):
@@ -49,11 +56,16 @@ class RayTopicReader(TopicReader):
                 text = f"{self._where(partition)}: the publisher has not answered for {_ATTACH_TIMEOUT_S:g} s"
                 raise DeliveryError(text, topic=self._topic, partition=partition)
             try:
-                ray.get(call)
+                self.offers.append(ray.get(call))
             except ray.exceptions.RayError as error:
                 raise self._lost(partition, error) from error
 
-    def read(self, wanted: Collection[int]) -> list[Fetched]:
+    def attach_anew(self) -> None:
+        """Connect under another name; who had this one is taken to have left."""
+        self._subscriber += "+"
+        self.attach()
+
+    def read(self, wanted: Collection[int], timeout_s: float = WAIT_S) -> list[Fetched]:
         """Wait for the reply of a poll that is out; the next poll goes out before this returns."""
         import ray
 
@@ -62,7 +74,7 @@ class RayTopicReader(TopicReader):
         for partition in set(wanted).difference(self._polls.values()):
             self._poll(partition)
         # The order of the dict is that of sending, so no partition is read twice while another one waits.
-        ready, _ = ray.wait(list(self._polls), num_returns=1, timeout=2 * WAIT_S)
+        ready, _ = ray.wait(list(self._polls), num_returns=1, timeout=timeout_s)
         return [] if self._is_closed.is_set() else [self._reply(call) for call in ready]
 
     def _poll(self, partition: int) -> None:
@@ -108,6 +120,17 @@ class RayTopicReader(TopicReader):
         if not was_closed and ray.is_initialized():
             for partition in range(len(self._publishers)):
                 self.detach(partition)
+
+    def why_broken(self, partition: int) -> PublisherLost:
+        """Return what to raise when a publisher's connection has ended before its last message."""
+        import ray
+
+        try:
+            ray.get(self._publishers[partition].ping.remote(), timeout=_PING_TIMEOUT_S)
+        except ray.exceptions.RayError as error:
+            return self._lost(partition, error)
+        text = f"{self._where(partition)}: the publisher has closed the connection"
+        return PublisherLost(text, topic=self._topic, partition=partition)
 
     def _where(self, partition: int) -> str:
         return f"topic {self._topic!r}, partition {partition}"

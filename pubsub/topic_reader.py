@@ -30,14 +30,14 @@ class TopicReader(ABC):
         """Connect to every partition; raises DeliveryError if that does not work."""
 
     @abstractmethod
-    def read(self, wanted: Collection[int]) -> list[Fetched]:
+    def read(self, wanted: Collection[int], timeout_s: float = WAIT_S) -> list[Fetched]:
         """Return the next messages of some of the ``wanted`` partitions, as soon as there are any.
 
-        Returns nothing after a while without news, and at once after `close`.
+        Returns nothing after ``timeout_s`` seconds without news, and at once after `close`.
 
         Raises:
             PublisherLost: a publisher is dead.
-            DeliveryError: nothing will ever come.
+            DeliveryError: nothing will ever come; not where ``timeout_s`` is 0.
         """
 
     @abstractmethod
@@ -73,17 +73,17 @@ class LocalTopicReader(TopicReader):
         for publisher in self._publishers:
             publisher.attach(self._subscriber, self._options)
 
-    def read(self, wanted: Collection[int]) -> list[Fetched]:
-        """Return what waits; if nothing does, run the job until something does."""
+    def read(self, wanted: Collection[int], timeout_s: float = WAIT_S) -> list[Fetched]:
+        """Return what waits; if nothing does, run the job until something does, or it has nothing to do."""
         pump = self._publishers[0].pump
         while not self._is_closed.is_set():
             found = self._fetch(wanted)
             if found or pump is None:
-                return found or self._wait(wanted)
+                return found or self._wait(wanted, timeout_s)
             if not pump():
                 # Another thread may have published between the look and the pump, so look once more before giving up.
                 found = self._fetch(wanted)
-                if not found and not self._is_closed.is_set():
+                if not found and timeout_s and not self._is_closed.is_set():
                     raise self._idle()
                 return found
         return []
@@ -95,10 +95,10 @@ class LocalTopicReader(TopicReader):
             topic=self._topic,
         )
 
-    def _wait(self, wanted: Collection[int]) -> list[Fetched]:
+    def _wait(self, wanted: Collection[int], timeout_s: float) -> list[Fetched]:
         changed = self._publishers[0].changed
         with changed:
-            changed.wait_for(lambda: self._is_closed.is_set() or self._has_news(wanted), WAIT_S)
+            changed.wait_for(lambda: self._is_closed.is_set() or self._has_news(wanted), timeout_s)
         return self._fetch(wanted)
 
     def _has_news(self, wanted: Collection[int]) -> bool:

@@ -10,7 +10,7 @@ Times are hashable picklable values of any kind, so messages travel pickled, as 
 Source: seed "Strymon publish-subscribe", section "Protocol Messages".
 """
 
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
@@ -18,6 +18,9 @@ from tidewheel.progress import Time
 
 Encoding: TypeAlias = Literal["arrow", "pickle"]
 """How a payload is encoded: an Arrow IPC stream, or a pickle of protocol 5."""
+
+Payload: TypeAlias = Any
+"""The bytes of a payload, with a length, wherever they lie: ``bytes``, ``bytearray``, or a ``pyarrow.Buffer``."""
 
 
 class InitialFrontierSnapshot(msgspec.Struct, frozen=True):
@@ -37,7 +40,7 @@ class DataMessage(msgspec.Struct, frozen=True):
     """One batch of ``records`` records at ``time``, encoded."""
 
     time: Time
-    payload: bytes
+    payload: Payload
     encoding: Encoding
     records: int
 

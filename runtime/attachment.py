@@ -14,13 +14,14 @@ class AttachmentHost:
     """What an attachment may know of the job that starts it.
 
     ``pump``, on the local engine only, runs the job one round in the calling thread and returns False if there was
-    nothing to do.
+    nothing to do. ``nodes``, on Ray only, has the id of each worker's node.
     """
 
     job: str
     engine: Literal["local", "ray"]
     workers: int
     pump: Callable[[], bool] | None = None
+    nodes: Sequence[str] = ()
 
 
 class RunningAttachment(Protocol):

@@ -339,8 +339,13 @@ class Job(ABC):
         finally:
             self._failure_told.set()
 
-    def _start_attachments(self, attachments: Mapping[str, Attachment], pump: Callable[[], bool] | None) -> None:
-        host = AttachmentHost(self.name, self.engine, self.workers, pump)
+    def _start_attachments(
+        self,
+        attachments: Mapping[str, Attachment],
+        pump: Callable[[], bool] | None = None,
+        nodes: Sequence[str] = (),
+    ) -> None:
+        host = AttachmentHost(self.name, self.engine, self.workers, pump, nodes)
         try:
             for name, attachment in attachments.items():
                 self._attachments[name] = attachment.start(host)

@@ -56,13 +56,15 @@ class RayJob(Job):
         self._is_host = host is None
         connect()
         packed = _pack(plan)
-        self._start_attachments(attachments, None)
+        self._workers = host if host is not None else RayWorkers(self.name, plan.name, workers, config)
         try:
-            self._workers = host if host is not None else RayWorkers(self.name, plan.name, workers, config)
+            self._start_attachments(attachments, nodes=self._workers.nodes)
         except BaseException:
-            self._finish_attachments(f"job {self.name!r} could not start")
+            self._release()
             raise
         try:
+            if host is None:
+                self._workers.come_up()
             self._deploy(packed)
             self._workers.host(self)
             if not paused:

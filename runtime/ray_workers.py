@@ -53,11 +53,11 @@ class RayWorkers:
 
     Attributes:
         actors: their handles, by number.
-        pids: the numbers of their processes.
+        pids: the numbers of their processes, once they have come up.
         is_ending: whether they are about to be released, so that there is no need to drop anything.
 
     Raises:
-        JobError: they did not come up.
+        JobError: there is no place for them.
     """
 
     def __init__(self, job: str, title: str, count: int, config: RuntimeConfig) -> None:
@@ -85,14 +85,27 @@ class RayWorkers:
             ).remote(worker, count, title)
             for worker, node in enumerate(self._nodes)
         ]
+        self.pids: list[int] = []
+
+    @property
+    def nodes(self) -> list[str]:
+        """The ids of the workers' nodes, by number."""
+        return [node.id for node in self._nodes]
+
+    def come_up(self) -> None:
+        """Wait until the workers' processes are there, and watch them from then on.
+
+        Raises:
+            JobError: they did not come up; they have been released.
+        """
         try:
-            self.pids: list[int] = self.call(job, "process", [()] * count)
+            self.pids = self.call(self._job, "process", [()] * len(self.actors))
         except BaseException:
             self.release()
             raise
         processes = [f"process {pid} on node {node.name}" for pid, node in zip(self.pids, self._nodes, strict=True)]
-        self._watch = WorkerWatch(job, self.actors, processes, config.hang_timeout_s)
-        self._monitor = threading.Thread(target=self._watch_all, name=f"tidewheel-{job}", daemon=True)
+        self._watch = WorkerWatch(self._job, self.actors, processes, self._config.hang_timeout_s)
+        self._monitor = threading.Thread(target=self._watch_all, name=f"tidewheel-{self._job}", daemon=True)
         self._monitor.start()
 
     def call(self, job: str, method: str, arguments: Sequence[tuple[Any, ...]], by: float | None = None) -> list[Any]:

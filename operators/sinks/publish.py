@@ -11,7 +11,7 @@ def build_publish(topic: str) -> Build:
     """Return the build function of an operator that hands its publisher data and frontier changes, in one call a step.
 
     Data goes before the frontier change that follows it, so a publisher never announces a time as complete before it
-    has all of it.
+    has all of it. Where a subscriber may hold back the publisher, batches stay unread until there is room for them.
     """
 
     def build(context: OperatorContext) -> Schedule:
@@ -20,9 +20,19 @@ def build_publish(topic: str) -> Build:
 
         def schedule(input: InputPort) -> None:
             nonlocal announced
-            for token, batch in input:
-                connection.data(token.time, batch)
+            has_room = connection.has_room()
+            if has_room:
+                for token, batch in input:
+                    connection.data(token.time, batch)
+                    has_room = connection.has_room()
+                    if not has_room:
+                        break
+            if input.queue and not has_room:
+                wait(context, connection)
             frontier = input.frontier
+            if frontier == announced:
+                connection.flush()
+                return
             before = announced if announced is not None else [frontier.domain.minimum()]
             gone = [(time, -1) for time in before if time not in frontier]
             new = [(time, 1) for time in frontier if time not in before]
@@ -34,3 +44,11 @@ def build_publish(topic: str) -> Build:
         return schedule
 
     return build
+
+
+def wait(context: OperatorContext, connection: PublisherConnection) -> None:
+    """Be scheduled again when there is room; what is unread until then holds back the sources."""
+    again_s = connection.wait_for_room(context.activate)
+    context.expect_activation()
+    if again_s is not None:
+        context.activator.after(again_s)

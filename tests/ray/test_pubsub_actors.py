@@ -41,6 +41,12 @@ class Host:
     engine: Literal["local", "ray"] = "ray"
     pump: Callable[[], bool] | None = None
 
+    @property
+    def nodes(self) -> list[str]:
+        import ray
+
+        return [ray.get_runtime_context().get_node_id()] * self.workers
+
 
 class Worker:
     """What a worker's operator does: one epoch a call."""

@@ -18,6 +18,7 @@ class LocalJob:
     engine: Literal["local", "ray"] = "local"
     steps: deque[Callable[[], None]] = field(default_factory=deque)
     runs_by_itself: bool = False
+    nodes: Sequence[str] = ()
 
     @property
     def pump(self) -> Callable[[], bool] | None:

@@ -13,7 +13,7 @@ from tidewheel.pubsub.where import Where
 @pytest.mark.parametrize("slow", ["drop", None, 3, ["disconnect"]])
 def test_a_policy_that_does_not_exist_is_refused(slow: Any) -> None:
     """The error lists those that do."""
-    with pytest.raises(DeliveryError, match=r"slow is one of 'disconnect', 'drop_epochs', not"):
+    with pytest.raises(DeliveryError, match=r"slow is one of 'disconnect', 'drop_epochs', 'block', not"):
         DeliveryOptions(slow=slow)
 
 

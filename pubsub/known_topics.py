@@ -1,0 +1,100 @@
+"""What somebody who watches a catalog knows of it, from one listing and the events after it; and from another catalog in
+its place. No I/O, no clock.
+
+Invariant: for each topic, what is told alternates between ``published`` and ``retracted``, begins with ``published``,
+and ends with what the catalog has.
+
+A catalog that has just been started in place of another learns within seconds what the jobs publish. What it does not
+know counts as there until then, so that nobody is told that all has gone and come again.
+"""
+
+from tidewheel.pubsub.topic_event import Listing, TopicEvent
+
+RELEARN_S = 10.0
+"""After so many seconds a new catalog knows what there is."""
+
+_UNSEEN = "it went while the catalog was out of reach"
+
+
+class KnownTopics:
+    """The topics of one catalog, as they have been told.
+
+    >>> def event(what, version):
+    ...     return TopicEvent(what, "ranks", "job", 1, "IntegerDomain()", "any", "", version, "first")
+    >>> known = KnownTopics()
+    >>> [told.topic for told in known.listed(Listing("one", 1, (event("published", 1),)), now_s=0.0)]
+    ['ranks']
+    >>> known.changed(event("published", 1))
+    []
+    >>> [told.event for told in known.changed(event("retracted", 2))]
+    ['retracted']
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[str, TopicEvent] = {}
+        self._missing: dict[str, float] = {}
+        self._incarnation: str | None = None
+        self._version = 0
+
+    def listed(self, listing: Listing, now_s: float) -> list[TopicEvent]:
+        """Take what the catalog has; events up to that version add nothing. Return what there is to tell."""
+        is_new = self._incarnation is not None and listing.incarnation != self._incarnation
+        self._incarnation, self._version = listing.incarnation, listing.version
+        told = [one for event in listing.published for one in self._published(event)]
+        listed = {event.topic for event in listing.published}
+        gone = [event for name, event in self._known.items() if name not in listed]
+        if is_new:
+            self._missing = {event.topic: now_s + RELEARN_S for event in gone}
+            return told
+        self._missing.clear()
+        return [*told, *(self._gone(event) for event in gone)]
+
+    def changed(self, event: TopicEvent) -> list[TopicEvent]:
+        """Take an event of the catalog that was listed last, in order. Return what there is to tell."""
+        if event.version <= self._version:
+            return []
+        self._version = event.version
+        if event.event == "published":
+            return self._published(event)
+        known = self._known.get(event.topic)
+        if known is None or known.registration != event.registration:
+            return []
+        self._forget(event.topic)
+        return [event]
+
+    def expire(self, now_s: float) -> list[TopicEvent]:
+        """Return that those have gone whom a new catalog has not heard of for too long."""
+        late = [name for name, until_s in self._missing.items() if until_s <= now_s]
+        return [self._gone(self._known[name]) for name in late]
+
+    @property
+    def deadline_s(self) -> float | None:
+        """When to call `expire` next; None for never."""
+        return min(self._missing.values(), default=None)
+
+    def _published(self, event: TopicEvent) -> list[TopicEvent]:
+        known = self._known.get(event.topic)
+        self._missing.pop(event.topic, None)
+        if known is not None and known.registration == event.registration:
+            return []
+        told = [] if known is None else [self._gone(known)]
+        self._known[event.topic] = event
+        return [*told, event]
+
+    def _gone(self, known: TopicEvent) -> TopicEvent:
+        self._forget(known.topic)
+        return TopicEvent(
+            "retracted",
+            known.topic,
+            known.job,
+            known.partitions,
+            known.times,
+            known.schema,
+            _UNSEEN,
+            self._version,
+            known.registration,
+        )
+
+    def _forget(self, topic: str) -> None:
+        del self._known[topic]
+        self._missing.pop(topic, None)

@@ -1,0 +1,84 @@
+"""A worker's connection to a publisher actor."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from tidewheel.progress import Time, TimeDomain
+from tidewheel.progress.change_batch import ChangeBatch
+from tidewheel.pubsub.call_feed import CallFeed
+from tidewheel.pubsub.cluster import node_id
+from tidewheel.pubsub.connection import PublisherConnection
+from tidewheel.pubsub.errors import PublisherLost
+from tidewheel.pubsub.feed import Feed, FeedLost, FeedRefused
+from tidewheel.pubsub.socket_feed import SocketFeed
+from tidewheel.pubsub.wire import FeedEvent
+
+_LISTEN_TIMEOUT_S = 60.0
+
+
+class RayConnection(PublisherConnection):
+    """A connection to a publisher actor. Pickled, it is a new one: one worker, in one process, uses it.
+
+    The flush with which the frontier becomes empty returns only when the publisher has taken everything: after it the
+    worker may go.
+
+    Args:
+        topic: its name.
+        partition: the number of the partition.
+        domain: the times of the topic.
+        publisher: the handle of the actor.
+    """
+
+    def __init__(self, topic: str, partition: int, domain: TimeDomain, publisher: Any) -> None:
+        super().__init__(topic, partition)
+        self._domain = domain
+        self._publisher = publisher
+        self._frontier: ChangeBatch[Time] = ChangeBatch([(domain.minimum(), 1)])
+        self._feed: Feed | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self._topic, self._partition, self._domain, self._publisher)
+
+    def frontier(self, updates: Iterable[tuple[Time, int]]) -> None:
+        """Take one move of the frontier, indivisible."""
+        changes = list(updates)
+        self._frontier.extend(changes)
+        super().frontier(changes)
+
+    def _has_room(self) -> bool:
+        """Tell whether what was sent is on its way."""
+        try:
+            return self._feed is None or self._feed.has_room()
+        except (FeedLost, FeedRefused) as error:
+            raise self._error(error) from error
+
+    def wait_for_room(self, wake: Callable[[], None]) -> float | None:
+        """Have ``wake`` called when there is room again."""
+        return 0.0 if self._feed is None else self._feed.wait_for_room(wake)
+
+    def _send(self, events: list[FeedEvent]) -> None:
+        try:
+            if self._feed is None:
+                self._feed = self._open()
+            self._feed.send(events)
+            if not self._frontier:
+                self._feed.finish()
+        except (FeedLost, FeedRefused) as error:
+            raise self._error(error) from error
+
+    def _open(self) -> Feed:
+        """Connect: over a socket if the publisher is on this node, otherwise by calls of Ray."""
+        import ray
+
+        try:
+            offer = ray.get(self._publisher.listen.remote(), timeout=_LISTEN_TIMEOUT_S)
+        except ray.exceptions.RayError as error:
+            raise FeedLost(str(error)) from error
+        connection = None if offer is None else offer.connect(node_id())
+        return CallFeed(self._publisher) if connection is None else SocketFeed(connection)
+
+    def _error(self, error: FeedLost | FeedRefused) -> Exception:
+        if isinstance(error, FeedRefused):
+            return self._refusal(error)
+        text = f"{self._where}: the publisher is dead: {error}"
+        return PublisherLost(text, topic=self._topic, partition=self._partition)

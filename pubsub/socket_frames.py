@@ -1,0 +1,167 @@
+"""How messages cross a socket: each a head, which says what it is, and a payload, which stays as it is.
+
+==========  ==================  =================  =======
+4 bytes     8 bytes             as many as it says  as many
+length of   length of the       the head, pickled  payload
+the head    payload
+==========  ==================  =================  =======
+
+So a subscriber knows the time of a batch without looking into it, and a large payload is read to where it stays.
+Numbers are little-endian. Source: seed "Strymon publish-subscribe", section "Protocol Messages" (multi-part slots).
+"""
+
+import pickle
+import struct
+from collections.abc import Iterator
+from socket import socket
+from typing import Any, Final
+
+from tidewheel.progress import ProtocolError
+from tidewheel.pubsub.payload import pickled
+from tidewheel.pubsub.wire import DataMessage, LowerFrontierUpdate, Message, Numbered, Payload
+
+_LENGTHS = struct.Struct("<IQ")
+_LARGEST_HEAD = 64 * 1024 * 1024
+_BUFFER_BYTES = 256 * 1024
+_LARGE = 32 * 1024
+"""A payload of so many bytes is a part of its own in both directions: copying it costs more than another part does."""
+
+MOST_AT_ONCE: Final = 8 * 1024 * 1024
+"""About so many bytes are read from one socket before others have their turn."""
+
+
+def encode(numbered: Numbered) -> list[Any]:
+    """Return the parts of one message, which sent one after the other are its frame."""
+    message = numbered.message
+    payload: Payload = b""
+    fields: tuple[Any, ...]
+    if isinstance(message, DataMessage):
+        payload = message.payload
+        fields = (numbered.sequence, numbered.skipped, message.time, message.encoding, message.records)
+    elif isinstance(message, LowerFrontierUpdate):
+        fields = (numbered.sequence, numbered.skipped, message.updates)
+    else:
+        fields = (numbered.sequence, message)
+    head = pickled(fields)
+    frame = _LENGTHS.pack(len(head), len(payload)) + head
+    if not len(payload):
+        return [frame]
+    if len(payload) < _LARGE:
+        return [frame + memoryview(payload)]
+    return [frame, payload]
+
+
+def _decode(head: Any, payload: Payload) -> Numbered:
+    try:
+        fields = pickle.loads(head)  # noqa: S301 - from a process of this user that has shown its ticket
+    except Exception as error:
+        raise ProtocolError(f"what came cannot be unpickled: {type(error).__name__}: {error}") from error
+    message: Message
+    match fields:
+        case (sequence, skipped, time, encoding, records):
+            return Numbered(sequence, DataMessage(time, payload, encoding, records), skipped)
+        case (sequence, skipped, updates):
+            return Numbered(sequence, LowerFrontierUpdate(updates), skipped)
+        case (sequence, message):
+            return Numbered(sequence, message)
+    raise ProtocolError(f"what came is no message of a topic but {fields!r:.100}")
+
+
+class FrameReader:
+    """Takes messages from a socket that does not block.
+
+    Attributes:
+        is_at_end: whether the peer has gone; what came before has been returned.
+    """
+
+    def __init__(self, source: socket) -> None:
+        self._socket = source
+        self._buffer = bytearray(_BUFFER_BYTES)
+        self._view = memoryview(self._buffer)
+        self._start = self._end = 0
+        self._head: Any = None
+        self._payload = bytearray()
+        self._filled = 0
+        self.is_at_end = False
+
+    def read(self) -> Iterator[Numbered]:
+        """Yield what is there, up to about `MOST_AT_ONCE` bytes and the end of a message.
+
+        Raises:
+            ProtocolError: it is no frame.
+        """
+        taken = 0
+        while taken < MOST_AT_ONCE:
+            room = self._view[self._end :] if self._head is None else memoryview(self._payload)[self._filled :]
+            try:
+                count = self._socket.recv_into(room)
+            except (BlockingIOError, InterruptedError):
+                return
+            except OSError:
+                count = 0  # it has ended without a word; what that means is for others to say
+            if not count:
+                self.is_at_end = True
+                return
+            taken += count
+            if self._head is None:
+                self._end += count
+                yield from self._frames()
+            else:
+                self._filled += count
+                if self._filled == len(self._payload):
+                    self._start = self._end = 0
+                    yield self._large()
+
+    def _frames(self) -> Iterator[Numbered]:
+        """Yield the messages that are in the buffer, and move the beginning of the next to its front."""
+        while self._head is None and (have := self._end - self._start) >= _LENGTHS.size:
+            head_bytes, payload_bytes = _LENGTHS.unpack_from(self._buffer, self._start)
+            if head_bytes > _LARGEST_HEAD:
+                raise ProtocolError(f"what came is no message of a topic: its head would be {head_bytes} bytes long")
+            size = _LENGTHS.size + head_bytes
+            if payload_bytes >= _LARGE:
+                if have < size:
+                    self._make_room(size)
+                    return
+                yield from self._begin_large(head_bytes, payload_bytes)
+                continue
+            size += payload_bytes
+            if have < size:
+                self._make_room(size)
+                return
+            begin = self._start + _LENGTHS.size
+            self._start += size
+            payload = bytes(self._view[begin + head_bytes : self._start]) if payload_bytes else b""
+            yield _decode(self._view[begin : begin + head_bytes], payload)
+        if self._head is None:
+            self._make_room(_LENGTHS.size)
+
+    def _begin_large(self, head_bytes: int, payload_bytes: int) -> Iterator[Numbered]:
+        """Take the head of a message and what is there of its payload; the rest is read to where it stays."""
+        begin = self._start + _LENGTHS.size
+        self._head = bytes(self._view[begin : begin + head_bytes])
+        begin += head_bytes
+        self._payload = bytearray(payload_bytes)
+        self._filled = min(payload_bytes, self._end - begin)
+        self._payload[: self._filled] = self._view[begin : begin + self._filled]
+        self._start = begin + self._filled
+        if self._filled == payload_bytes:
+            yield self._large()
+
+    def _large(self) -> Numbered:
+        head, payload = self._head, self._payload
+        self._head, self._payload, self._filled = None, bytearray(), 0
+        return _decode(head, payload)
+
+    def _make_room(self, size: int) -> None:
+        """Have room for ``size`` bytes from where the next message starts."""
+        if self._start == self._end:
+            self._start = self._end = 0
+        if len(self._buffer) - self._start >= size:
+            return
+        left = bytes(self._view[self._start : self._end])
+        if size > len(self._buffer):
+            self._buffer = bytearray(size)
+            self._view = memoryview(self._buffer)
+        self._view[: len(left)] = left
+        self._start, self._end = 0, len(left)
