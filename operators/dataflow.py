@@ -1,6 +1,7 @@
 """Dataflows: where streams begin."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from types import UnionType
 from typing import Any, TypeVar, overload
 
@@ -8,10 +9,13 @@ from tidewheel.operators.input import build_input
 from tidewheel.operators.loop import Feedback, Loop, make_feedback
 from tidewheel.operators.records.record_kind import Schema, check_for
 from tidewheel.operators.sources.source import source_build
+from tidewheel.operators.sources.topic_source import TopicSource
 from tidewheel.operators.stream import Stream
 from tidewheel.operators.stream_base import check_list, check_stream, make_pact
 from tidewheel.operators.tables.columns import is_schema
 from tidewheel.progress import GraphError, PathSummary
+from tidewheel.pubsub.delivery_options import BLOCK_LIMIT_S, DeliveryOptions, Slow
+from tidewheel.pubsub.where import Where
 from tidewheel.runtime.dataflow_description import DataflowDescription
 from tidewheel.runtime.exchange import Key
 from tidewheel.runtime.partitioned_source import OperatorSource, PartitionedSource
@@ -100,6 +104,56 @@ class Dataflow(DataflowDescription):
         """
         build = source_build(name, source, paced_by, epochs_ahead)
         (outlet,) = self.add_operator(name, [], [self.root], build, notify=False)
+        return Stream(outlet)
+
+    def from_topic(
+        self,
+        topic: str,
+        *,
+        timeout: float | None = 60.0,
+        atomic: bool = True,
+        where: Callable[[Any], object] | Any = None,
+        slow: Slow = "block",
+        block_limit: float = BLOCK_LIMIT_S,
+    ) -> Stream[Any]:
+        """Add a stream of what another job publishes, from the moment on at which this one has subscribed.
+
+        The times are those of the topic, and complete here once they are complete there; the stream ends when the
+        topic does. It comes in on worker 0: `rebalance`, or what works by key, spreads it. Either job may be started
+        first. If the other one fails, so does this; if this one ends or fails, the other goes on.
+
+        Args:
+            topic: its name.
+            timeout: how long to wait for the topic to exist, in seconds; None waits for ever.
+            atomic: whether to leave out epochs of which a part was published before.
+            where: which records are wanted, as `tidewheel.subscribe` has it.
+            slow: what happens if this job falls behind: ``"block"`` holds back the other job, for ``block_limit``
+                seconds at a time; ``"drop_epochs"`` leaves out whole epochs; ``"disconnect"`` fails this job.
+            block_limit: after this time it is cut off, and fails.
+
+        Raises:
+            GraphError, DeliveryError: an argument is wrong; what goes wrong later fails the job.
+
+        >>> import tidewheel as tw
+        >>> first, second = tw.Dataflow("first"), tw.Dataflow("second")
+        >>> _ = first.input("words").publish("words for others")
+        >>> _ = second.from_topic("words for others").map(str.upper).capture("upper")
+        >>> with tw.run(first, engine="local") as one, tw.run(second, engine="local") as other:
+        ...     one.topic("words for others").wait_for_subscribers(1, timeout=10)
+        ...     with one.input("words") as words:
+        ...         words.send(["tide", "wheel"])
+        ...     other.wait(timeout=10)
+        ...     other.captured("upper")
+        [Captured(time=0, batch=['TIDE', 'WHEEL'])]
+        """
+        from tidewheel.pubsub import subscribe
+
+        if not isinstance(topic, str) or not topic:
+            raise GraphError(f"from_topic takes the name of a topic, not {topic!r}")
+        DeliveryOptions(None if where is None else Where(where), slow, block_limit)
+        connect = partial(subscribe, topic, atomic=atomic, where=where, slow=slow, block_limit=block_limit)
+        source = TopicSource(topic, self.root.nesting.domain, connect, timeout)
+        (outlet,) = self.add_operator(f"from_topic {topic}", [], [self.root], source.build, notify=False)
         return Stream(outlet)
 
     def operator(

@@ -5,7 +5,7 @@ import os
 import socket
 import uuid
 
-from tidewheel.pubsub.errors import DeliveryError
+from tidewheel.pubsub.errors import NoCluster
 
 NAMESPACE = "tidewheel"
 _KNOCK_TIMEOUT_S = 10.0
@@ -42,7 +42,7 @@ def connect() -> None:
     The cluster is the one that ``RAY_ADDRESS`` names, or else the one that runs on this machine. None is started.
 
     Raises:
-        DeliveryError: there is none.
+        NoCluster: there is none.
     """
     import ray
 
@@ -55,7 +55,7 @@ def connect() -> None:
         _knock(address)
         ray.init(address=address, namespace=NAMESPACE, log_to_driver=False, logging_level=logging.ERROR)
     except (OSError, ValueError, RuntimeError) as error:
-        raise DeliveryError(
+        raise NoCluster(
             f"no Ray cluster to subscribe on (address {address!r}: {error}): call ray.init first, or set RAY_ADDRESS"
         ) from error
 

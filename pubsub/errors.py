@@ -42,3 +42,7 @@ class UnknownTopic(DeliveryError):  # noqa: N818  it names what happened
         super().__init__(message, topic=topic)
         self.waited_s = waited_s
         self.topics = topics
+
+
+class NoCluster(DeliveryError):  # noqa: N818  it names what is missing
+    """No job of this process publishes the topic, and there is no Ray cluster on which one could."""

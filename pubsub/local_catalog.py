@@ -9,7 +9,7 @@ from tidewheel.pubsub.local_publisher import LocalPublisher
 from tidewheel.pubsub.publisher import Publisher
 from tidewheel.pubsub.topic_event import CATALOG_TOPIC, Listing, TopicEvent, declared_events, messages, start_at
 
-_ENDED = "its job has ended"
+ENDED = "its job has ended"
 
 
 class LocalCatalog:
@@ -20,7 +20,7 @@ class LocalCatalog:
 
     def __init__(self) -> None:
         self._catalog = Catalog()
-        self._lock = threading.Lock()
+        self._lock = threading.Condition()
         self._publisher = LocalPublisher(Publisher(IntegerDomain()), threading.Condition(), None)
         self._publisher.feed(start_at(0))
         self.own_topic = TopicInfo(
@@ -37,9 +37,10 @@ class LocalCatalog:
         with self._lock:
             holder = self._catalog.lookup(info.name)
             dead = holder if holder is not None and _is_finished(holder) else None
-            self._tell(self._catalog.register(info, dead, _ENDED))
+            self._tell(self._catalog.register(info, dead, ENDED))
+            self._lock.notify_all()
 
-    def retract(self, topic: str, registration: str, reason: str = _ENDED) -> bool:
+    def retract(self, topic: str, registration: str, reason: str = ENDED) -> bool:
         """Remove a topic if it is still that registration's; tell whether it was."""
         with self._lock:
             return self._tell(self._catalog.retract(topic, registration, reason))
@@ -52,6 +53,11 @@ class LocalCatalog:
         """Return a topic, None if no job of this process publishes it."""
         with self._lock:
             return self._catalog.lookup(topic)
+
+    def wait_for(self, topic: str, timeout_s: float) -> bool:
+        """Wait until a job of this process publishes a topic, so many seconds at most; tell whether one does."""
+        with self._lock:
+            return self._lock.wait_for(lambda: self._catalog.lookup(topic) is not None, timeout_s)
 
     def names(self) -> list[str]:
         """Return the names of all topics, in order."""

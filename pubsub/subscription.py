@@ -9,14 +9,15 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from tidewheel.progress import Antichain, ProtocolError, Time
+from tidewheel.progress import Antichain, ProtocolError, Time, TimeDomain
 from tidewheel.pubsub.catalog import TopicInfo
 from tidewheel.pubsub.epoch import Epoch, table_of
 from tidewheel.pubsub.epoch_assembler import EpochAssembler
 from tidewheel.pubsub.errors import DeliveryError, PublisherLost
 from tidewheel.pubsub.events import Event
 from tidewheel.pubsub.subscriber import Subscriber, SubscriberStatistics
-from tidewheel.pubsub.topic_reader import WAIT_S, Fetched, TopicReader
+from tidewheel.pubsub.topic_reader import WAIT_S, Fetched, LocalTopicReader, TopicReader
+from tidewheel.pubsub.topic_schema import TopicSchema
 from tidewheel.pubsub.wire import PartitionEnded
 
 if TYPE_CHECKING:
@@ -37,13 +38,22 @@ class Subscription:
         reader: connected to it.
         atomic: whether to hold back epochs of which a part may have been missed.
         may_drop: whether publishers may leave out epochs.
+        expected: what batches have to be, where the publishers do not see to that; None for anything.
     """
 
-    def __init__(self, info: TopicInfo, reader: TopicReader, *, atomic: bool = True, may_drop: bool = False) -> None:
+    def __init__(
+        self,
+        info: TopicInfo,
+        reader: TopicReader,
+        *,
+        atomic: bool = True,
+        may_drop: bool = False,
+        expected: TopicSchema | None = None,
+    ) -> None:
         self._info = info
         self._reader = reader
         self._subscriber = Subscriber(
-            info.domain, len(info.partitions), atomic=atomic, may_drop=may_drop, topic=info.name
+            info.domain, len(info.partitions), atomic=atomic, may_drop=may_drop, topic=info.name, expected=expected
         )
         self._assembler = EpochAssembler(info.domain)
         self._events: deque[Event] = deque()
@@ -61,9 +71,14 @@ class Subscription:
         return self._info.name
 
     @property
-    def domain(self) -> object:
+    def domain(self) -> TimeDomain:
         """The order of the topic's times."""
         return self._info.domain
+
+    @property
+    def is_local(self) -> bool:
+        """Whether a job of this process publishes the topic, one that runs when it is read from."""
+        return isinstance(self._reader, LocalTopicReader)
 
     @property
     def frontier(self) -> Antichain:

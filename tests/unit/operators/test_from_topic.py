@@ -1,0 +1,175 @@
+"""Dataflows that read what other dataflows publish, on the local engine."""
+
+import threading
+from collections import Counter
+from typing import Any
+
+import pytest
+
+import tidewheel as tw
+
+DEADLINE_S = 20.0
+
+
+def publisher(topic: str, *, domain: tw.TimeDomain | None = None) -> tw.Dataflow:
+    """Describe a dataflow that publishes its input as it is."""
+    flow = tw.Dataflow("first") if domain is None else tw.Dataflow("first", domain)
+    flow.input("numbers").exchange(lambda n: n).publish(topic)
+    return flow
+
+
+def by_epoch(job: tw.Job, name: str) -> dict[Any, Counter[int]]:
+    """Return what was captured, by time."""
+    found: dict[Any, Counter[int]] = {}
+    for captured in job.captured(name):
+        found.setdefault(captured.time, Counter()).update(captured.batch)
+    return found
+
+
+@pytest.fixture
+def topic(request: pytest.FixtureRequest) -> str:
+    """A name that no other test uses."""
+    return str(request.node.name)
+
+
+@pytest.mark.parametrize("workers", [1, 3], ids=["one-worker", "three-workers"])
+def test_what_one_job_publishes_another_reads(topic: str, workers: int) -> None:
+    """Records, times and the end are the same on both sides."""
+    flow = tw.Dataflow("second")
+    flow.from_topic(topic).exchange(lambda n: n).map(lambda n: n * 10).capture("tens")
+    with (
+        tw.run(publisher(topic), workers=2, engine="local") as one,
+        tw.run(flow, workers=workers, engine="local") as other,
+    ):
+        one.topic(topic).wait_for_subscribers(1, timeout=DEADLINE_S)
+        with one.input("numbers") as numbers:
+            for epoch in range(4):
+                numbers.send(list(range(epoch + 1)))
+                numbers.advance_to(epoch + 1)
+        other.wait(timeout=DEADLINE_S)
+        assert by_epoch(other, "tens") == {epoch: Counter(n * 10 for n in range(epoch + 1)) for epoch in range(4)}
+
+
+def test_times_complete_here_when_they_do_there(topic: str) -> None:
+    """A probe behind the topic follows the other job's input, and no further."""
+    flow = tw.Dataflow("second")
+    flow.from_topic(topic).probe("read")
+    with tw.run(publisher(topic), engine="local") as one, tw.run(flow, engine="local") as other:
+        one.topic(topic).wait_for_subscribers(1, timeout=DEADLINE_S)
+        numbers = one.input("numbers")
+        numbers.send([1])
+        numbers.advance_to(3)
+        other.probe("read").wait_until(3, timeout=DEADLINE_S)
+        assert not other.probe("read").is_complete(3)
+        numbers.close()
+        other.wait(timeout=DEADLINE_S)
+
+
+def test_the_job_that_reads_may_be_there_first(topic: str) -> None:
+    """It waits for the topic."""
+    flow = tw.Dataflow("second")
+    flow.from_topic(topic, timeout=DEADLINE_S).capture("numbers")
+    with tw.run(flow, engine="local") as other, tw.run(publisher(topic), engine="local") as one:
+        one.topic(topic).wait_for_subscribers(1, timeout=DEADLINE_S)
+        with one.input("numbers") as numbers:
+            numbers.send([1, 2])
+        other.wait(timeout=DEADLINE_S)
+        assert by_epoch(other, "numbers") == {0: Counter([1, 2])}
+
+
+def test_times_of_any_domain(topic: str) -> None:
+    """A dataflow of pairs reads a topic of pairs; one of integers says what is wrong."""
+    pairs = tw.ProductDomain(tw.IntegerDomain(), tw.IntegerDomain())
+    second, third = tw.Dataflow("second", pairs), tw.Dataflow("third")
+    second.from_topic(topic).capture("numbers")
+    third.from_topic(topic).capture("numbers")
+    with tw.run(publisher(topic, domain=pairs), engine="local") as one:
+        with pytest.raises(tw.JobError, match="has times of ProductDomain"), tw.run(third, engine="local") as other:
+            other.wait(timeout=DEADLINE_S)
+        with tw.run(second, engine="local") as other:
+            one.topic(topic).wait_for_subscribers(1, timeout=DEADLINE_S)
+            numbers = one.input("numbers")
+            numbers.send([1])
+            numbers.advance_to((0, 1))
+            numbers.send([2])
+            numbers.close()
+            other.wait(timeout=DEADLINE_S)
+            assert by_epoch(other, "numbers") == {(0, 0): Counter([1]), (0, 1): Counter([2])}
+
+
+def test_a_topic_that_fails_fails_the_job_that_reads_it(topic: str) -> None:
+    """The error names the topic, and what went wrong there."""
+    first = tw.Dataflow("first")
+    first.input("numbers").map(lambda n: 1 // n).publish(topic)
+    second = tw.Dataflow("second")
+    second.from_topic(topic).capture("numbers")
+    with pytest.raises(tw.JobError, match=f"from_topic.*{topic[:10]}.*the publisher failed") as caught:
+        fail_and_read(first, second, topic)
+    assert "ZeroDivisionError" in str(caught.value)
+
+
+def fail_and_read(first: tw.Dataflow, second: tw.Dataflow, topic: str) -> None:
+    """Run both; the first fails at its first record."""
+    with tw.run(second, engine="local") as other:
+        with pytest.raises(tw.JobError, match="ZeroDivisionError"), tw.run(first, engine="local") as one:  # noqa: PT012
+            one.topic(topic).wait_for_subscribers(1, timeout=DEADLINE_S)
+            one.input("numbers").send([0])
+            one.input("numbers").close()
+            one.wait(timeout=DEADLINE_S)
+        other.wait(timeout=DEADLINE_S)
+
+
+def test_the_job_that_reads_may_end_first(topic: str) -> None:
+    """The other goes on as if nobody had ever subscribed."""
+    second = tw.Dataflow("second")
+    second.from_topic(topic).capture("numbers")
+    with tw.run(publisher(topic), engine="local") as one:
+        with tw.run(second, engine="local") as other:
+            one.topic(topic).wait_for_subscribers(1, timeout=DEADLINE_S)
+            other.stop()
+        with one.input("numbers") as numbers:
+            numbers.send([1, 2, 3])
+        one.wait(timeout=DEADLINE_S)
+
+
+def test_a_topic_that_does_not_come_fails_the_job(topic: str) -> None:
+    """After the time that was given; the operator's name says which topic it is."""
+    flow = tw.Dataflow("second")
+    flow.from_topic(topic, timeout=0.1).capture("numbers")
+    expected = pytest.raises(tw.JobError, match=f"no job published topic '{topic[:10]}")
+    with expected as caught, tw.run(flow, engine="local") as job:
+        job.wait(timeout=DEADLINE_S)
+    assert f"from_topic {topic}" in str(caught.value)
+
+
+def test_only_what_is_wanted_comes(topic: str) -> None:
+    """``where`` is evaluated by the other job."""
+    flow = tw.Dataflow("second")
+    flow.from_topic(topic, where=lambda n: n % 2).capture("odd")
+    with tw.run(publisher(topic), engine="local") as one, tw.run(flow, engine="local") as other:
+        one.topic(topic).wait_for_subscribers(1, timeout=DEADLINE_S)
+        with one.input("numbers") as numbers:
+            numbers.send(list(range(6)))
+        other.wait(timeout=DEADLINE_S)
+        assert by_epoch(other, "odd") == {0: Counter([1, 3, 5])}
+
+
+def test_no_thread_is_left_behind(topic: str) -> None:
+    """Neither when the topic has ended nor when the job is stopped before."""
+    flow = tw.Dataflow("second")
+    flow.from_topic(topic).capture("numbers")
+    with tw.run(publisher(topic), engine="local") as one:
+        with tw.run(flow, engine="local"):
+            one.topic(topic).wait_for_subscribers(1, timeout=DEADLINE_S)
+        one.stop()
+    left = [thread for thread in threading.enumerate() if thread.name == "tidewheel-from-topic"]
+    for thread in left:
+        thread.join(DEADLINE_S)
+    assert not any(thread.is_alive() for thread in left)
+
+
+@pytest.mark.parametrize("name", ["", None, 3], ids=["empty", "none", "number"])
+def test_what_cannot_be_the_name_of_a_topic_is_refused(name: Any) -> None:
+    """When the dataflow is described."""
+    with pytest.raises(tw.GraphError, match="takes the name of a topic"):
+        tw.Dataflow("second").from_topic(name)
