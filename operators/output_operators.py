@@ -13,9 +13,12 @@ from tidewheel.operators.sinks.capture_to import build_capture_to
 from tidewheel.operators.sinks.epoch_call import EpochCall
 from tidewheel.operators.sinks.epoch_folders import EpochFolders, WrittenEpoch
 from tidewheel.operators.sinks.file_formats import FILE_FORMATS
+from tidewheel.operators.sinks.publish import build_publish, declared_schema
 from tidewheel.operators.sinks.write_files import EpochCommit, build_write_parts
 from tidewheel.operators.stream_base import StreamBase, check_function
 from tidewheel.progress import GraphError, Time
+from tidewheel.pubsub.publication import Publication
+from tidewheel.pubsub.publisher import DEFAULT_CAPACITY_BYTES
 
 if TYPE_CHECKING:
     from tidewheel.operators.stream import Stream
@@ -94,27 +97,45 @@ class OutputOperators(StreamBase[Record]):
         )
         return self
 
-    def publish(self, topic: str) -> Self:
-        """Offer this stream live, as a topic of one partition a worker; see `tidewheel.subscribe`. Returns this stream.
+    def publish(
+        self,
+        topic: str,
+        *,
+        partition: Literal["worker", "merged"] = "worker",
+        schema: object = None,
+        capacity: int = DEFAULT_CAPACITY_BYTES,
+    ) -> Self:
+        """Offer this stream live, as a topic; see `tidewheel.subscribe`. Returns this stream.
+
+        Args:
+            topic: its name, which no other job that runs may have; those that begin with "tidewheel/" are reserved.
+            partition: ``"worker"`` has each worker publish what it has, in a partition of its own. ``"merged"`` has all
+                of it go to worker 0, which publishes it in one, in the order in which it comes there.
+            schema: what records are: a `pyarrow.Schema` that batches have, or a type of records such as ``int``,
+                ``tuple[str, int]`` or a dataclass, as for ``flow.input``. A batch with a record of another kind fails
+                the job. Of schemas, metadata and which columns may have nulls do not matter; of types, subclasses are
+                as good, so a bool is an int. None says what is known of the stream, or nothing.
+            capacity: how many bytes may wait, at each partition, for one subscriber that reads more slowly.
 
         Raises:
             GraphError: this dataflow publishes a topic of that name already.
+            DeliveryError: an argument is wrong, or the stream is known to have another schema.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("live")
-        >>> _ = flow.input("words").publish("words of today")
+        >>> _ = flow.input("words").publish("words of today", schema=str)
         >>> with tw.run(flow, engine="local") as job, tw.subscribe("words of today") as topic:
         ...     with job.input("words") as words:
         ...         words.send(["to", "be"])
         ...     [(epoch.time, epoch.records) for epoch in topic.epochs()]
         [(0, ['to', 'be'])]
         """
-        from tidewheel.operators.sinks.publish import build_publish
-        from tidewheel.pubsub import Publication
-
-        self.outlet.description.attach(topic, Publication(topic, self.outlet.scope.nesting.domain))
+        declared = declared_schema(topic, schema, self.schema)
+        publication = Publication(topic, self.outlet.scope.nesting.domain, capacity, partition, declared)
+        self.outlet.description.attach(topic, publication)
         self.outlet.description.register("topic", topic, self.outlet.description.size)
-        self._sink(f"publish {topic}", build_publish(topic), notify=True)
+        pact = GatherPact() if partition == "merged" else None
+        self._sink(f"publish {topic}", build_publish(topic, declared), pact, notify=True)
         return self
 
     def for_each_epoch(self, function: Callable[[Time, list[Record]], Result]) -> "Stream[Result]":

@@ -103,7 +103,7 @@ class StreamBase(Generic[Record]):
             check_names(name, self.schema, [key] if isinstance(key, str) else key)
         return pact
 
-    def _sink(self, name: str, build: Build, key: Key | None = None, *, notify: bool) -> None:
+    def _sink(self, name: str, build: Build, key: Key | Pact | None = None, *, notify: bool) -> None:
         """Add an operator without outputs."""
         self._operator(name, [], 0, build, [key], notify=notify)
 

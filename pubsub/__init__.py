@@ -4,16 +4,20 @@ from tidewheel.pubsub.catalog import Catalog, TopicInfo
 from tidewheel.pubsub.connection import PublisherConnection
 from tidewheel.pubsub.epoch import Epoch
 from tidewheel.pubsub.epoch_assembler import EpochAssembler
-from tidewheel.pubsub.errors import DeliveryError, PublisherLost, UnknownTopic
+from tidewheel.pubsub.errors import DeliveryError, PublisherLost, SchemaMismatch, UnknownTopic
 from tidewheel.pubsub.events import Batch, Dropped, End, Event, Frontier
 from tidewheel.pubsub.publication import Publication, PublicationHost, RunningPublication
 from tidewheel.pubsub.publisher import Publisher, PublisherStatistics
 from tidewheel.pubsub.subscriber import Subscriber, SubscriberStatistics
 from tidewheel.pubsub.subscribing import subscribe
 from tidewheel.pubsub.subscription import Epochs, Subscription
+from tidewheel.pubsub.topic_event import CATALOG_TOPIC, TopicEvent
+from tidewheel.pubsub.topic_schema import TopicSchema, topic_schema
+from tidewheel.pubsub.topic_watch import TopicWatch, watch_topics
 from tidewheel.pubsub.topics import Topic, topics
 
 __all__ = [
+    "CATALOG_TOPIC",
     "Batch",
     "Catalog",
     "DeliveryError",
@@ -31,12 +35,18 @@ __all__ = [
     "PublisherLost",
     "PublisherStatistics",
     "RunningPublication",
+    "SchemaMismatch",
     "Subscriber",
     "SubscriberStatistics",
     "Subscription",
     "Topic",
+    "TopicEvent",
     "TopicInfo",
+    "TopicSchema",
+    "TopicWatch",
     "UnknownTopic",
     "subscribe",
+    "topic_schema",
     "topics",
+    "watch_topics",
 ]

@@ -1,8 +1,8 @@
 """The named, detached Ray actor around the `Catalog` of one Ray namespace, and how to ask it.
 
 It watches the publishers of every topic and retracts what belongs to the dead; and before it answers it looks once
-more. What it knows is in its memory only: one that dies is replaced by whoever asks next, and the jobs that publish, who
-each have a call waiting at it, tell the new one.
+more. What it knows is in its memory only: one that dies is replaced by whoever asks next, and the jobs that publish,
+who each have a call waiting at it, tell the new one.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from tidewheel.progress import TidewheelError
 from tidewheel.pubsub.catalog import Catalog, TopicInfo
 from tidewheel.pubsub.catalog_topic import CatalogTopic
 from tidewheel.pubsub.change_signal import ChangeSignal
-from tidewheel.pubsub.cluster import namespace
+from tidewheel.pubsub.cluster import connect, namespace
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.publisher_life import publisher_death, publishers_live
 from tidewheel.pubsub.topic_event import CATALOG_TOPIC, Listing, TopicEvent
@@ -148,16 +148,27 @@ def catalog_actor() -> Any:
     return actor.remote()
 
 
+def find_catalog() -> Any | None:
+    """Return the handle of this namespace's catalog, None if there is none."""
+    import ray
+
+    try:
+        return ray.get_actor(CATALOG_NAME, namespace=namespace())
+    except ValueError:
+        return None
+
+
 def ask_catalog(method: str, *arguments: Any, within_s: float = CATALOG_TIMEOUT_S) -> Any:
     """Call a method of the catalog and return its answer; if it dies meanwhile, ask the next one.
 
-    So the method may be called twice.
+    So the method may be called twice. Connects to a cluster first, if that is necessary.
 
     Raises:
-        DeliveryError: it did not answer in time; or what the method raises.
+        DeliveryError: there is no cluster, or no answer in time; or what the method raises.
     """
     import ray
 
+    connect()
     deadline_s = time.monotonic() + within_s
     while True:
         remaining_s = max(0.0, deadline_s - time.monotonic())

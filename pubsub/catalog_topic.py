@@ -17,7 +17,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class CatalogPublisher(PublisherActor):
-    """Publishes the one partition of ``tidewheel/catalog``: an actor with a name of its own, by which people know it."""
+    """Publishes the one partition of ``tidewheel/catalog``; a class of its own, since Ray shows people its name."""
 
 
 def start_publisher() -> Any:

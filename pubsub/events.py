@@ -6,6 +6,7 @@ from typing import Any, TypeAlias
 
 from tidewheel.progress import Antichain, Time
 from tidewheel.pubsub.payload import EncodedBatch, decode, to_records
+from tidewheel.pubsub.topic_schema import TopicSchema
 
 
 class DecodeCounter:
@@ -26,12 +27,14 @@ class Batch:
         partition: the number of the partition that it came from.
         encoded: its bytes.
         counter: counts the decoding.
+        expected: what its subscriber expects of it, with the name of the topic; None for nothing.
     """
 
     time: Time
     partition: int
     encoded: EncodedBatch = field(repr=False)
     counter: DecodeCounter = field(repr=False)
+    expected: tuple[str, TopicSchema] | None = field(default=None, repr=False)
 
     @cached_property
     def data(self) -> Any:
@@ -39,9 +42,14 @@ class Batch:
 
         Raises:
             DeliveryError: it does not decode in this process.
+            SchemaMismatch: it is not what ``subscribe(..., schema=...)`` has said.
         """
         self.counter.decoded += 1
-        return decode(self.encoded)
+        batch = decode(self.encoded)
+        if self.expected is not None:
+            topic, schema = self.expected
+            schema.check(topic, self.partition, self.time, batch)
+        return batch
 
     @cached_property
     def records(self) -> list[Any]:

@@ -1,5 +1,4 @@
-"""What somebody who watches a catalog knows of it, from one listing and the events after it; and from another catalog in
-its place. No I/O, no clock.
+"""What somebody who watches a catalog knows of it, also when another takes its place. No I/O, no clock.
 
 Invariant: for each topic, what is told alternates between ``published`` and ``retracted``, begins with ``published``,
 and ends with what the catalog has.

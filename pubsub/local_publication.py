@@ -2,9 +2,10 @@
 
 import threading
 import time
+from dataclasses import asdict
 
 from tidewheel.pubsub.connection import LocalConnection
-from tidewheel.pubsub.local_catalog import LOCAL_CATALOG
+from tidewheel.pubsub.local_catalog import ENDED, LOCAL_CATALOG
 from tidewheel.pubsub.local_publisher import LocalPublisher
 from tidewheel.pubsub.publication import STOPPED_EARLY, Publication, PublicationHost, RunningPublication
 from tidewheel.pubsub.publisher import Publisher
@@ -18,14 +19,17 @@ class LocalPublication(RunningPublication):
         self._changed = threading.Condition()
         self._publishers = [
             LocalPublisher(Publisher(publication.domain, publication.capacity_bytes), self._changed, host.pump)
-            for _ in range(host.workers)
+            for _ in range(publication.partitions(host))
         ]
         self._info = publication.entry(host, self._publishers)
         LOCAL_CATALOG.register(self._info)
-        self.handles = [
-            LocalConnection(publication.topic, partition, publisher)
-            for partition, publisher in enumerate(self._publishers)
-        ]
+        self.handles = publication.handles(
+            host,
+            [
+                LocalConnection(publication.topic, partition, publisher)
+                for partition, publisher in enumerate(self._publishers)
+            ],
+        )
 
     def check(self) -> None:
         """Find nothing: the publishers live as long as this process."""
@@ -38,11 +42,15 @@ class LocalPublication(RunningPublication):
                 if not self._changed.wait(deadline_s - time.monotonic()):
                     raise self._too_few(count, self._connected(), timeout)
 
+    def statistics(self) -> list[dict[str, int]]:
+        """Return what each partition has done."""
+        return [asdict(publisher.statistics()) for publisher in self._publishers]
+
     def finish(self, error: str | None, timeout: float) -> None:
         """End the topic and retract it. Does not wait: what subscribers have not read yet stays with them."""
         for publisher in self._publishers:
             publisher.fail(error or STOPPED_EARLY)
-        LOCAL_CATALOG.retract(self._info.name, self._info.registration)
+        LOCAL_CATALOG.retract(self._info.name, self._info.registration, error or ENDED)
 
     def _connected(self) -> list[int]:
         return [publisher.subscribers for publisher in self._publishers]

@@ -4,13 +4,19 @@ import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, Protocol, TypeAlias, get_args
 
 from tidewheel.progress import TimeDomain
 from tidewheel.pubsub.catalog import TopicInfo
 from tidewheel.pubsub.connection import PublisherConnection
 from tidewheel.pubsub.errors import DeliveryError
+from tidewheel.pubsub.idle_connection import IdleConnection
 from tidewheel.pubsub.publisher import DEFAULT_CAPACITY_BYTES
+from tidewheel.pubsub.topic_event import RESERVED
+from tidewheel.pubsub.topic_schema import TopicSchema
+
+Partition: TypeAlias = Literal["worker", "merged"]
+"""Whether each worker publishes what it has, or worker 0 what all have, in one partition."""
 
 STOPPED_EARLY = "the job was stopped before the topic ended"
 
@@ -28,7 +34,7 @@ class PublicationHost(Protocol):
 
     @property
     def workers(self) -> int:
-        """How many workers it has, and so how many partitions a topic has."""
+        """How many workers it has."""
 
     @property
     def pump(self) -> Callable[[], bool] | None:
@@ -59,6 +65,11 @@ class RunningPublication(ABC):
             PublisherLost: one has died.
         """
 
+    @property
+    def problem(self) -> str | None:
+        """Why nobody can find the topic who looks for it now; None if it can be found."""
+        return None
+
     @abstractmethod
     def wait_for_subscribers(self, count: int, timeout: float) -> None:
         """Wait until ``count`` subscribers are connected to every partition, ``timeout`` seconds at most.
@@ -66,6 +77,10 @@ class RunningPublication(ABC):
         Raises:
             DeliveryError: the time is over; the message says how many there are.
         """
+
+    @abstractmethod
+    def statistics(self) -> list[dict[str, int]]:
+        """Return, for each partition, what `PublisherStatistics` has; nothing of one that does not answer in time."""
 
     @abstractmethod
     def finish(self, error: str | None, timeout: float) -> None:
@@ -95,24 +110,35 @@ class Publication:
         topic: its name.
         domain: its times.
         capacity_bytes: how much may wait, at each partition, for one subscriber before it is cut off.
+        partition: whether each worker has a partition of its own, or worker 0 the only one.
+        schema: what its records are; None if nothing is said.
 
     Raises:
-        DeliveryError: the name is no text, or empty, or the capacity is not positive.
+        DeliveryError: the name is no text, empty or reserved, there is no such partition, or the capacity is no number
+            of bytes.
     """
 
     topic: str
     domain: TimeDomain
     capacity_bytes: int = DEFAULT_CAPACITY_BYTES
+    partition: Partition = "worker"
+    schema: TopicSchema | None = None
 
     def __post_init__(self) -> None:
         name: object = self.topic
         if not isinstance(name, str) or not name:
             raise DeliveryError(f"the name of a topic is a text that is not empty, not {name!r}")
-        if self.capacity_bytes <= 0:
-            raise DeliveryError(f"topic {self.topic!r}: capacity_bytes is {self.capacity_bytes}, and must be positive")
+        if name.startswith(RESERVED):
+            raise DeliveryError(f"topic {name!r}: names that begin with {RESERVED!r} are reserved: take another one")
+        capacity: object = self.capacity_bytes
+        if isinstance(capacity, bool) or not isinstance(capacity, int) or capacity <= 0:
+            raise DeliveryError(f"topic {name!r}: the capacity is a whole number of bytes above 0, not {capacity!r}")
+        if self.partition not in get_args(Partition):
+            ways = " or ".join(map(repr, get_args(Partition)))
+            raise DeliveryError(f"topic {name!r}: partition is {ways}, not {self.partition!r}")
 
     def start(self, host: PublicationHost) -> RunningPublication:
-        """Start the publishers, one for each worker, and register the topic.
+        """Start a publisher for each partition, and register the topic.
 
         Raises:
             DeliveryError: a job that lives publishes a topic of that name.
@@ -127,4 +153,16 @@ class Publication:
 
     def entry(self, host: PublicationHost, partitions: Sequence[object]) -> TopicInfo:
         """Return a catalog entry for a new life of this topic, with the addresses of its publishers."""
-        return TopicInfo(self.topic, host.job, self.domain, tuple(partitions), uuid.uuid4().hex)
+        declared = None if self.schema is None else self.schema.declared()
+        return TopicInfo(self.topic, host.job, self.domain, tuple(partitions), uuid.uuid4().hex, declared)
+
+    def partitions(self, host: PublicationHost) -> int:
+        """Return how many partitions the topic has."""
+        return host.workers if self.partition == "worker" else 1
+
+    def handles(
+        self, host: PublicationHost, connections: Sequence[PublisherConnection]
+    ) -> Sequence[PublisherConnection]:
+        """Return a connection for each worker, from one for each partition."""
+        idle = range(len(connections), host.workers)
+        return [*connections, *(IdleConnection(self.topic, worker) for worker in idle)]

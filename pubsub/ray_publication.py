@@ -3,9 +3,10 @@
 import logging
 import threading
 import time
+from dataclasses import asdict
 from typing import Any
 
-from tidewheel.pubsub.catalog_actor import catalog_actor
+from tidewheel.pubsub.catalog_entry import CatalogEntry
 from tidewheel.pubsub.cluster import process_id
 from tidewheel.pubsub.errors import PublisherLost
 from tidewheel.pubsub.publication import STOPPED_EARLY, Publication, PublicationHost, RunningPublication
@@ -16,13 +17,12 @@ _LOG = logging.getLogger(__name__)
 
 _END_GRACE_S = 1.0
 _FAILURE_GRACE_S = 5.0
-_CATALOG_TIMEOUT_S = 30.0
 _REPLY_MARGIN_S = 2.0
 _WATCH_S = 600.0
 
 
 class RayPublication(RunningPublication):
-    """One publisher actor for each worker, on its node.
+    """One publisher actor for each partition, on the node of its worker.
 
     They die with the process that started them, if nobody finishes them.
     """
@@ -40,29 +40,40 @@ class RayPublication(RunningPublication):
             actor.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=True)).remote(
                 publication.topic, partition, publication.domain, publication.capacity_bytes, node
             )
-            for partition, node in enumerate(host.nodes)
+            for partition, node in enumerate(host.nodes[: publication.partitions(host)])
         ]
-        self._info = publication.entry(host, self._publishers)
+        self._entry = CatalogEntry(publication.entry(host, self._publishers))
         try:
-            self._register()
+            self._entry.register()
         except BaseException:
             self._kill()
             raise
-        self.handles = [
-            RayConnection(publication.topic, partition, publication.domain, publisher)
-            for partition, publisher in enumerate(self._publishers)
-        ]
+        self.handles = publication.handles(
+            host,
+            [
+                RayConnection(publication.topic, partition, publication.domain, publisher)
+                for partition, publisher in enumerate(self._publishers)
+            ],
+        )
         # Calls that are answered when a partition has ended, and at once when its publisher dies.
         self._watched = {
             publisher.ended.remote(_WATCH_S): partition for partition, publisher in enumerate(self._publishers)
         }
 
     def check(self) -> None:
-        """Look whether all publishers live; do not wait."""
+        """Look whether all publishers live, and whether the catalog knows them; do not wait."""
+        if self._watched:
+            self._check_publishers()
+        self._entry.keep()
+
+    @property
+    def problem(self) -> str | None:
+        """Why nobody can find the topic who looks for it now; None if it can be found."""
+        return self._entry.problem
+
+    def _check_publishers(self) -> None:
         import ray
 
-        if not self._watched:
-            return
         done, _ = ray.wait(list(self._watched), num_returns=len(self._watched), timeout=0)
         for call in done:
             partition = self._watched.pop(call)
@@ -81,6 +92,11 @@ class RayPublication(RunningPublication):
         if any(answer is None or answer < count for answer in answers):
             raise self._too_few(count, [answer or 0 for answer in answers], timeout)
 
+    def statistics(self) -> list[dict[str, int]]:
+        """Return what each partition has done; nothing of one that does not answer in time."""
+        answers = self._ask("statistics", within_s=0.0, give_up=False)
+        return [{} if answer is None else asdict(answer) for answer in answers]
+
     def finish(self, error: str | None, timeout: float) -> None:
         """End the topic, let its subscribers fetch the last messages, and stop the publishers."""
         import ray
@@ -93,7 +109,7 @@ class RayPublication(RunningPublication):
             return  # Ray was shut down, and the publishers with it
         deadline_s = time.monotonic() + timeout
         try:
-            self._retract()
+            self._entry.retract(error)
             self._end(error, deadline_s)
             are_read = self._ask("drained", 0.0, within_s=0.0)
         except BaseException:
@@ -132,23 +148,6 @@ class RayPublication(RunningPublication):
         if give_up:
             self._silent.update(partition for partition, call in enumerate(calls) if call not in done)
         return [_answer(call) if call in done else None for call in calls]
-
-    def _register(self) -> None:
-        import ray
-
-        try:
-            ray.get(catalog_actor().register.remote(self._info), timeout=_CATALOG_TIMEOUT_S)
-        except ray.exceptions.RayTaskError as error:
-            raise error.cause from None
-
-    def _retract(self) -> None:
-        import ray
-
-        try:
-            call = catalog_actor().retract.remote(self._info.name, self._info.registration)
-            ray.get(call, timeout=_CATALOG_TIMEOUT_S)
-        except ray.exceptions.RayError as error:
-            _LOG.warning("topic %r could not be retracted: %s", self._topic, error)
 
     def _kill(self) -> None:
         import ray

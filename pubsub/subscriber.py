@@ -20,6 +20,7 @@ from tidewheel.pubsub.errors import DeliveryError, PublisherLost
 from tidewheel.pubsub.events import Batch, DecodeCounter, Dropped, End, Event, Frontier
 from tidewheel.pubsub.partition_stream import PartitionState, PartitionStream
 from tidewheel.pubsub.payload import EncodedBatch
+from tidewheel.pubsub.topic_schema import TopicSchema
 from tidewheel.pubsub.wire import (
     DataMessage,
     Disconnected,
@@ -62,13 +63,22 @@ class Subscriber:
         atomic: whether to hold back epochs of which a part may have been missed.
         may_drop: whether publishers may leave out epochs.
         topic: its name, for the messages of errors.
+        expected: what batches have to be, where the publishers do not see to that; None for anything.
     """
 
     def __init__(
-        self, domain: TimeDomain, partitions: int, *, atomic: bool = True, may_drop: bool = False, topic: str = ""
+        self,
+        domain: TimeDomain,
+        partitions: int,
+        *,
+        atomic: bool = True,
+        may_drop: bool = False,
+        topic: str = "",
+        expected: TopicSchema | None = None,
     ) -> None:
         self._domain = domain
         self._topic = topic
+        self._expected = None if expected is None else (topic, expected)
         self._atomic = atomic
         self._streams = [PartitionStream() for _ in range(partitions)]
         self._snapshots: dict[int, InitialFrontierSnapshot] = {}
@@ -161,7 +171,7 @@ class Subscriber:
             self._filtered += 1
             return []
         encoded = EncodedBatch(message.encoding, message.payload, message.records)
-        batch = Batch(message.time, partition, encoded, self._counter)
+        batch = Batch(message.time, partition, encoded, self._counter, self._expected)
         if self._held is not None:
             self._held.setdefault(message.time, []).append(batch)
             return []

@@ -8,14 +8,15 @@ from typing import Any
 
 from tidewheel.pubsub.catalog import TopicInfo
 from tidewheel.pubsub.delivery_options import BLOCK_LIMIT_S, DeliveryOptions, Slow
-from tidewheel.pubsub.errors import DeliveryError, UnknownTopic
+from tidewheel.pubsub.errors import NoCluster, SchemaMismatch, UnknownTopic
 from tidewheel.pubsub.local_catalog import LOCAL_CATALOG
 from tidewheel.pubsub.subscription import Subscription
+from tidewheel.pubsub.topic_event import CATALOG_TOPIC
 from tidewheel.pubsub.topic_reader import LocalTopicReader, TopicReader
+from tidewheel.pubsub.topic_schema import TopicSchema, topic_schema
 from tidewheel.pubsub.where import Where
 
 _LOOKUP_S = 2.0
-_CATALOG_TIMEOUT_S = 30.0
 
 
 def subscribe(
@@ -27,6 +28,7 @@ def subscribe(
     where: Callable[[Any], object] | Any = None,
     slow: Slow = "disconnect",
     block_limit: float = BLOCK_LIMIT_S,
+    schema: object = None,
 ) -> Subscription:
     """Connect to a topic: of a local job of this process if there is one, otherwise of a job on Ray.
 
@@ -45,9 +47,12 @@ def subscribe(
             ``"drop_epochs"`` leaves out whole epochs, the oldest first, each told as `Dropped`, and batches come once
             their epoch is complete; ``"block"`` holds back the dataflow that publishes, and so its sources.
         block_limit: for how long it may do so at a time, in seconds, before it is cut off.
+        schema: what records are expected to be, said as for `Stream.publish`. A topic that is said to have something
+            else is an error at once; of one of which nothing is said each batch is checked when it is looked at.
 
     Raises:
         UnknownTopic: nobody published it in time.
+        SchemaMismatch: the topic has something else than ``schema``.
         DeliveryError: there is no Ray cluster, the topic's publishers do not answer, or an argument is wrong.
 
     >>> import tidewheel as tw
@@ -60,16 +65,47 @@ def subscribe(
     [[2, 3]]
     """
     options = DeliveryOptions(None if where is None else Where(where), slow, block_limit)
+    expected = None if schema is None else topic_schema(schema)
     subscriber = f"subscriber-{uuid.uuid4().hex}"
-    info = LOCAL_CATALOG.lookup(topic)
+    info = _here(topic)
     reader: TopicReader
     if info is not None:
+        expected = _to_check(info, expected)
         reader = LocalTopicReader(topic, info.partitions, subscriber, options)
         reader.attach()
     else:
         info = _find(topic, timeout if blocking else 0.0)
+        expected = _to_check(info, expected)
         reader = _read_on_ray(info, subscriber, options)
-    return Subscription(info, reader, atomic=atomic, may_drop=slow == "drop_epochs")
+    return Subscription(info, reader, atomic=atomic, may_drop=slow == "drop_epochs", expected=expected)
+
+
+def _here(topic: str) -> TopicInfo | None:
+    """Return a topic of this process; the catalog of the cluster goes before that of this process, if there is one."""
+    if topic != CATALOG_TOPIC:
+        return LOCAL_CATALOG.lookup(topic)
+    from tidewheel.pubsub.cluster import connect
+
+    try:
+        connect()
+    except NoCluster:
+        if LOCAL_CATALOG.names():
+            return LOCAL_CATALOG.own_topic
+        raise
+    return None
+
+
+def _to_check(info: TopicInfo, expected: TopicSchema | None) -> TopicSchema | None:
+    """Return what batches have to be checked for; raise SchemaMismatch if the topic has something else."""
+    if expected is None or info.schema is None:
+        return expected
+    if not expected.takes(info.schema):
+        raise SchemaMismatch(
+            f"topic {info.name!r} of job {info.job!r} has {info.schema.text}, and its subscriber expects "
+            f"{expected.describe()}",
+            topic=info.name,
+        )
+    return None
 
 
 def _read_on_ray(info: TopicInfo, subscriber: str, options: DeliveryOptions) -> TopicReader:
@@ -87,26 +123,19 @@ def _read_on_ray(info: TopicInfo, subscriber: str, options: DeliveryOptions) -> 
 
 
 def _find(topic: str, timeout: float | None) -> TopicInfo:
-    import ray
-
-    from tidewheel.pubsub.catalog_actor import catalog_actor
+    from tidewheel.pubsub.catalog_actor import ask_catalog
     from tidewheel.pubsub.cluster import connect
 
     connect()
-    catalog = catalog_actor()
     deadline_s = None if timeout is None else time.monotonic() + timeout
-    try:
-        while True:
-            remaining_s = math.inf if deadline_s is None else max(0.0, deadline_s - time.monotonic())
-            lookup = catalog.lookup.remote(topic, min(remaining_s, _LOOKUP_S))
-            info: TopicInfo | None = ray.get(lookup, timeout=_CATALOG_TIMEOUT_S)
-            if info is not None:
-                return info
-            if remaining_s <= _LOOKUP_S:
-                known = [found.name for found in ray.get(catalog.topics.remote(), timeout=_CATALOG_TIMEOUT_S)]
-                raise _unknown(topic, timeout or 0.0, (*LOCAL_CATALOG.names(), *known))
-    except ray.exceptions.RayError as error:
-        raise DeliveryError(f"topic {topic!r}: the catalog does not answer: {error}", topic=topic) from error
+    while True:
+        remaining_s = math.inf if deadline_s is None else max(0.0, deadline_s - time.monotonic())
+        info: TopicInfo | None = ask_catalog("lookup", topic, min(remaining_s, _LOOKUP_S))
+        if info is not None:
+            return info
+        if remaining_s <= _LOOKUP_S:
+            known = [found.name for found in ask_catalog("topics")]
+            raise _unknown(topic, timeout or 0.0, (*LOCAL_CATALOG.names(), *known))
 
 
 def _unknown(topic: str, waited_s: float, known: tuple[str, ...]) -> UnknownTopic:

@@ -2,11 +2,9 @@
 
 from dataclasses import dataclass
 
-from tidewheel.pubsub.catalog import TopicInfo
-from tidewheel.pubsub.errors import DeliveryError
+from tidewheel.pubsub.catalog import ANYTHING, TopicInfo
+from tidewheel.pubsub.errors import NoCluster
 from tidewheel.pubsub.local_catalog import LOCAL_CATALOG
-
-_CATALOG_TIMEOUT_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,12 +16,14 @@ class Topic:
         job: the name of the job that publishes it.
         partitions: how many publishers it has.
         times: what its times are, such as ``IntegerDomain()``.
+        schema: what its records are, such as ``int`` or ``(word: string, n: int64)``; ``any`` if nobody has said.
     """
 
     name: str
     job: str
     partitions: int
     times: str
+    schema: str
 
 
 def topics() -> list[Topic]:
@@ -46,25 +46,19 @@ def topics() -> list[Topic]:
     local = [info for name in LOCAL_CATALOG.names() if (info := LOCAL_CATALOG.lookup(name)) is not None]
     try:
         return [*map(_shown, local), *map(_shown, _on_the_cluster())]
-    except DeliveryError:
+    except NoCluster:
         if not local:
             raise
         return list(map(_shown, local))
 
 
 def _on_the_cluster() -> list[TopicInfo]:
-    import ray
+    from tidewheel.pubsub.catalog_actor import ask_catalog
 
-    from tidewheel.pubsub.catalog_actor import catalog_actor
-    from tidewheel.pubsub.cluster import connect
-
-    connect()
-    try:
-        found: list[TopicInfo] = ray.get(catalog_actor().topics.remote(), timeout=_CATALOG_TIMEOUT_S)
-    except ray.exceptions.RayError as error:
-        raise DeliveryError(f"the catalog of topics does not answer: {error}") from error
+    found: list[TopicInfo] = ask_catalog("topics")
     return found
 
 
 def _shown(info: TopicInfo) -> Topic:
-    return Topic(info.name, info.job, len(info.partitions), repr(info.domain))
+    schema = (info.schema or ANYTHING).text
+    return Topic(info.name, info.job, len(info.partitions), repr(info.domain), schema)

@@ -4,7 +4,7 @@ The runtime starts attachments before the workers and ends them after, hands eac
 else of them; that is how operators reach publishers without this layer knowing the other.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
@@ -31,11 +31,18 @@ class RunningAttachment(Protocol):
     def handles(self) -> Sequence[Any]:
         """One handle for each worker; on Ray they are pickled and sent to it."""
 
+    @property
+    def problem(self) -> str | None:
+        """What hinders others in finding it, while it runs nevertheless; None if nothing does."""
+
     def check(self) -> None:
         """Raise a `TidewheelError` if something of it has died while the job runs; do not wait."""
 
     def wait_for_subscribers(self, count: int, timeout: float) -> None:
         """Wait until ``count`` subscribers are connected; raise a `TidewheelError` after ``timeout`` seconds."""
+
+    def statistics(self) -> Sequence[Mapping[str, int]]:
+        """Return counts of what each of its parts has done, by name; none of a part that does not answer."""
 
     def finish(self, error: str | None, timeout: float) -> None:
         """End it within ``timeout`` seconds: after completion if ``error`` is None, else telling whom it concerns."""

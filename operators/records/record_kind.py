@@ -5,18 +5,15 @@ them would cost more than many an operator. A schema is compared with that of th
 """
 
 from collections.abc import Callable
-from types import UnionType
-from typing import Annotated, Any, Literal, Protocol, TypeAlias, Union, get_args, get_origin, is_typeddict
+from typing import Any, Protocol, TypeAlias, get_origin
 
 from tidewheel.operators.tables.columns import check_schema, is_schema
 from tidewheel.progress import GraphError
+from tidewheel.pubsub.record_classes import classes_of
 from tidewheel.runtime.batches import Batch, records, take_slice
 
 Check: TypeAlias = Callable[[Batch], Batch]
 """Returns a batch, which is not empty; raises TypeError if its records are of another kind."""
-
-_ALSO: dict[Any, tuple[type, ...]] = {float: (float, int), complex: (complex, float, int)}
-"""What may stand for what: PEP 484 has an int be a float."""
 
 
 class Schema(Protocol):
@@ -47,7 +44,7 @@ def check_for(name: str, kind: object) -> Check:
     if is_schema(kind):
         return lambda batch: check_schema(batch, kind)
     try:
-        classes = _classes(kind)
+        classes = classes_of(kind)
     except TypeError:
         raise GraphError(
             f"input {name!r}: what its records are is said by a class, such as int or tuple[str, int], or by a "
@@ -62,26 +59,3 @@ def _check_first(name: str, batch: Batch, kind: object, classes: tuple[type, ...
         return batch
     shown = kind.__name__ if isinstance(kind, type) and get_origin(kind) is None else str(kind)
     raise TypeError(f"input {name!r} has records of {shown}, not {type(record).__qualname__}: {record!r:.200}")
-
-
-def _classes(kind: Any) -> tuple[type, ...]:
-    """Return the classes whose instances are of a type. Raises TypeError if it is no type."""
-    origin = get_origin(kind)
-    if kind is Any or getattr(kind, "_is_protocol", False):
-        return (object,)
-    if kind in _ALSO:
-        return _ALSO[kind]
-    if origin is Union or origin is UnionType:
-        return tuple(found for part in get_args(kind) for found in _classes(part))
-    if origin is Literal:
-        return tuple({type(value) for value in get_args(kind)})
-    if origin is Annotated:
-        return _classes(get_args(kind)[0])
-    if is_typeddict(kind):
-        return (dict,)
-    plain = getattr(kind, "__supertype__", origin or kind)
-    if plain is not kind and not isinstance(plain, type):
-        return _classes(plain)
-    if not isinstance(plain, type):
-        raise TypeError
-    return (plain,)

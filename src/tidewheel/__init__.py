@@ -45,11 +45,15 @@ from tidewheel.pubsub import (
     Epoch,
     Frontier,
     PublisherLost,
+    SchemaMismatch,
     Subscription,
     Topic,
+    TopicEvent,
+    TopicWatch,
     UnknownTopic,
     subscribe,
     topics,
+    watch_topics,
 )
 from tidewheel.runtime import (
     Captured,
@@ -124,6 +128,7 @@ __all__ = [
     "RecordSource",
     "ReplaySource",
     "RuntimeConfig",
+    "SchemaMismatch",
     "SessionWindows",
     "SlidingWindows",
     "Stream",
@@ -135,6 +140,8 @@ __all__ = [
     "TokenError",
     "TokenSet",
     "Topic",
+    "TopicEvent",
+    "TopicWatch",
     "Tried",
     "TumblingWindows",
     "UnitDomain",
@@ -146,4 +153,5 @@ __all__ = [
     "run",
     "subscribe",
     "topics",
+    "watch_topics",
 ]

@@ -20,7 +20,7 @@ def test_a_topic_needs_a_name(topic: Any) -> None:
 
 def test_a_topic_needs_room() -> None:
     """A capacity of nothing is refused."""
-    with pytest.raises(DeliveryError, match="capacity_bytes is 0"):
+    with pytest.raises(DeliveryError, match="topic 'a': the capacity is a whole number of bytes above 0, not 0"):
         Publication("a", IntegerDomain(), capacity_bytes=0)
 
 

@@ -1,0 +1,136 @@
+"""One topic's entry in the catalog of the cluster: made, kept there whatever becomes of the catalog, and taken out."""
+
+import logging
+import threading
+import time
+from typing import Any
+
+from tidewheel.pubsub.catalog import TopicInfo
+from tidewheel.pubsub.catalog_actor import CATALOG_TIMEOUT_S, ENDED, ask_catalog, catalog_actor, find_catalog
+from tidewheel.pubsub.errors import DeliveryError
+from tidewheel.pubsub.registration import Call, Registration, RegistrationEvent, RegistrationState
+
+_LOG = logging.getLogger(__name__)
+_HOLD_S = 600.0
+
+
+class CatalogEntry:
+    """Keeps a topic registered while `keep` is called now and then; calls may come from several threads.
+
+    Args:
+        info: the topic.
+    """
+
+    def __init__(self, info: TopicInfo) -> None:
+        self._info = info
+        self._registration = Registration()
+        self._lock = threading.Lock()
+        self._call: tuple[Call, Any] | None = None
+        self._is_retracted = False
+        self._refusal = ""
+
+    def register(self) -> None:
+        """Make the entry.
+
+        Raises:
+            DeliveryError: a job that lives publishes a topic of that name, or the catalog does not answer.
+        """
+        ask_catalog("register", self._info)
+
+    @property
+    def problem(self) -> str | None:
+        """Why nobody can find the topic who looks for it now; None if it can be found."""
+        match self._registration.state:
+            case RegistrationState.REGISTERED:
+                return None
+            case RegistrationState.ABSENT:
+                return f"topic {self._info.name!r} is not in the catalog, which was lost, but will be again"
+            case RegistrationState.TAKEN:
+                return (
+                    f"topic {self._info.name!r} of job {self._info.job!r} is not in the catalog, which was lost, for "
+                    f"another job took its name before it was registered again: {self._refusal}. Its subscribers are "
+                    "served, but nobody finds it until that job has ended"
+                )
+
+    def keep(self) -> None:
+        """See to it that the catalog has the entry, or a new catalog gets it; does not wait for an answer."""
+        with self._lock:
+            if self._is_retracted or not self._take_answer():
+                return
+            call = self._registration.due(time.monotonic())
+            if call is not None:
+                self._make(call)
+
+    def retract(self, reason: str | None) -> None:
+        """Take the entry out, with what is said of that; the catalog that has it, if there is one, is waited for."""
+        import ray
+
+        with self._lock:
+            self._is_retracted = True
+            call, self._call = self._call, None
+        catalog = find_catalog()
+        if catalog is None:
+            return
+        try:
+            if call is not None and call[0] == "register":
+                ray.wait([call[1]], timeout=CATALOG_TIMEOUT_S)  # or it might come after
+            ray.get(
+                catalog.retract.remote(self._info.name, self._info.registration, reason or ENDED),
+                timeout=CATALOG_TIMEOUT_S,
+            )
+        except ray.exceptions.RayError as error:
+            _LOG.warning("topic %r could not be retracted: %s", self._info.name, error)
+
+    def _make(self, call: Call) -> None:
+        try:
+            catalog = catalog_actor()
+            if call == "hold":
+                made = catalog.hold.remote(self._info.name, self._info.registration, _HOLD_S)
+            else:
+                made = catalog.register.remote(self._info)
+        except Exception as error:  # noqa: BLE001 - Ray has many for a catalog that dies while it is looked for
+            _LOG.debug("the catalog cannot be called: %s", error)
+            self._take(RegistrationEvent.LOST)
+        else:
+            self._call = (call, made)
+
+    def _take_answer(self) -> bool:
+        """Take the answer of the call that is out, if there is one; tell whether none is out any more."""
+        import ray
+
+        if self._call is None:
+            return True
+        call, made = self._call
+        if not ray.wait([made], timeout=0)[0]:
+            return False
+        self._call = None
+        try:
+            answer = ray.get(made)
+        except ray.exceptions.RayTaskError as error:
+            if call == "register" and isinstance(error.cause, DeliveryError):
+                self._refusal = str(error.cause)
+                self._take(RegistrationEvent.REFUSED)
+            else:
+                _LOG.warning("topic %r: the catalog did not answer as it should: %s", self._info.name, error)
+                self._take(RegistrationEvent.LOST)
+        except ray.exceptions.RayError as error:
+            _LOG.debug("the catalog is lost: %s", error)
+            self._take(RegistrationEvent.LOST)
+        else:
+            if call == "register":
+                self._take(RegistrationEvent.REGISTERED)
+            else:
+                self._take(RegistrationEvent.HELD if answer else RegistrationEvent.FORGOTTEN)
+        return True
+
+    def _take(self, event: RegistrationEvent) -> None:
+        before = self._registration.state
+        self._registration.take(event, time.monotonic())
+        after = self._registration.state
+        if before is after:
+            return
+        if after is RegistrationState.REGISTERED:
+            _LOG.info("topic %r is in the catalog again", self._info.name)
+        else:
+            level = logging.ERROR if after is RegistrationState.TAKEN else logging.WARNING
+            _LOG.log(level, "%s", self.problem)

@@ -1,0 +1,154 @@
+"""Watching which topics there are."""
+
+import queue
+import time
+import weakref
+from collections import deque
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from tidewheel.pubsub.catalog_reader import CatalogReader, Sighting, Sightings
+from tidewheel.pubsub.errors import DeliveryError, NoCluster
+from tidewheel.pubsub.known_topics import KnownTopics
+from tidewheel.pubsub.local_catalog import LOCAL_CATALOG
+from tidewheel.pubsub.subscribing import subscribe
+from tidewheel.pubsub.subscription import Subscription
+from tidewheel.pubsub.topic_event import CATALOG_TOPIC, Listing, TopicEvent
+from tidewheel.pubsub.topic_reader import LocalTopicReader
+
+if TYPE_CHECKING:
+    from typing import Self
+
+_MOST_SIGHTINGS = 4096
+
+
+class TopicWatch:
+    """An iterator over what happens to topics: those that there are already first, then each change.
+
+    It lives on when the catalog of the cluster is restarted. Close it, or use it in a ``with`` block; one thread
+    iterates, and any may close.
+
+    Args:
+        readers: of catalogs, each with its place as its number; they use the queue and have been started.
+        sightings: the queue.
+        timeout: after so many seconds without a change the iteration ends; None for never.
+    """
+
+    def __init__(self, readers: list[CatalogReader], sightings: Sightings, timeout: float | None) -> None:
+        self._sightings = sightings
+        self._timeout = timeout
+        self._known = [KnownTopics() for _ in readers]
+        self._told: deque[TopicEvent] = deque()
+        # Whoever drops a watch without closing it should leave no thread behind.
+        self._release = weakref.finalize(self, _close, readers, sightings)
+
+    def __iter__(self) -> "Self":
+        return self
+
+    def __next__(self) -> TopicEvent:
+        """Return the next event; waits for it.
+
+        Raises:
+            DeliveryError: the cluster cannot be reached any more.
+        """
+        until_s = None if self._timeout is None else time.monotonic() + self._timeout
+        while not self._told and self._release.alive:
+            sighting = self._wait(until_s)
+            if sighting is not None:
+                self._take(sighting)
+            for known in self._known:
+                self._told.extend(known.expire(time.monotonic()))
+            if sighting is None and not self._told and until_s is not None and time.monotonic() >= until_s:
+                break
+        if not self._told or not self._release.alive:
+            raise StopIteration
+        return self._told.popleft()
+
+    def _wait(self, until_s: float | None) -> Sighting | None:
+        """Return what a reader has found; None if it is time to look at the clock, or the watch is closed."""
+        deadlines = [until_s, *(known.deadline_s for known in self._known)]
+        next_s = min((deadline for deadline in deadlines if deadline is not None), default=None)
+        try:
+            return self._sightings.get(timeout=None if next_s is None else max(0.0, next_s - time.monotonic()))
+        except queue.Empty:
+            return None
+
+    def _take(self, sighting: Sighting) -> None:
+        known, found = self._known[sighting.reader], sighting.found
+        if isinstance(found, Listing):
+            self._told.extend(known.listed(found, time.monotonic()))
+        elif isinstance(found, TopicEvent):
+            self._told.extend(known.changed(found))
+        else:
+            self.close()
+            raise DeliveryError(f"topics cannot be watched any longer: {found}") from found
+
+    def close(self) -> None:
+        """Watch no longer; an iteration under way ends. Called again, it does nothing."""
+        self._release()
+
+    def __enter__(self) -> "Self":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def watch_topics(timeout: float | None = None) -> TopicWatch:
+    """Tell which topics there are, and then each that comes or goes, with why: an iterator over `TopicEvent`.
+
+    They are those of `topics`, of local jobs of this process and on the Ray cluster. None is left out: neither one that
+    comes while the first are told, nor one whose job is killed, which goes within seconds. If the catalog of the
+    cluster is restarted, what it does not know again within ten seconds has gone.
+
+    Args:
+        timeout: after so many seconds without a change the iteration ends; None for never. With 0 it tells what there
+            is.
+
+    Raises:
+        DeliveryError: there is no Ray cluster and no local topic, or the catalog does not answer.
+
+    >>> import tidewheel as tw
+    >>> flow = tw.Dataflow("live")
+    >>> _ = flow.input("words", str).publish("words, watched", schema=str)
+    >>> with tw.run(flow, engine="local"), tw.watch_topics(timeout=0) as watch:
+    ...     [(event.event, event.schema) for event in watch if event.topic == "words, watched"]
+    [('published', 'str')]
+    """
+    sightings: Sightings = queue.Queue(_MOST_SIGHTINGS)
+    local = CatalogReader(0, _subscribe_here, LOCAL_CATALOG.listing, sightings)
+    cluster = CatalogReader(1, lambda: subscribe(CATALOG_TOPIC), _cluster_listing, sightings)
+    local.start()
+    try:
+        cluster.start()
+    except BaseException as error:
+        if isinstance(error, NoCluster) and LOCAL_CATALOG.names():
+            return TopicWatch([local], sightings, timeout)
+        local.close()
+        raise
+    return TopicWatch([local, cluster], sightings, timeout)
+
+
+def _subscribe_here() -> Subscription:
+    info = LOCAL_CATALOG.own_topic
+    reader = LocalTopicReader(info.name, info.partitions, f"watch-{time.monotonic_ns()}")
+    reader.attach()
+    return Subscription(info, reader)
+
+
+def _cluster_listing() -> Listing:
+    from tidewheel.pubsub.catalog_actor import ask_catalog
+
+    listing: Listing = ask_catalog("listing")
+    return listing
+
+
+def _close(readers: list[CatalogReader], sightings: Sightings) -> None:
+    for reader in readers:
+        reader.close()
+    try:
+        sightings.put_nowait(None)
+    except queue.Full:
+        return  # whoever waits has something to take
