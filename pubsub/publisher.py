@@ -52,6 +52,8 @@ class PublisherStatistics:
         epochs_dropped: how many epochs were left out for those subscribers, added up.
         queued_bytes: how much waits in all queues together; a message in several queues counts in each.
         active_epochs: how many epochs are active.
+        lag_bytes, lag_messages: how much waits for the subscriber that is furthest behind.
+        holders: how many subscribers hold back the dataflow that publishes.
     """
 
     sequence: int
@@ -61,6 +63,9 @@ class PublisherStatistics:
     epochs_dropped: int
     queued_bytes: int
     active_epochs: int
+    lag_bytes: int
+    lag_messages: int
+    holders: int
 
 
 class Publisher:
@@ -249,6 +254,9 @@ class Publisher:
             epochs_dropped=self._epochs_dropped + sum(queue.epochs_dropped for queue in self._queues.values()),
             queued_bytes=sum(queue.bytes for queue in self._queues.values()),
             active_epochs=self._epochs.active,
+            lag_bytes=max((queue.bytes for queue in self._queues.values()), default=0),
+            lag_messages=max(map(len, self._queues.values()), default=0),
+            holders=len(self.holders()),
         )
 
     def _broadcast(self, message: Message) -> Numbered:

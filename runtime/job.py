@@ -243,7 +243,8 @@ class Job(ABC):
         inputs = {name: fed.statistics for name, fed in self._inputs.items()}
         for report in view.reports:
             inputs.update({name: inputs[name] + one for name, one in report.fed.items()})
-        return replace(view.statistics(), inputs=inputs)
+        topics = {name: running.statistics() for name, running in self._attachments.items()}
+        return replace(view.statistics(), inputs=inputs, topics=topics)
 
     def wait(self, timeout: float | None = None) -> None:
         """Wait until every frontier is empty: all sources have ended, all inputs are closed, all work is done.

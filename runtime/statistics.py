@@ -1,9 +1,11 @@
 """What a job has done so far: counts and times by operator, by edge and by worker."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tidewheel.progress import Time
+
+_TOPIC_COUNTS = ("records", "subscribers", "lag_bytes", "lag_messages", "overflows", "epochs_dropped", "holders")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,12 +93,16 @@ class JobStatistics:
     """What a job has done, as its workers said at one moment each; print it for a table.
 
     ``workers`` has one entry for each worker that answered, ``silent`` the numbers of those busy in an operator;
-    ``inputs`` what was sent from outside, by the input's name; of other processes, as of a second ago.
+    ``inputs`` what was sent from outside, by the input's name; of other processes, as of a second ago. ``topics`` has
+    for each topic, and each of its partitions, what its publisher has sent, to how many ``subscribers``, how far the
+    slowest lags (``lag_bytes``, ``lag_messages``), and how many fell behind: ``overflows`` were cut off,
+    ``epochs_dropped`` left out, ``holders`` hold back the dataflow; nothing of a publisher that does not answer.
     """
 
     workers: tuple[WorkerStatistics, ...]
     silent: tuple[int, ...] = ()
     inputs: Mapping[str, InputStatistics] = field(default_factory=dict)
+    topics: Mapping[str, Sequence[Mapping[str, int]]] = field(default_factory=dict)
 
     @property
     def operators(self) -> dict[str, OperatorStatistics]:
@@ -132,6 +138,12 @@ class JobStatistics:
             (name, str(one.batches), str(one.records), str(one.bytes), f"{one.seconds_waited:.3f}")
             for name, one in self.inputs.items()
         ]
+        topics = [("topic", "partition", *(title.replace("_", " ") for title in _TOPIC_COUNTS))]
+        topics += [
+            (name, str(partition), *(str(counts.get(title, "?")) for title in _TOPIC_COUNTS))
+            for name, partitions in self.topics.items()
+            for partition, counts in enumerate(partitions)
+        ]
         workers = [("worker", "steps", "bytes in flight", "progress messages", "changes", "bytes", "leaks")]
         workers += [
             (
@@ -146,7 +158,7 @@ class JobStatistics:
             for worker in self.workers
         ]
         workers += [(str(worker), "busy in an operator, did not answer", "", "", "", "", "") for worker in self.silent]
-        return "\n\n".join(_table(rows) for rows in (operators, edges, inputs, workers) if len(rows) > 1)
+        return "\n\n".join(_table(rows) for rows in (operators, edges, inputs, topics, workers) if len(rows) > 1)
 
 
 def _sum_operators(parts: list[OperatorStatistics]) -> OperatorStatistics:

@@ -67,7 +67,8 @@ class TopicSource(OperatorSource[Any]):
     def _connect(self, is_closed: Callable[[], bool]) -> Subscription:
         """Connect; raise DeliveryError if that is not possible, or the topic's times are others than here."""
         until_s = None if self._timeout is None else time.monotonic() + self._timeout
-        while True:
+        subscription: Subscription | None = None
+        while subscription is None:
             left_s = None if until_s is None else max(0.0, until_s - time.monotonic())
             try:
                 subscription = self._subscribe(timeout=left_s)
@@ -78,8 +79,6 @@ class TopicSource(OperatorSource[Any]):
                     )
                     raise DeliveryError(text, topic=self._topic) from error
                 LOCAL_CATALOG.wait_for(self._topic, _LOOK_S if left_s is None else min(left_s, _LOOK_S))
-            else:
-                break
         if subscription.domain != self._domain:
             subscription.close()
             raise DeliveryError(
