@@ -12,6 +12,8 @@ import time
 from collections import deque
 from collections.abc import Callable
 
+from msgspec import structs
+
 from tidewheel.progress import OrderedInbox, ProtocolError, TimeDomain
 from tidewheel.pubsub import socket_offer
 from tidewheel.pubsub.change_signal import ChangeSignal
@@ -21,7 +23,7 @@ from tidewheel.pubsub.lease import Leases
 from tidewheel.pubsub.publisher import Publisher, PublisherStatistics
 from tidewheel.pubsub.publisher_socket import PublisherHost, PublisherSocket
 from tidewheel.pubsub.socket_offer import SocketOffer
-from tidewheel.pubsub.wire import FeedEvent, Numbered
+from tidewheel.pubsub.wire import DataMessage, FeedEvent, Numbered
 
 _LOG = logging.getLogger(__name__)
 
@@ -201,7 +203,7 @@ class PublisherActor(PublisherHost):
 
         await self._changed.wait_until(has_news, timeout_s)
         self._leases.renew(subscriber, self._clock())
-        return messages
+        return [_portable(numbered) for numbered in messages]
 
     async def detach(self, subscriber: str) -> None:
         """Forget a subscriber, which is its last acknowledgement too; a poll of it that waits returns at once."""
@@ -251,3 +253,11 @@ class PublisherActor(PublisherHost):
 
     def __repr__(self) -> str:
         return f"Publisher({self._name})"
+
+
+def _portable(numbered: Numbered) -> Numbered:
+    """Return a message in a form that can be pickled."""
+    message = numbered.message
+    if not isinstance(message, DataMessage) or not isinstance(message.payload, memoryview):
+        return numbered
+    return structs.replace(numbered, message=structs.replace(message, payload=bytes(message.payload)))

@@ -22,8 +22,8 @@ from tidewheel.pubsub.wire import DataMessage, LowerFrontierUpdate, Message, Num
 
 _LENGTHS = struct.Struct("<IQ")
 _LARGEST_HEAD = 64 * 1024 * 1024
-_BUFFER_BYTES = 256 * 1024
-_LARGE = 32 * 1024
+_BUFFER_BYTES = 32 * 1024
+_LARGE = 16 * 1024
 """A payload of so many bytes is a part of its own in both directions: copying it costs more than another part does."""
 
 MOST_AT_ONCE: Final = 8 * 1024 * 1024
@@ -80,7 +80,7 @@ class FrameReader:
         self._view = memoryview(self._buffer)
         self._start = self._end = 0
         self._head: Any = None
-        self._payload = bytearray()
+        self._payload = memoryview(b"")
         self._filled = 0
         self.is_at_end = False
 
@@ -92,7 +92,7 @@ class FrameReader:
         """
         taken = 0
         while taken < MOST_AT_ONCE:
-            room = self._view[self._end :] if self._head is None else memoryview(self._payload)[self._filled :]
+            room = self._view[self._end :] if self._head is None else self._payload[self._filled :]
             try:
                 count = self._socket.recv_into(room)
             except (BlockingIOError, InterruptedError):
@@ -141,7 +141,7 @@ class FrameReader:
         begin = self._start + _LENGTHS.size
         self._head = bytes(self._view[begin : begin + head_bytes])
         begin += head_bytes
-        self._payload = bytearray(payload_bytes)
+        self._payload = _unfilled(payload_bytes)
         self._filled = min(payload_bytes, self._end - begin)
         self._payload[: self._filled] = self._view[begin : begin + self._filled]
         self._start = begin + self._filled
@@ -150,7 +150,7 @@ class FrameReader:
 
     def _large(self) -> Numbered:
         head, payload = self._head, self._payload
-        self._head, self._payload, self._filled = None, bytearray(), 0
+        self._head, self._payload, self._filled = None, memoryview(b""), 0
         return _decode(head, payload)
 
     def _make_room(self, size: int) -> None:
@@ -165,3 +165,10 @@ class FrameReader:
             self._view = memoryview(self._buffer)
         self._view[: len(left)] = left
         self._start, self._end = 0, len(left)
+
+
+def _unfilled(size: int) -> memoryview:
+    """Return so many bytes of memory, whatever is in them; a ``bytearray`` would be filled with zeros first."""
+    import numpy as np
+
+    return memoryview(np.empty(size, np.uint8))

@@ -20,7 +20,7 @@ Encoding: TypeAlias = Literal["arrow", "pickle"]
 """How a payload is encoded: an Arrow IPC stream, or a pickle of protocol 5."""
 
 Payload: TypeAlias = Any
-"""The bytes of a payload, with a length, wherever they lie: ``bytes``, ``bytearray``, or a ``pyarrow.Buffer``."""
+"""The bytes of a payload, with a length, wherever they lie: ``bytes``, a ``memoryview``, or a ``pyarrow.Buffer``."""
 
 
 class InitialFrontierSnapshot(msgspec.Struct, frozen=True):
