@@ -37,7 +37,7 @@ Written by `make docs` from the docstrings, which say more and have an example e
 def page() -> str:
     """Return the whole page."""
     sections = [
-        _section("Where streams begin", _pick(tw.Dataflow, "input", "source")),
+        _section("Where streams begin", _pick(tw.Dataflow, "input", "source", "from_topic")),
         _section("Sources", _classes(lambda made: made.__name__.endswith("Source"))),
         *(section for theme in themes() for section in _theme(theme)),
         _section("Loops by hand", [*_pick(tw.Dataflow, "scope", "feedback"), *_own(tw.Loop), *_own(tw.Feedback)]),
@@ -47,7 +47,13 @@ def page() -> str:
         _section("To look at", _pick(tw.Dataflow, "explain", "to_mermaid")),
         _section("To run", [*_functions(tw.run), *_pick(tw.Job, *_JOB)], _RUNNING),
         _section("To feed and to wait", [*_pick(tw.InputHandle, *_INPUT), *_pick(tw.ProbeHandle, *_PROBE)]),
-        _section("To subscribe", [*_functions(tw.subscribe), *_pick(tw.Subscription, "epochs", "close")]),
+        _section(
+            "To subscribe",
+            [
+                *_functions(tw.subscribe, tw.topics, tw.watch_topics),
+                *_pick(tw.Subscription, "epochs", "take", "to_arrow", "to_pandas", "statistics", "close"),
+            ],
+        ),
         _section(
             "What comes out", [*_fields(*_RESULTS), *_pick(tw.Grouping, "aggregate"), *_pick(tw.Epoch, "to_arrow")]
         ),

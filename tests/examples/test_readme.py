@@ -94,6 +94,16 @@ def test_what_is_waited_for_can_be_read(capsys: pytest.CaptureFixture[str]) -> N
     assert capsys.readouterr().out == "[('be', 2), ('not', 1), ('or', 1), ('to', 2)]\n"
 
 
+def test_the_subscriber_sees_what_it_wants(capsys: pytest.CaptureFixture[str]) -> None:
+    """The program that subscribes runs as it stands, given a topic."""
+    flow = tw.Dataflow("lengths")
+    flow.source("pairs", tw.IterableSource([[(0, [(6, 8), (27, 111)]), (1, [(97, 118)])]])).publish("lengths")
+    [program] = [text for text in _PROGRAMS if "epochs(timeout=60)" in text]
+    with tw.run(flow, engine="local"):
+        exec(compile(program, "README.md", "exec"), {"tw": tw})
+    assert capsys.readouterr().out == "0 [(27, 111)]\n1 [(97, 118)]\n"
+
+
 @pytest.mark.ray
 @pytest.mark.usefixtures("ray_cluster")
 def test_two_dataflows_are_fed_from_anywhere() -> None:
