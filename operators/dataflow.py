@@ -15,6 +15,7 @@ from tidewheel.operators.stream_base import check_list, check_stream, make_pact
 from tidewheel.operators.tables.columns import is_schema
 from tidewheel.progress import GraphError, PathSummary
 from tidewheel.pubsub.delivery_options import BLOCK_LIMIT_S, DeliveryOptions, Slow
+from tidewheel.pubsub.topic_schema import topic_schema
 from tidewheel.pubsub.where import Where
 from tidewheel.runtime.dataflow_description import DataflowDescription
 from tidewheel.runtime.exchange import Key
@@ -115,6 +116,7 @@ class Dataflow(DataflowDescription):
         where: Callable[[Any], object] | Any = None,
         slow: Slow = "block",
         block_limit: float = BLOCK_LIMIT_S,
+        schema: Any = None,
     ) -> Stream[Any]:
         """Add a stream of what another job publishes, from the moment on at which this one has subscribed.
 
@@ -130,6 +132,7 @@ class Dataflow(DataflowDescription):
             slow: what happens if this job falls behind: ``"block"`` holds back the other job, for ``block_limit``
                 seconds at a time; ``"drop_epochs"`` leaves out whole epochs; ``"disconnect"`` fails this job.
             block_limit: after this time it is cut off, and fails.
+            schema: what records are expected to be, a type or a `pyarrow.Schema`; something else fails this job.
 
         Raises:
             GraphError, DeliveryError: an argument is wrong; what goes wrong later fails the job.
@@ -151,10 +154,13 @@ class Dataflow(DataflowDescription):
         if not isinstance(topic, str) or not topic:
             raise GraphError(f"from_topic takes the name of a topic, not {topic!r}")
         DeliveryOptions(None if where is None else Where(where), slow, block_limit)
-        connect = partial(subscribe, topic, atomic=atomic, where=where, slow=slow, block_limit=block_limit)
+        if schema is not None:
+            topic_schema(schema)
+        options = {"where": where, "schema": schema}
+        connect = partial(subscribe, topic, atomic=atomic, slow=slow, block_limit=block_limit, **options)
         source = TopicSource(topic, self.root.nesting.domain, connect, timeout)
         (outlet,) = self.add_operator(f"from_topic {topic}", [], [self.root], source.build, notify=False)
-        return Stream(outlet)
+        return Stream(outlet, schema if is_schema(schema) else None)
 
     def operator(
         self,

@@ -56,13 +56,12 @@ def _decode(head: Any, payload: Payload) -> Numbered:
         fields = pickle.loads(head)  # noqa: S301 - from a process of this user that has shown its ticket
     except Exception as error:
         raise ProtocolError(f"what came cannot be unpickled: {type(error).__name__}: {error}") from error
-    message: Message
     match fields:
-        case (sequence, skipped, time, encoding, records):
+        case (int(sequence), int(skipped), time, encoding, records):
             return Numbered(sequence, DataMessage(time, payload, encoding, records), skipped)
-        case (sequence, skipped, updates):
+        case (int(sequence), int(skipped), updates):
             return Numbered(sequence, LowerFrontierUpdate(updates), skipped)
-        case (sequence, message):
+        case (int(sequence), message) if isinstance(message, Message):
             return Numbered(sequence, message)
     raise ProtocolError(f"what came is no message of a topic but {fields!r:.100}")
 
@@ -141,7 +140,10 @@ class FrameReader:
         begin = self._start + _LENGTHS.size
         self._head = bytes(self._view[begin : begin + head_bytes])
         begin += head_bytes
-        self._payload = _unfilled(payload_bytes)
+        try:
+            self._payload = _unfilled(payload_bytes)
+        except (MemoryError, ValueError) as error:
+            raise ProtocolError(f"what came would have a payload of {payload_bytes} bytes: {error}") from error
         self._filled = min(payload_bytes, self._end - begin)
         self._payload[: self._filled] = self._view[begin : begin + self._filled]
         self._start = begin + self._filled
@@ -171,4 +173,4 @@ def _unfilled(size: int) -> memoryview:
     """Return so many bytes of memory, whatever is in them; a ``bytearray`` would be filled with zeros first."""
     import numpy as np
 
-    return memoryview(np.empty(size, np.uint8))
+    return np.empty(size, np.uint8).data

@@ -173,3 +173,17 @@ def test_what_cannot_be_the_name_of_a_topic_is_refused(name: Any) -> None:
     """When the dataflow is described."""
     with pytest.raises(tw.GraphError, match="takes the name of a topic"):
         tw.Dataflow("second").from_topic(name)
+
+
+def test_records_that_are_not_what_was_expected_fail_the_job(topic: str) -> None:
+    """At once where the topic says what it has, otherwise with the first batch."""
+    flow = tw.Dataflow("second")
+    flow.from_topic(topic, schema=str).capture("words")
+    with tw.run(publisher(topic), engine="local") as one:
+        numbers = one.input("numbers")
+        with pytest.raises(tw.JobError, match="SchemaMismatch"), tw.run(flow, engine="local") as other:  # noqa: PT012
+            one.topic(topic).wait_for_subscribers(1, timeout=DEADLINE_S)
+            numbers.send([1])
+            numbers.close()
+            other.wait(timeout=DEADLINE_S)
+        one.wait(timeout=DEADLINE_S)
