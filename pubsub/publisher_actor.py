@@ -106,21 +106,24 @@ class PublisherActor(PublisherHost):
     def go_on(self) -> None:
         """Take what is to be taken, give away what there is to be given, and let everybody look again."""
         self._expire_leases()
-        while True:
-            self._take_in()
-            if self._socket is not None:
-                self._socket.deliver()
-            holders = self._publisher.holders()
-            for subscriber in self._holds.expired(holders, self._clock()):
-                reason = f"it fell too far behind, and held back what is published for {holders[subscriber]:g} s"
-                self._publisher.cut_off(subscriber, reason)
-            holders = self._publisher.holders()
-            if holders or not self._untaken:
-                break
+        while self._go_on_once():
+            pass
         if self._socket is not None:
-            self._socket.pause(is_paused=bool(holders))
+            self._socket.pause(is_paused=bool(self._publisher.holders()))
         self._set_alarm()
         self._changed.notify()
+
+    def _go_on_once(self) -> bool:
+        """Go on with what can be done now; return whether more can be done after that."""
+        self._take_in()
+        if self._socket is not None:
+            self._socket.deliver()
+        holders = self._publisher.holders()
+        late = self._holds.expired(holders, self._clock())
+        for subscriber in late:
+            reason = f"it fell too far behind, and held back what is published for {holders[subscriber]:g} s"
+            self._publisher.cut_off(subscriber, reason)
+        return bool(late) or (bool(self._untaken) and not holders)
 
     def _take_in(self) -> None:
         try:

@@ -111,6 +111,8 @@ class SocketFeed(Feed):
             return REFUSED
 
     def _ended(self, answer: bytes) -> FeedLost | FeedRefused:
+        if answer == TAKEN:
+            return FeedRefused("the topic has been ended already")
         reason = answer.removeprefix(REFUSED).decode(errors="replace")
         return FeedRefused(reason) if reason else FeedLost("its connection has broken, so its process has ended")
 
