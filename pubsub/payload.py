@@ -22,6 +22,10 @@ class EncodedBatch:
     payload: Payload
     records: int
 
+    def __reduce__(self) -> tuple[object, ...]:
+        payload = bytes(self.payload) if isinstance(self.payload, memoryview) else self.payload
+        return type(self), (self.encoding, payload, self.records)
+
 
 def encode(batch: Any) -> EncodedBatch:
     """Encode one batch: a list, a NumPy array, a ``pyarrow.RecordBatch`` or a ``pyarrow.Table``.

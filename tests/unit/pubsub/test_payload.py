@@ -1,5 +1,6 @@
 """Encoding and decoding of batches."""
 
+import pickle
 import threading
 from typing import Any
 
@@ -88,3 +89,11 @@ def test_bytes_that_do_not_decode_are_an_error(encoding: Any) -> None:
 def test_records_are_python_values(batch: Any, records: list[Any]) -> None:
     """Rows of Arrow become dicts, NumPy elements plain numbers."""
     assert to_records(batch) == records
+
+
+@pytest.mark.parametrize("where", [bytes, memoryview, pa.py_buffer], ids=["bytes", "memoryview", "Arrow"])
+def test_an_encoded_batch_can_be_sent_on(where: Any) -> None:
+    """Wherever its bytes lie: what a subscriber was given may go on to another process."""
+    encoded = encode([1, 2, 3])
+    received = EncodedBatch(encoded.encoding, where(encoded.payload), encoded.records)
+    assert decode(pickle.loads(pickle.dumps(received))) == [1, 2, 3]
