@@ -6,12 +6,14 @@ import os
 import platform
 import statistics
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import tidewheel
+
+Measured = TypeVar("Measured")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +44,7 @@ class Report:
     rows: list[Row] = field(default_factory=list)
     expectations: list[Expectation] = field(default_factory=list)
 
-    def add(self, name: str, values: list[float], unit: str) -> float:
+    def add(self, name: str, values: Sequence[float], unit: str) -> float:
         """Add the median of several rounds, print and return it."""
         row = Row(name, statistics.median(values), unit, min(values), max(values))
         self.rows.append(row)
@@ -101,9 +103,9 @@ def arguments(description: str, *, peers: bool = False) -> argparse.Namespace:
     return parser.parse_args()
 
 
-def alternate(contestants: Mapping[str, Callable[[], float]], rounds: int) -> dict[str, list[float]]:
+def alternate(contestants: Mapping[str, Callable[[], Measured]], rounds: int) -> dict[str, list[Measured]]:
     """Return what each contestant measures in each round; they take turns, so that a slow minute hits all of them."""
-    found: dict[str, list[float]] = {name: [] for name in contestants}
+    found: dict[str, list[Measured]] = {name: [] for name in contestants}
     for _ in range(rounds):
         for name, measure in contestants.items():
             found[name].append(measure())

@@ -1,0 +1,119 @@
+"""The servers that `pubsub.py` compares with: ``python pubsub_servers.py NAME FOLDER`` runs one of them.
+
+It listens on this machine only, and keeps nothing on disk but what is in the folder. The program says by an empty line
+that the server takes connections, answers each line that it reads with the address and the version, and ends the server
+when there are no more lines: so it ends with whoever has started it, however that ends.
+"""
+
+import json
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from pubsub_traffic import wait
+
+_READY_WITHIN_S = 20.0
+_ENDS_WITHIN_S = 5.0
+_LOOK_EVERY_S = 0.02
+_NATS = """
+host: 127.0.0.1
+port: -1
+max_payload: 8MB
+max_pending: 4GB
+write_deadline: "60s"
+ports_file_dir: {folder}
+"""
+"""Any free port, which a file tells. By default a message has 1 MB at most, and who is 64 MB behind is cut off."""
+
+
+def main() -> None:
+    name, folder = sys.argv[1], Path(sys.argv[2])
+    command = {"redis": redis_command, "nats": nats_command}[name](folder)
+    version = version_of(command[0])
+    address = {"redis": redis_address, "nats": nats_address}[name]
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    with Path(folder, f"{name}.log").open("w+") as log, subprocess.Popen(command, stdout=log, stderr=log) as server:
+        try:
+            found = once_ready(server, lambda: address(folder))
+            print(flush=True)
+            for _ in sys.stdin:
+                print(found, version, flush=True)
+        except TimeoutError as error:
+            sys.exit(f"{error}: {log_of(folder, name)}")
+        finally:
+            end(server)
+
+
+def program(name: str) -> str:
+    """Return where a server's program is; distributions have some of them where only root looks."""
+    found = shutil.which(name) or shutil.which(name, path="/usr/sbin:/usr/local/sbin:/sbin")
+    if found is None:
+        sys.exit(f"{name} is not installed")
+    return found
+
+
+def version_of(server: str) -> str:
+    said = subprocess.run([server, "--version"], check=True, capture_output=True, text=True, timeout=_READY_WITHIN_S)
+    found = re.search(r"\bv=?([\d.]+)", said.stdout + said.stderr)
+    return found[1] if found else "unknown"
+
+
+def redis_command(folder: Path) -> list[str]:
+    command = [program("redis-server"), "--port", "0", "--unixsocket", str(folder / "redis"), "--dir", str(folder)]
+    # Nothing is saved, and no subscriber is cut off because it is behind.
+    return [*command, "--save", "", "--appendonly", "no", "--client-output-buffer-limit", "pubsub 0 0 0"]
+
+
+def redis_address(folder: Path) -> str | None:
+    path = str(folder / "redis")
+    with socket.socket(socket.AF_UNIX) as connection:
+        return path if connection.connect_ex(path) == 0 else None
+
+
+def nats_command(folder: Path) -> list[str]:
+    command = program("nats-server")
+    settings = folder / "nats.conf"
+    settings.write_text(_NATS.format(folder=json.dumps(str(folder))))
+    return [command, "--config", str(settings)]
+
+
+def nats_address(folder: Path) -> str | None:
+    for file in folder.glob("*.ports"):
+        text = file.read_text()
+        if text.endswith("}"):
+            return str(json.loads(text)["nats"][0])
+    return None
+
+
+def once_ready(server: "subprocess.Popen[bytes]", address: Callable[[], str | None]) -> str:
+    """Wait until a server takes connections; return where. TimeoutError if it does not, or has ended."""
+    deadline_s = time.monotonic() + _READY_WITHIN_S
+    while time.monotonic() < deadline_s and server.poll() is None:
+        found = address()
+        if found is not None:
+            return found
+        wait(_LOOK_EVERY_S)
+    raise TimeoutError("it does not take connections")
+
+
+def log_of(folder: Path, name: str) -> str:
+    lines = Path(folder, f"{name}.log").read_text().splitlines()
+    return lines[-1] if lines else "it said nothing"
+
+
+def end(server: "subprocess.Popen[bytes]") -> None:
+    server.terminate()
+    try:
+        server.wait(_ENDS_WITHIN_S)
+    except subprocess.TimeoutExpired:
+        server.kill()
+
+
+if __name__ == "__main__":
+    main()
