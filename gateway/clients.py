@@ -1,0 +1,66 @@
+"""Who reads from the gateway now: not too many at once, and none when it ends."""
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+from tidewheel.gateway.errors import TooManyClients
+from tidewheel.gateway.topic_feed import TopicFeed
+from tidewheel.gateway.topic_request import TopicRequest
+from tidewheel.pubsub import Subscription
+
+T = TypeVar("T")
+
+STOPPED = "the gateway is being stopped"
+"""What is told to clients then."""
+
+
+class Clients:
+    """The feeds of all clients, by any protocol. For any thread.
+
+    Args:
+        most: how many there may be at once.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._lock = threading.Lock()
+        self._feeds: set[TopicFeed[Any]] = set()
+        self._is_closed = False
+
+    def admit(self, request: TopicRequest, read: Callable[[Subscription], Iterator[T]]) -> TopicFeed[T]:
+        """Return the feed of one more client, which leaves by closing it.
+
+        Args:
+            request: what it asks for.
+            read: makes what it is sent of what its subscription brings.
+
+        Raises:
+            TooManyClients: there are as many as there may be, or the gateway ends.
+        """
+        with self._lock:
+            if self._is_closed:
+                raise TooManyClients(STOPPED)
+            if len(self._feeds) >= self._most:
+                raise TooManyClients(
+                    f"{self._most} clients read from this gateway already: try again later, or start it with a larger "
+                    "--max-clients"
+                )
+            feed = TopicFeed(request.subscribe, read, self._leave)
+            self._feeds.add(feed)
+        return feed
+
+    def close(self) -> None:
+        """Close all feeds, and let in nobody any more; does not wait."""
+        with self._lock:
+            self._is_closed = True
+            feeds = list(self._feeds)
+        for feed in feeds:
+            feed.close()
+
+    def _leave(self, feed: TopicFeed[Any]) -> None:
+        with self._lock:
+            self._feeds.discard(feed)
+
+    def __len__(self) -> int:
+        return len(self._feeds)

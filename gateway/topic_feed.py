@@ -1,0 +1,109 @@
+"""One client's subscription, read on a thread of its own, an item at a time and only when somebody asks.
+
+So a client that reads slowly, or not at all, leaves what comes with the publishers, which do with it what they do with
+every slow subscriber; and nothing that takes long, such as decoding, holds up other clients.
+"""
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from queue import SimpleQueue
+from typing import Any, Generic, TypeVar
+
+from tidewheel.progress import TidewheelError
+from tidewheel.pubsub import Subscription
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class OwnThread:
+    """A thread that does what it is given, one thing after the other. It holds up no process that ends."""
+
+    def __init__(self, name: str) -> None:
+        self._calls: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = SimpleQueue()
+        threading.Thread(target=self._run, name=name, daemon=True).start()
+
+    def submit(self, call: Callable[[], R]) -> "Future[R]":
+        """Have something done; return where its result will be. After `stop` nothing is done any more."""
+        future: Future[R] = Future()
+        self._calls.put((future, call))
+        return future
+
+    def stop(self) -> None:
+        """End the thread once it has done what it was given; does not wait."""
+        self._calls.put(None)
+
+    def _run(self) -> None:
+        while (task := self._calls.get()) is not None:
+            future, call = task
+            if future.set_running_or_notify_cancel():
+                try:
+                    future.set_result(call())
+                except BaseException as error:  # noqa: BLE001  it is raised where the result is looked at
+                    future.set_exception(error)
+
+
+class TopicFeed(Generic[T]):
+    """A subscription and what is made of it.
+
+    Args:
+        subscribe: connects to the topic; called on the thread of the feed, like all that waits.
+        read: makes items of what the subscription brings.
+        left: called once, when the feed is closed.
+    """
+
+    def __init__(
+        self,
+        subscribe: Callable[[], Subscription],
+        read: Callable[[Subscription], Iterator[T]],
+        left: Callable[["TopicFeed[T]"], None],
+    ) -> None:
+        self._subscribe = subscribe
+        self._read = read
+        self._left = left
+        self._lock = threading.Lock()
+        self._is_closed = False
+        self._subscription: Subscription | None = None
+        self._items: Iterator[T] = iter(())
+        self._thread = OwnThread("tidewheel-gateway-client")
+        self.opened = self._thread.submit(self._open)
+        """Done when it is connected, from when on nothing is missed; raises what that raises."""
+
+    def next(self) -> "Future[T | None]":
+        """Read the next item; the result is None at the end, and after `close`."""
+        with self._lock:
+            if not self._is_closed:
+                return self._thread.submit(lambda: next(self._items, None))
+        nothing: Future[T | None] = Future()
+        nothing.set_result(None)
+        return nothing
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it was closed."""
+        return self._is_closed
+
+    def close(self) -> None:
+        """End the subscription at once, also while it is being read; called again, it does nothing."""
+        with self._lock:
+            if self._is_closed:
+                return
+            self._is_closed = True
+            self._thread.stop()
+            subscription = self._subscription
+        try:
+            if subscription is not None:
+                subscription.close()
+        finally:
+            self._left(self)
+
+    def _open(self) -> None:
+        subscription = self._subscribe()
+        with self._lock:
+            if not self._is_closed:
+                self._subscription = subscription
+                self._items = self._read(subscription)
+                return
+        subscription.close()
+        raise TidewheelError(f"the client of topic {subscription.topic!r} left before it was connected")
