@@ -16,6 +16,7 @@ from tidewheel.pubsub.payload import encode
 from tidewheel.pubsub.wire import DataMessage, FeedEvent, LowerFrontierUpdate
 
 _MOST_GATHERED = 1024 * 1024
+_PART_GATHERED = 4
 
 
 class PublisherConnection(ABC):
@@ -31,6 +32,7 @@ class PublisherConnection(ABC):
         self._partition = partition
         self._events: list[FeedEvent] = []
         self._gathered_bytes = 0
+        self._most_gathered = _MOST_GATHERED
 
     def data(self, time: Time, batch: Any) -> None:
         """Take one batch, encoded at once, so that it may be changed afterwards. An empty batch is no news.
@@ -68,7 +70,7 @@ class PublisherConnection(ABC):
 
         Raises what `flush` raises.
         """
-        if self._gathered_bytes > _MOST_GATHERED:
+        if self._gathered_bytes > self._most_gathered:
             self.flush()
         return self._has_room()
 
@@ -102,6 +104,7 @@ class LocalConnection(PublisherConnection):
     def __init__(self, topic: str, partition: int, publisher: LocalPublisher) -> None:
         super().__init__(topic, partition)
         self._publisher = publisher
+        self._most_gathered = min(_MOST_GATHERED, publisher.capacity_bytes // _PART_GATHERED)
 
     def _send(self, events: list[FeedEvent]) -> None:
         try:

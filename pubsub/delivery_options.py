@@ -10,7 +10,7 @@ Slow: TypeAlias = Literal["disconnect", "drop_epochs", "block"]
 """What happens to a subscriber for which more waits than the publisher keeps.
 
 ``"disconnect"`` cuts it off with an error; ``"drop_epochs"`` leaves out whole epochs, and says which; ``"block"`` holds
-back the dataflow that publishes, which holds back its sources, and cuts the subscriber off after a while.
+back the dataflow that publishes, which holds back its sources, and cuts off a subscriber that takes nothing for long.
 """
 
 BLOCK_LIMIT_S = 60.0
@@ -23,7 +23,7 @@ class DeliveryOptions:
     Attributes:
         where: which records it wants; None for all.
         slow: what happens when it falls behind.
-        block_limit: for how long it may hold back a publisher at a time, in seconds.
+        block_limit: for how long it may hold back a publisher and take nothing, in seconds.
 
     Raises:
         DeliveryError: there is no such policy, or the limit is no time.

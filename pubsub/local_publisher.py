@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 
 from tidewheel.pubsub.delivery_options import EVERYTHING, DeliveryOptions
-from tidewheel.pubsub.holds import Holds
+from tidewheel.pubsub.holds import Holds, held_too_long
 from tidewheel.pubsub.publisher import Publisher, PublisherStatistics
 from tidewheel.pubsub.wire import FeedEvent, Numbered
 
@@ -34,6 +34,11 @@ class LocalPublisher:
         self._clock = clock
         self._holds = Holds()
         self._waiting: list[Callable[[], None]] = []
+
+    @property
+    def capacity_bytes(self) -> int:
+        """How much may wait for one subscriber."""
+        return self.publisher.capacity_bytes
 
     def feed(self, events: list[FeedEvent]) -> None:
         """Take events of the worker, in order; raises ProtocolError if they are impossible."""
@@ -70,17 +75,16 @@ class LocalPublisher:
         """Tell whether a subscriber holds this publisher back; who has done so for too long is cut off."""
         with self.changed:
             holders = self.publisher.holders()
-            for subscriber in self._holds.expired(holders, self._clock()):
-                reason = f"it fell too far behind, and held back what is published for {holders[subscriber]:g} s"
-                self.publisher.cut_off(subscriber, reason)
+            for subscriber in self._holds.expired(holders, self._clock(), self.publisher.taken):
+                self.publisher.cut_off(subscriber, held_too_long(holders[subscriber]))
                 self.changed.notify_all()
             return bool(self.publisher.holders())
 
     def when_free(self, wake: Callable[[], None]) -> float | None:
         """Have ``wake`` called once no subscriber holds; return after how many seconds to ask in any case."""
-        if not self.is_held():
-            return 0.0
         with self.changed:
+            if not self.is_held():
+                return 0.0
             if wake not in self._waiting:
                 self._waiting.append(wake)
             return self._holds.left_s(self._clock())

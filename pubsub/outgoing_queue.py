@@ -80,6 +80,8 @@ class OutgoingQueue:
         self._dropped: set[Time] = set()
         self.epochs_dropped = 0
         """How many epochs gave way."""
+        self.taken = 0
+        """How many messages have been acknowledged."""
 
     @property
     def bytes(self) -> int:
@@ -222,6 +224,7 @@ class OutgoingQueue:
             self._leave()
         while self._sent and self._sent[0].numbered.sequence <= sequence:
             self._forget(self._sent.popleft())
+            self.taken += 1
 
     def head(self, max_bytes: int) -> list[Numbered]:
         """Return the oldest messages, up to ``max_bytes`` of them but at least one if there is one. They stay.

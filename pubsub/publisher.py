@@ -95,6 +95,11 @@ class Publisher:
         self._overflows = 0
         self._epochs_dropped = 0
 
+    @property
+    def capacity_bytes(self) -> int:
+        """How much may wait for one subscriber."""
+        return self._capacity_bytes
+
     # Events from upstream
 
     def feed(self, events: Iterable[FeedEvent]) -> None:
@@ -180,6 +185,11 @@ class Publisher:
         if not self._blocking:
             return {}
         return {name: limit_s for name, limit_s in self._blocking.items() if self._queues[name].is_full}
+
+    def taken(self, subscriber: str) -> int:
+        """Return how many messages a subscriber has taken."""
+        queue = self._queues.get(subscriber)
+        return 0 if queue is None else queue.taken
 
     def cut_off(self, subscriber: str, reason: str) -> None:
         """Let a subscriber have nothing more but ``reason``, and free its queue."""

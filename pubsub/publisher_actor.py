@@ -18,8 +18,9 @@ from tidewheel.progress import OrderedInbox, ProtocolError, TimeDomain
 from tidewheel.pubsub import socket_offer
 from tidewheel.pubsub.change_signal import ChangeSignal
 from tidewheel.pubsub.delivery_options import EVERYTHING, DeliveryOptions
-from tidewheel.pubsub.holds import Holds
+from tidewheel.pubsub.holds import Holds, held_too_long
 from tidewheel.pubsub.lease import Leases
+from tidewheel.pubsub.outgoing_queue import size_of
 from tidewheel.pubsub.publisher import Publisher, PublisherStatistics
 from tidewheel.pubsub.publisher_socket import PublisherHost, PublisherSocket
 from tidewheel.pubsub.socket_offer import SocketOffer
@@ -28,6 +29,8 @@ from tidewheel.pubsub.wire import DataMessage, FeedEvent, Numbered
 _LOG = logging.getLogger(__name__)
 
 LEASE_S = 60.0
+_TAKEN_AT_ONCE = 4
+"""Of its capacity, a publisher takes one part in so many at a time; then its subscribers have a chance to take that."""
 
 
 class PublisherActor(PublisherHost):
@@ -65,7 +68,8 @@ class PublisherActor(PublisherHost):
         self._told = 0
         self._node = node
         self._socket: PublisherSocket | None = None
-        self._is_leaving = False
+        self._goes_on_soon = False
+        self._take_bytes = capacity_bytes // _TAKEN_AT_ONCE
         self.refusal = ""
 
     async def listen(self) -> SocketOffer | None:
@@ -119,16 +123,23 @@ class PublisherActor(PublisherHost):
         if self._socket is not None:
             self._socket.deliver()
         holders = self._publisher.holders()
-        late = self._holds.expired(holders, self._clock())
+        late = self._holds.expired(holders, self._clock(), self._taken)
         for subscriber in late:
-            reason = f"it fell too far behind, and held back what is published for {holders[subscriber]:g} s"
-            self._publisher.cut_off(subscriber, reason)
+            self._publisher.cut_off(subscriber, held_too_long(holders[subscriber]))
         return bool(late) or (bool(self._untaken) and not holders)
 
+    def _taken(self, subscriber: str) -> int:
+        """Return a number that grows as a subscriber takes what there is for it."""
+        written = 0 if self._socket is None else self._socket.written(subscriber)
+        return self._publisher.taken(subscriber) + written
+
     def _take_in(self) -> None:
+        taken_bytes = 0
         try:
-            while self._untaken and not self._publisher.holders():
-                self._publisher.feed([self._untaken.popleft()])
+            while self._untaken and taken_bytes <= self._take_bytes and not self._publisher.holders():
+                event = self._untaken.popleft()
+                taken_bytes += size_of(event)
+                self._publisher.feed([event])
         except ProtocolError as error:
             self._fail_for(str(error))
 
@@ -178,12 +189,16 @@ class PublisherActor(PublisherHost):
         self._leases.release(subscriber)
         if self._socket is not None:
             self._socket.withdraw(subscriber)
-        if not self._is_leaving:
-            self._is_leaving = True
-            asyncio.get_running_loop().call_soon(self._after_leaving)
+        self.go_on_soon()
 
-    def _after_leaving(self) -> None:
-        self._is_leaving = False
+    def go_on_soon(self) -> None:
+        """Go on when all that has just happened is done with; once, however many ask for it."""
+        if not self._goes_on_soon:
+            self._goes_on_soon = True
+            asyncio.get_running_loop().call_soon(self._go_on_now)
+
+    def _go_on_now(self) -> None:
+        self._goes_on_soon = False
         self.go_on()
 
     async def poll(self, subscriber: str, acknowledged: int, max_bytes: int, timeout_s: float) -> list[Numbered]:
@@ -197,7 +212,9 @@ class PublisherActor(PublisherHost):
         """
         self._expire_leases()
         self._leases.renew(subscriber, self._clock())
-        messages: list[Numbered] = []
+        messages = self._publisher.fetch(subscriber, acknowledged, max_bytes)
+        if self._alarm is not None:
+            self.go_on()  # since it has taken what was before, it may not hold back the publisher any more
 
         def has_news() -> bool:
             nonlocal messages
@@ -252,7 +269,7 @@ class PublisherActor(PublisherHost):
     def _expire_leases(self) -> None:
         for subscriber in self._leases.expire(self._clock()):
             _LOG.warning("%r gives up subscriber %s, which has not polled for too long", self, subscriber)
-            self._publisher.unsubscribe(subscriber)
+            self.leave(subscriber)
 
     def __repr__(self) -> str:
         return f"Publisher({self._name})"

@@ -6,6 +6,7 @@ publisher back, nothing is read from the worker, whose own connection then fills
 """
 
 import asyncio
+import logging
 import secrets
 import socket
 from abc import ABC, abstractmethod
@@ -20,9 +21,13 @@ from tidewheel.pubsub.socket_offer import TICKET_BYTES, SocketOffer
 from tidewheel.pubsub.socket_writer import SocketWriter
 from tidewheel.pubsub.wire import DataMessage, Disconnected, Failed, FeedEvent, LowerFrontierUpdate, PartitionEnded
 
+_LOG = logging.getLogger(__name__)
 _TICKET_TIMEOUT_S = 10.0
 _MOST_STRANGERS = 64
+_ACCEPT_AGAIN_S = 1.0
 _WRITE_BYTES = 1024 * 1024
+_MOST_WRITES = 8
+_MOST_ENCODED = 1024
 
 TAKEN: Final = b"\x01"
 """What a publisher answers its worker when the partition is finished."""
@@ -45,8 +50,8 @@ class PublisherHost(ABC):
         """Fail, since what the worker told makes no sense."""
 
     @abstractmethod
-    def go_on(self) -> None:
-        """Look again at what is to be done, since a connection takes more."""
+    def go_on_soon(self) -> None:
+        """Look again at what is to be done, since a connection takes more; not within this call."""
 
     @abstractmethod
     def connected(self, subscriber: str) -> None:
@@ -72,7 +77,7 @@ class PublisherSocket:
         self._node = node
         self._loop = asyncio.get_running_loop()
         self._tickets: dict[bytes, str | None] = {}
-        self._strangers: set[socket.socket] = set()
+        self._strangers: dict[socket.socket, asyncio.TimerHandle] = {}
         self._deliveries: dict[str, _Delivery] = {}
         self._feeds: list[_Feed] = []
         self._encoded: dict[int, tuple[object, list[object]]] = {}
@@ -92,6 +97,11 @@ class PublisherSocket:
         if delivery is not None:
             delivery.close()
 
+    def written(self, subscriber: str) -> int:
+        """Return how many bytes the connection of a subscriber has taken."""
+        delivery = self._deliveries.get(subscriber)
+        return 0 if delivery is None else delivery.written
+
     def deliver(self) -> None:
         """Give every connection what there is for it and what it takes. Complexity: O(subscribers)."""
         for delivery in list(self._deliveries.values()):
@@ -108,26 +118,38 @@ class PublisherSocket:
     # ------------------------------------------------------------------ who calls
 
     def _accept(self) -> None:
-        with suppress(BlockingIOError, InterruptedError, ConnectionAbortedError):
-            while True:
+        while True:
+            try:
                 connection, _ = self._listener.accept()
-                connection.setblocking(False)
-                if len(self._strangers) >= _MOST_STRANGERS or not socket_offer.is_same_user(connection):
-                    connection.close()
-                    continue
-                self._strangers.add(connection)
-                self._loop.add_reader(connection, self._admit, connection)
-                self._loop.call_later(_TICKET_TIMEOUT_S, self._turn_away, connection)
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:  # this process has as many files open as it may
+                _LOG.warning("%s accepts nobody for %g s: %s", self._name, _ACCEPT_AGAIN_S, error)
+                self._loop.remove_reader(self._listener)
+                self._loop.call_later(_ACCEPT_AGAIN_S, self._loop.add_reader, self._listener, self._accept)
+                return
+            connection.setblocking(False)
+            if not socket_offer.is_same_user(connection):
+                connection.close()
+                continue
+            if len(self._strangers) >= _MOST_STRANGERS:
+                self._turn_away(next(iter(self._strangers)))
+            self._strangers[connection] = self._loop.call_later(_TICKET_TIMEOUT_S, self._turn_away, connection)
+            self._loop.add_reader(connection, self._admit, connection)
+            self._admit(connection)  # whose ticket is there is no stranger, however many come at once
 
     def _admit(self, connection: socket.socket) -> None:
-        """Look at the ticket of who has called."""
-        ticket = b""
-        with suppress(OSError):
+        """Look at the ticket of who has called, if it has come."""
+        try:
             ticket = connection.recv(TICKET_BYTES)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            ticket = b""
         if ticket not in self._tickets:
             self._turn_away(connection)
             return
-        self._strangers.discard(connection)
+        self._strangers.pop(connection).cancel()
         self._loop.remove_reader(connection)
         subscriber = self._tickets.pop(ticket)
         socket_offer.prepare(connection)
@@ -142,10 +164,9 @@ class PublisherSocket:
             delivery.go_on()
 
     def _turn_away(self, connection: socket.socket) -> None:
-        if connection in self._strangers:
-            self._strangers.discard(connection)
-            self._loop.remove_reader(connection)
-            connection.close()
+        self._strangers.pop(connection).cancel()
+        self._loop.remove_reader(connection)
+        connection.close()
 
 
 class _Delivery:
@@ -174,7 +195,7 @@ class _Delivery:
         loop.add_reader(connection, self._left)
 
     def go_on(self) -> None:
-        """Write what there is, until the connection takes no more."""
+        """Write what there is, until the connection takes no more, or it is the turn of others."""
         if self._is_waiting:
             return
         try:
@@ -183,7 +204,10 @@ class _Delivery:
             self._left()
 
     def _write(self) -> None:
-        while not self._is_last:
+        for _ in range(_MOST_WRITES):
+            if self._is_last:
+                self._left()
+                return
             messages = self._publisher.fetch(self._subscriber, self._last, _WRITE_BYTES)
             if not messages:
                 return
@@ -192,17 +216,23 @@ class _Delivery:
             self._last = messages[-1].sequence
             self._is_last = isinstance(messages[-1].message, PartitionEnded | Failed | Disconnected)
             if not self._writer.write():
-                self._is_waiting = True
-                self._loop.add_writer(self._connection, self._writable)
-                return
-        self._left()
+                break
+        self._is_waiting = True
+        self._loop.add_writer(self._connection, self._writable)
 
     def _frame(self, numbered: object) -> list[object]:
         """Return the frame of a message, which is often that of many subscribers."""
         found = self._encoded.get(id(numbered))
         if found is None or found[0] is not numbered:
+            if len(self._encoded) >= _MOST_ENCODED:
+                self._encoded.clear()
             found = self._encoded[id(numbered)] = (numbered, encode(numbered))  # type: ignore[arg-type]
         return found[1]
+
+    @property
+    def written(self) -> int:
+        """How many bytes the connection has taken."""
+        return self._writer.written_bytes
 
     def _writable(self) -> None:
         try:
@@ -215,7 +245,7 @@ class _Delivery:
         self._is_waiting = False
         self.go_on()
         self._encoded.clear()
-        self._host.go_on()
+        self._host.go_on_soon()
 
     def _left(self) -> None:
         self._host.leave(self._subscriber)

@@ -61,7 +61,9 @@ class RayTopicReader(TopicReader):
                 raise self._lost(partition, error) from error
 
     def attach_anew(self) -> None:
-        """Connect under another name; who had this one is taken to have left."""
+        """Connect under another name; who had this one leaves."""
+        for partition in range(len(self._publishers)):
+            self.detach(partition)
         self._subscriber += "+"
         self.attach()
 

@@ -67,12 +67,14 @@ class SocketFeed(Feed):
 
     def has_room(self) -> bool:
         """Tell whether not too much waits for the socket."""
-        return self._writer.waiting_bytes < ROOM_BYTES
+        with self._lock:
+            self._raise()
+            return self._writer.waiting_bytes < ROOM_BYTES
 
     def wait_for_room(self, wake: Callable[[], None]) -> float | None:
         """Have ``wake`` called by the thread that writes."""
         with self._lock:
-            if self._thread is None or self.has_room():
+            if self._thread is None or self._writer.waiting_bytes < ROOM_BYTES:
                 return 0.0
             self._wake = wake
         return None

@@ -7,9 +7,11 @@ import threading
 from collections.abc import Collection
 from math import ceil
 
+from tidewheel.progress import ProtocolError
 from tidewheel.pubsub.ray_topic_reader import RayTopicReader
 from tidewheel.pubsub.socket_frames import FrameReader
 from tidewheel.pubsub.topic_reader import WAIT_S, Fetched, TopicReader
+from tidewheel.pubsub.wire import Numbered
 
 
 class SocketTopicReader(TopicReader):
@@ -30,7 +32,9 @@ class SocketTopicReader(TopicReader):
         self._poll.register(self._waker, select.POLLIN)
         self._polled: set[int] = set()
         self._reading = threading.Lock()
+        self._closing = threading.Lock()
         self._is_closed = False
+        self._error: ProtocolError | None = None
 
     @classmethod
     def over(cls, attached: RayTopicReader, node: str) -> TopicReader:
@@ -54,21 +58,29 @@ class SocketTopicReader(TopicReader):
         with self._reading:
             if self._is_closed:
                 return []
+            if self._error is not None:
+                raise self._error
             self._look_for(wanted)
-            found: list[Fetched] = []
-            broken: int | None = None
-            for descriptor, _ in self._poll.poll(ceil(timeout_s * 1000)):
-                partition = self._partitions.get(descriptor)
-                if partition is None or self._is_closed:
-                    continue  # it is the waker
-                messages = list(self._readers[partition].read())
-                if messages:
-                    found.append(Fetched(partition, messages))
-                elif self._readers[partition].is_at_end:
-                    broken = partition
-        if broken is not None and not found and not self._is_closed:
-            raise self._attached.why_broken(broken)
+            ready = [self._partitions.get(descriptor) for descriptor, _ in self._poll.poll(ceil(timeout_s * 1000))]
+            partitions = [partition for partition in ready if partition is not None and not self._is_closed]
+            fetched = [Fetched(partition, self._messages(partition)) for partition in partitions]
+        found = [one for one in fetched if one.messages]
+        if fetched and not found and not self._is_closed:
+            if self._error is not None:
+                raise self._error
+            for partition in partitions:
+                if self._readers[partition].is_at_end:
+                    raise self._attached.why_broken(partition)
         return found
+
+    def _messages(self, partition: int) -> list[Numbered]:
+        """Return what has come of one partition; an error is kept for when that has been returned."""
+        messages: list[Numbered] = []
+        try:
+            messages.extend(self._readers[partition].read())
+        except ProtocolError as error:
+            self._error = error
+        return messages
 
     def _look_for(self, wanted: Collection[int]) -> None:
         """Have only the sockets of some partitions polled, so that what others send waits there."""
@@ -85,9 +97,10 @@ class SocketTopicReader(TopicReader):
 
     def close(self) -> None:
         """Let go of every partition, and wake whoever reads."""
-        if self._is_closed:
+        with self._closing:
+            was_closed, self._is_closed = self._is_closed, True
+        if was_closed:
             return
-        self._is_closed = True
         os.eventfd_write(self._waker, 1)
         with self._reading:
             for connection in self._connections:

@@ -14,12 +14,13 @@ class SocketWriter:
 
     Attributes:
         waiting_bytes: how much it keeps.
+        written_bytes: how much the socket has taken.
     """
 
     def __init__(self, target: socket) -> None:
         self._socket = target
         self._parts: deque[Any] = deque()
-        self.waiting_bytes = 0
+        self.waiting_bytes = self.written_bytes = 0
 
     def add(self, parts: Iterable[Any]) -> None:
         """Take parts of frames; they must not change any more."""
@@ -40,6 +41,7 @@ class SocketWriter:
             except (BlockingIOError, InterruptedError):
                 return False
             self.waiting_bytes -= written
+            self.written_bytes += written
             while written:
                 size = len(parts[0])
                 if written < size:

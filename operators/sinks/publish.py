@@ -1,8 +1,9 @@
 """The publish operator: one worker's end of a topic's partition."""
 
+from math import inf
 from typing import TYPE_CHECKING
 
-from tidewheel.progress import Antichain
+from tidewheel.progress import Antichain, Time
 from tidewheel.pubsub.connection import PublisherConnection
 from tidewheel.pubsub.errors import SchemaMismatch
 from tidewheel.pubsub.topic_schema import TopicSchema, topic_schema
@@ -12,6 +13,8 @@ from tidewheel.runtime.ports import InputPort
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+_AS_GOOD_S = 0.001
 
 
 def declared_schema(topic: str, said: object, known: "pa.Schema | None") -> TopicSchema | None:
@@ -36,36 +39,38 @@ def build_publish(topic: str, schema: TopicSchema | None = None) -> Build:
     """Return the build function of an operator that hands its publisher data and frontier changes, in one call a step.
 
     Data goes before the frontier change that follows it, so a publisher never announces a time as complete before it
-    has all of it. Where a subscriber may hold back the publisher, batches stay unread until there is room for them.
+    has all of it. Where a subscriber may hold back the publisher, batches stay unread until there is room for them, and
+    moves of the frontier wait with them and become one; but for the last, after which this may not be scheduled again.
     A batch that is not what ``schema`` says raises.
     """
 
     def build(context: OperatorContext) -> Schedule:
         connection: PublisherConnection = context.attachment(topic)
+        waiting = WaitingForRoom(context, connection)
         announced: Antichain | None = None
+
+        def hand_over(input: InputPort) -> bool:
+            """Take what there is room for; return whether there is more of that."""
+            if not connection.has_room():
+                return False
+            for token, batch in input:
+                if schema is not None:
+                    schema.check(topic, context.worker, token.time, batch)
+                connection.data(token.time, batch)
+                if not connection.has_room():
+                    return False
+            return True
 
         def schedule(input: InputPort) -> None:
             nonlocal announced
-            has_room = connection.has_room()
-            if has_room:
-                for token, batch in input:
-                    if schema is not None:
-                        schema.check(topic, context.worker, token.time, batch)
-                    connection.data(token.time, batch)
-                    has_room = connection.has_room()
-                    if not has_room:
-                        break
-            if input.queue and not has_room:
-                wait(context, connection)
+            has_room = hand_over(input)
             frontier = input.frontier
-            if frontier == announced:
+            if not has_room and len(frontier) and (input.queue or frontier != announced):
                 connection.flush()
+                waiting.begin()
                 return
-            before = announced if announced is not None else [frontier.domain.minimum()]
-            gone = [(time, -1) for time in before if time not in frontier]
-            new = [(time, 1) for time in frontier if time not in before]
-            if gone or new:
-                connection.frontier(gone + new)
+            if frontier != announced and (changes := moved(announced, frontier)):
+                connection.frontier(changes)
             announced = frontier
             connection.flush()
 
@@ -74,9 +79,28 @@ def build_publish(topic: str, schema: TopicSchema | None = None) -> Build:
     return build
 
 
-def wait(context: OperatorContext, connection: PublisherConnection) -> None:
-    """Be scheduled again when there is room; what is unread until then holds back the sources."""
-    again_s = connection.wait_for_room(context.activate)
-    context.expect_activation()
-    if again_s is not None:
-        context.activator.after(again_s)
+def moved(before: Antichain | None, now: Antichain) -> list[tuple[Time, int]]:
+    """Return how the frontier has moved: -1 for each time that has left it, +1 for each that has entered."""
+    old = before if before is not None else [now.domain.minimum()]
+    return [*((time, -1) for time in old if time not in now), *((time, 1) for time in now if time not in old)]
+
+
+class WaitingForRoom:
+    """Has a publish operator scheduled again when there is room; what is unread until then holds back the sources."""
+
+    def __init__(self, context: OperatorContext, connection: PublisherConnection) -> None:
+        self._context = context
+        self._connection = connection
+        self._alarm_s = -inf
+
+    def begin(self) -> None:
+        """Wait, or go on waiting."""
+        again_s = self._connection.wait_for_room(self._context.activate)
+        self._context.expect_activation()
+        if again_s is None:
+            return
+        now_s = self._context.clock()
+        # One timer at a time, however often the operator is scheduled while it waits.
+        if not now_s < self._alarm_s <= now_s + again_s + _AS_GOOD_S:
+            self._alarm_s = now_s + again_s
+            self._context.activator.after(again_s)
