@@ -108,7 +108,10 @@ class CatalogReader:
                 error: Exception = DeliveryError("the catalog of topics has ended")
             except DeliveryError as caught:
                 error = caught
-            except Exception as caught:  # noqa: BLE001 - whatever Ray says when it was shut down
+            except SystemExit:  # so Ray tells threads that it was shut down
+                self._put(DeliveryError("this process has left the Ray cluster"))
+                return
+            except Exception as caught:  # noqa: BLE001 - the thread must not end in silence
                 self._put(caught)
                 return
             lost_s = time.monotonic() if lost_s is None else lost_s

@@ -14,6 +14,9 @@ from hypothesis import strategies as st
 import tidewheel as tw
 from tests.unit.operators.harness import KINDS, LISTS, Feed, Kind, expected, feeds, operator_settings, send, settle
 from tests.unit.operators.operator_case import OperatorCase, each_epoch
+from tidewheel.pubsub.local_catalog import LOCAL_CATALOG
+
+SCHEMA = pa.schema({"n": pa.int64()})
 
 CASES = [
     OperatorCase("publish", lambda stream: stream.publish(f"case of publish/{uuid.uuid4().hex}"), each_epoch(list)),
@@ -176,3 +179,165 @@ def test_a_topic_that_a_living_job_publishes_is_taken(topic: str) -> None:
         again.input("numbers").publish(f"{topic}/own")
         tw.run(again, engine="local").stop()
     tw.run(flow, engine="local").stop()
+
+
+@operator_settings()
+@given(feeds(), st.sampled_from(KINDS), st.integers(1, 3))
+def test_a_merged_topic_has_what_all_workers_have(feed: Feed, kind: Kind, workers: int) -> None:
+    """In one partition, each epoch whole once all workers are done with it, and the end when all have ended."""
+    name = f"publish/{next(_NUMBERS)}"
+    flow = tw.Dataflow("test")
+    stream = flow.input("numbers").exchange(kind.number).publish(name, partition="merged")
+    stream.publish(f"{name}/by worker")
+    with (
+        tw.run(flow, workers=workers, engine="local", paused=True) as job,
+        tw.subscribe(name) as merged,
+        tw.subscribe(f"{name}/by worker") as by_worker,
+    ):
+        job.start()
+        send(job, "numbers", feed, kind)
+        epochs = [(epoch.time, Counter(map(kind.number, epoch.records))) for epoch in merged.epochs()]
+        assert {batch.partition for epoch in by_worker.epochs() for batch in epoch.batches} <= set(range(workers))
+    assert epochs == sorted(expected(feed).items())
+
+
+def test_a_merged_topic_keeps_its_capacity(topic: str) -> None:
+    """So many bytes may wait for a subscriber, and no more."""
+    flow = tw.Dataflow("test")
+    flow.input("texts").publish(topic, partition="merged", capacity=1000)
+    with tw.run(flow, workers=2, engine="local") as job, tw.subscribe(topic) as slow:
+        for time in range(3):
+            job.input("texts").send(["x" * 500])
+            job.input("texts").advance_to(time + 1)
+        settle(job)
+        with pytest.raises(tw.DeliveryError, match="keeps no more than 1000 bytes"):
+            list(slow)
+
+
+def run_with_schema(topic: str, schema: Any, batches: list[Any], expects: Any = None) -> list[Any]:
+    """Return the records that come of batches, one an epoch, published and subscribed to with schemas."""
+    flow = tw.Dataflow("test")
+    flow.input("in").publish(topic, schema=schema)
+    with tw.run(flow, engine="local") as job, tw.subscribe(topic, schema=expects) as subscription:
+        with job.input("in") as handle:
+            for time, batch in enumerate(batches):
+                handle.send(batch)
+                handle.advance_to(time + 1)
+        found = [epoch.records for epoch in subscription.epochs()]
+        job.wait()
+    return found
+
+
+@pytest.mark.parametrize(
+    ("schema", "batches", "expects"),
+    [
+        (int, [[1, 2], [True]], float),
+        (tuple[str, int], [[("a", 1)]], None),
+        (SCHEMA, [pa.table({"n": [1]})], SCHEMA),
+        (SCHEMA, [pa.table({"n": [1]})], dict),
+        (None, [[1], ["a"]], None),
+        (None, [[1], [2]], int),
+        (None, [pa.table({"n": [1]})], SCHEMA),
+    ],
+    ids=str,
+)
+def test_what_has_its_schema_arrives(topic: str, schema: Any, batches: list[Any], expects: Any) -> None:
+    """Whether the publisher has said what it is, or the subscriber expects it, or both."""
+    records = [batch.to_pylist() if isinstance(batch, pa.Table) else batch for batch in batches]
+    assert run_with_schema(topic, schema, batches, expects) == records
+
+
+@pytest.mark.parametrize(
+    ("schema", "batch", "message"),
+    [
+        (int, [1, "two"], "came str: 'two', where int is expected"),
+        (SCHEMA, [{"n": 1}], r"came a list, where \(n: int64\) is expected"),
+        (SCHEMA, pa.table({"n": [1.5]}), r"came a table of \(n: double\), where \(n: int64\) is expected"),
+    ],
+    ids=str,
+)
+def test_what_has_another_schema_fails_the_job(topic: str, schema: Any, batch: Any, message: str) -> None:
+    """The error names the topic, the time, what came and what was declared; so it does at the subscriber."""
+    flow = tw.Dataflow("test")
+    flow.input("in").publish(topic, schema=schema)
+    job = tw.run(flow, engine="local")
+    with tw.subscribe(topic) as subscription:
+        job.input("in").advance_to(3)
+        job.input("in").send(batch)
+        found = f"topic '{topic}', partition 0: at time 3 {message}"
+        with pytest.raises(tw.JobError, match=found) as caught:
+            settle(job)
+        assert (caught.value.operator, caught.value.worker) == (f"publish {topic}", 0)
+        with pytest.raises(tw.PublisherLost, match=found):
+            list(subscription)
+
+
+@pytest.mark.parametrize(
+    ("schema", "expects", "message"),
+    [
+        (int, str, "has int, and its subscriber expects str"),
+        (SCHEMA, int, r"has \(n: int64\), and its subscriber expects int"),
+        (dict, SCHEMA, r"has dict, and its subscriber expects \(n: int64\)"),
+    ],
+    ids=str,
+)
+def test_who_expects_something_else_is_told_at_once(topic: str, schema: Any, expects: Any, message: str) -> None:
+    """Before anything is published; the error names the topic, its job, what it has and what was expected."""
+    flow = tw.Dataflow("test")
+    flow.input("in").publish(topic, schema=schema)
+    with tw.run(flow, engine="local") as job:
+        with pytest.raises(tw.SchemaMismatch, match=f"topic '{topic}' of job '{job.name}' {message}"):
+            tw.subscribe(topic, schema=expects)
+        with pytest.raises(tw.DeliveryError, match="waited 0 s for 1 subscribers"):
+            job.topic(topic).wait_for_subscribers(1, 0)
+
+
+def test_of_a_topic_that_says_nothing_each_batch_is_checked(topic: str) -> None:
+    """What does not fit is an error where it is looked at, for that subscriber alone; the others see it all."""
+    flow = tw.Dataflow("test")
+    flow.input("in").publish(topic)
+    with (
+        tw.run(flow, engine="local") as job,
+        tw.subscribe(topic, schema=int) as strict,
+        tw.subscribe(topic) as lenient,
+    ):
+        with job.input("in") as handle:
+            for time, batch in enumerate([[1], ["two"], [3]]):
+                handle.send(batch)
+                handle.advance_to(time + 1)
+        epochs = list(strict.epochs())
+        assert [epochs[0].records, epochs[2].records] == [[1], [3]]
+        with pytest.raises(tw.SchemaMismatch, match=f"topic '{topic}', partition 0: at time 1 came str: 'two', where"):
+            _ = epochs[1].records
+        assert [epoch.records for epoch in lenient.epochs()] == [[1], ["two"], [3]]
+
+
+def test_a_schema_that_is_known_is_declared(topic: str) -> None:
+    """So `topics` shows it, and another one is refused when the dataflow is described, which stays as it was."""
+    flow = tw.Dataflow("test")
+    rows = flow.input("rows", SCHEMA)
+    size = flow.size
+    with pytest.raises(tw.SchemaMismatch, match=r"cannot have int: the stream that it publishes has \(n: int64\)"):
+        rows.publish(topic, schema=int)
+    assert flow.size == size
+    rows.publish(topic).publish(f"{topic}/rows", schema=dict).map(len).publish(f"{topic}/lengths")
+    with tw.run(flow, engine="local"):
+        schemas = {name: info.schema for name in LOCAL_CATALOG.names() if (info := LOCAL_CATALOG.lookup(name))}
+    found = [schemas[name] for name in (topic, f"{topic}/rows", f"{topic}/lengths")]
+    assert [None if schema is None else schema.text for schema in found] == ["(n: int64)", "dict", None]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [{"schema": 3}, {"partition": "one"}, {"capacity": 0}, {"capacity": 1.5}, {"topic": "tidewheel/x"}, {"topic": ""}],
+    ids=str,
+)
+def test_what_cannot_be_published_is_refused(arguments: dict[str, Any]) -> None:
+    """When the dataflow is described, which stays as it was."""
+    flow = tw.Dataflow("test")
+    numbers = flow.input("numbers")
+    size = flow.size
+    with pytest.raises(tw.DeliveryError):
+        numbers.publish(**{"topic": "publish/refused", **arguments})
+    assert flow.size == size
+    numbers.publish("publish/refused")

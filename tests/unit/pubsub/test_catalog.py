@@ -3,7 +3,7 @@
 import pytest
 
 from tidewheel.progress import IntegerDomain
-from tidewheel.pubsub import Catalog, DeliveryError, TopicInfo
+from tidewheel.pubsub import Catalog, DeliveryError, TopicEvent, TopicInfo, topic_schema
 
 
 def topic(name: str, job: str = "job", registration: str = "first") -> TopicInfo:
@@ -54,3 +54,32 @@ def test_only_the_registration_itself_is_retracted() -> None:
     assert not catalog.retract("b", "second")
     assert catalog.retract("a", "second")
     assert catalog.lookup("a") is None
+
+
+def test_every_change_is_an_event_with_a_number() -> None:
+    """What comes and what goes, with what there is to know of it; to register twice, or in vain, changes nothing."""
+    catalog = Catalog()
+    first, second = topic("a"), topic("a", "other", "second")
+    events = catalog.register(first)
+    assert catalog.register(first) == []
+    with pytest.raises(DeliveryError):
+        catalog.register(second)
+    assert catalog.retract("a", "second") == []
+    assert catalog.published() == tuple(events)
+    events += catalog.register(second, dead=first, reason="it was killed")
+    events += catalog.retract("a", "second", "it has ended")
+    assert [(event.event, event.job, event.reason, event.version) for event in events] == [
+        ("published", "job", "", 1),
+        ("retracted", "job", "it was killed", 2),
+        ("published", "other", "", 3),
+        ("retracted", "other", "it has ended", 4),
+    ]
+    assert events[0] == TopicEvent("published", "a", "job", 1, repr(IntegerDomain()), "any", "", 1, "first")
+    assert (catalog.version, catalog.published()) == (4, ())
+
+
+def test_an_event_says_what_was_declared() -> None:
+    """A topic that has a schema says so to those who watch."""
+    info = TopicInfo("a", "job", IntegerDomain(), (), "first", topic_schema(tuple[str, int]).declared())
+    [event] = Catalog().register(info)
+    assert event.schema == "tuple[str, int]"

@@ -1,12 +1,16 @@
 """The catalog actor's class, driven in this process without Ray."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
+from tests.unit.pubsub.called_publisher import CalledPublisher
 from tidewheel.progress import IntegerDomain
-from tidewheel.pubsub import DeliveryError, TopicInfo
+from tidewheel.pubsub import CATALOG_TOPIC, DeliveryError, TopicInfo
 from tidewheel.pubsub.catalog_actor import CatalogActor
+from tidewheel.pubsub.catalog_topic import CatalogTopic
+from tidewheel.pubsub.change_signal import ChangeSignal
 
 LONG_S = 60.0
 
@@ -15,19 +19,61 @@ def topic(name: str, registration: str) -> TopicInfo:
     return TopicInfo(name, f"job {registration}", IntegerDomain(), (), registration)
 
 
-def catalog(dead: set[str]) -> CatalogActor:
-    async def live(info: TopicInfo) -> bool:
-        await asyncio.sleep(0)
-        return info.registration not in dead
+class Fates:
+    """Which registrations have dead publishers. Whoever watches one is told, and whoever asks."""
 
-    return CatalogActor(live)
+    def __init__(self, *dead: str) -> None:
+        self._dead = set(dead)
+        self._changed = ChangeSignal()
+        self.watched: set[str] = set()
+
+    def kill(self, registration: str) -> None:
+        self._dead.add(registration)
+        self._changed.notify()
+
+    async def live(self, info: TopicInfo) -> bool:
+        await asyncio.sleep(0)
+        publisher = info.partitions[0] if info.partitions else None
+        return info.registration not in self._dead and not getattr(publisher, "is_dead", False)
+
+    async def death(self, info: TopicInfo) -> str:
+        self.watched.add(info.registration)
+        try:
+            await self._changed.wait_until(lambda: info.registration in self._dead, LONG_S)
+        finally:
+            self.watched.discard(info.registration)
+        return "it was killed"
+
+    async def never(self, info: TopicInfo) -> str:
+        """Watch in vain, so that only who asks finds out."""
+        await asyncio.sleep(LONG_S)
+        return ""
+
+
+def catalog(fates: Fates, publishers: list[CalledPublisher] | None = None, *, watch: bool = True) -> CatalogActor:
+    """Return a catalog; publishers of its own topic are appended to the list."""
+
+    def start() -> Any:
+        made = CalledPublisher()
+        if publishers is not None:
+            publishers.append(made)
+        return made
+
+    death = fates.death if watch else fates.never
+    return CatalogActor(fates.live, death, lambda incarnation: CatalogTopic(incarnation, start))
+
+
+async def turns() -> None:
+    """Let everybody do what can be done."""
+    for _ in range(10):
+        await asyncio.sleep(0)
 
 
 def test_a_lookup_waits_until_the_topic_exists() -> None:
     """It answers as soon as somebody registers the topic, and with None when its time is over."""
 
     async def scenario() -> None:
-        actor = catalog(set())
+        actor = catalog(Fates())
         assert await actor.lookup("a", 0.001) is None
         waiting = asyncio.create_task(actor.lookup("a", LONG_S))
         await asyncio.sleep(0)
@@ -42,14 +88,13 @@ def test_the_dead_are_neither_found_nor_listed() -> None:
     """A topic of which a publisher is dead is retracted when somebody asks, and a lookup waits for its successor."""
 
     async def scenario() -> None:
-        actor = catalog({"dead"})
+        actor = catalog(Fates("dead"), watch=False)
         await actor.register(topic("a", "dead"))
         await actor.register(topic("b", "live"))
         assert await actor.topics() == [topic("b", "live")]
         await actor.register(topic("a", "dead"))
         waiting = asyncio.create_task(actor.lookup("a", LONG_S))
-        for _ in range(5):
-            await asyncio.sleep(0)
+        await turns()
         await actor.register(topic("a", "new"))
         assert await waiting == topic("a", "new")
 
@@ -60,12 +105,12 @@ def test_a_name_is_free_only_when_its_owner_is_dead() -> None:
     """A living owner keeps the name, and a dead one loses it."""
 
     async def scenario() -> None:
-        dead: set[str] = set()
-        actor = catalog(dead)
+        fates = Fates()
+        actor = catalog(fates, watch=False)
         await actor.register(topic("a", "old"))
         with pytest.raises(DeliveryError, match="'job old'"):
             await actor.register(topic("a", "new"))
-        dead.add("old")
+        fates.kill("old")
         await actor.register(topic("a", "new"))
         assert await actor.lookup("a", LONG_S) == topic("a", "new")
         assert await actor.retract("a", "new")
@@ -78,11 +123,98 @@ def test_of_two_jobs_that_take_over_a_dead_name_at_once_one_wins() -> None:
     """Both find the old owner dead; the second to act does not push out the first."""
 
     async def scenario() -> None:
-        actor = catalog({"old"})
+        actor = catalog(Fates("old"), watch=False)
         await actor.register(topic("a", "old"))
         results = await asyncio.gather(
             actor.register(topic("a", "one")), actor.register(topic("a", "two")), return_exceptions=True
         )
         assert [type(result) for result in results] == [type(None), DeliveryError]
+
+    asyncio.run(scenario())
+
+
+def test_the_dead_are_retracted_though_nobody_asks() -> None:
+    """Who watches a topic's publishers says when one is dead; nothing that has gone is watched any longer."""
+
+    async def scenario() -> None:
+        fates = Fates()
+        actor = catalog(fates)
+        for name in ("a", "b"):
+            await actor.register(topic(name, name))
+            await actor.register(topic(name, name))
+        await turns()
+        assert fates.watched == {"a", "b"}
+        fates.kill("a")
+        await turns()
+        listing = await actor.listing()
+        assert [event.topic for event in listing.published] == ["b"]
+        assert listing.version == 3
+        assert await actor.retract("b", "b")
+        await turns()
+        assert not fates.watched
+
+    asyncio.run(scenario())
+
+
+def test_a_job_that_holds_its_topic_hears_when_it_is_not_its_own() -> None:
+    """The call is answered when the topic is retracted or unknown, or else when its time is over."""
+
+    async def scenario() -> None:
+        actor = catalog(Fates())
+        assert not await actor.hold("a", "first", LONG_S)
+        await actor.register(topic("a", "first"))
+        assert await actor.hold("a", "first", 0.001)
+        assert not await actor.hold("a", "second", LONG_S)
+        holding = asyncio.create_task(actor.hold("a", "first", LONG_S))
+        await turns()
+        assert not holding.done()
+        await actor.retract("a", "first")
+        assert not await holding
+
+    asyncio.run(scenario())
+
+
+def test_the_catalog_is_a_topic() -> None:
+    """Its publisher is started when somebody looks for it, told what changes from then on, and replaced if it dies."""
+
+    async def scenario() -> None:
+        publishers: list[CalledPublisher] = []
+        actor = catalog(Fates(), publishers)
+        await actor.register(topic("a", "first"))
+        assert not publishers
+        info = await actor.lookup(CATALOG_TOPIC, LONG_S)
+        assert info is not None
+        assert info.registration == (await actor.listing()).incarnation
+        assert await actor.lookup(CATALOG_TOPIC, LONG_S) == info
+        await actor.register(topic("b", "second"))
+        await actor.retract("a", "first", "it was stopped")
+        await turns()
+        [publisher] = publishers
+        assert [(time, event.event, event.topic, event.reason) for time, event in publisher.epochs()] == [
+            (2, "published", "b", ""),
+            (3, "retracted", "a", "it was stopped"),
+        ]
+        publisher.is_dead = True
+        again = await actor.lookup(CATALOG_TOPIC, LONG_S)
+        assert again is not None
+        assert again.partitions == (publishers[1],)
+        await actor.retract("b", "second")
+        await turns()
+        assert [time for time, _ in publishers[1].epochs()] == [4]
+
+    asyncio.run(scenario())
+
+
+def test_a_publisher_that_does_not_answer_is_no_trouble_for_the_catalog() -> None:
+    """What it is told is told; that it fails is logged, and the catalog goes on."""
+
+    async def scenario() -> None:
+        publishers: list[CalledPublisher] = []
+        actor = catalog(Fates(), publishers)
+        await actor.lookup(CATALOG_TOPIC, LONG_S)
+        publishers[0].is_dead = True
+        await actor.register(topic("a", "first"))
+        await turns()
+        assert await actor.topics() == [topic("a", "first")]
 
     asyncio.run(scenario())

@@ -9,6 +9,7 @@ import pytest
 from tests.unit.pubsub.local_job import LocalJob, send_end, send_epoch
 from tidewheel.progress import IntegerDomain
 from tidewheel.pubsub import DeliveryError, Publication, PublisherLost, subscribe
+from tidewheel.pubsub.local_catalog import LOCAL_CATALOG
 
 
 @pytest.mark.parametrize("topic", ["", None, 7])
@@ -18,15 +19,61 @@ def test_a_topic_needs_a_name(topic: Any) -> None:
         Publication(topic, IntegerDomain())
 
 
-def test_a_topic_needs_room() -> None:
-    """A capacity of nothing is refused."""
-    with pytest.raises(DeliveryError, match="topic 'a': the capacity is a whole number of bytes above 0, not 0"):
-        Publication("a", IntegerDomain(), capacity_bytes=0)
+@pytest.mark.parametrize("topic", ["tidewheel/catalog", "tidewheel/"])
+def test_some_names_are_reserved(topic: str) -> None:
+    """Those of topics that tidewheel has itself."""
+    with pytest.raises(DeliveryError, match=f"topic '{topic}': names that begin with 'tidewheel/' are reserved"):
+        Publication(topic, IntegerDomain())
+    Publication("tidewheel", IntegerDomain())
+
+
+@pytest.mark.parametrize("capacity", [0, -1, True, 1.5, "1 MiB", None], ids=str)
+def test_a_topic_needs_room(capacity: Any) -> None:
+    """A capacity of nothing is refused, and what is no number of bytes."""
+    with pytest.raises(DeliveryError, match="topic 'a': the capacity is a whole number of bytes above 0, not"):
+        Publication("a", IntegerDomain(), capacity_bytes=capacity)
+
+
+@pytest.mark.parametrize("partition", ["workers", None, 1], ids=str)
+def test_there_are_two_ways_to_have_partitions(partition: Any) -> None:
+    """The error says which."""
+    with pytest.raises(DeliveryError, match="topic 'a': partition is 'worker' or 'merged', not"):
+        Publication("a", IntegerDomain(), partition=partition)
+
+
+def test_a_merged_topic_has_one_partition() -> None:
+    """All workers have a connection, of which the first is the one that counts; it ends as that does."""
+    running = Publication("publication/m", IntegerDomain(), partition="merged").start(LocalJob(workers=3))
+    try:
+        with subscribe("publication/m") as subscription:
+            running.wait_for_subscribers(1, 10)
+            info = LOCAL_CATALOG.lookup("publication/m")
+            assert info is not None
+            assert len(info.partitions) == 1
+            assert len(running.handles) == 3
+            for worker, connection in enumerate(running.handles):
+                assert connection.has_room()
+                connection.frontier([(0, -1), (1, 1)])
+                connection.flush()
+                if worker == 0:
+                    connection.data(1, ["a"])
+                    connection.frontier([(1, -1)])
+                    connection.flush()
+            assert [(epoch.time, epoch.records) for epoch in subscription.epochs(timeout=10)] == [(1, ["a"])]
+    finally:
+        running.finish(None, 1)
+
+
+def test_a_topic_that_is_published_can_be_found() -> None:
+    """There is no problem with it."""
+    running = LocalJob().publish("publication/p")
+    assert running.problem is None
+    running.finish(None, 1)
 
 
 def test_a_description_can_be_sent_to_workers() -> None:
     """It pickles."""
-    publication = Publication("a", IntegerDomain(), capacity_bytes=10)
+    publication = Publication("a", IntegerDomain(), capacity_bytes=10, partition="merged")
     assert pickle.loads(pickle.dumps(publication)) == publication
 
 
