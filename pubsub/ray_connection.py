@@ -14,6 +14,7 @@ from tidewheel.pubsub.socket_feed import SocketFeed
 from tidewheel.pubsub.wire import FeedEvent
 
 _LISTEN_TIMEOUT_S = 60.0
+_PING_TIMEOUT_S = 10.0
 
 
 class RayConnection(PublisherConnection):
@@ -80,5 +81,15 @@ class RayConnection(PublisherConnection):
     def _error(self, error: FeedLost | FeedRefused) -> Exception:
         if isinstance(error, FeedRefused):
             return self._refusal(error)
-        text = f"{self._where}: the publisher is dead: {error}"
+        text = f"{self._where}: the publisher is dead: {self._reason(error)}"
         return PublisherLost(text, topic=self._topic, partition=self._partition)
+
+    def _reason(self, error: FeedLost) -> object:
+        """Return what Ray knows of the end of a publisher, which is more than what a socket tells."""
+        import ray
+
+        try:
+            ray.get(self._publisher.ping.remote(), timeout=_PING_TIMEOUT_S)
+        except ray.exceptions.RayError as said:
+            return said
+        return error

@@ -1,11 +1,12 @@
 """A live view of a topic: what its consumer sees, and how long it waits for that."""
 
 import asyncio
+import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import AsyncIterator, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import AsyncIterator, Callable, Iterator
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from tidewheel.pubsub.epoch import Epoch, table_of
 from tidewheel.pubsub.epoch_assembler import EpochAssembler
 from tidewheel.pubsub.errors import DeliveryError, PublisherLost
 from tidewheel.pubsub.events import Event
+from tidewheel.pubsub.reading_thread import ReadingThread
 from tidewheel.pubsub.subscriber import Subscriber, SubscriberStatistics
 from tidewheel.pubsub.topic_reader import WAIT_S, Fetched, LocalTopicReader, TopicReader
 from tidewheel.pubsub.topic_schema import TopicSchema
@@ -23,12 +25,15 @@ from tidewheel.pubsub.wire import PartitionEnded
 if TYPE_CHECKING:
     from typing import Self
 
+_SO_FAR_S = 1.0
+
 
 class Subscription:
     """A live view of a topic: an iterator over `Batch`, `Frontier`, `Dropped`, `End` events, also with ``async for``.
 
     It ends when the topic ends. If the topic fails, or a publisher dies, or this subscriber is cut off, iteration
-    raises, after all that came before. One thread, or one task of asyncio, reads; `close` may be called from another.
+    raises, after all that came before. One thread reads; `close` may be called from another. Several tasks of one event
+    loop may read: each event, or epoch, goes to one of them.
 
     What has not been read waits at the publishers, within their capacity. Between nodes they give up a subscriber that
     has not read for a minute.
@@ -60,8 +65,8 @@ class Subscription:
         self._complete: deque[Epoch] = deque()
         self._error: Exception | None = None
         self._is_closed = False
-        self._executor: ThreadPoolExecutor | None = None
-        self._reading: Future[None] | None = None
+        self._turn = threading.Lock()
+        self._thread: ReadingThread | None = None
         # Whoever drops a subscription without closing it should not keep the publishers waiting for it.
         self._release = weakref.finalize(self, reader.close)
 
@@ -93,8 +98,8 @@ class Subscription:
         """Leave the topic; an iteration under way ends. Called again, it does nothing."""
         self._is_closed = True
         self._release()
-        if self._executor is not None:
-            self._executor.shutdown(wait=False)
+        if self._thread is not None:
+            self._thread.close()
 
     # ------------------------------------------------------------------ events
 
@@ -113,7 +118,10 @@ class Subscription:
         return self
 
     async def __anext__(self) -> Event:
-        """Return the next event; a task that is cancelled while it waits loses nothing."""
+        """Return the next event; a task that is cancelled while it waits loses nothing.
+
+        A job of this process is run meanwhile, on another thread. While it is idle this waits for what others send.
+        """
         while self._expects_event():
             await self._read_async()
         if not self._events:
@@ -149,7 +157,8 @@ class Subscription:
         abandoned and another one begun; nothing is lost between them.
 
         Args:
-            timeout: how long to wait for each epoch, in seconds; None waits as long as the topic lives.
+            timeout: how long to wait for each epoch, in seconds; None waits as long as the topic lives. A job of this
+                process that is run meanwhile does what it is at.
 
         Raises:
             TimeoutError: no epoch was complete in time; the iterator may be asked again.
@@ -169,31 +178,33 @@ class Subscription:
     def _next_epoch(self, timeout: float | None) -> Epoch | None:
         """Return the next epoch, None at the end."""
         deadline_s = None if timeout is None else time.monotonic() + timeout
-        while not self._complete:
-            if self._expects_event():
-                left_s = _left_s(deadline_s)
-                self._read(left_s)
-                if not left_s and not self._events:
-                    raise self._too_late(timeout)
-            elif not self._events:
-                return None
-            self._assemble()
-        return self._complete.popleft()
+        is_late = False
+        while self._expects_epoch():
+            if is_late:
+                raise self._too_late(timeout)
+            left_s = _left_s(deadline_s)
+            self._read(left_s)
+            is_late = not left_s
+        return self._complete.popleft() if self._complete else None
 
     async def _next_epoch_async(self, wait_s: float | None) -> Epoch | None:
+        """Return the next epoch, None at the end."""
         deadline_s = None if wait_s is None else time.monotonic() + wait_s
-        while not self._complete:
-            if self._expects_event():
-                try:
-                    async with asyncio.timeout(None if deadline_s is None else max(0.0, deadline_s - time.monotonic())):
-                        await self._read_async()
-                except TimeoutError:
-                    if not self._events:
-                        raise self._too_late(wait_s) from None
-            elif not self._events:
-                return None
-            self._assemble()
-        return self._complete.popleft()
+        is_late = False
+        while self._expects_epoch():
+            if is_late:
+                raise self._too_late(wait_s)
+            try:
+                async with asyncio.timeout(None if deadline_s is None else max(0.0, deadline_s - time.monotonic())):
+                    await self._read_async()
+            except TimeoutError:
+                is_late = True
+        return self._complete.popleft() if self._complete else None
+
+    def _expects_epoch(self) -> bool:
+        """Tell whether to read for the next epoch; raise what ended this once there is none left."""
+        self._assemble()
+        return not self._complete and self._expects_event()
 
     def _assemble(self) -> None:
         while self._events:
@@ -201,15 +212,15 @@ class Subscription:
 
     def _too_late(self, timeout: float | None) -> TimeoutError:
         return TimeoutError(
-            f"topic {self.topic!r}: no epoch was complete within {timeout} s; what can still come is at or after "
-            f"{sorted(map(repr, self.frontier)) or 'no time'}"
+            f"topic {self.topic!r}: no epoch was complete within {timeout:g} s; what can still come is at or after "
+            f"{', '.join(map(repr, self.frontier)) or 'no time'}"
         )
 
     def to_arrow(self, until: Time | None = None, timeout: float | None = None) -> Any:
         """Return what has come so far, all whole epochs that have not been read yet, as one ``pyarrow.Table``.
 
-        Epochs may be of Arrow, or of records that are dicts. Without any the table is empty. Do not mix it with
-        iterating over events.
+        Epochs may be of Arrow, or of records that are dicts; what one of them lacks that others have is null. Without
+        any the table is empty. Do not mix it with iterating over events.
 
         Args:
             until: wait until this epoch is complete; None waits for nothing.
@@ -217,7 +228,7 @@ class Subscription:
 
         Raises:
             TimeoutError: the epoch was not complete in time; nothing is lost, and this may be called again.
-            DeliveryError: the topic has failed, or its records make no table.
+            DeliveryError: the topic has failed, or its records make no table: then `epochs` has them.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("live")
@@ -228,29 +239,42 @@ class Subscription:
         ...     topic.to_arrow(until=0).column("city").to_pylist()
         ['Oslo', 'Rome']
         """
-        deadline_s = None if timeout is None else time.monotonic() + timeout
-        while self._expects_more_for(until):
-            left_s = 0.0 if until is None else _left_s(deadline_s)
-            self._read(left_s)
-            if not self._events and until is None:
-                break
-            if not self._events and not left_s:
-                raise self._too_late(timeout)
-            self._assemble()
-        self._assemble()
-        epochs, self._complete = list(self._complete), deque()
-        return table_of(self.topic, epochs)
+        if until is None:
+            self._read_so_far()
+        else:
+            self._read_until(until, timeout)
+        table = table_of(self.topic, list(self._complete))
+        self._complete.clear()
+        return table
 
     def to_pandas(self, until: Time | None = None, timeout: float | None = None) -> Any:
         """Return what `to_arrow` returns as a ``pandas.DataFrame``; raises what that raises."""
         return self.to_arrow(until, timeout).to_pandas()
 
-    def _expects_more_for(self, until: Time | None) -> bool:
-        if self._events:
+    def _read_so_far(self) -> None:
+        """Read what is there; where more is there all the time, for a second."""
+        ends_s = time.monotonic() + _SO_FAR_S
+        self._assemble()
+        while self._error is None and self._expects_event() and time.monotonic() < ends_s:
+            self._read(0.0)
+            if not self._events:
+                break
             self._assemble()
-        if until is not None and not self.frontier.less_equal(until):
-            return False
-        return self._expects_event()
+        if not self._complete:
+            self._expects_event()  # it raises what has ended this
+
+    def _read_until(self, until: Time, timeout: float | None) -> None:
+        """Read until an epoch is complete, or the topic has ended."""
+        deadline_s = None if timeout is None else time.monotonic() + timeout
+        is_late = False
+        self._assemble()
+        while self.frontier.less_equal(until) and self._expects_event():
+            if is_late:
+                raise self._too_late(timeout)
+            left_s = _left_s(deadline_s)
+            self._read(left_s)
+            is_late = not left_s
+            self._assemble()
 
     # ------------------------------------------------------------------ reading
 
@@ -264,30 +288,48 @@ class Subscription:
 
     def _read(self, timeout_s: float) -> None:
         """Read what there is, or comes within ``timeout_s`` seconds."""
+        if not self._turn.acquire(blocking=False):
+            raise DeliveryError(
+                f"two threads read one subscription to topic {self.topic!r}: let each have one of its own",
+                topic=self.topic,
+            )
         try:
-            found = self._reader.read(self._subscriber.wanted, timeout_s)
-        except PublisherLost as error:
+            if self._thread is not None and self._thread.is_reading:  # a task had begun with that, and was cancelled
+                read = self._thread.wait(timeout_s)
+            else:
+                read = partial(self._reader.read, self._subscriber.wanted, timeout_s)
+            if read is not None:
+                self._take_in(read)
+        finally:
+            self._turn.release()
+
+    async def _read_async(self) -> None:
+        """Read on a thread of this subscription's own; one that is under way goes on though its task is cancelled."""
+        if self._thread is None:
+            self._thread = ReadingThread(f"tidewheel-{self.topic}")
+        if self._is_closed:  # by another thread, just now
+            self._thread.close()
+        read = await self._thread.read(partial(self._reader.read_elsewhere, self._subscriber.wanted, WAIT_S))
+        if read is not None:
+            self._take_in(read)
+
+    def _take_in(self, read: Callable[[], list[Fetched]]) -> None:
+        """Make events of what ``read()`` returns, or take note of how the topic was lost."""
+        try:
+            found = read()
+        except (PublisherLost, ProtocolError) as error:
             self._fail(error)
             return
         try:
             for fetched in found:
-                self._take_in(fetched)
+                for numbered in fetched.messages:
+                    self._events.extend(self._subscriber.receive(fetched.partition, numbered))
+                    if isinstance(numbered.message, PartitionEnded):
+                        self._reader.detach(fetched.partition)
         except (DeliveryError, ProtocolError) as error:
             self._fail(error)
-
-    async def _read_async(self) -> None:
-        """Read on a thread of this subscription's own; one that is under way goes on though its task is cancelled."""
-        if self._executor is None:
-            self._executor = ThreadPoolExecutor(1, f"tidewheel-{self.topic}")
-        if self._reading is None or self._reading.done():
-            self._reading = self._executor.submit(self._read, WAIT_S)
-        await asyncio.shield(asyncio.wrap_future(self._reading))
-
-    def _take_in(self, fetched: Fetched) -> None:
-        for numbered in fetched.messages:
-            self._events.extend(self._subscriber.receive(fetched.partition, numbered))
-            if isinstance(numbered.message, PartitionEnded):
-                self._reader.detach(fetched.partition)
+        if self._subscriber.is_ended:
+            self._release()
 
     def _fail(self, error: Exception) -> None:
         """Let go of the topic; ``error`` is raised after the events that came before it."""

@@ -50,8 +50,9 @@ class Members:
     def __init__(self) -> None:
         self._noted: set[psutil.Process] = set()
 
-    def note(self) -> None:
-        """Add the processes that there are now."""
+    def note(self, hosts_expected: int = 0) -> None:
+        """Add the processes that there are, once so many workers and publishers have started."""
+        eventually(lambda: len(hosts("worker") + hosts("publisher")) >= hosts_expected, _COMES_UP_WITHIN_S)
         for process in hosts("worker") + hosts("publisher"):
             with suppress(psutil.NoSuchProcess):
                 self._noted.update([process, *process.children(recursive=True)])
@@ -117,9 +118,10 @@ def own_traces() -> Counter[str]:
 @cache
 def warm_up(cluster: str) -> None:
     """Run a job of this process once, so that what Ray keeps for later ones is there: threads, connections, files."""
-    with tw.run(halving("warm"), workers=WORKERS) as job:
+    with tw.run(halving("warm"), workers=WORKERS) as job, tw.subscribe("warm") as subscription:
         send_epoch(job, 0)
         job.input("numbers").close()
+        assert [epoch.time for epoch in subscription.epochs(timeout=_COMES_UP_WITHIN_S)] == [0]
         job.wait(timeout=_COMES_UP_WITHIN_S)
         members = Members()
         members.note()

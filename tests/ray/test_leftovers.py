@@ -10,7 +10,7 @@ import pytest
 import tidewheel as tw
 from tests.ray.driver_process import DriverProcess
 from tests.ray.driver_program import WORKERS, halving, send_epoch, send_epochs
-from tests.ray.leftovers import hosts, nothing_left, traces
+from tests.ray.leftovers import nothing_left, traces
 from tests.waiting import eventually
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
@@ -43,7 +43,7 @@ def test_a_job_that_completes(topic: str) -> None:
     """Nothing is left of a job that has run to its end, with a subscriber that read all of its topic."""
     with nothing_left() as members:
         with tw.run(halving(topic), workers=WORKERS) as job, tw.subscribe(topic) as subscription:
-            members.note()
+            members.note(2 * WORKERS)
             complete(job)
             assert [sorted(epoch.records) for epoch in subscription.epochs()] == [
                 [1, 1, 1, 1, 1, 3, 3, 3, 5, 5, 7, 7, 9, 11, 13, 15]
@@ -73,7 +73,7 @@ def test_a_job_that_is_stopped(topic: str) -> None:
         job = tw.run(flow, workers=WORKERS)
         for epoch in range(50):
             send_epoch(job, epoch)
-        members.note()
+        members.note(2 * WORKERS)
         assert len(members) == 3 * WORKERS
         job.stop()
 
@@ -85,7 +85,7 @@ def test_an_operator_that_raises(topic: str) -> None:
         flow.input("divisors").map(lambda n: 1 // n).probe("divided")
         job = tw.run(flow, workers=WORKERS)
         send_epoch(job, 0)
-        members.note()
+        members.note(2 * WORKERS)
         job.input("divisors").send([0])
         with pytest.raises(tw.JobError, match="ZeroDivisionError"):
             job.probe("divided").wait_until(1, timeout=DEADLINE_S)
@@ -114,7 +114,7 @@ def test_a_driver_that_is_interrupted(ray_cluster: str, topic: str, what: str) -
     """Ctrl-C while the driver waits for its job, or sends: it ends with KeyboardInterrupt and nothing else to say."""
     with nothing_left() as members, DriverProcess(ray_cluster, "tests.ray.driver_program", what, topic) as driver:
         driver.wait_until_it_says("running")
-        members.note()
+        members.note(2 * WORKERS)
         driver.kill(signal.SIGINT)
         _, errors = driver.ended()
         own = [line for line in errors.splitlines() if "(raylet)" not in line]  # Ray's node may have its own to say
@@ -130,7 +130,7 @@ def test_a_driver_that_is_killed_while_its_job_runs(ray_cluster: str, topic: str
         with tw.subscribe(topic) as subscription:
             epochs = subscription.epochs()
             assert next(epochs).records
-            members.note()
+            members.note(2 * WORKERS)
             driver.kill(signal.SIGKILL)
             driver.ended()
             with pytest.raises(tw.PublisherLost, match=topic):
@@ -141,8 +141,7 @@ def test_a_driver_that_is_killed_while_its_job_runs(ray_cluster: str, topic: str
 def test_a_driver_that_is_killed_while_it_deploys(ray_cluster: str, topic: str) -> None:
     """The same when one worker is still being built."""
     with nothing_left() as members, DriverProcess(ray_cluster, "tests.ray.driver_program", "build", topic) as driver:
-        assert eventually(lambda: len(hosts("worker") + hosts("publisher")) == 2 * WORKERS, DEADLINE_S)
-        members.note()
+        members.note(2 * WORKERS)
         driver.kill(signal.SIGKILL)
         driver.ended()
         assert len(members) == 2 * WORKERS
@@ -163,7 +162,7 @@ def test_a_job_in_a_thread_of_the_driver(topic: str) -> None:
         feeder = threading.Thread(target=feed, args=[job])
         feeder.start()
         job.probe("done").wait_until(5, timeout=DEADLINE_S)
-        members.note()
+        members.note(2 * WORKERS)
         job.stop()
         feeder.join(DEADLINE_S)
         assert not feeder.is_alive()
