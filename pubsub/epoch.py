@@ -45,6 +45,8 @@ class Epoch:
 def table_of(topic: str, epochs: Sequence[Epoch]) -> Any:
     """Return all records of some epochs as one ``pyarrow.Table``: rows of Arrow, or dicts.
 
+    What a record lacks that another has is null.
+
     Raises:
         DeliveryError: they make no table.
     """
@@ -58,8 +60,8 @@ def table_of(topic: str, epochs: Sequence[Epoch]) -> Any:
             return _joined(batches)
         records = [record for epoch in epochs for record in epoch.records]
         if all(isinstance(record, dict) for record in records):
-            return pa.Table.from_pylist(records)
-    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+            return _of_dicts(records)
+    except (pa.ArrowException, OverflowError, TypeError) as error:
         raise DeliveryError(f"topic {topic!r}: its records do not go into one table: {error}", topic=topic) from error
     other = next(type(record) for record in records if not isinstance(record, dict))
     raise DeliveryError(
@@ -67,6 +69,14 @@ def table_of(topic: str, epochs: Sequence[Epoch]) -> Any:
         "records, or map the records to dicts before publish",
         topic=topic,
     )
+
+
+def _of_dicts(records: Sequence[dict[str, Any]]) -> Any:
+    import pyarrow as pa
+
+    # Table.from_pylist would look for the columns of the first record only.
+    names = dict.fromkeys(name for record in records for name in record)
+    return pa.table({name: [record.get(name) for record in records] for name in names})
 
 
 def _joined(batches: Sequence[Batch]) -> Any:

@@ -1,8 +1,9 @@
 """Where a subscription gets its messages from: the interface, and its form within one process."""
 
 import threading
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from tidewheel.pubsub.delivery_options import EVERYTHING, DeliveryOptions
@@ -12,6 +13,10 @@ from tidewheel.pubsub.wire import Numbered
 
 WAIT_S = 5.0
 """How long a reader waits for news before it returns with nothing, in seconds."""
+
+_RUN_S = 0.2
+"""So long may a job of this process run that is only asked for what there is."""
+_IDLE_S = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +44,10 @@ class TopicReader(ABC):
             PublisherLost: a publisher is dead.
             DeliveryError: nothing will ever come; not where ``timeout_s`` is 0.
         """
+
+    def read_elsewhere(self, wanted: Collection[int], timeout_s: float = WAIT_S) -> list[Fetched]:
+        """Do what `read` does, on a thread of its own: what others do meanwhile may be what it waits for."""
+        return self.read(wanted, timeout_s)
 
     @abstractmethod
     def detach(self, partition: int) -> None:
@@ -74,19 +83,33 @@ class LocalTopicReader(TopicReader):
             publisher.attach(self._subscriber, self._options)
 
     def read(self, wanted: Collection[int], timeout_s: float = WAIT_S) -> list[Fetched]:
-        """Return what waits; if nothing does, run the job until something does, or it has nothing to do."""
-        pump = self._publishers[0].pump
-        while not self._is_closed.is_set():
-            found = self._fetch(wanted)
-            if found or pump is None:
-                return found or self._wait(wanted, timeout_s)
+        """Return what waits; if nothing does, run the job until something does, it has nothing to do, or it is late."""
+        pump, is_idle = self._publishers[0].pump, False
+        if pump is None:
+            self._wait(wanted, timeout_s)
+        else:
+            is_idle = self._run(pump, wanted, time.monotonic() + max(timeout_s, _RUN_S))
+        # Another thread may have published between the look and the pump, so look once more before giving up.
+        found = self._fetch(wanted)
+        if not found and is_idle and timeout_s and not self._is_closed.is_set():
+            raise self._idle()
+        return found
+
+    def read_elsewhere(self, wanted: Collection[int], timeout_s: float = WAIT_S) -> list[Fetched]:
+        """Do what `read` does, but wait where the job has nothing to do."""
+        pump, until_s = self._publishers[0].pump, time.monotonic() + timeout_s
+        if pump is None:
+            return self.read(wanted, timeout_s)
+        while self._run(pump, wanted, until_s):
+            self._wait(wanted, _IDLE_S)
+        return self._fetch(wanted)
+
+    def _run(self, pump: Callable[[], bool], wanted: Collection[int], until_s: float) -> bool:
+        """Run the job until there is news, or it is late; return whether it has nothing to do."""
+        while not self._has_news(wanted) and not self._is_closed.is_set() and time.monotonic() < until_s:
             if not pump():
-                # Another thread may have published between the look and the pump, so look once more before giving up.
-                found = self._fetch(wanted)
-                if not found and timeout_s and not self._is_closed.is_set():
-                    raise self._idle()
-                return found
-        return []
+                return True
+        return False
 
     def _idle(self) -> DeliveryError:
         return DeliveryError(
@@ -95,16 +118,17 @@ class LocalTopicReader(TopicReader):
             topic=self._topic,
         )
 
-    def _wait(self, wanted: Collection[int], timeout_s: float) -> list[Fetched]:
+    def _wait(self, wanted: Collection[int], timeout_s: float) -> None:
         changed = self._publishers[0].changed
         with changed:
             changed.wait_for(lambda: self._is_closed.is_set() or self._has_news(wanted), timeout_s)
-        return self._fetch(wanted)
 
     def _has_news(self, wanted: Collection[int]) -> bool:
         return any(self._publishers[partition].has_news(self._subscriber) for partition in wanted)
 
     def _fetch(self, wanted: Collection[int]) -> list[Fetched]:
+        if self._is_closed.is_set():
+            return []
         taken = ((partition, self._publishers[partition].take(self._subscriber)) for partition in wanted)
         return [Fetched(partition, messages) for partition, messages in taken if messages]
 
