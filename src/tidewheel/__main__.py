@@ -1,4 +1,4 @@
-"""The command line: ``tidewheel topics``, ``tidewheel tail TOPIC``."""
+"""The command line: ``tidewheel topics``, ``tidewheel tail TOPIC``, ``tidewheel serve``."""
 
 import argparse
 import os
@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 import tidewheel as tw
+from tidewheel.gateway.command import add_options, serve
 
 _INTERRUPTED = 130
 
@@ -49,6 +50,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     tail.add_argument("--timeout", metavar="SECONDS", type=float, default=10.0, help="how long to wait for the topic")
     tail.set_defaults(command=_tail)
+    serving = commands.add_parser("serve", help="offer topics over HTTP and Arrow Flight to those outside of Ray")
+    add_options(serving)
+    serving.set_defaults(command=lambda options: serve(options, _say))
     return parser
 
 
@@ -69,6 +73,10 @@ class _Condition:
 
     def __call__(self, record: Any) -> object:
         return eval(self._text, {"record": record})  # noqa: S307 - the user's own, on the user's own cluster
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)
 
 
 def _topics(options: argparse.Namespace) -> None:

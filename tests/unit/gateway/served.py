@@ -110,7 +110,9 @@ def socket_to(gateway: Gateway, path: str, **options: Any) -> Iterator[ClientCon
     """Open a WebSocket with the token in a header, unless subprotocols are given."""
     if "subprotocols" not in options and gateway.token is not None:
         options.setdefault("additional_headers", {"Authorization": f"Bearer {gateway.token}"})
-    with open_socket(gateway.url.replace("http", "ws", 1) + path, open_timeout=WITHIN_S, **options) as found:
+    with open_socket(
+        gateway.url.replace("http", "ws", 1) + path, open_timeout=WITHIN_S, close_timeout=1, **options
+    ) as found:
         yield found
 
 

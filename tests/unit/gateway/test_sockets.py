@@ -1,6 +1,7 @@
 """Topics over WebSockets, on real sockets."""
 
 import json
+import socket
 
 import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
@@ -117,7 +118,7 @@ def test_a_client_that_leaves_ends_its_subscription_at_once() -> None:
         assert connected(gateway, 1)
         with socket_to(gateway, path_of("sockets/f", "socket")) as broken:
             running.wait_for_subscribers(2, WITHIN_S)
-            broken.socket.close()
+            broken.socket.shutdown(socket.SHUT_RDWR)
             assert connected(gateway, 1)
         send_epoch(running, 0, [1])
         assert received(other)["time"] == 0
