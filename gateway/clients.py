@@ -24,7 +24,7 @@ class Clients:
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._lock = threading.Lock()
+        self._changed = threading.Condition()
         self._feeds: set[TopicFeed[Any]] = set()
         self._is_closed = False
 
@@ -38,7 +38,7 @@ class Clients:
         Raises:
             TooManyClients: there are as many as there may be, or the gateway ends.
         """
-        with self._lock:
+        with self._changed:
             if self._is_closed:
                 raise TooManyClients(STOPPED)
             if len(self._feeds) >= self._most:
@@ -52,15 +52,21 @@ class Clients:
 
     def close(self) -> None:
         """Close all feeds, and let in nobody any more; does not wait."""
-        with self._lock:
+        with self._changed:
             self._is_closed = True
             feeds = list(self._feeds)
         for feed in feeds:
             feed.close()
 
+    def wait_until_none(self, timeout_s: float) -> bool:
+        """Wait until the subscriptions of all have ended; return False if that takes longer."""
+        with self._changed:
+            return self._changed.wait_for(lambda: not self._feeds, timeout_s)
+
     def _leave(self, feed: TopicFeed[Any]) -> None:
-        with self._lock:
+        with self._changed:
             self._feeds.discard(feed)
+            self._changed.notify_all()
 
     def __len__(self) -> int:
         return len(self._feeds)

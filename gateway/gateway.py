@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from tidewheel.gateway.web_server import WebServer
 
 
+_LEAVE_WITHIN_S = 2.0
+
+
 class Gateway:
     """Offers the topics of this process, and of the Ray cluster, over HTTP and Arrow Flight while its block runs.
 
@@ -91,6 +94,7 @@ class Gateway:
             thread.start()
         for thread in stopping:
             thread.join()
+        self._clients.wait_until_none(_LEAVE_WITHIN_S)
 
     def __enter__(self) -> "Self":
         self.start()

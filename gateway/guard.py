@@ -39,7 +39,8 @@ class Guard:
         if refusal is None:
             await self._app(scope, receive, send)
             return
-        headers = {"WWW-Authenticate": "Bearer"} if refusal.status == 401 else {}
+        # Whoever is refused does not keep a connection.
+        headers = {"Connection": "close", **({"WWW-Authenticate": "Bearer"} if refusal.status == 401 else {})}
         await answer({"message": refusal.message}, refusal.status, headers)(scope, receive, send)
 
 

@@ -4,14 +4,16 @@ So a client that reads slowly, or not at all, leaves what comes with the publish
 every slow subscriber; and nothing that takes long, such as decoding, holds up other clients.
 """
 
+import logging
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from queue import SimpleQueue
 from typing import Any, Generic, TypeVar
 
-from tidewheel.progress import TidewheelError
 from tidewheel.pubsub import Subscription
+
+_LOG = logging.getLogger(__name__)
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -45,12 +47,12 @@ class OwnThread:
 
 
 class TopicFeed(Generic[T]):
-    """A subscription and what is made of it.
+    """A subscription and what is made of it. For any thread; nothing here waits.
 
     Args:
-        subscribe: connects to the topic; called on the thread of the feed, like all that waits.
+        subscribe: connects to the topic.
         read: makes items of what the subscription brings.
-        left: called once, when the feed is closed.
+        left: called once, when the feed is closed and its subscription ended.
     """
 
     def __init__(
@@ -91,19 +93,19 @@ class TopicFeed(Generic[T]):
                 return
             self._is_closed = True
             self._thread.stop()
-            subscription = self._subscription
-        try:
-            if subscription is not None:
-                subscription.close()
-        finally:
-            self._left(self)
+        threading.Thread(target=self._leave, name="tidewheel-gateway-leaving", daemon=True).start()
 
     def _open(self) -> None:
-        subscription = self._subscribe()
-        with self._lock:
-            if not self._is_closed:
-                self._subscription = subscription
-                self._items = self._read(subscription)
-                return
-        subscription.close()
-        raise TidewheelError(f"the client of topic {subscription.topic!r} left before it was connected")
+        self._subscription = self._subscribe()
+        self._items = self._read(self._subscription)
+
+    def _leave(self) -> None:
+        """End the subscription as soon as there is one; it may wait for a read that is under way."""
+        wait([self.opened])
+        try:
+            if self._subscription is not None:
+                self._subscription.close()
+        except Exception:  # noqa: BLE001  nobody is left to whom it could be told
+            _LOG.exception("a client's subscription did not end as it should")
+        finally:
+            self._left(self)

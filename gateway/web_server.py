@@ -6,13 +6,29 @@ import threading
 
 import uvicorn
 from starlette.types import ASGIApp
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from tidewheel.gateway.errors import GatewayError
 
 _STARTS_WITHIN_S = 30.0
 _GRACE_S = 2
 _STOPS_WITHIN_S = 5.0
+_ASKS_WITHIN_S = 10.0
 _LARGEST_MESSAGE = 64 * 1024
+
+
+class _Http(H11Protocol):
+    """Cuts off who connects and does not ask for anything."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self.loop.call_later(_ASKS_WITHIN_S, self._check_asked)
+
+    def _check_asked(self) -> None:
+        request: object = self.cycle
+        is_socket = self.transport.get_protocol() is not self
+        if request is None and not is_socket:
+            self.transport.abort()
 
 
 class _Server(uvicorn.Server):
@@ -48,7 +64,7 @@ class WebServer:
         config = uvicorn.Config(
             app,
             loop="asyncio",
-            http="h11",
+            http=_Http,
             ws="websockets-sansio",
             ws_max_size=_LARGEST_MESSAGE,
             ws_ping_timeout=stall_s,

@@ -1,11 +1,25 @@
 """What the gateway answers over HTTP, on real sockets."""
 
+import contextlib
+import socket
 from collections.abc import Iterator
+from urllib.parse import urlsplit
 
 import pytest
 
-from tests.unit.gateway.served import Answer, ask, path_of, published, received, requested, served, socket_to
+from tests.unit.gateway.served import (
+    Answer,
+    ask,
+    path_of,
+    published,
+    read_event,
+    received,
+    requested,
+    served,
+    socket_to,
+)
 from tests.unit.pubsub.local_job import send_end, send_epoch
+from tests.waiting import WITHIN_S
 from tidewheel.gateway import Gateway
 
 TOPIC = "http/a topic"
@@ -186,3 +200,31 @@ def test_one_client_more_than_there_may_be_is_told_to_come_later() -> None:
             send_end(running, 1)
             first.read()
         assert ask(gateway, path_of("http/full")).status == 200
+
+
+def test_who_connects_and_asks_for_nothing_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also who asks a letter at a time; but not who reads, or has a WebSocket."""
+    monkeypatch.setattr("tidewheel.gateway.web_server._ASKS_WITHIN_S", 0.3)
+    with published("http/silent") as running, served() as gateway:
+        place = urlsplit(gateway.url)
+        with (
+            requested(gateway, path_of("http/silent")) as reader,
+            socket_to(gateway, path_of("http/silent", "socket")) as found,
+            socket.create_connection((place.hostname, place.port), timeout=WITHIN_S) as silent,
+            socket.create_connection((place.hostname, place.port), timeout=WITHIN_S) as slow,
+        ):
+            slow.sendall(b"GET /topics HTTP/1.1\r\nHost: local")
+            with contextlib.suppress(ConnectionResetError):
+                assert silent.recv(1) == b""
+            with contextlib.suppress(ConnectionResetError):
+                assert slow.recv(1) == b""
+            send_epoch(running, 0, [1])
+            assert received(found)["time"] == 0
+            assert read_event(reader)["id"] == "0"
+
+
+def test_who_is_refused_keeps_no_connection(gateway: Gateway) -> None:
+    """Who is let in does."""
+    assert ask(gateway, "/topics", authorization="").headers["connection"] == "close"
+    assert ask(gateway, "/topics", host="evil.example").headers["connection"] == "close"
+    assert "connection" not in ask(gateway, "/topics").headers
