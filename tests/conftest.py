@@ -83,6 +83,8 @@ def ray_cluster() -> Iterator[str]:
     """
     import ray
 
+    if ray.is_initialized():  # a test of topics has found a cluster of somebody else's on this machine
+        ray.shutdown()
     with java_environment(find_java()):
         ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False, namespace="tidewheel")
     yield str(ray.get_runtime_context().gcs_address)

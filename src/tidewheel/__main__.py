@@ -37,6 +37,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser("tidewheel", description="Look at the live topics of the Ray cluster that runs.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     topics = commands.add_parser("topics", help="list the topics that there are")
+    topics.add_argument("--watch", action="store_true", help="go on with a line for each that comes or goes, and why")
     topics.set_defaults(command=_topics)
     tail = commands.add_parser("tail", help="print what comes on a topic, a record a line, until it ends")
     tail.add_argument("topic", metavar="TOPIC")
@@ -80,11 +81,21 @@ def _say(line: str) -> None:
 
 
 def _topics(options: argparse.Namespace) -> None:
-    rows = [("TOPIC", "JOB", "PARTITIONS", "TIMES")]
-    rows += [(topic.name, topic.job, str(topic.partitions), topic.times) for topic in tw.topics()]
+    if options.watch:
+        _watch_topics()
+        return
+    rows = [("TOPIC", "JOB", "PARTITIONS", "TIMES", "SCHEMA")]
+    rows += [(topic.name, topic.job, str(topic.partitions), topic.times, topic.schema) for topic in tw.topics()]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+def _watch_topics() -> None:
+    with tw.watch_topics() as watch:
+        for event in watch:
+            what = event.reason or event.schema
+            print(f"{event.event}\t{event.topic}\t{event.job}\t{event.partitions}\t{what}", flush=True)
 
 
 def _tail(options: argparse.Namespace) -> None:

@@ -8,8 +8,15 @@ import pytest
 
 import tidewheel as tw
 from tidewheel.__main__ import main
+from tidewheel.pubsub import watch_topics
 
 TOPIC = "command line"
+
+
+@pytest.fixture(autouse=True)
+def no_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Look for no cluster on this machine, where somebody else's may run."""
+    monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")
 
 
 @pytest.fixture
@@ -57,8 +64,18 @@ def test_topics_lists_them(job: tw.Job, capsys: pytest.CaptureFixture[str]) -> N
     """With the job that publishes each, and how many partitions it has."""
     assert main(["topics"]) == 0
     head, *rows = capsys.readouterr().out.splitlines()
-    assert head.split() == ["TOPIC", "JOB", "PARTITIONS", "TIMES"]
-    assert any(row.startswith(f"{TOPIC}  {job.name}  1 ") for row in rows)
+    assert head.split() == ["TOPIC", "JOB", "PARTITIONS", "TIMES", "SCHEMA"]
+    assert any(row.startswith(f"{TOPIC}  {job.name}  1 ") and row.endswith("  any") for row in rows)
+
+
+def test_topics_can_be_watched(
+    job: tw.Job, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A line for each that comes, with what it has, or goes, with why; until Ctrl-C, for which the end stands here."""
+    monkeypatch.setattr(tw, "watch_topics", lambda: watch_topics(timeout=0))
+    assert main(["topics", "--watch"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert f"published\t{TOPIC}\t{job.name}\t1\tany" in lines
 
 
 @pytest.mark.usefixtures("job")
