@@ -129,9 +129,9 @@ class Dataflow(DataflowDescription):
             timeout: how long to wait for the topic to exist, in seconds; None waits for ever.
             atomic: whether to leave out epochs of which a part was published before.
             where: which records are wanted, as `tidewheel.subscribe` has it.
-            slow: what happens if this job falls behind: ``"block"`` holds back the other job, for ``block_limit``
-                seconds at a time; ``"drop_epochs"`` leaves out whole epochs; ``"disconnect"`` fails this job.
-            block_limit: after this time it is cut off, and fails.
+            slow: what happens if this job falls behind: ``"block"`` holds back the other job, ``"drop_epochs"`` leaves
+                out whole epochs, ``"disconnect"`` fails this job.
+            block_limit: for how long it may hold the other back and take nothing, in seconds, before it fails.
             schema: what records are expected to be, a type or a `pyarrow.Schema`; something else fails this job.
 
         Raises:
