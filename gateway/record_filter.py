@@ -91,13 +91,20 @@ class Comparison:
             ValueError: it has no such field.
             TypeError: the field holds what cannot be compared with the value.
         """
-        found = plain(record if self.field is None else _field_of(record, self.field))
-        if found is None or self.value is None:
-            return (found is self.value) is (self.operator == "==") and self.operator in {"==", "!="}
+        field, value = self.field, self.value
+        if field is None:
+            found = record
+        elif type(record) is dict and field in record:  # the usual case; publishers do this for every record
+            found = record[field]
+        else:
+            found = _field_of(record, field)
         compare = _OPERATORS[self.operator]
-        if type(found) is type(self.value):
-            return bool(compare(found, self.value))
-        return bool(compare(*_comparable(found, self.value, self.field)))
+        if type(found) is type(value) and found is not None:
+            return bool(compare(found, value))
+        found = plain(found)
+        if found is None or value is None:
+            return (found is value) is (self.operator == "==") and self.operator in {"==", "!="}
+        return bool(compare(*_comparable(found, value, field)))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

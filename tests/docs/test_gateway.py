@@ -1,0 +1,64 @@
+"""docs/gateway.md works as it stands."""
+
+import re
+import threading
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.unit.gateway.served import ask, published, served
+from tests.unit.pubsub.local_job import send_end, send_epoch
+from tests.waiting import WITHIN_S
+from tidewheel.gateway import GatewayConfig
+
+PAGE = (Path(__file__).parents[2] / "docs" / "gateway.md").read_text(encoding="utf-8")
+WORDS = [{"word": "to", "n": 2}, {"word": "be", "n": 2}]
+
+
+def blocks(language: str) -> list[str]:
+    """The code of a language on the page."""
+    return re.findall(rf"^```{language}\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+
+
+def test_the_flight_client_reads_a_topic(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Run as it is printed, but for the port."""
+    (program,) = blocks("python")
+    with published("words") as running, served() as gateway:
+        monkeypatch.setenv("TIDEWHEEL_TOKEN", str(gateway.token))
+        assert "grpc://127.0.0.1:8788" in program
+        code = compile(program.replace("grpc://127.0.0.1:8788", gateway.flight_url), "docs/gateway.md", "exec")
+        thread = threading.Thread(target=exec, args=[code, {}], daemon=True)
+        thread.start()
+        running.wait_for_subscribers(1, WITHIN_S)
+        send_epoch(running, 0, WORDS)
+        send_end(running, 1)
+        thread.join(WITHIN_S)
+        assert not thread.is_alive()
+    printed = capsys.readouterr().out
+    assert printed.splitlines()[0].split() == ["0", "word", "n"]
+    assert "to" in printed
+
+
+def test_the_request_of_the_shell_is_answered_as_printed() -> None:
+    """The URLs of curl, and what comes."""
+    (commands,) = blocks("sh")
+    (printed,) = blocks("text")
+    listed, streamed = (urlsplit(url) for url in re.findall(r"http://[^\s']+", commands))
+    with published("words") as running, served() as gateway:
+        assert [topic["name"] for topic in ask(gateway, listed.path).content][:1] == ["words"]
+        answers: list[bytes] = []
+        reading = threading.Thread(
+            target=lambda: answers.append(ask(gateway, f"{streamed.path}?{streamed.query}").body), daemon=True
+        )
+        reading.start()
+        running.wait_for_subscribers(1, WITHIN_S)
+        send_epoch(running, 0, [*WORDS, {"word": "or", "n": 1}])
+        send_end(running, 1)
+        reading.join(WITHIN_S)
+    assert printed in answers[0].decode()
+
+
+def test_the_ports_of_the_page_are_the_default() -> None:
+    """They are on it in several places."""
+    assert set(re.findall(r"127\.0\.0\.1:(\d+)", PAGE)) == {str(GatewayConfig().port), str(GatewayConfig().flight_port)}
