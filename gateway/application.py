@@ -18,7 +18,7 @@ from tidewheel.gateway.answers import HEADERS, answer, confess, refuse, refuse_h
 from tidewheel.gateway.clients import Clients
 from tidewheel.gateway.event_stream import MEDIA_TYPE, EventStream
 from tidewheel.gateway.guard import EVENTS_SUFFIX, Guard
-from tidewheel.gateway.live_message import END_ID, encoded, live_messages
+from tidewheel.gateway.live_message import END_ID, reader
 from tidewheel.gateway.socket_stream import SocketStream
 from tidewheel.gateway.topic_feed import OwnThread
 from tidewheel.gateway.topic_request import TopicRequest
@@ -69,7 +69,7 @@ class Pages:
             return Response(status_code=204, headers=HEADERS)  # which keeps an EventSource from coming back for ever
         if request.method == "HEAD":
             return Response(headers=HEADERS, media_type=MEDIA_TYPE)
-        feed = self._clients.admit(wanted, lambda found: encoded(live_messages(found, wanted), as_events=True))
+        feed = self._clients.admit(wanted, reader(wanted, self._clients.max_epoch_bytes, as_events=True))
         try:
             await asyncio.wrap_future(feed.opened)
         except BaseException:

@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
+from tidewheel.gateway.bounded_assembler import MAX_EPOCH_BYTES
 from tidewheel.gateway.errors import TooManyClients
 from tidewheel.gateway.topic_feed import TopicFeed
 from tidewheel.gateway.topic_request import TopicRequest
@@ -20,10 +21,12 @@ class Clients:
 
     Args:
         most: how many there may be at once.
+        max_epoch_bytes: how much of epochs may wait, for each of them, to be complete.
     """
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, max_epoch_bytes: int = MAX_EPOCH_BYTES) -> None:
         self._most = most
+        self.max_epoch_bytes = max_epoch_bytes
         self._changed = threading.Condition()
         self._feeds: set[TopicFeed[Any]] = set()
         self._is_closed = False

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from tidewheel.gateway.bounded_assembler import MAX_EPOCH_BYTES
 from tidewheel.gateway.errors import GatewayError
 from tidewheel.gateway.gateway import Gateway, check_extra
 from tidewheel.gateway.gateway_config import GatewayConfig
@@ -35,6 +36,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="let pages of this origin read topics, as http://localhost:3000; may be given again",
     )
     parser.add_argument("--max-clients", type=int, default=100, help="how many may read at once (default: 100)")
+    parser.add_argument(
+        "--max-epoch-bytes",
+        metavar="BYTES",
+        type=int,
+        default=MAX_EPOCH_BYTES,
+        help="how much of epochs that are not complete is kept for a client before it is cut off (default: 256 MiB)",
+    )
 
 
 def serve(options: argparse.Namespace, show: Callable[[str], None]) -> None:
@@ -60,6 +68,7 @@ def serve(options: argparse.Namespace, show: Callable[[str], None]) -> None:
         token=None if options.no_token else given or new_token(),
         origins=frozenset(options.allow_origin),
         max_clients=options.max_clients,
+        max_epoch_bytes=options.max_epoch_bytes,
     )
     topics()  # connects this process to the cluster, and says now if there is none
     with _until_terminated() as ended, Gateway(config) as gateway:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from tidewheel.gateway.bounded_assembler import MAX_EPOCH_BYTES, BoundedAssembler
 from tidewheel.gateway.json_form import encode_json
 from tidewheel.progress import TidewheelError
 from tidewheel.pubsub import Epoch, Subscription
@@ -90,11 +91,21 @@ class EpochTables:
         return "" if self._schema is None else " like those before it"
 
 
-def timed_batches(subscription: Subscription) -> Iterator[TimedBatch]:
-    """Yield the record batches of a subscription, as epochs are complete; raises what `EpochTables.receive` raises."""
+def timed_batches(subscription: Subscription, max_epoch_bytes: int = MAX_EPOCH_BYTES) -> Iterator[TimedBatch]:
+    """Yield the record batches of a subscription, as epochs are complete.
+
+    Args:
+        subscription: connected to the topic.
+        max_epoch_bytes: how much of epochs may wait for them to be complete.
+
+    Raises:
+        TidewheelError: the topic failed, too much waits, or what `EpochTables.receive` raises.
+    """
     tables = EpochTables()
-    for epoch in subscription.epochs():
-        yield from tables.receive(epoch)
+    assembler = BoundedAssembler(subscription.frontier.domain, max_epoch_bytes)
+    for event in subscription:
+        for epoch in assembler.receive(event):
+            yield from tables.receive(epoch)
 
 
 def _without_dictionaries(kind: Any) -> Any:

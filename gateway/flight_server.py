@@ -11,6 +11,7 @@ import weakref
 from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import closing, contextmanager
+from functools import partial
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -132,7 +133,7 @@ class _Flights(flight.FlightServerBase):  # type: ignore[misc,unused-ignore]
         """Return the stream of a topic, as soon as there is an epoch to tell the schema by."""
         with _flight_errors():
             request = TopicRequest.from_command(ticket.ticket)
-            feed = self._clients.admit(request, timed_batches)
+            feed = self._clients.admit(request, partial(timed_batches, max_epoch_bytes=self._clients.max_epoch_bytes))
         batches = _live(context, feed, self.streams)
         return flight.GeneratorStream(next(batches), batches)
 

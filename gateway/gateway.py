@@ -34,7 +34,7 @@ class Gateway:
 
     def __init__(self, config: GatewayConfig | None = None) -> None:
         self._config = GatewayConfig() if config is None else config
-        self._clients = Clients(self._config.max_clients)
+        self._clients = Clients(self._config.max_clients, self._config.max_epoch_bytes)
         self._web: WebServer | None = None
         self._flight: FlightServer | None = None
         self._port = self._config.port

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from tidewheel.gateway.bounded_assembler import MAX_EPOCH_BYTES
 from tidewheel.gateway.errors import GatewayError
 from tidewheel.gateway.listening import Address, resolve
 from tidewheel.gateway.token import check_form, new_token
@@ -18,6 +19,7 @@ class GatewayConfig:
         token: what clients have to show, a new one by default; None, which has to be said, for nothing.
         origins: the origins of pages that may ask beside the gateway's own, such as ``http://localhost:3000``.
         max_clients: how many may read at once.
+        max_epoch_bytes: how much of epochs may wait, for each of them, to be complete, encoded as it was published.
         keep_alive_s: how long an event stream may be silent, in seconds, before a comment shows that it lives.
         stall_s: for how long, in seconds, a client may take nothing of what is sent to it before it is cut off.
 
@@ -31,6 +33,7 @@ class GatewayConfig:
     token: str | None = field(default_factory=new_token, repr=False)
     origins: frozenset[str] = frozenset()
     max_clients: int = 100
+    max_epoch_bytes: int = MAX_EPOCH_BYTES
     keep_alive_s: float = 15.0
     stall_s: float = 60.0
     address: Address = field(init=False)
@@ -50,7 +53,7 @@ class GatewayConfig:
                 raise GatewayError(f"{name} is {getattr(self, name)}, and a port is a number up to 65535, 0 for any")
         for origin in self.origins:
             _check_origin(origin)
-        for name in ("max_clients", "keep_alive_s", "stall_s"):
+        for name in ("max_clients", "max_epoch_bytes", "keep_alive_s", "stall_s"):
             if getattr(self, name) <= 0:
                 raise GatewayError(f"{name} is {getattr(self, name)}, and must be positive")
 

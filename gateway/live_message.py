@@ -1,13 +1,14 @@
 """What a browser is told of a topic: one object for each whole epoch, or batch, or for what happened beside."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
+from tidewheel.gateway.bounded_assembler import MAX_EPOCH_BYTES, BoundedAssembler
 from tidewheel.gateway.json_form import encode_json
 from tidewheel.gateway.topic_request import TopicRequest
 from tidewheel.progress import TidewheelError
-from tidewheel.pubsub import Batch, Dropped, End, EpochAssembler, Event, Frontier, Subscription
+from tidewheel.pubsub import Batch, Dropped, End, Event, Frontier, Subscription
 
 Kind: TypeAlias = Literal["epoch", "batch", "frontier", "dropped", "end", "error"]
 
@@ -60,9 +61,17 @@ def error_message(error: object) -> LiveMessage:
     return LiveMessage("error", {"message": str(error)})
 
 
-def live_messages(subscription: Subscription, request: TopicRequest) -> Iterator[LiveMessage]:
-    """Yield what a subscription brings, as it comes; an error of the topic is the last message."""
-    assembler = EpochAssembler(subscription.frontier.domain)
+def live_messages(
+    subscription: Subscription, request: TopicRequest, max_epoch_bytes: int = MAX_EPOCH_BYTES
+) -> Iterator[LiveMessage]:
+    """Yield what a subscription brings, as it comes; an error is the last message.
+
+    Args:
+        subscription: connected to the topic.
+        request: what was asked for.
+        max_epoch_bytes: how much of epochs may wait for them to be complete.
+    """
+    assembler = BoundedAssembler(subscription.frontier.domain, max_epoch_bytes)
     try:
         for event in subscription:
             if request.whole:
@@ -95,3 +104,10 @@ def encoded(messages: Iterator[LiveMessage], *, as_events: bool) -> Iterator[byt
             what = f"the {message.kind} of time {message.content.get('time')!r}"
             yield form(error_message(f"{what}: {error}; map what is published to plain values"))
             return
+
+
+def reader(
+    request: TopicRequest, max_epoch_bytes: int, *, as_events: bool
+) -> Callable[[Subscription], Iterator[bytes]]:
+    """Return what makes of a subscription what one client is sent: events, or else objects."""
+    return lambda found: encoded(live_messages(found, request, max_epoch_bytes), as_events=as_events)

@@ -12,7 +12,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from tidewheel.gateway.access import SUBPROTOCOL
 from tidewheel.gateway.answers import content_of, status_of, unexpected
 from tidewheel.gateway.clients import Clients
-from tidewheel.gateway.live_message import LiveMessage, encoded, error_message, live_messages
+from tidewheel.gateway.live_message import LiveMessage, error_message, reader
 from tidewheel.gateway.streaming import items, stopped_message, until_first
 from tidewheel.gateway.topic_feed import TopicFeed
 from tidewheel.gateway.topic_request import TopicRequest
@@ -56,7 +56,7 @@ class SocketStream:
         try:
             parameters = self._socket.query_params.multi_items()
             request = TopicRequest.from_query(self._socket.path_params["topic"], parameters)
-            feed = self._clients.admit(request, lambda found: encoded(live_messages(found, request), as_events=False))
+            feed = self._clients.admit(request, reader(request, self._clients.max_epoch_bytes, as_events=False))
         except TidewheelError as error:
             await self._refuse(error)
             return
