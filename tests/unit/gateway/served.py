@@ -41,6 +41,12 @@ def connected(gateway: Gateway, count: int) -> bool:
     return eventually(lambda: gateway.clients == count)
 
 
+def nobody_reads(running: RunningPublication) -> bool:
+    """Wait until no subscriber of a topic of this process is left."""
+    publishers = vars(running)["_publishers"]
+    return eventually(lambda: not any(publisher.subscribers for publisher in publishers))
+
+
 def path_of(topic: str, what: str = "events", query: str = "") -> str:
     """Return the path of a topic."""
     return f"/topics/{quote(topic, safe='')}/{what}{'?' if query else ''}{query}"

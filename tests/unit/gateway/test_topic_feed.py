@@ -5,7 +5,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.unit.gateway.served import published
+from tests.unit.gateway.served import (
+    nobody_reads,
+    published,
+)
 from tests.unit.pubsub.local_job import send_end, send_epoch
 from tests.waiting import WITHIN_S, eventually
 from tidewheel.gateway import TooManyClients
@@ -55,7 +58,7 @@ def test_closing_ends_what_waits_and_leaves_nothing() -> None:
         assert waiting.result(WITHIN_S) is None
         assert feed.is_closed
         assert clients.wait_until_none(WITHIN_S)
-        running.wait_for_subscribers(0, WITHIN_S)
+        assert nobody_reads(running)
     assert eventually(lambda: not threads())
 
 
@@ -74,7 +77,7 @@ def test_who_leaves_while_it_is_being_connected_leaves_nothing() -> None:
         assert not left.is_set()
         may_go_on.set()
         assert left.wait(WITHIN_S)
-        running.wait_for_subscribers(0, WITHIN_S)
+        assert nobody_reads(running)
     assert eventually(lambda: not threads())
 
 
