@@ -186,6 +186,10 @@ class Publisher:
             return {}
         return {name: limit_s for name, limit_s in self._blocking.items() if self._queues[name].is_full}
 
+    def may_hold(self, subscriber: str) -> bool:
+        """Tell whether a subscriber is one that may hold back this publisher."""
+        return subscriber in self._blocking
+
     def taken(self, subscriber: str) -> int:
         """Return how many messages a subscriber has taken."""
         queue = self._queues.get(subscriber)

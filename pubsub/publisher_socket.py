@@ -152,7 +152,7 @@ class PublisherSocket:
         self._strangers.pop(connection).cancel()
         self._loop.remove_reader(connection)
         subscriber = self._tickets.pop(ticket)
-        socket_offer.prepare(connection)
+        socket_offer.prepare(connection, steadily=subscriber is not None and self._publisher.may_hold(subscriber))
         if subscriber is None:
             feed = _Feed(connection, self._loop, self._publisher, self._host)
             self._feeds.append(feed)

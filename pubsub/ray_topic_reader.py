@@ -12,6 +12,7 @@ from tidewheel.pubsub.topic_reader import WAIT_S, Fetched, TopicReader
 from tidewheel.pubsub.wire import Disconnected, Failed, Numbered, PartitionEnded
 
 _MAX_REPLY_BYTES = 8 * 1024 * 1024
+_STEADY_REPLY_BYTES = 256 * 1024
 _ATTACH_TIMEOUT_S = 30.0
 _ATTEMPTS = 10
 _PING_TIMEOUT_S = 10.0
@@ -28,14 +29,16 @@ class RayTopicReader(TopicReader):
         options: what it asks for.
 
     Attributes:
+        options: what it asks for.
         offers: where each partition can be read by a socket, once this is attached; None if it cannot.
     """
 
     def __init__(
         self, topic: str, publishers: Sequence[Any], subscriber: str, options: DeliveryOptions = EVERYTHING
     ) -> None:
-        self._options = options
+        self.options = options
         self._topic = topic
+        self._reply_bytes = _STEADY_REPLY_BYTES if options.slow == "block" else _MAX_REPLY_BYTES
         self._publishers = publishers
         self._subscriber = subscriber
         self._acknowledged = [-1] * len(publishers)
@@ -49,7 +52,7 @@ class RayTopicReader(TopicReader):
         import ray
 
         self.offers = []
-        calls = [publisher.attach.remote(self._subscriber, self._options) for publisher in self._publishers]
+        calls = [publisher.attach.remote(self._subscriber, self.options) for publisher in self._publishers]
         ready, _ = ray.wait(calls, num_returns=len(calls), timeout=_ATTACH_TIMEOUT_S)
         for partition, call in enumerate(calls):
             if call not in ready:
@@ -81,7 +84,7 @@ class RayTopicReader(TopicReader):
 
     def _poll(self, partition: int) -> None:
         poll = self._publishers[partition].poll
-        call = poll.remote(self._subscriber, self._acknowledged[partition], _MAX_REPLY_BYTES, WAIT_S)
+        call = poll.remote(self._subscriber, self._acknowledged[partition], self._reply_bytes, WAIT_S)
         self._polls[call] = partition
 
     def _reply(self, call: Any) -> Fetched:

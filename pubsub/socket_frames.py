@@ -28,6 +28,8 @@ _LARGE = 16 * 1024
 
 MOST_AT_ONCE: Final = 8 * 1024 * 1024
 """About so many bytes are read from one socket before others have their turn."""
+STEADILY: Final = 256 * 1024
+"""The same for a subscriber that may hold back its publisher, which sees by this that it reads."""
 
 
 def encode(numbered: Numbered) -> list[Any]:
@@ -69,12 +71,17 @@ def _decode(head: Any, payload: Payload) -> Numbered:
 class FrameReader:
     """Takes messages from a socket that does not block.
 
+    Args:
+        source: the socket.
+        most_at_once: about how many bytes to read at a time.
+
     Attributes:
         is_at_end: whether the peer has gone; what came before has been returned.
     """
 
-    def __init__(self, source: socket) -> None:
+    def __init__(self, source: socket, most_at_once: int = MOST_AT_ONCE) -> None:
         self._socket = source
+        self._most_at_once = most_at_once
         self._buffer = bytearray(_BUFFER_BYTES)
         self._view = memoryview(self._buffer)
         self._start = self._end = 0
@@ -84,13 +91,13 @@ class FrameReader:
         self.is_at_end = False
 
     def read(self) -> Iterator[Numbered]:
-        """Yield what is there, up to about `MOST_AT_ONCE` bytes and the end of a message.
+        """Yield what is there, up to about as much as may be read at once, and the end of a message.
 
         Raises:
             ProtocolError: it is no frame.
         """
         taken = 0
-        while taken < MOST_AT_ONCE:
+        while taken < self._most_at_once:
             room = self._view[self._end :] if self._head is None else self._payload[self._filled :]
             try:
                 count = self._socket.recv_into(room)

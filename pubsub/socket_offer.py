@@ -21,6 +21,7 @@ TICKET_BYTES: Final = 32
 _LOG = logging.getLogger(__name__)
 _CONNECT_TIMEOUT_S = 10.0
 _SOCKET_BUFFER_BYTES = 4 * 1024 * 1024
+_STEADY_BUFFER_BYTES = 256 * 1024
 _CREDENTIALS = struct.Struct("iII")
 
 
@@ -72,10 +73,11 @@ def listen() -> tuple[socket.socket, str]:
     return listener, name
 
 
-def prepare(connection: socket.socket) -> None:
-    """Have a connection not block, and take as much at once as the system allows."""
+def prepare(connection: socket.socket, *, steadily: bool = False) -> None:
+    """Have a connection not block, and take much at once; ``steadily`` less, so that it is seen how it is read."""
     connection.setblocking(False)
-    connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SOCKET_BUFFER_BYTES)
+    size = _STEADY_BUFFER_BYTES if steadily else _SOCKET_BUFFER_BYTES
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, size)
 
 
 def is_same_user(connection: socket.socket) -> bool:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tidewheel.progress import ProtocolError
 from tidewheel.pubsub import socket_frames
-from tidewheel.pubsub.socket_frames import MOST_AT_ONCE, FrameReader, encode
+from tidewheel.pubsub.socket_frames import MOST_AT_ONCE, STEADILY, FrameReader, encode
 from tidewheel.pubsub.wire import (
     DataMessage,
     Disconnected,
@@ -211,6 +211,17 @@ def test_a_socket_is_not_read_for_ever() -> None:
     first = len(list(reader.read()))
     assert 1 < first < 4
     assert first + sum(1 for _ in _reads(reader)) == 5
+
+
+def test_who_is_to_read_steadily_reads_less_at_a_time() -> None:
+    """So that its publisher sees that it reads."""
+    sent = numbered(DataMessage(0, b"x" * 1000, "pickle", 1) for _ in range(1000))
+    reader = FrameReader(cast(socket, Cut(frames(sent), [])), STEADILY)
+    goes = []
+    while not reader.is_at_end:
+        goes.append(len(list(reader.read())))
+    assert sum(goes) == 1000
+    assert max(goes) * 1000 < STEADILY + BUFFER
 
 
 def _reads(reader: FrameReader) -> Iterator[Numbered]:

@@ -16,6 +16,10 @@ KINDS = (bytes, bytearray, memoryview, pa.py_buffer)
 parts = st.builds(lambda kind, content: kind(content), st.sampled_from(KINDS), st.binary(min_size=1, max_size=50))
 
 
+def joined(found: Sequence[Any]) -> bytes:
+    return b"".join(bytes(memoryview(part)) for part in found)
+
+
 class Taking:
     """A socket that takes so many bytes at a time, none where it is 0."""
 
@@ -29,7 +33,7 @@ class Taking:
         count = self._counts.pop(0) if self._counts else 10**9
         if not count:
             raise BlockingIOError(errno.EAGAIN, "it takes no more")
-        whole = b"".join(map(bytes, map(memoryview, found)))
+        whole = joined(found)
         assert whole, "there is no need to write nothing"
         self.taken += whole[:count]
         return min(count, len(whole))
@@ -43,7 +47,7 @@ def test_everything_is_written_in_order(batches: list[list[Any]], counts: list[i
     whole = b""
     for batch in batches:
         writer.add(batch)
-        whole += b"".join(map(bytes, map(memoryview, batch)))
+        whole += joined(batch)
         is_done = writer.write()
         assert is_done == (writer.waiting_bytes == 0)
         assert (writer.written_bytes, writer.waiting_bytes) == (len(target.taken), len(whole) - len(target.taken))

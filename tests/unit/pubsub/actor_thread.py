@@ -1,0 +1,166 @@
+"""A publisher's actor on an event loop in a thread of this process, and subscribers that read it over sockets."""
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Self, TypeVar, cast
+
+from tidewheel.progress import IntegerDomain
+from tidewheel.pubsub import PublisherLost, Subscription
+from tidewheel.pubsub.catalog import TopicInfo
+from tidewheel.pubsub.delivery_options import EVERYTHING, DeliveryOptions
+from tidewheel.pubsub.publisher import PublisherStatistics
+from tidewheel.pubsub.publisher_actor import PublisherActor
+from tidewheel.pubsub.ray_topic_reader import RayTopicReader
+from tidewheel.pubsub.socket_feed import SocketFeed
+from tidewheel.pubsub.socket_offer import SocketOffer
+from tidewheel.pubsub.socket_topic_reader import SocketTopicReader
+from tidewheel.pubsub.wire import DataMessage, FeedEvent, LowerFrontierUpdate
+
+Result = TypeVar("Result")
+
+NODE = "this node"
+DEADLINE_S = 30.0
+PLENTY = 1 << 28
+
+
+class ActorThread:
+    """Runs a publisher actor as Ray would in a process; a context manager.
+
+    Its clock, which is that of its loop too, goes on as clocks do, and jumps with `advance`.
+    """
+
+    def __init__(self, capacity_bytes: int = PLENTY, *, has_sockets: bool = True) -> None:
+        self._ahead_s = 0.0
+        self.loop = asyncio.new_event_loop()
+        self.loop.time = self.now_s  # type: ignore[method-assign]
+        self.actor = PublisherActor(
+            "ranks", 0, IntegerDomain(), capacity_bytes, NODE if has_sockets else None, clock=self.now_s
+        )
+        self._thread = threading.Thread(target=self.loop.run_forever)
+        self._feeds: list[SocketFeed] = []
+
+    def now_s(self) -> float:
+        return time.monotonic() + self._ahead_s
+
+    def advance(self, seconds: float) -> None:
+        """Let so much time pass at once."""
+        self._ahead_s += seconds
+        self.run(lambda: None)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for feed in self._feeds:
+            feed._close()
+        self.die()
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self._thread.join(DEADLINE_S)
+        self.loop.close()
+
+    def die(self) -> None:
+        """Close all sockets, as the end of a process does."""
+
+        def close() -> None:
+            sockets = self.actor._socket
+            if sockets is None or sockets._listener.fileno() < 0:
+                return
+            for name in list(sockets._deliveries):
+                sockets._deliveries.pop(name).close()
+            for feed in sockets._feeds:
+                feed._close()
+            for stranger in list(sockets._strangers):
+                sockets._turn_away(stranger)
+            self.loop.remove_reader(sockets._listener)
+            sockets._listener.close()
+
+        self.run(close)
+
+    def call(self, work: Coroutine[Any, Any, Result]) -> Result:
+        """Call a method of the actor."""
+        return self.submit(work)(DEADLINE_S)
+
+    def submit(self, work: Coroutine[Any, Any, Result]) -> Callable[[float], Result]:
+        """Call a method of the actor; return what waits for its result, so many seconds at most."""
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result
+
+    def run(self, function: Callable[[], Result]) -> Result:
+        """Call a function on the loop."""
+
+        async def work() -> Result:
+            return function()
+
+        return self.call(work())
+
+    def statistics(self) -> PublisherStatistics:
+        return self.call(self.actor.statistics())
+
+    def feed(self) -> SocketFeed:
+        """Return a worker's way to the publisher."""
+        offer = self.call(self.actor.listen())
+        assert offer is not None
+        connection = offer.connect(NODE)
+        assert connection is not None
+        self._feeds.append(SocketFeed(connection))
+        return self._feeds[-1]
+
+    def reader(self, name: str, options: DeliveryOptions = EVERYTHING) -> SocketTopicReader:
+        """Return what a subscriber reads with."""
+        attached = Attached([self], name, options)
+        reader = SocketTopicReader.over(cast(RayTopicReader, attached), NODE)
+        assert isinstance(reader, SocketTopicReader)
+        return reader
+
+    def subscription(self, name: str, options: DeliveryOptions = EVERYTHING) -> Subscription:
+        return subscription_of(self.reader(name, options), 1, options)
+
+
+def subscription_of(reader: SocketTopicReader, partitions: int, options: DeliveryOptions) -> Subscription:
+    info = TopicInfo("ranks", "job", IntegerDomain(), tuple(range(partitions)), "first")
+    return Subscription(info, reader, may_drop=options.slow == "drop_epochs")
+
+
+class Attached:
+    """What a reader over sockets takes a reader over Ray's calls for: it has told the publishers of a subscriber."""
+
+    def __init__(self, actors: Sequence[ActorThread], name: str, options: DeliveryOptions = EVERYTHING) -> None:
+        self._actors = actors
+        self._name = name
+        self.options = options
+        self.offers: list[SocketOffer | None] = []
+        self.attach()
+
+    def attach(self) -> None:
+        self.offers = [actor.call(actor.actor.attach(self._name, self.options)) for actor in self._actors]
+
+    def attach_anew(self) -> None:
+        for actor in self._actors:
+            actor.call(actor.actor.detach(self._name))
+        self._name += "+"
+        self.attach()
+
+    def why_broken(self, partition: int) -> PublisherLost:
+        return PublisherLost(f"the connection to partition {partition} has broken", partition=partition)
+
+
+def data(time: int, size: int = 10) -> DataMessage:
+    """A batch of that size, whose first byte says nothing; nobody decodes it."""
+    return DataMessage(time, bytes([time % 256]) * size, "pickle", 1)
+
+
+def moved(time: int) -> LowerFrontierUpdate:
+    """The frontier moves on from a time to the next."""
+    return LowerFrontierUpdate([(time, -1), (time + 1, 1)])
+
+
+def ended(time: int) -> LowerFrontierUpdate:
+    """The frontier, which is a time, becomes empty."""
+    return LowerFrontierUpdate([(time, -1)])
+
+
+def epoch(time: int, size: int = 10) -> list[FeedEvent]:
+    """A batch, after which its time is complete."""
+    return [data(time, size), moved(time)]
