@@ -52,7 +52,7 @@ async def _death(partition: int, publisher: Any) -> str:
         except ActorUnavailableError:
             has_ended = True  # it is out of reach, perhaps for a moment
         except RayActorError as error:
-            return f"the publisher of partition {partition} is dead: {_first_line(error)}"
+            return _reason(partition, str(error))
         except RayError as error:
             _LOG.warning("the publisher of partition %s does not answer as it should: %s", partition, error)
             has_ended = True
@@ -60,5 +60,10 @@ async def _death(partition: int, publisher: Any) -> str:
             await asyncio.sleep(_LOOK_AGAIN_S)
 
 
-def _first_line(error: Exception) -> str:
-    return str(error).strip().partition("\n")[0]
+def _reason(partition: int, error: str) -> str:
+    """Return in short what Ray says of the death of an actor."""
+    if "its owner has died" in error:
+        return "the driver of its job is dead"
+    # The last line has the cause, and advice after it.
+    cause = error.strip().rpartition("\n")[2].partition(". ")[0]
+    return f"the publisher of partition {partition} is dead: {cause}"

@@ -3,19 +3,19 @@
 A job that publishes has one call waiting at the catalog: ``hold``, which is answered when the topic is no longer its
 own, and fails when the catalog dies. Then it registers the topic again.
 
-===========  ===================  ===========  =============================================
+===========  ===================  ===========  ======================================================
 state        event                next         meaning
-===========  ===================  ===========  =============================================
+===========  ===================  ===========  ======================================================
 REGISTERED   held                 REGISTERED   the call has been answered; it makes another
-REGISTERED   forgotten            ABSENT       the catalog knows no such registration
-REGISTERED   lost                 ABSENT       the catalog is dead or out of reach
+REGISTERED   forgotten            ABSENT       the catalog knows no such registration; it makes it at once
+REGISTERED   lost                 ABSENT       the catalog is dead or out of reach; it registers at once
 ABSENT       registered           REGISTERED   it is found again
 ABSENT       lost                 ABSENT       that catalog has died, too
 ABSENT       refused              TAKEN        another job has taken the name meanwhile
 TAKEN        registered           REGISTERED   which has given it back
 TAKEN        refused              TAKEN        which still has it
 TAKEN        lost                 TAKEN        nobody knows
-===========  ===================  ===========  =============================================
+===========  ===================  ===========  ======================================================
 """
 
 from enum import Enum
@@ -69,6 +69,9 @@ class Registration:
     >>> registration.due(now_s=0.0)
     'hold'
     >>> registration.take(RegistrationEvent.LOST, now_s=7.0)
+    >>> registration.due(now_s=7.0)
+    'register'
+    >>> registration.take(RegistrationEvent.LOST, now_s=7.0)
     >>> registration.due(now_s=7.0), registration.due(now_s=8.0)
     (None, 'register')
     """
@@ -94,8 +97,9 @@ class Registration:
         """Take what came of the call that is out."""
         assert self._is_out, "what comes answers a call"
         self._is_out = False
+        was_registered = self._state is RegistrationState.REGISTERED
         self._state = TRANSITIONS[self._state, event]
-        if self._state is RegistrationState.REGISTERED:
+        if self._state is RegistrationState.REGISTERED or was_registered:
             self._next_s = None
         else:
             self._next_s = now_s + (_TAKEN_AGAIN_S if self._state is RegistrationState.TAKEN else _AGAIN_S)

@@ -110,7 +110,7 @@ def test_topics_of_a_killed_driver_are_gone_within_seconds(ray_cluster: str, top
             went = next(events)
             assert time.monotonic() - began_s < SECONDS
             assert (went.event, went.job, went.registration) == ("retracted", came.job, came.registration)
-            assert "is dead" in went.reason
+            assert went.reason == "the driver of its job is dead"
             assert topic not in named()
             with pytest.raises(tw.PublisherLost):
                 list(subscription)

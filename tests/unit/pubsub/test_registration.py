@@ -44,12 +44,14 @@ def test_what_follows(events: list[RegistrationEvent], state: RegistrationState,
 
 
 def test_one_call_is_out_at_a_time() -> None:
-    """Nothing is due before there is an answer, nor soon after a loss, nor for longer if another job has the name."""
+    """Nothing is due before there is an answer; what is lost is made good at once, and tried again after a while."""
     registration = Registration()
     assert registration.due(0.0) == "hold"
     assert registration.due(FAR_S) is None
     registration.take(HELD, FAR_S)
     assert registration.due(FAR_S) == "hold"
+    registration.take(LOST, FAR_S)
+    assert registration.due(FAR_S) == "register"
     registration.take(LOST, FAR_S)
     assert registration.due(FAR_S) is None
     assert registration.due(FAR_S + 1.0) == "register"
