@@ -47,7 +47,7 @@ class Guard:
 def _credentials(scope: Scope) -> Credentials:
     headers = Headers(scope=scope)
     query_token = None
-    if scope["type"] == "http" and scope["path"].endswith(EVENTS_SUFFIX):
+    if scope["path"].endswith(EVENTS_SUFFIX):
         query_token = dict(parse_qsl(scope["query_string"].decode("latin-1"))).get("token")
     return Credentials(
         host=headers.get("host"),

@@ -130,9 +130,9 @@ def received(found: ClientConnection) -> dict[str, Any]:
 
 
 @contextmanager
-def flights_of(gateway: Gateway) -> Iterator[flight.FlightClient]:
+def flights_of(gateway: Gateway, **options: Any) -> Iterator[flight.FlightClient]:
     """Connect a client of Arrow Flight."""
-    with flight.connect(gateway.flight_url) as client:
+    with flight.connect(gateway.flight_url, **options) as client:
         yield client
 
 
