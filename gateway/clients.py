@@ -1,14 +1,12 @@
 """Who reads from the gateway now: not too many at once, and none when it ends."""
 
 import threading
-from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 from tidewheel.gateway.bounded_assembler import MAX_EPOCH_BYTES
 from tidewheel.gateway.errors import TooManyClients
-from tidewheel.gateway.topic_feed import TopicFeed
+from tidewheel.gateway.topic_feed import Read, TopicFeed
 from tidewheel.gateway.topic_request import TopicRequest
-from tidewheel.pubsub import Subscription
 
 T = TypeVar("T")
 
@@ -31,12 +29,12 @@ class Clients:
         self._feeds: set[TopicFeed[Any]] = set()
         self._is_closed = False
 
-    def admit(self, request: TopicRequest, read: Callable[[Subscription], Iterator[T]]) -> TopicFeed[T]:
+    def admit(self, request: TopicRequest, read: Read[T]) -> TopicFeed[T]:
         """Return the feed of one more client, which leaves by closing it.
 
         Args:
             request: what it asks for.
-            read: makes what it is sent of what its subscription brings.
+            read: makes what it is sent of the topic's times and events.
 
         Raises:
             TooManyClients: there are as many as there may be, or the gateway ends.

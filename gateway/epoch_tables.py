@@ -8,8 +8,8 @@ import pyarrow as pa
 
 from tidewheel.gateway.bounded_assembler import MAX_EPOCH_BYTES, BoundedAssembler
 from tidewheel.gateway.json_form import encode_json
-from tidewheel.progress import TidewheelError
-from tidewheel.pubsub import Epoch, Subscription
+from tidewheel.progress import TidewheelError, TimeDomain
+from tidewheel.pubsub import Epoch, Event
 
 _REFUSALS = (pa.ArrowException, TypeError, ValueError, OverflowError, LookupError)
 
@@ -91,19 +91,22 @@ class EpochTables:
         return "" if self._schema is None else " like those before it"
 
 
-def timed_batches(subscription: Subscription, max_epoch_bytes: int = MAX_EPOCH_BYTES) -> Iterator[TimedBatch]:
-    """Yield the record batches of a subscription, as epochs are complete.
+def timed_batches(
+    domain: TimeDomain, events: Iterator[Event], max_epoch_bytes: int = MAX_EPOCH_BYTES
+) -> Iterator[TimedBatch]:
+    """Yield the record batches of a topic, as epochs are complete.
 
     Args:
-        subscription: connected to the topic.
+        domain: its times.
+        events: what its subscription brings.
         max_epoch_bytes: how much of epochs may wait for them to be complete.
 
     Raises:
         TidewheelError: the topic failed, too much waits, or what `EpochTables.receive` raises.
     """
     tables = EpochTables()
-    assembler = BoundedAssembler(subscription.frontier.domain, max_epoch_bytes)
-    for event in subscription:
+    assembler = BoundedAssembler(domain, max_epoch_bytes)
+    for event in events:
         for epoch in assembler.receive(event):
             yield from tables.receive(epoch)
 

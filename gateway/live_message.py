@@ -1,14 +1,15 @@
 """What a browser is told of a topic: one object for each whole epoch, or batch, or for what happened beside."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from tidewheel.gateway.bounded_assembler import MAX_EPOCH_BYTES, BoundedAssembler
 from tidewheel.gateway.json_form import encode_json
+from tidewheel.gateway.topic_feed import Read
 from tidewheel.gateway.topic_request import TopicRequest
-from tidewheel.progress import TidewheelError
-from tidewheel.pubsub import Batch, Dropped, End, Event, Frontier, Subscription
+from tidewheel.progress import TidewheelError, TimeDomain
+from tidewheel.pubsub import Batch, Dropped, End, Event, Frontier
 
 Kind: TypeAlias = Literal["epoch", "batch", "frontier", "dropped", "end", "error"]
 
@@ -62,18 +63,19 @@ def error_message(error: object) -> LiveMessage:
 
 
 def live_messages(
-    subscription: Subscription, request: TopicRequest, max_epoch_bytes: int = MAX_EPOCH_BYTES
+    domain: TimeDomain, events: Iterator[Event], request: TopicRequest, max_epoch_bytes: int = MAX_EPOCH_BYTES
 ) -> Iterator[LiveMessage]:
-    """Yield what a subscription brings, as it comes; an error is the last message.
+    """Yield what there is to tell, as it comes; an error is the last message.
 
     Args:
-        subscription: connected to the topic.
+        domain: the times of the topic.
+        events: what its subscription brings.
         request: what was asked for.
         max_epoch_bytes: how much of epochs may wait for them to be complete.
     """
-    assembler = BoundedAssembler(subscription.frontier.domain, max_epoch_bytes)
+    assembler = BoundedAssembler(domain, max_epoch_bytes)
     try:
-        for event in subscription:
+        for event in events:
             if request.whole:
                 for epoch in assembler.receive(event):
                     yield LiveMessage("epoch", {"time": epoch.time, "records": epoch.records})
@@ -106,8 +108,6 @@ def encoded(messages: Iterator[LiveMessage], *, as_events: bool) -> Iterator[byt
             return
 
 
-def reader(
-    request: TopicRequest, max_epoch_bytes: int, *, as_events: bool
-) -> Callable[[Subscription], Iterator[bytes]]:
-    """Return what makes of a subscription what one client is sent: events, or else objects."""
-    return lambda found: encoded(live_messages(found, request, max_epoch_bytes), as_events=as_events)
+def reader(request: TopicRequest, max_epoch_bytes: int, *, as_events: bool) -> Read[bytes]:
+    """Return what makes of a topic's events what one client is sent: events of another kind, or else objects."""
+    return lambda domain, events: encoded(live_messages(domain, events, request, max_epoch_bytes), as_events=as_events)

@@ -9,14 +9,20 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, wait
 from queue import SimpleQueue
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
-from tidewheel.pubsub import Subscription
+from tidewheel.progress import TimeDomain
+from tidewheel.pubsub import Event, Subscription
 
 _LOG = logging.getLogger(__name__)
 
 T = TypeVar("T")
 R = TypeVar("R")
+
+Read: TypeAlias = Callable[[TimeDomain, Iterator[Event]], Iterator[T]]
+"""What makes items for a client of the times and the events of a topic."""
+
+_IDLE_S = 0.02
 
 
 class OwnThread:
@@ -51,21 +57,21 @@ class TopicFeed(Generic[T]):
 
     Args:
         subscribe: connects to the topic.
-        read: makes items of what the subscription brings.
+        read: makes items of the topic's times and its events.
         left: called once, when the feed is closed and its subscription ended.
     """
 
     def __init__(
         self,
         subscribe: Callable[[], Subscription],
-        read: Callable[[Subscription], Iterator[T]],
+        read: "Read[T]",
         left: Callable[["TopicFeed[T]"], None],
     ) -> None:
         self._subscribe = subscribe
         self._read = read
         self._left = left
         self._lock = threading.Lock()
-        self._is_closed = False
+        self._closed = threading.Event()
         self._subscription: Subscription | None = None
         self._items: Iterator[T] = iter(())
         self._thread = OwnThread("tidewheel-gateway-client")
@@ -75,7 +81,7 @@ class TopicFeed(Generic[T]):
     def next(self) -> "Future[T | None]":
         """Read the next item; the result is None at the end, and after `close`."""
         with self._lock:
-            if not self._is_closed:
+            if not self._closed.is_set():
                 return self._thread.submit(lambda: next(self._items, None))
         nothing: Future[T | None] = Future()
         nothing.set_result(None)
@@ -84,20 +90,31 @@ class TopicFeed(Generic[T]):
     @property
     def is_closed(self) -> bool:
         """Whether it was closed."""
-        return self._is_closed
+        return self._closed.is_set()
 
     def close(self) -> None:
         """End the subscription at once, also while it is being read; called again, it does nothing."""
         with self._lock:
-            if self._is_closed:
+            if self._closed.is_set():
                 return
-            self._is_closed = True
+            self._closed.set()
             self._thread.stop()
         threading.Thread(target=self._leave, name="tidewheel-gateway-leaving", daemon=True).start()
 
     def _open(self) -> None:
         self._subscription = self._subscribe()
-        self._items = self._read(self._subscription)
+        self._items = self._read(self._subscription.domain, self._events(self._subscription))
+
+    def _events(self, subscription: Subscription) -> Iterator[Event]:
+        if not subscription.is_local:
+            yield from subscription
+            return
+        # A job of this process runs when somebody reads, and has nothing to do until others send to it.
+        while not self._closed.is_set() and not subscription.is_over:
+            events = subscription.take()
+            yield from events
+            if not events:
+                self._closed.wait(_IDLE_S)
 
     def _leave(self) -> None:
         """End the subscription as soon as there is one; it may wait for a read that is under way."""

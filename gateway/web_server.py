@@ -52,7 +52,8 @@ class _Server(uvicorn.Server):
 class WebServer:
     """HTTP and WebSockets at one socket.
 
-    Nothing of a request is logged, since a query may have the token in it.
+    Nothing of a request is logged, since a query may have the token in it: uvicorn's loggers are silenced, in the whole
+    process. What fails here is logged by `answers`.
 
     Args:
         app: what answers.

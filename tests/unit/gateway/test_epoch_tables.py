@@ -18,7 +18,7 @@ def converted(*epochs: Any) -> list[tuple[bytes, Any]]:
         for time, batch in enumerate(epochs):
             send_epoch(running, time, batch)
         send_end(running, len(epochs))
-        return [(found.time, found.batch) for found in timed_batches(subscription)]
+        return [(found.time, found.batch) for found in timed_batches(subscription.domain, subscription)]
 
 
 def test_tables_stay_as_they_are() -> None:
@@ -35,7 +35,9 @@ def test_an_epoch_of_many_batches_is_one() -> None:
     with published("tables", workers=2) as running, subscribe("tables") as subscription:
         send_epoch(running, 0, pa.table({"n": pa.chunked_array([[1], [2]])}), pa.table({"n": [3]}))
         send_end(running, 1)
-        assert [found.batch.to_pydict() for found in timed_batches(subscription)] == [{"n": [1, 2, 3]}]
+        assert [found.batch.to_pydict() for found in timed_batches(subscription.domain, subscription)] == [
+            {"n": [1, 2, 3]}
+        ]
 
 
 def test_records_that_are_dicts_are_rows() -> None:
@@ -102,4 +104,4 @@ def test_tables_of_one_epoch_that_differ_say_so() -> None:
     with published("tables", workers=2) as running, subscribe("tables") as subscription:
         send_epoch(running, 0, pa.table({"n": [1]}), pa.table({"n": ["a"]}))
         with pytest.raises(TidewheelError, match="the epoch of time 0 is no table: "):
-            list(timed_batches(subscription))
+            list(timed_batches(subscription.domain, subscription))

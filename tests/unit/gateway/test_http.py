@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+import tidewheel as tw
 from tests.unit.gateway.served import (
     Answer,
     ask,
@@ -170,19 +171,22 @@ def test_a_name_may_be_any_text(gateway: Gateway, name: str) -> None:
 
 
 def test_a_gateway_serves_what_a_local_job_publishes(gateway: Gateway) -> None:
-    """A subscription runs a job of this process, as everywhere."""
-    import tidewheel as tw
-
+    """Who reads runs the job, as everywhere; while it has nothing to do a client waits for what is sent to it."""
     flow = tw.Dataflow("words")
-    flow.input("lines", str).flat_map(str.split).count().map(lambda p: {"word": p[0], "n": p[1]}).publish("http/words")
-    with tw.run(flow, engine="local") as job:
-        with job.input("lines") as lines:
-            lines.send(["to be or not to be"])
-            lines.advance_to(1)
-            lines.send(["be"])
-        body = ask(gateway, path_of("http/words", query="where=word==be")).body.decode()
-    assert 'data: {"time":0,"records":[{"word":"be","n":2}]}' in body
-    assert body.endswith("event: end\nid: end\ndata: {}\n\n")
+    words = flow.input("lines", str).flat_map(str.split).count().map(lambda pair: {"word": pair[0], "n": pair[1]})
+    words.publish("http/words")
+    with (
+        tw.run(flow, engine="local") as job,
+        requested(gateway, path_of("http/words", query="where=word==be")) as response,
+        job.input("lines") as lines,
+    ):
+        for time, line in enumerate(["to be or not to be", "be"]):
+            lines.send([line])
+            lines.advance_to(time + 1)
+            expected = {"time": time, "records": [{"word": "be", "n": line.count("be")}]}
+            assert read_event(response)["data"] == expected
+        lines.close()
+        assert read_event(response)["event"] == "end"
 
 
 def test_one_client_more_than_there_may_be_is_told_to_come_later() -> None:

@@ -15,7 +15,9 @@ def told(running: RunningPublication, request: TopicRequest) -> list[tuple[str, 
         send_epoch(running, 0, [1], [2])
         send_epoch(running, 1, [3], [])
         send_end(running, 2)
-        return [(message.kind, message.content) for message in live_messages(subscription, request)]
+        return [
+            (message.kind, message.content) for message in live_messages(subscription.domain, subscription, request)
+        ]
 
 
 def test_whole_epochs_come_once_they_are_complete() -> None:
@@ -45,7 +47,7 @@ def test_epochs_that_were_dropped_are_told() -> None:
             for time in range(20):
                 send_epoch(running, time, ["x" * 1000])
             send_end(running, 20)
-            found = list(live_messages(subscription, request))
+            found = list(live_messages(subscription.domain, subscription, request))
     dropped = [time for message in found if message.kind == "dropped" for time in message.content["times"]]
     epochs = [message.content["time"] for message in found if message.kind == "epoch"]
     assert dropped
@@ -60,7 +62,7 @@ def test_an_error_of_the_topic_is_the_last_message() -> None:
         with request.subscribe() as subscription:
             send_epoch(running, 0, [1])
             running.finish("the disk is full", 0)
-            found = list(live_messages(subscription, request))
+            found = list(live_messages(subscription.domain, subscription, request))
     assert [message.kind for message in found] == ["epoch", "error"]
     assert "the disk is full" in found[-1].content["message"]
     assert found[-1].is_last

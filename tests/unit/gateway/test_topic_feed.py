@@ -15,12 +15,14 @@ from tidewheel.gateway import TooManyClients
 from tidewheel.gateway.clients import Clients
 from tidewheel.gateway.topic_feed import OwnThread, TopicFeed
 from tidewheel.gateway.topic_request import TopicRequest
-from tidewheel.pubsub import Subscription, UnknownTopic
+from tidewheel.progress import TimeDomain
+from tidewheel.pubsub import EpochAssembler, Event, Subscription, UnknownTopic
 
 
-def times(subscription: Subscription) -> Iterator[int]:
+def times(domain: TimeDomain, events: Iterator[Event]) -> Iterator[int]:
     """The times of epochs."""
-    return (epoch.time for epoch in subscription.epochs())
+    assembler = EpochAssembler(domain)
+    return (epoch.time for event in events for epoch in assembler.receive(event))
 
 
 def threads() -> list[str]:
