@@ -57,9 +57,14 @@ class ActorThread:
         for feed in self._feeds:
             feed._close()
         self.die()
+        self.run(self._cancel)
         self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join(DEADLINE_S)
         self.loop.close()
+
+    def _cancel(self) -> None:
+        for task in asyncio.all_tasks() - {asyncio.current_task()}:
+            task.cancel()
 
     def die(self) -> None:
         """Close all sockets, as the end of a process does."""
