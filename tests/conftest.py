@@ -52,6 +52,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.filterwarnings(_SPARK_SOCKET))
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Have only tests on Ray find a cluster: one of other tests may be about to go, and Ray waits long for it."""
+    with pytest.MonkeyPatch.context() as patch:
+        if not _is_on_ray(item):
+            patch.setenv("RAY_ADDRESS", "127.0.0.1:1")
+        return (yield)
+
+
+def _is_on_ray(item: pytest.Item) -> bool:
+    marked = any(item.get_closest_marker(name) for name in ("ray", "spark"))
+    return marked or item.path.is_relative_to(item.config.rootpath / "tests" / "benchmarks")
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Keep tests on Ray or Spark in one process where several share the tests: they look for what is left.
