@@ -200,7 +200,8 @@ class Publisher:
         queue = self._queues.get(subscriber)
         if queue is not None and not queue.is_closed:
             self._overflows += 1
-            queue.close(Numbered(self._sequence, Disconnected(reason)))
+            # Under a number of its own: what it has been sent so far may be acknowledged only after this.
+            queue.close(Numbered(self._sequence + 1, Disconnected(reason)))
 
     def has_news(self, subscriber: str) -> bool:
         """Tell whether `fetch` would return anything."""

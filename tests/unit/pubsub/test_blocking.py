@@ -156,6 +156,14 @@ def test_a_holder_that_is_cut_off_is_told_and_holds_no_more(publisher: Publisher
     assert publisher.statistics().overflows == 1
 
 
+def test_a_holder_that_is_cut_off_hears_it_though_it_had_everything(publisher: Publisher) -> None:
+    """What it acknowledges only then is not the news that it was cut off."""
+    publisher.data(data(1500))
+    assert sequences(publisher, "blocking") == [0, 1]
+    publisher.cut_off("blocking", "too slow")
+    assert [numbered.message for numbered in publisher.fetch("blocking", 1)] == [Disconnected("too slow")]
+
+
 def test_who_leaves_holds_no_more(publisher: Publisher) -> None:
     """In the middle of it."""
     publisher.feed([data(600), data(600)])
