@@ -3,6 +3,7 @@
 Ray is imported where it is used: the processes import what the benchmark does, and Ray would take over their signals.
 """
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from multiprocessing import get_context
@@ -23,6 +24,8 @@ def ray_cluster() -> Iterator[None]:
     """Be a driver of the cluster that RAY_ADDRESS names, else of a new one that ends with the block."""
     import ray
 
+    # Left alone, Ray gives its processes less of a busy machine than those that they are compared with.
+    os.environ.setdefault("RAY_worker_niceness", "0")
     connect()
     try:
         yield
