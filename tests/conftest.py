@@ -70,7 +70,8 @@ def _is_on_ray(item: pytest.Item) -> bool:
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Keep tests on Ray or Spark in one process where several share the tests: they look for what is left.
 
-    Benchmarks start processes of their own and look at nothing else; they are a lot of their own, with another Ray.
+    Benchmarks, and tests of topics, start processes of their own and look at nothing else; they are lots of their own,
+    with another Ray.
     """
     from xdist.scheduler import LoadScopeScheduling
 
@@ -79,6 +80,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             path = nodeid.partition("::")[0]
             if path.startswith("tests/benchmarks/"):
                 return "benchmarks"
+            if path.startswith("tests/ray/topics/"):
+                return "topics"
             return "cluster" if _starts_a_cluster(config.rootpath / path) else path
 
     return Scheduling(config, log)

@@ -1,4 +1,4 @@
-"""A program that publishes a topic, or reads one: ``python -m tests.ray.relay_program WHAT TOPIC EPOCHS``.
+"""A program that publishes a topic, or reads one: ``python -m tests.ray.topics.relay_program WHAT TOPIC EPOCHS``.
 
 It connects to the cluster that RAY_ADDRESS names. WHAT is ``produce`` or ``consume``. The producer waits for a
 subscriber, says ``sent`` after half of the epochs, and goes on when there is a line to read; the consumer says ``read``

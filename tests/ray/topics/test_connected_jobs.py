@@ -7,7 +7,7 @@ import pytest
 
 import tidewheel as tw
 from tests.ray.driver_process import DriverProcess
-from tests.ray.relay_program import RECORDS
+from tests.ray.topics.relay_program import RECORDS
 
 pytestmark = [pytest.mark.ray]
 
@@ -23,7 +23,7 @@ def topic(request: pytest.FixtureRequest) -> str:
 
 def driver(address: str, what: str, topic: str) -> DriverProcess:
     """Start one of the two."""
-    return DriverProcess(address, "tests.ray.relay_program", what, topic, str(EPOCHS))
+    return DriverProcess(address, "tests.ray.topics.relay_program", what, topic, str(EPOCHS))
 
 
 def sums(driver: DriverProcess) -> dict[int, int]:
