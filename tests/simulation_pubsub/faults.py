@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tests.simulation.injection import Injection
-from tests.simulation_pubsub import delivery_faults, epoch_faults, queue_faults
+from tests.simulation_pubsub import delivery_faults, epoch_faults, hold_faults, queue_faults
 from tests.simulation_pubsub.scenario import PLENTY, Scenario
 
 
@@ -31,6 +31,10 @@ def _several(scenario: Scenario) -> bool:
 
 def _dropping(scenario: Scenario) -> bool:
     return scenario.capacity_bytes < PLENTY and any(reading.may_drop for reading in scenario.readers)
+
+
+def _holding(scenario: Scenario) -> bool:
+    return scenario.capacity_bytes < PLENTY and any(reading.slow == "block" for reading in scenario.readers)
 
 
 def _restarted(scenario: Scenario) -> bool:
@@ -78,6 +82,13 @@ FAULTS = (
     Fault("a dropped epoch delivered", queue_faults.drop_heeded_by_one_partition, _DROPS, _dropping),
     Fault("no waiting for whole epochs", queue_faults.dropping_without_holding, _DROPS, _dropping),
     Fault("no bound", queue_faults.no_bound, frozenset({"memory"}), _dropping),
+    Fault("fullness forgotten", hold_faults.fullness_forgotten, frozenset({"memory"}), _holding),
+    Fault("a publisher that goes on while held", hold_faults.goes_on_while_held, frozenset({"memory"}), _holding),
+    Fault("full for ever", hold_faults.full_for_ever, frozenset({"held"}), _holding),
+    Fault("cut off while it takes", hold_faults.cut_off_while_it_takes, frozenset({"held"}), _holding),
+    Fault("no waiting for who asked for it", hold_faults.does_not_wait, frozenset({"cut off"}), _holding),
+    Fault("the last word lost", hold_faults.last_word_under_an_old_number, frozenset({"stuck"}), _holding),
+    Fault("everybody may hold", hold_faults.everybody_holds, frozenset({"held"}), _holding),
     Fault("the last one forgotten", delivery_faults.last_one_forgotten, frozenset({"stuck", "isolation", "protocol"})),
     Fault("everybody cut off", delivery_faults.condition_of_somebody_else, frozenset({"cut off", "isolation"})),
     Fault("everything decoded", epoch_faults.decoded_at_once, frozenset({"statistics"})),

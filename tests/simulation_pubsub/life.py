@@ -8,9 +8,10 @@ from random import Random
 from tests.simulation.violation import ViolationError
 from tests.simulation_pubsub.conditions import Condition, wanted
 from tests.simulation_pubsub.partition import DOMAINS, LESS_EQUAL, Partition
-from tests.simulation_pubsub.scenario import Scenario
+from tests.simulation_pubsub.scenario import HOLD_STEPS, Scenario
 from tidewheel.progress import Time
 from tidewheel.pubsub import Publisher
+from tidewheel.pubsub.holds import Holds, held_too_long
 from tidewheel.pubsub.outgoing_queue import DROPPED_BYTES, OutgoingQueue, size_of
 from tidewheel.pubsub.wire import DataMessage, FeedEvent
 
@@ -48,19 +49,53 @@ class Life:
         self.publishers = [Publisher(self.domain, scenario.capacity_bytes) for _ in randoms]
         self.handles = list(self.publishers)
         self.has_failed = False
+        self._holds = [Holds() for _ in randoms]
+        self._taken_at: dict[tuple[int, str], int] = {}
+        self._clock = 0
+        self.held = 0
+        """How often nothing happened because a subscriber held back a partition."""
         self.sent: dict[Time, list[tuple[int, int, list[int]]]] = {}
         self.seen: dict[tuple[Condition, Time], list[int]] = {}
-        self._largest = 0
+        self._largest = self._largest_of_all = 0
         self._fed = 0
 
     def step(self, number: int) -> None:
-        """Let something happen at a partition."""
-        self._tell(number, self.partitions[number].step())
+        """Let something happen at a partition, unless a subscriber holds it back."""
+        if self._is_held(number):
+            self.held += 1
+        else:
+            self._tell(number, self.partitions[number].step())
 
     def end(self) -> None:
-        """Bring every partition to its end."""
+        """Bring every partition to its end; one that is held back only if this is called when it is not any more."""
         for number, partition in enumerate(self.partitions):
-            self._tell(number, partition.end())
+            if not self._is_held(number):
+                self._tell(number, partition.end())
+
+    def took(self, number: int, name: str) -> None:
+        """Take note that a subscriber has taken something of a partition."""
+        self._taken_at[number, name] = self._clock
+
+    def tick(self) -> None:
+        """Let time pass: one step of anybody."""
+        self._clock += 1
+
+    def _is_held(self, number: int) -> bool:
+        """Do what a shell does: cut off who holds back a publisher for too long, and tell whether one still does."""
+        publisher = self.publishers[number]
+        holders = publisher.holders()
+        for name in holders:
+            self._check_holder(name, publisher._queues[name])
+        for name in self._holds[number].expired(holders, self._clock, publisher.taken):
+            idle = self._clock - self._taken_at.get((number, name), 0)
+            if idle < HOLD_STEPS:
+                raise ViolationError("held", f"{name} is cut off {idle} steps after it has taken something")
+            publisher.cut_off(name, held_too_long(HOLD_STEPS))
+        return bool(publisher.holders())
+
+    def _check_holder(self, name: str, queue: OutgoingQueue) -> None:
+        if not queue._blocks or 2 * queue.bytes <= self.capacity_bytes:
+            raise ViolationError("held", f"{name} holds back a publisher, and has {queue.bytes} bytes there")
 
     def fail(self, first: int) -> None:
         """Let a partition fail, and with it the job and all others."""
@@ -92,6 +127,7 @@ class Life:
         if message is None:
             return
         publisher, partition = self.publishers[number], self.partitions[number]
+        self._largest_of_all = max(self._largest_of_all, size_of(message))
         if isinstance(message, DataMessage):
             self._largest = max(self._largest, size_of(message))
             time, records = partition.batches[-1]
@@ -103,7 +139,10 @@ class Life:
 
     def _check_memory(self, name: str, queue: OutgoingQueue) -> None:
         """Check that a queue keeps to the capacity, but for one message and for what is no data."""
-        limit = max(self.capacity_bytes, self._largest)
+        if queue._blocks and queue.bytes > self.capacity_bytes + self._largest_of_all:
+            text = f"{queue.bytes} bytes wait for {name}, which holds the publisher from {self.capacity_bytes} on"
+            raise ViolationError("memory", text)
+        limit = max(self.capacity_bytes, self._largest) + self._largest_of_all * queue._blocks
         if queue.bytes > 3 * limit + DROPPED_BYTES:
             raise ViolationError("memory", f"{queue.bytes} bytes wait for {name}, where {limit} may")
         if self._fed % 4 == 0:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from random import Random
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 from tests.simulation_pubsub.conditions import CONDITIONS, Condition
 from tidewheel.pubsub.delivery_options import EVERYTHING, DeliveryOptions, Slow
@@ -12,6 +12,8 @@ Ending: TypeAlias = Literal["ends", "fails", "replaced"]
 """How a life of the topic ends: as it should, with a failure, or because other publishers are there all at once."""
 
 PLENTY = 1 << 30
+HOLD_STEPS = 25.0
+"""For so many steps of everybody may a subscriber hold back a publisher and take nothing."""
 _STRIDE = 1000
 
 
@@ -45,7 +47,7 @@ class Reading:
         """Return any subscriber."""
         return cls(
             condition="all" if random.random() < 0.4 else random.choice(CONDITIONS),
-            slow="drop_epochs" if random.random() < 0.5 else "disconnect",
+            slow=random.choices(("drop_epochs", "disconnect", "block"), (0.45, 0.35, 0.2))[0],
             atomic=random.random() < 0.8,
             pace=random.choice((0.1, 0.3, 1.0, 3.0)),
             is_first=random.random() < 0.4,
@@ -113,8 +115,11 @@ def options_of(reading: Reading) -> DeliveryOptions:
 def _options() -> dict[tuple[Condition, Slow], DeliveryOptions]:
     from tests.simulation_pubsub.conditions import WHERES
 
-    policies: tuple[Slow, ...] = ("disconnect", "drop_epochs")
-    found = {(name, slow): DeliveryOptions(WHERES.get(name), slow) for name in CONDITIONS for slow in policies}
+    found = {
+        (name, slow): DeliveryOptions(WHERES.get(name), slow, HOLD_STEPS)
+        for name in CONDITIONS
+        for slow in get_args(Slow)
+    }
     return {**found, ("all", "disconnect"): EVERYTHING}
 
 

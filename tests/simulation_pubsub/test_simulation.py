@@ -23,7 +23,8 @@ CHUNKS = 20
 def test_random_topics_keep_all_promises(chunk: int) -> None:
     """Whole epochs or nothing, no holes, no frontier ahead of data, no memory beyond bounds, nobody hurt by another.
 
-    Several partitions, both orders, late and slow subscribers with conditions, failures and publishers that begin anew.
+    Several partitions, both orders, late and slow subscribers with conditions, some of which hold back the publishers,
+    failures and publishers that begin anew.
     """
     print(f"simulations from seed {SEED}")  # noqa: T201 - pytest shows it beside a failure
     report = report_on(range(SEED + chunk * RUNS // CHUNKS, SEED + (chunk + 1) * RUNS // CHUNKS))
@@ -39,7 +40,7 @@ def test_the_same_seed_does_the_same(seed: int) -> None:
 
 
 def test_much_happens() -> None:
-    """Subscribers see batches, miss and lose epochs, get things twice, and come to every kind of end."""
+    """Subscribers see batches, miss and lose epochs, get things twice, hold publishers, and come to all kinds of ends."""
     total = Counts()
     for seed in range(400):
         counts = Simulation(Scenario.of(seed)).run().counts()
@@ -47,9 +48,11 @@ def test_much_happens() -> None:
         total.filtered += counts.filtered
         total.dropped += counts.dropped
         total.duplicates += counts.duplicates
+        total.held += counts.held
         total.ends.update(counts.ends)
     assert total.batches > 4000
     assert total.filtered > 500
     assert total.dropped > 100
     assert total.duplicates > 2000
+    assert total.held > 300
     assert all(total.ends[state] > 20 for state in ("ended", "left", "lost", "cut off")), total.ends

@@ -1,0 +1,91 @@
+"""Faults in how subscribers hold back publishers."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tests.simulation.injection import Injection, replaced
+from tidewheel.pubsub import Publisher
+from tidewheel.pubsub.holds import Holds
+from tidewheel.pubsub.outgoing_queue import OutgoingQueue
+from tidewheel.pubsub.wire import Disconnected, Numbered
+
+
+def fullness_forgotten() -> Injection:
+    """Forget that a queue is full as soon as that was found out."""
+
+    def make(append: Callable[..., None]) -> Callable[..., None]:
+        def wrong(queue: OutgoingQueue, entry: Any) -> None:
+            append(queue, entry)
+            queue.is_full = False
+
+        return wrong
+
+    return replaced(OutgoingQueue, "_append", make)
+
+
+def goes_on_while_held() -> Injection:
+    """Name only the second of those who hold back a publisher, so that it goes on where there is one."""
+
+    def make(holders: Callable[..., dict[str, float]]) -> Callable[..., dict[str, float]]:
+        return lambda publisher: dict(list(holders(publisher).items())[1:])
+
+    return replaced(Publisher, "holders", make)
+
+
+def full_for_ever() -> Injection:
+    """Take a queue that was full once for full until it is empty."""
+
+    def make(forget: Callable[..., None]) -> Callable[..., None]:
+        def wrong(queue: OutgoingQueue, entry: Any) -> None:
+            was_full = queue.is_full
+            forget(queue, entry)
+            queue.is_full = was_full and bool(queue)
+
+        return wrong
+
+    return replaced(OutgoingQueue, "_forget", make)
+
+
+def cut_off_while_it_takes() -> Injection:
+    """Count how long a subscriber holds in all, whatever it takes meanwhile."""
+
+    def make(expired: Callable[..., list[str]]) -> Callable[..., list[str]]:
+        def wrong(holds: Holds, holders: Mapping[str, float], now_s: float, taken: object) -> list[str]:
+            return expired(holds, holders, now_s, lambda name: 0)
+
+        return wrong
+
+    return replaced(Holds, "expired", make)
+
+
+def does_not_wait() -> Injection:
+    """Cut off a subscriber that is full though it asked to be waited for."""
+
+    def make(offer: Callable[..., bool]) -> Callable[..., bool]:
+        def wrong(queue: OutgoingQueue, numbered: Numbered, size: int) -> bool:
+            blocks, queue._blocks = queue._blocks, False
+            taken = offer(queue, numbered, size)
+            queue._blocks = blocks
+            return taken
+
+        return wrong
+
+    return replaced(OutgoingQueue, "offer", make)
+
+
+def last_word_under_an_old_number() -> Injection:
+    """Cut a subscriber off under the number of the last message, with whose acknowledgement the news of that goes."""
+
+    def wrong(publisher: Publisher, subscriber: str, reason: str) -> None:
+        publisher._queues[subscriber].close(Numbered(publisher._sequence, Disconnected(reason)))
+
+    return replaced(Publisher, "cut_off", lambda _: wrong)
+
+
+def everybody_holds() -> Injection:
+    """Let those hold back a publisher, too, who did not ask for that."""
+
+    def wrong(publisher: Publisher) -> dict[str, float]:
+        return {name: 1.0 for name, queue in publisher._queues.items() if queue.bytes > publisher.capacity_bytes // 2}
+
+    return replaced(Publisher, "holders", lambda _: wrong)
