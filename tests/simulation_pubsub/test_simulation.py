@@ -40,7 +40,7 @@ def test_the_same_seed_does_the_same(seed: int) -> None:
 
 
 def test_much_happens() -> None:
-    """Subscribers see batches, miss and lose epochs, get things twice, hold publishers, and come to all kinds of ends."""
+    """Subscribers see batches, miss and lose epochs, get things twice, hold publishers, and end in every way."""
     total = Counts()
     for seed in range(400):
         counts = Simulation(Scenario.of(seed)).run().counts()
