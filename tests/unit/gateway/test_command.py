@@ -90,8 +90,12 @@ def test_a_token_that_is_given_is_not_shown(tmp_path: Path, monkeypatch: pytest.
 
 def test_ctrl_c_ends_it() -> None:
     """As every command."""
-    with pytest.raises(KeyboardInterrupt):
-        run_until(signal.SIGINT)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background it is ignored
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            run_until(signal.SIGINT)
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_no_token_has_to_be_asked_for() -> None:
