@@ -45,8 +45,15 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, exitstatu
         terminalreporter.write_line(_how_to_repeat(config))
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let PySpark leave a local socket open whenever it fetches a result; nobody else may."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Let PySpark leave a local socket open whenever it fetches a result; nobody else may. Put the lots in order.
+
+    What needs no cluster runs in a process that has not had one yet. Where several share the tests, the lot that takes
+    longest begins at once.
+    """
+    order = ["cluster", "", "topics", "benchmarks"] if hasattr(config, "workerinput") else ["", "cluster", "topics"]
+    lots = {path: _lot(config, path) for path in {item.nodeid.partition("::")[0] for item in items}}
+    items.sort(key=lambda item: order.index(lot) if (lot := lots[item.nodeid.partition("::")[0]]) in order else 9)
     for item in items:
         if item.get_closest_marker("spark"):
             item.add_marker(pytest.mark.filterwarnings(_SPARK_SOCKET))
@@ -78,13 +85,18 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     class Scheduling(LoadScopeScheduling):  # type: ignore[misc,unused-ignore]
         def _split_scope(self, nodeid: str) -> str:
             path = nodeid.partition("::")[0]
-            if path.startswith("tests/benchmarks/"):
-                return "benchmarks"
-            if path.startswith("tests/ray/topics/"):
-                return "topics"
-            return "cluster" if _starts_a_cluster(config.rootpath / path) else path
+            return _lot(config, path) or path
 
     return Scheduling(config, log)
+
+
+def _lot(config: pytest.Config, path: str) -> str:
+    """Return which lot a file is of; empty for one that is a lot of its own."""
+    if path.startswith("tests/benchmarks/"):
+        return "benchmarks"
+    if path.startswith("tests/ray/topics/"):
+        return "topics"
+    return "cluster" if _starts_a_cluster(config.rootpath / path) else ""
 
 
 @cache

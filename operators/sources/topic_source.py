@@ -8,7 +8,7 @@ from typing import Any
 
 from tidewheel.progress import TimeDomain
 from tidewheel.pubsub import Batch, DeliveryError, Event, Frontier, Subscription
-from tidewheel.pubsub.errors import NoCluster
+from tidewheel.pubsub.errors import NoCluster, UnknownTopic
 from tidewheel.pubsub.local_catalog import LOCAL_CATALOG
 from tidewheel.runtime.operator_context import OperatorContext
 from tidewheel.runtime.partitioned_source import OperatorSource
@@ -71,7 +71,10 @@ class TopicSource(OperatorSource[Any]):
         while subscription is None:
             left_s = None if until_s is None else max(0.0, until_s - time.monotonic())
             try:
-                subscription = self._subscribe(timeout=left_s)
+                subscription = self._subscribe(timeout=_LOOK_S if left_s is None else min(left_s, _LOOK_S))
+            except UnknownTopic:
+                if left_s == 0.0 or is_closed():
+                    raise
             except NoCluster as error:
                 if left_s == 0.0 or is_closed():
                     text = (

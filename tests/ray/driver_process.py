@@ -13,6 +13,11 @@ ROOT = Path(__file__).parents[2]
 _ENDS_WITHIN_S = 10.0
 
 
+def _heed_interrupts() -> None:
+    """Have Ctrl-C arrive in a program though it is started from one in the background, where it is ignored."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 class DriverProcess:
     """Runs a module as a program on the cluster at an address; in a ``with`` block, after which it has ended."""
 
@@ -25,6 +30,7 @@ class DriverProcess:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            preexec_fn=_heed_interrupts,  # noqa: PLW1509 - nothing but that happens before it is another program
         )
 
     def wait_until_it_says(self, word: str) -> None:
