@@ -65,13 +65,17 @@ def test_it_says_what_is_expected(figures: Figures) -> None:
 def test_nothing_outlives_it(ray_cluster: str, tmp_path: Path, by: signal.Signals) -> None:
     """Servers, publishers and subscribers end with the benchmark, however that ends, also in the middle of a turn."""
     with nothing_left():
-        process = subprocess.Popen(
-            [sys.executable, str(BENCHMARK), "--quick"],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-            env={**os.environ, "RAY_ADDRESS": ray_cluster, "TMPDIR": str(tmp_path)},
-        )
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background it is ignored
+        try:
+            process = subprocess.Popen(
+                [sys.executable, str(BENCHMARK), "--quick"],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                text=True,
+                env={**os.environ, "RAY_ADDRESS": ray_cluster, "TMPDIR": str(tmp_path)},
+            )
+        finally:
+            signal.signal(signal.SIGINT, before)
         with process:
             assert process.stdout is not None
             first = next((line for line in process.stdout if ": p50" in line), None)
