@@ -250,6 +250,10 @@ class Publisher:
         waiting = (name for name, queue in self._queues.items() if queue)
         return self.is_finished and all(process is not None and name.startswith(f"{process}/") for name in waiting)
 
+    def unread(self) -> list[str]:
+        """Return the subscribers for whom something waits, but for those who were cut off."""
+        return [name for name, queue in self._queues.items() if queue and not queue.is_closed]
+
     @property
     def subscribers(self) -> int:
         """How many subscribers are connected."""

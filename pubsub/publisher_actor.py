@@ -246,12 +246,20 @@ class PublisherActor(PublisherHost):
         self._expire_leases()
         return await self._changed.wait_until(lambda: self._publisher.is_drained_but_for(but_for), timeout_s)
 
-    async def retire(self) -> None:
-        """End this actor once every subscriber has all of it, or has let its lease run out."""
+    async def retire(self, owner: str) -> None:
+        """End this actor once every subscriber has all of it, was cut off, or has taken nothing for as long as a lease.
+
+        Those of the process ``owner`` have all the time that they want.
+        """
         import ray
 
-        while not await self.drained(LEASE_S):
-            pass
+        taken: dict[str, int] = {}
+        while not await self._changed.wait_until(lambda: not self._publisher.unread(), self._leases.duration_s):
+            self._expire_leases()
+            for subscriber in self._publisher.unread():
+                if taken.get(subscriber) == self._taken(subscriber) and not subscriber.startswith(f"{owner}/"):
+                    self.leave(subscriber)
+            taken = {subscriber: self._taken(subscriber) for subscriber in self._publisher.unread()}
         ray.actor.exit_actor()
 
     async def fail(self, reason: str) -> None:

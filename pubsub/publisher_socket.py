@@ -162,6 +162,7 @@ class PublisherSocket:
             self._deliveries[subscriber] = delivery
             self._host.connected(subscriber)
             delivery.go_on()
+            self._encoded.clear()
 
     def _turn_away(self, connection: socket.socket) -> None:
         self._strangers.pop(connection).cancel()
@@ -283,15 +284,19 @@ class _Feed:
 
     def _readable(self) -> None:
         events: list[FeedEvent] = []
+        wrong = ""
         try:
             for numbered in self._reader.read():
                 if isinstance(numbered.message, DataMessage | LowerFrontierUpdate):
                     events.append(numbered.message)
                 else:
-                    self._host.refuse(f"a worker does not send {numbered.message!r}")
+                    wrong = f"a worker does not send {numbered.message!r}"
+                    break
         except ProtocolError as error:
-            self._host.refuse(str(error))
+            wrong = str(error)
         self._host.take(events)
+        if wrong:
+            self._host.refuse(wrong)
         if self._reader.is_at_end:
             self._close()
 

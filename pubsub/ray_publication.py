@@ -118,7 +118,7 @@ class RayPublication(RunningPublication):
         for publisher, is_read in zip(self._publishers, are_read, strict=True):
             if is_read is False:
                 # Subscriptions of this very process: what they have not read waits for them, and then the actor goes.
-                publisher.retire.options(num_returns=0).remote()
+                publisher.retire.options(num_returns=0).remote(process_id())
             else:
                 ray.kill(publisher, no_restart=True)
 

@@ -1,0 +1,211 @@
+"""Topics of local jobs whose subscribers hold them back: nothing is lost, sources wait, and nobody hangs."""
+
+import threading
+import time
+from collections.abc import Iterator
+from itertools import count
+from typing import Any
+
+import pytest
+
+import tidewheel as tw
+from tidewheel.pubsub.local_catalog import LOCAL_CATALOG
+from tidewheel.pubsub.publisher import PublisherStatistics
+
+KIB = 1 << 10
+SMALL = tw.RuntimeConfig(bytes_in_flight=64 * KIB)
+CAPACITY = 20 * KIB
+RECORD = "x" * 1000
+DEADLINE_S = 30.0
+LIMIT_S = 0.3
+
+_NUMBERS = count()
+
+
+@pytest.fixture
+def topic() -> str:
+    """A name that no other test has."""
+    return f"slow/{next(_NUMBERS)}"
+
+
+class Counting:
+    """A source of one record of 1 kB an epoch, which notices how far it was read."""
+
+    def __init__(self, epochs: int) -> None:
+        self.epochs = epochs
+        self.read = 0
+
+    def partitions(self, worker: int, workers: int) -> list[Iterator[tuple[int, list[str]]]]:
+        return [self._batches()] if not worker else []
+
+    def _batches(self) -> Iterator[tuple[int, list[str]]]:
+        for epoch in range(self.epochs):
+            self.read += 1
+            yield epoch, [f"{epoch:05}{RECORD}"]
+
+
+def publishing(source: Any, topic: str, **options: Any) -> tw.Dataflow:
+    flow = tw.Dataflow("slow")
+    flow.source("records", source).publish(topic, capacity=CAPACITY, **options)
+    return flow
+
+
+def statistics(topic: str) -> PublisherStatistics:
+    info = LOCAL_CATALOG.lookup(topic)
+    assert info is not None
+    found: PublisherStatistics = info.partitions[0].statistics()
+    return found
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_source_waits_for_a_subscriber_that_reads_slowly(topic: str, workers: int) -> None:
+    """In the same thread: the job goes on as it reads, and the source is ahead by no more than the limits."""
+    source = Counting(1000)
+    ahead, most_waiting = [], 0
+    with (
+        tw.run(publishing(source, topic, partition="merged"), engine="local", workers=workers, config=SMALL) as job,
+        tw.subscribe(topic, slow="block") as subscription,
+    ):
+        for read, epoch in enumerate(subscription.epochs(timeout=DEADLINE_S)):
+            assert (epoch.time, epoch.records[0][:5]) == (read, f"{read:05}")
+            ahead.append(source.read - read)
+            if read % 50 == 0:  # it does something else, and the job runs meanwhile as far as it can
+                while job.run_round():  # type: ignore[attr-defined]
+                    pass
+                most_waiting = max(most_waiting, statistics(topic).lag_bytes)
+        job.wait(timeout=DEADLINE_S)
+    assert len(ahead) == 1000
+    assert 20 < max(ahead) < 200 * workers
+    assert CAPACITY < most_waiting < 2 * CAPACITY
+
+
+@pytest.mark.parametrize("slow", ["disconnect", "drop_epochs"])
+def test_no_source_waits_for_others(topic: str, slow: Any) -> None:
+    """Who did not ask to be waited for is not, however little it reads."""
+    source = Counting(300)
+    with tw.run(publishing(source, topic), engine="local", config=SMALL) as job, tw.subscribe(topic, slow=slow):
+        job.wait(timeout=DEADLINE_S)
+    assert source.read == 300
+
+
+def test_one_that_never_reads_is_cut_off_and_the_job_completes(topic: str) -> None:
+    """Though the job is waited for in the very thread that would have to read; the error says what happened."""
+    source = Counting(300)
+    began_s = time.monotonic()
+    with (
+        tw.run(publishing(source, topic), engine="local", config=SMALL) as job,
+        tw.subscribe(topic, slow="block", block_limit=LIMIT_S) as subscription,
+    ):
+        job.wait(timeout=DEADLINE_S)
+        assert LIMIT_S <= time.monotonic() - began_s < DEADLINE_S / 2
+        assert source.read == 300
+        with pytest.raises(tw.DeliveryError, match=r"held back what is published for 0\.3 s without taking any of it"):
+            list(subscription)
+
+
+def test_what_fits_holds_nobody(topic: str) -> None:
+    """A job of which all fits into the capacity completes at once, and the subscriber reads afterwards."""
+    with (
+        tw.run(publishing(Counting(10), topic), engine="local", config=SMALL) as job,
+        tw.subscribe(topic, slow="block", block_limit=3600.0) as subscription,
+    ):
+        job.wait(timeout=DEADLINE_S)
+        assert [epoch.time for epoch in subscription.epochs()] == list(range(10))
+
+
+def test_another_one_in_the_same_thread_waits_for_the_limit(topic: str) -> None:
+    """And then gets everything: nobody could have read for the other meanwhile."""
+    with (
+        tw.run(publishing(Counting(100), topic), engine="local", config=SMALL),
+        tw.subscribe(topic, slow="block", block_limit=LIMIT_S) as unread,
+        tw.subscribe(topic, slow="block") as read,
+    ):
+        assert [epoch.time for epoch in read.epochs(timeout=DEADLINE_S)] == list(range(100))
+        with pytest.raises(tw.DeliveryError, match="held back what is published"):
+            list(unread)
+
+
+def test_a_slow_one_in_another_thread_holds_a_job_that_is_waited_for(topic: str) -> None:
+    """`Job.wait` goes on as that reads, whatever the limit: it takes something all the time."""
+    seen: list[int] = []
+
+    def read(subscription: tw.Subscription) -> None:
+        pause = threading.Event()
+        for epoch in subscription.epochs(timeout=DEADLINE_S):
+            seen.append(epoch.time)
+            pause.wait(0.002)
+
+    with (
+        tw.run(publishing(Counting(400), topic), engine="local", config=SMALL) as job,
+        tw.subscribe(topic, slow="block", block_limit=LIMIT_S) as subscription,
+    ):
+        thread = threading.Thread(target=read, args=[subscription])
+        thread.start()
+        job.wait(timeout=DEADLINE_S)
+        thread.join(DEADLINE_S)
+    assert seen == list(range(400))
+
+
+def test_a_job_that_is_held_back_can_be_stopped(topic: str) -> None:
+    """At once; what was sent stays, and then comes the reason."""
+    began_s = time.monotonic()
+    with (
+        tw.run(publishing(Counting(300), topic), engine="local", config=SMALL) as job,
+        tw.subscribe(topic, slow="block", block_limit=3600.0) as subscription,
+    ):
+        while not statistics(topic).holders:
+            job.run_round()  # type: ignore[attr-defined]
+        job.stop()
+        assert time.monotonic() - began_s < DEADLINE_S / 2
+        epochs = subscription.epochs()
+        assert [next(epochs).time for _ in range(10)] == list(range(10))
+        with pytest.raises(tw.PublisherLost, match="was stopped"):
+            list(epochs)
+
+
+def test_one_that_leaves_lets_the_job_go_on(topic: str) -> None:
+    """At once, though its limit is far away."""
+    source = Counting(300)
+    with tw.run(publishing(source, topic), engine="local", config=SMALL) as job:
+        with tw.subscribe(topic, slow="block", block_limit=3600.0) as subscription:
+            assert next(subscription.epochs()).time == 0
+            while not statistics(topic).holders:
+                job.run_round()  # type: ignore[attr-defined]
+        job.wait(timeout=DEADLINE_S)
+    assert source.read == 300
+
+
+def test_frontiers_do_not_pile_up_while_it_is_held_back(topic: str) -> None:
+    """Epochs without data pass; who reads then hears of one move."""
+    flow = tw.Dataflow("frontiers")
+    flow.input("records").publish(topic, capacity=CAPACITY)
+    with (
+        tw.run(flow, engine="local") as job,
+        tw.subscribe(topic, slow="block", block_limit=3600.0) as subscription,
+    ):
+        with job.input("records") as records:
+            records.send([RECORD * 30])
+            for epoch in range(1, 1000):
+                records.advance_to(epoch)
+                job.run_round()  # type: ignore[attr-defined]
+            assert statistics(topic).sequence < 10
+            assert [event.frontier for event in subscription.take() if isinstance(event, tw.Frontier)]
+        assert [epoch.time for epoch in subscription.epochs(timeout=DEADLINE_S)] == []
+        job.wait(timeout=DEADLINE_S)
+
+
+def test_several_partitions_hold_one_after_the_other(topic: str) -> None:
+    """Each worker has its own publisher; a subscriber reads them all, and gets whole epochs."""
+
+    class Both(Counting):
+        def partitions(self, worker: int, workers: int) -> list[Iterator[tuple[int, list[str]]]]:
+            return [self._batches()]
+
+    source = Both(200)
+    with (
+        tw.run(publishing(source, topic), engine="local", workers=3, config=SMALL) as job,
+        tw.subscribe(topic, slow="block") as subscription,
+    ):
+        epochs = [(epoch.time, len(epoch)) for epoch in subscription.epochs(timeout=DEADLINE_S)]
+        job.wait(timeout=DEADLINE_S)
+    assert epochs == [(time, 3) for time in range(200)]
