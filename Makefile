@@ -6,7 +6,7 @@ VENV ?= .venv
 override VENV := $(abspath $(VENV))
 PIP_INSTALL = $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 # Two processes share the tests; all that start Ray or Spark run in one of them, but for the benchmarks.
-PARALLEL = --numprocesses 2 --dist loadscope
+PARALLEL = --numprocesses 2 --dist loadscope --no-loadscope-reorder
 
 .PHONY: demo test fast check docs
 

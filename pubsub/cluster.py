@@ -5,6 +5,7 @@ import os
 import socket
 import uuid
 
+from tidewheel.progress.joining import JOINING
 from tidewheel.pubsub.errors import NoCluster
 
 NAMESPACE = "tidewheel"
@@ -46,8 +47,14 @@ def connect() -> None:
     """
     import ray
 
-    if ray.is_initialized():
-        return
+    with JOINING:
+        if not ray.is_initialized():
+            _join()
+
+
+def _join() -> None:
+    import ray
+
     address = os.environ.get("RAY_ADDRESS", "")
     if address in {"", "local"}:
         address = "auto"  # "local" would start a cluster, in which nobody publishes anything

@@ -3,6 +3,7 @@
 import logging
 import os
 
+from tidewheel.progress.joining import JOINING
 from tidewheel.runtime.errors import JobError
 
 NAMESPACE = "tidewheel"
@@ -20,8 +21,14 @@ def connect() -> None:
     """
     import ray
 
-    if ray.is_initialized():
-        return
+    with JOINING:
+        if not ray.is_initialized():
+            _join()
+
+
+def _join() -> None:
+    import ray
+
     try:
         ray.init(namespace=NAMESPACE, include_dashboard=False, logging_level=logging.ERROR)
     except ConnectionError as error:

@@ -27,6 +27,7 @@ TITLES = {"worker": "ray::WorkerActor", "publisher": "ray::PublisherActor"}
 
 _SOCKET_DIRECTORY = re.compile(r"/tidewheel-(\d+)-[^/]*")
 _ANSWER_WITHIN_S = 10.0
+_CLOCKS_DIFFER_S = 1.0
 _COMES_UP_WITHIN_S = 60.0
 
 
@@ -98,6 +99,9 @@ def _is_ours(path: str) -> bool:
         return False
     try:
         owner = psutil.Process(int(match[1]))
+        with suppress(FileNotFoundError):
+            if Path(path[: match.end()]).stat().st_mtime < owner.create_time() - _CLOCKS_DIFFER_S:
+                return True  # whose it was has died long ago, and another process has its number
         return psutil.Process() in [owner, *owner.parents()]
     except psutil.NoSuchProcess:
         return True

@@ -64,8 +64,9 @@ async def rest(subscription: Subscription) -> list[int]:
 
 async def under_way(subscription: Subscription) -> None:
     """Wait until a task waits for what is read."""
-    while subscription._thread is None or not subscription._thread.is_reading:
-        await asyncio.sleep(0)
+    async with asyncio.timeout(60.0):
+        while subscription._thread is None or not subscription._thread.is_reading:  # noqa: ASYNC110 - nothing tells it
+            await asyncio.sleep(0)
 
 
 def names() -> list[str]:

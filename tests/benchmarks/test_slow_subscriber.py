@@ -1,0 +1,36 @@
+"""The benchmark with a subscriber that is stopped runs on Ray, leaves nothing behind, and memory is as promised."""
+
+import pytest
+
+from tests.benchmarks.quick_run import Figures, quick_run
+from tests.ray.leftovers import nothing_left
+
+pytestmark = pytest.mark.ray
+
+STOPPED = ("one stopped", "one stopped, for which epochs are left out")
+CAPACITY_MIB, SPARE_MIB = 4.0, 8.0
+
+
+@pytest.fixture(scope="module")
+def figures(ray_cluster: str) -> Figures:
+    """What one quick run has measured; it fails if one of the 99 others has not had every epoch."""
+    with nothing_left():
+        return quick_run("slow_subscriber", RAY_ADDRESS=ray_cluster)
+
+
+def test_it_has_latencies_with_and_without(figures: Figures) -> None:
+    """Of the 99 others, median and p99, and how they compare."""
+    rows = figures["rows"]
+    for name in ("all read", *STOPPED):
+        assert 0 < rows[f"{name}, 99 subscribers: p50"] <= rows[f"{name}, 99 subscribers: p99"]
+    for name in STOPPED:
+        ratio = rows[f"{name}, 99 subscribers: p99"] / rows["all read, 99 subscribers: p99"]
+        assert figures["expectations"][f"{name}: p99 by the p99 without it"] == pytest.approx(ratio)
+
+
+@pytest.mark.parametrize("name", STOPPED)
+def test_memory_stays_within_the_capacity(figures: Figures, name: str) -> None:
+    """What waits for the one that is stopped reaches it and no more, and the process grows by no more than that."""
+    waiting = figures["expectations"][f"{name}: waiting for the slowest, at most, MiB"]
+    assert CAPACITY_MIB / 2 < waiting <= CAPACITY_MIB
+    assert figures["expectations"][f"{name}: growth beyond that without it, MiB"] <= CAPACITY_MIB + SPARE_MIB
