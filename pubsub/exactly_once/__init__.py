@@ -1,0 +1,1 @@
+"""Exactly-once delivery: a log at the publisher, and soft state everywhere else. Machines without I/O."""

@@ -1,0 +1,277 @@
+"""What is known of each tick of a pubend, and how it grows and is forgotten.
+
+=====  ==========================================================================================
+value  meaning
+=====  ==========================================================================================
+Q      nothing is known
+D      a message was published on the tick; it is part of the value
+DSTAR  a message was published, and everybody downstream who needed it has it
+S      silence: there was no message, or it was filtered out on the way
+F      final: no message is needed any more, whether D* or S is why
+E      an error: two different messages on one tick, or one where there was silence; never reached
+=====  ==========================================================================================
+
+They form a lattice: Q below D and F, both of these below D*, F below S as well, and all below E. What becomes known of
+a tick is the least upper bound of what was known and what came. Then D* and S are lowered to F, so a stream only ever
+holds Q, D and F. Hence a message and the news that it is final have one outcome, F, in whatever order they come and
+however often.
+
+Source: seed "Gryphon exactly-once", section 2.1, with the lattice of its figure 2.
+"""
+
+from enum import Enum
+from reprlib import repr as shortened
+from typing import Generic, NamedTuple, TypeVar
+
+from tidewheel.progress import ProtocolError
+from tidewheel.pubsub.exactly_once.tick_messages import TickMessages
+from tidewheel.pubsub.exactly_once.tick_set import FOREVER, TickRange, TickSet
+
+M = TypeVar("M")
+
+
+class Knowledge(Enum):
+    """What is known of one tick."""
+
+    Q = "Q"
+    F = "F"
+    D = "D"
+    S = "S"
+    DSTAR = "D*"
+    E = "E"
+
+
+_TABLE = """
+    Q  F  D  S  D* E
+Q   Q  F  D  S  D* E
+F   F  F  D* S  D* E
+D   D  D* D  E  D* E
+S   S  S  E  S  E  E
+D*  D* D* D* E  D* E
+E   E  E  E  E  E  E
+"""
+
+
+def _lattice(table: str) -> dict[tuple[Knowledge, Knowledge], Knowledge]:
+    columns, *rows = [[Knowledge(name) for name in line.split()] for line in table.strip().splitlines()]
+    return {(row, column): bound for row, *bounds in rows for column, bound in zip(columns, bounds, strict=True)}
+
+
+LUB = _lattice(_TABLE)
+"""The least upper bound of each two values; of D with D, if the message is the same, and E otherwise."""
+
+
+def lowered(value: Knowledge) -> Knowledge:
+    """Return the value that a stream keeps: F in place of D* and S."""
+    return Knowledge.F if value in (Knowledge.S, Knowledge.DSTAR) else value
+
+
+class ContradictionError(ProtocolError):
+    """Two things came to be known of one tick that cannot both be so: its knowledge would be E.
+
+    Args:
+        message: what was wrong, and where.
+        tick: the tick.
+        held: what was known before: a message.
+        came: what came: another message, or `Knowledge.S`.
+    """
+
+    def __init__(self, message: str, *, tick: int = -1, held: object = None, came: object = None) -> None:
+        super().__init__(message)
+        self.tick = tick
+        self.held = held
+        self.came = came
+
+
+class NewFinals(NamedTuple):
+    """What a stream did not know to be final before; false if it is nothing.
+
+    Args:
+        ranges: the ticks that have become F, from Q or from D, as ranges in order.
+        dropped: those that were D, in order; their messages are gone.
+    """
+
+    ranges: tuple[TickRange, ...]
+    dropped: tuple[int, ...]
+
+    def __bool__(self) -> bool:
+        return bool(self.ranges)
+
+
+_NOTHING = NewFinals((), ())
+
+
+class KnowledgeStream(Generic[M]):
+    """The knowledge of every tick; Q to begin with.
+
+    Ranges of F cost nothing but their bounds, those that touch each other or messages not even these. Messages are
+    compared with ``==`` where two come for one tick. Whatever takes a range raises `ProtocolError` where it is none.
+
+    Complexity: O(1) for what comes in order, and O(log (ranges + messages)) with a move of memory otherwise, beside
+    what is returned or dropped.
+
+    >>> stream = KnowledgeStream[str]()
+    >>> stream.accumulate_final(0, 5), stream.accumulate_data(5, "a"), stream.accumulate_data(9, "b")
+    (NewFinals(ranges=((0, 5),), dropped=()), True, True)
+    >>> stream.doubt_horizon(), stream.data_between(0, 6), stream.unknown(0, 10)
+    (6, [(5, 'a')], ((6, 9),))
+    >>> stream.accumulate_final(0, 7), stream.value(5)
+    (NewFinals(ranges=((5, 7),), dropped=(5,)), <Knowledge.F: 'F'>)
+    """
+
+    __slots__ = ("_data", "_known")
+
+    def __init__(self) -> None:
+        self._known = TickSet()  # F or D
+        self._data = TickMessages[M]()  # D
+
+    # Accumulation
+
+    def accumulate_data(self, tick: int, message: M, size_bytes: int = 0) -> bool:
+        """Learn that ``message``, of ``size_bytes`` bytes, was published on ``tick``; tell whether that is new.
+
+        On a tick that is F it is not: D* and D together are D*, and what was silence cannot be told from it.
+
+        Raises:
+            ContradictionError: there is another message on the tick.
+            ProtocolError: it is no tick.
+        """
+        if tick in self._known:
+            if tick in self._data:
+                self._compare(tick, message)
+            return False
+        self._known.add(tick, tick + 1)
+        self._data.add(tick, message, size_bytes)
+        return True
+
+    def accumulate_final(self, first: int, end: int) -> NewFinals:
+        """Learn that all ticks of a range are final; where there are messages they go. Return what is new."""
+        new = self._known.missing(first, end)
+        if new:
+            self._known.add(first, end)
+        dropped = self._data.remove(first, end)
+        if not dropped:
+            return NewFinals(new, ()) if new else _NOTHING
+        ranges = TickSet(new)
+        ranges.update((tick, tick + 1) for tick in dropped)
+        return NewFinals(ranges.ranges(), dropped)
+
+    def accumulate_silence(self, first: int, end: int) -> NewFinals:
+        """Do as `accumulate_final`, but knowing that there never was a message on any tick of the range.
+
+        Raises:
+            ContradictionError: there is one.
+        """
+        for tick, message in self._data.between(first, end):
+            raise ContradictionError(
+                f"tick {tick} has the message {shortened(message)}, and is now said to have been silent, in the range "
+                f"({first}, {end}): a pubend says so only of ticks on which it never puts a message",
+                tick=tick,
+                held=message,
+                came=Knowledge.S,
+            )
+        return self.accumulate_final(first, end)
+
+    def _compare(self, tick: int, message: M) -> None:
+        held = self._data[tick]
+        if held is not message and held != message:
+            raise ContradictionError(
+                f"tick {tick} has two different messages, first {shortened(held)}, now {shortened(message)}: a pubend "
+                "puts one message on a tick, and no two pubends share a tick",
+                tick=tick,
+                held=held,
+                came=message,
+            )
+
+    # Forgetting
+
+    def forget(self, first: int, end: int = FOREVER) -> tuple[int, ...]:
+        """Make all ticks of a range Q; return those that had a message, in order."""
+        self._known.remove(first, end)
+        return self._data.remove(first, end)
+
+    def forget_oldest_data(self, max_bytes: int) -> TickRange | None:
+        """Forget the oldest messages, so that the others are no more than ``max_bytes`` bytes.
+
+        What is known between them goes as well: else every message would leave a range behind.
+
+        Returns:
+            The range that is Q now, from the first tick that is not F; None if all messages fit.
+        """
+        last = self._data.oldest_over(max_bytes)
+        if last is None:
+            return None
+        forgotten = (self.final_end, last + 1)
+        self.forget(*forgotten)
+        return forgotten
+
+    def forget_latest_data(self, max_bytes: int) -> TickRange | None:
+        """Forget the latest messages, so that the others are no more than ``max_bytes`` bytes, and all after these.
+
+        Returns:
+            The range that is Q now, with an open end; None if all messages fit.
+        """
+        first = self._data.latest_over(max_bytes)
+        if first is None:
+            return None
+        self.forget(first)
+        return (first, FOREVER)
+
+    # Questions
+
+    def value(self, tick: int) -> Knowledge:
+        """Return what is known of one tick: Q, D or F."""
+        if tick in self._data:
+            return Knowledge.D
+        return Knowledge.F if tick in self._known else Knowledge.Q
+
+    def doubt_horizon(self, start: int = 0) -> int:
+        """Return the first tick at or after ``start`` that is Q; `FOREVER` if there is none."""
+        return self._known.next_missing(start)
+
+    def data_between(self, first: int, end: int) -> list[tuple[int, M]]:
+        """Return the ticks of a range that are D, in order, with their messages."""
+        return self._data.between(first, end)
+
+    def finals(self, first: int = 0, end: int = FOREVER) -> tuple[TickRange, ...]:
+        """Return, in order, the ranges of the ticks from ``first`` up to ``end`` that are F."""
+        found = []
+        for known_first, known_end in self._known.ranges(first, end):
+            start = known_first
+            for tick in self._data.ticks(known_first, known_end):
+                if start < tick:
+                    found.append((start, tick))
+                start = tick + 1
+            if start < known_end:
+                found.append((start, known_end))
+        return tuple(found)
+
+    def unknown(self, first: int = 0, end: int = FOREVER) -> tuple[TickRange, ...]:
+        """Return, in order, the ranges of the ticks from ``first`` up to ``end`` that are Q."""
+        return self._known.missing(first, end)
+
+    @property
+    def known(self) -> TickSet:
+        """The ticks that are D or F. To be read, not changed."""
+        return self._known
+
+    @property
+    def known_end(self) -> int:
+        """One after the last tick that is not Q; 0 if all are."""
+        return self._known.end
+
+    @property
+    def final_end(self) -> int:
+        """The first tick from 0 on that is not F; `FOREVER` if all are."""
+        oldest = self._data.oldest
+        return self._known.prefix_end if oldest is None else min(oldest, self._known.prefix_end)
+
+    @property
+    def data_bytes(self) -> int:
+        """How many bytes the messages have, as they were said to have when they came."""
+        return self._data.bytes
+
+    @property
+    def data_count(self) -> int:
+        """How many ticks are D."""
+        return len(self._data)

@@ -1,0 +1,115 @@
+"""Messages by tick, in order, with the bytes that they take."""
+
+from bisect import bisect_left, insort
+from typing import Generic, TypeVar
+
+M = TypeVar("M")
+
+_SPARE = 64
+
+
+class TickMessages(Generic[M]):
+    """At most one message on each tick.
+
+    Complexity: O(1) to add the latest, O(log messages) and a move of memory to add another; O(log messages + those
+    found or removed) for the rest, amortised, where removals are of the oldest or the latest, as they mostly are.
+    ``len`` is the number of messages.
+
+    >>> messages = TickMessages[str]()
+    >>> messages.add(7, "b", size_bytes=10), messages.add(3, "a", size_bytes=20)
+    (None, None)
+    >>> messages.between(0, 8), messages.remove(0, 7), messages.bytes
+    ([(3, 'a'), (7, 'b')], (3,), 10)
+    """
+
+    __slots__ = ("_bytes", "_entries", "_gone", "_ticks")
+
+    def __init__(self) -> None:
+        self._entries: dict[int, tuple[M, int]] = {}
+        self._ticks: list[int] = []
+        self._gone = 0  # so many ticks at the beginning of the list are of messages that were removed
+        self._bytes = 0
+
+    def add(self, tick: int, message: M, size_bytes: int) -> None:
+        """Put a message on a tick that has none."""
+        assert tick not in self._entries, f"tick {tick} has a message"
+        ticks = self._ticks
+        if not ticks or tick > ticks[-1]:
+            ticks.append(tick)
+        else:
+            insort(ticks, tick, self._gone)
+        self._entries[tick] = (message, size_bytes)
+        self._bytes += size_bytes
+
+    def remove(self, first: int, end: int) -> tuple[int, ...]:
+        """Remove the messages from ``first`` up to ``end``; return the ticks that they were on, in order."""
+        ticks = self._ticks
+        if not self._entries or first > ticks[-1]:
+            return ()
+        low = bisect_left(ticks, first, self._gone)
+        high = bisect_left(ticks, end, low)
+        removed = tuple(ticks[low:high])
+        for tick in removed:
+            self._bytes -= self._entries.pop(tick)[1]
+        if low > self._gone:
+            del ticks[low:high]
+        else:
+            self._gone = high
+            # The list moves only when at least as many ticks have gone as it then moves.
+            if self._gone == len(ticks) or (self._gone > _SPARE and 2 * self._gone > len(ticks)):
+                del ticks[: self._gone]
+                self._gone = 0
+        return removed
+
+    def between(self, first: int, end: int) -> list[tuple[int, M]]:
+        """Return ticks and messages from ``first`` up to ``end``, in order."""
+        entries = self._entries
+        return [(tick, entries[tick][0]) for tick in self.ticks(first, end)]
+
+    def ticks(self, first: int, end: int) -> list[int]:
+        """Return the ticks with a message from ``first`` up to ``end``, in order."""
+        low = bisect_left(self._ticks, first, self._gone)
+        return self._ticks[low : bisect_left(self._ticks, end, low)]
+
+    def oldest_over(self, max_bytes: int) -> int | None:
+        """Return the last of the ticks from which messages have to go, oldest first, so that the rest fits.
+
+        None if all fit. Complexity: O(messages that have to go).
+        """
+        excess, position, tick = self._bytes - max_bytes, self._gone, None
+        while excess > 0 and position < len(self._ticks):
+            tick = self._ticks[position]
+            excess -= self._entries[tick][1]
+            position += 1
+        return tick
+
+    def latest_over(self, max_bytes: int) -> int | None:
+        """Return the first of the ticks from which messages have to go, latest first, so that the rest fits.
+
+        None if all fit. Complexity: O(messages that have to go).
+        """
+        excess, position, tick = self._bytes - max_bytes, len(self._ticks), None
+        while excess > 0 and position > self._gone:
+            position -= 1
+            tick = self._ticks[position]
+            excess -= self._entries[tick][1]
+        return tick
+
+    def __getitem__(self, tick: int) -> M:
+        return self._entries[tick][0]
+
+    def __contains__(self, tick: int) -> bool:
+        return tick in self._entries
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    @property
+    def oldest(self) -> int | None:
+        """The first tick with a message; None without any."""
+        return self._ticks[self._gone] if self._entries else None
+
+    @property
+    def bytes(self) -> int:
+        """The sizes of all messages, added up, in bytes."""
+        return self._bytes

@@ -1,0 +1,196 @@
+"""Sets of ticks, kept as ranges, so that a million silent ticks cost as much as one.
+
+A tick is an int, 0 or more. A range ``(first, end)`` is half-open: it has ``first``, and not ``end``. An ``end`` of
+`FOREVER` is an open one: all ticks from ``first`` on.
+
+Source: seed "Gryphon exactly-once", section 2.1, whose streams are keyed by ticks.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator
+from typing import TypeAlias
+
+from tidewheel.progress import ProtocolError
+
+TickRange: TypeAlias = tuple[int, int]
+"""The ticks from the first number up to, and without, the second."""
+
+FOREVER = 1 << 62
+"""The end of a range that has none. Every tick is below it."""
+
+
+def check_range(first: int, end: int) -> None:
+    """Refuse what is no range of ticks; one without any tick, ``first == end``, is one.
+
+    Raises:
+        ProtocolError: it ends before it begins, or reaches below 0 or beyond `FOREVER`.
+    """
+    if not 0 <= first <= end <= FOREVER:
+        raise ProtocolError(
+            f"({first}, {end}) is no range of ticks: it has to begin at 0 or later, and end no earlier than it begins "
+            f"and no later than {FOREVER}"
+        )
+
+
+class TickSet:
+    """A set of ticks that changes, as the ranges that it consists of: in order, and none touches the next.
+
+    Complexity: O(log ranges) to look something up, and O(log ranges + ranges touched) to change it, with a move of
+    memory where ranges come or go in the middle; O(1) at the end, where ticks mostly come. ``len`` is the number of
+    ranges. Whatever takes a range raises `ProtocolError` where it is none.
+
+    >>> ticks = TickSet([(0, 10), (20, 30)])
+    >>> ticks.add(10, 15)
+    >>> ticks.remove(25, FOREVER)
+    >>> ticks, 14 in ticks, ticks.missing(0, 40)
+    (TickSet([(0, 15), (20, 25)]), True, ((15, 20), (25, 40)))
+    """
+
+    __slots__ = ("_bounds",)
+
+    def __init__(self, ranges: Iterable[TickRange] = ()) -> None:
+        # First tick, end, first tick, end, and so on, each greater than the one before. So how many bounds are at or
+        # before a tick is odd where the tick is in the set.
+        self._bounds: list[int] = []
+        self.update(ranges)
+
+    # Changes
+
+    def add(self, first: int, end: int) -> None:
+        """Put in the ticks of a range."""
+        bounds = self._bounds
+        if not 0 <= first < end <= FOREVER:
+            check_range(first, end)
+        elif not bounds or first > bounds[-1]:
+            bounds += (first, end)
+        elif first >= bounds[-2]:
+            bounds[-1] = max(bounds[-1], end)
+        else:
+            self._replace(first, end, inside=0)
+
+    def update(self, ranges: Iterable[TickRange]) -> None:
+        """Put in the ticks of several ranges, in any order."""
+        for first, end in ranges:
+            self.add(first, end)
+
+    def remove(self, first: int, end: int) -> None:
+        """Take out the ticks of a range, as far as they are there."""
+        check_range(first, end)
+        if first < end and self._bounds and first < self._bounds[-1]:
+            self._replace(first, end, inside=1)
+
+    def difference_update(self, ranges: Iterable[TickRange]) -> None:
+        """Take out the ticks of several ranges, in any order."""
+        for first, end in ranges:
+            self.remove(first, end)
+
+    def discard_below(self, tick: int) -> None:
+        """Take out all ticks before ``tick``."""
+        self.remove(0, tick)
+
+    def clear(self) -> None:
+        """Take out all ticks."""
+        self._bounds.clear()
+
+    def _replace(self, first: int, end: int, inside: int) -> None:
+        """Put one range in the place of all that it touches: in the set (``inside`` 0), or out of it (1)."""
+        bounds = self._bounds
+        low = bisect_left(bounds, first)
+        high = bisect_right(bounds, end, low)
+        # Where what lies beside the range is as what is put there, the two become one, and no bound is between them.
+        bounds[low:high] = ([first] if low & 1 == inside else []) + ([end] if high & 1 == inside else [])
+
+    # Questions
+
+    def __contains__(self, tick: int) -> bool:
+        return bisect_right(self._bounds, tick) & 1 == 1
+
+    def covers(self, first: int, end: int) -> bool:
+        """Tell whether all ticks of a range are in the set."""
+        check_range(first, end)
+        position = bisect_right(self._bounds, first)
+        return first == end or (position & 1 == 1 and end <= self._bounds[position])
+
+    def ranges(self, first: int = 0, end: int = FOREVER) -> tuple[TickRange, ...]:
+        """Return, in order, the ranges of which the set consists from ``first`` up to ``end``."""
+        return self._cut(first, end, inside=1)
+
+    def missing(self, first: int = 0, end: int = FOREVER) -> tuple[TickRange, ...]:
+        """Return, in order, the ranges of the ticks from ``first`` up to ``end`` that are not in the set."""
+        return self._cut(first, end, inside=0)
+
+    def _cut(self, first: int, end: int, inside: int) -> tuple[TickRange, ...]:
+        check_range(first, end)
+        if first == end:
+            return ()
+        bounds = self._bounds
+        low = bisect_right(bounds, first)
+        high = bisect_left(bounds, end, low)
+        if low == high:  # no bound lies between the two
+            return ((first, end),) if low & 1 == inside else ()
+        cut = bounds[low:high]
+        if low & 1 == inside:
+            cut.insert(0, first)
+        if high & 1 == inside:
+            cut.append(end)
+        return tuple(zip(cut[::2], cut[1::2], strict=True))
+
+    def next_missing(self, tick: int) -> int:
+        """Return the first tick at or after ``tick`` that is not in the set; `FOREVER` if all are."""
+        bounds = self._bounds
+        position = bisect_right(bounds, tick)
+        return bounds[position] if position & 1 else tick
+
+    @property
+    def prefix_end(self) -> int:
+        """The first tick from 0 on that is not in the set; `FOREVER` if all are."""
+        bounds = self._bounds
+        return bounds[1] if bounds and bounds[0] == 0 else 0
+
+    @property
+    def end(self) -> int:
+        """One after the last tick; 0 for an empty set, and `FOREVER` for one with an open end."""
+        return self._bounds[-1] if self._bounds else 0
+
+    def __iter__(self) -> Iterator[TickRange]:
+        """The ranges, as they were when the iteration began."""
+        return iter(self.ranges())
+
+    def __len__(self) -> int:
+        """The number of ranges."""
+        return len(self._bounds) // 2
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, TickSet):
+            return NotImplemented
+        return self._bounds == other._bounds
+
+    __hash__ = None  # type: ignore[assignment]  # it changes
+
+    def __repr__(self) -> str:
+        return f"TickSet({list(self)!r})"
+
+    # New sets
+
+    def copy(self) -> "TickSet":
+        """Return a set of the same ticks that changes apart from this one."""
+        copied = TickSet()
+        copied._bounds = self._bounds.copy()
+        return copied
+
+    def union(self, other: "TickSet") -> "TickSet":
+        """Return the ticks of both. Complexity: O(ranges of both), or less where one has few."""
+        small, large = sorted((self, other), key=len)
+        result = large.copy()
+        result.update(small)
+        return result
+
+    def intersection(self, other: "TickSet") -> "TickSet":
+        """Return the ticks that are in both. Complexity: O(fewer ranges * log of more + ranges of the result)."""
+        small, large = sorted((self, other), key=len)
+        # Ranges of one set do not touch, so neither do parts of them.
+        return TickSet(part for first, end in small for part in large.ranges(first, end))
+
+    def difference(self, other: "TickSet") -> "TickSet":
+        """Return the ticks that are not in ``other``. Complexity: O(ranges of this * log of the other + result)."""
+        return TickSet(part for first, end in self for part in other.missing(first, end))
