@@ -152,6 +152,8 @@ class KnowledgeStream(Generic[M]):
         dropped = self._data.remove(first, end)
         if not dropped:
             return NewFinals(new, ()) if new else _NOTHING
+        if not new and len(dropped) == 1:  # one message is acknowledged
+            return NewFinals(((dropped[0], dropped[0] + 1),), dropped)
         ranges = TickSet(new)
         ranges.update((tick, tick + 1) for tick in dropped)
         return NewFinals(ranges.ranges(), dropped)
@@ -191,12 +193,13 @@ class KnowledgeStream(Generic[M]):
         return self._data.remove(first, end)
 
     def forget_oldest_data(self, max_bytes: int) -> TickRange | None:
-        """Forget the oldest messages, so that the others are no more than ``max_bytes`` bytes.
+        """Forget the oldest messages, so that the others have no more than ``max_bytes`` bytes.
 
-        What is known between them goes as well: else every message would leave a range behind.
+        All that is known beside them goes as well, but for what is final from 0 on: else every message that is
+        forgotten would leave a range behind.
 
         Returns:
-            The range that is Q now, from the first tick that is not F; None if all messages fit.
+            The range that is Q now; None if all messages fit.
         """
         last = self._data.oldest_over(max_bytes)
         if last is None:
@@ -206,7 +209,9 @@ class KnowledgeStream(Generic[M]):
         return forgotten
 
     def forget_latest_data(self, max_bytes: int) -> TickRange | None:
-        """Forget the latest messages, so that the others are no more than ``max_bytes`` bytes, and all after these.
+        """Forget the latest messages, so that the others have no more than ``max_bytes`` bytes.
+
+        All that is known after the first gap behind those others goes as well, as in `forget_oldest_data`.
 
         Returns:
             The range that is Q now, with an open end; None if all messages fit.
@@ -214,8 +219,10 @@ class KnowledgeStream(Generic[M]):
         first = self._data.latest_over(max_bytes)
         if first is None:
             return None
-        self.forget(first)
-        return (first, FOREVER)
+        kept = self._data.last_before(first)
+        forgotten = (min(first, self.doubt_horizon(0 if kept is None else kept)), FOREVER)
+        self.forget(*forgotten)
+        return forgotten
 
     # Questions
 

@@ -95,6 +95,11 @@ class TickMessages(Generic[M]):
             excess -= self._entries[tick][1]
         return tick
 
+    def last_before(self, tick: int) -> int | None:
+        """Return the last tick before ``tick`` that has a message; None if none has."""
+        position = bisect_left(self._ticks, tick, self._gone)
+        return self._ticks[position - 1] if position > self._gone else None
+
     def __getitem__(self, tick: int) -> M:
         return self._entries[tick][0]
 
