@@ -240,6 +240,12 @@ class KnowledgeStream(Generic[M]):
         """Return the ticks of a range that are D, in order, with their messages."""
         return self._data.between(first, end)
 
+    @property
+    def oldest_data(self) -> tuple[int, M] | None:
+        """The first tick that is D, with its message; None if none is. Complexity: O(1)."""
+        oldest = self._data.oldest
+        return None if oldest is None else (oldest, self._data[oldest])
+
     def finals(self, first: int = 0, end: int = FOREVER) -> tuple[TickRange, ...]:
         """Return, in order, the ranges of the ticks from ``first`` up to ``end`` that are F."""
         found = []

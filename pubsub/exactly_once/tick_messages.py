@@ -56,7 +56,7 @@ class TickMessages(Generic[M]):
         else:
             self._gone = high
             # The list moves only when at least as many ticks have gone as it then moves.
-            if self._gone == len(ticks) or (self._gone > _SPARE and 2 * self._gone > len(ticks)):
+            if self._gone > _SPARE and 2 * self._gone > len(ticks):
                 del ticks[: self._gone]
                 self._gone = 0
         return removed

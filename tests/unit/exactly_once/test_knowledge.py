@@ -133,6 +133,7 @@ def test_a_stream_is_as_the_table_says(changes: list[Change], within: TickRange)
     assert stream.known.ranges() == ranges_of(finals | messages)
     assert stream.known_end == (stream.known.ranges()[-1][1] if finals | messages else 0)
     assert stream.data_between(*within) == [(tick, model.values[tick][1]) for tick in sorted(messages & asked)]
+    assert stream.oldest_data == next(iter(stream.data_between(0, FOREVER)), None)
     assert (stream.data_bytes, stream.data_count) == (model.bytes(), len(messages))
     assert stream.final_end == min(unknown | messages, default=FOREVER)
     for start in TICKS:
