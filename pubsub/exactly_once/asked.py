@@ -1,0 +1,84 @@
+"""What was asked upstream and is not answered: for each tick when, so that it is asked once at a time."""
+
+from dataclasses import dataclass
+
+from tidewheel.pubsub.exactly_once.round_trips import RoundTrips
+from tidewheel.pubsub.exactly_once.tick_set import FOREVER, TickSet
+
+
+@dataclass(slots=True)
+class _Question:
+    ticks: TickSet
+    late_s: float
+    asked_s: float
+    in_vain: int
+
+
+class Asked:
+    """Nacks on their way. No clock of its own.
+
+    >>> asked = Asked()
+    >>> asked.ask(TickSet([(5, 8)]), now_s=0.0), asked.ask(TickSet([(5, 9)]), now_s=0.1)
+    (TickSet([(5, 8)]), TickSet([(8, 9)]))
+    >>> asked.answered(TickSet([(5, 7)]), now_s=0.15, more=False)
+    >>> asked.ask(TickSet([(5, 8)]), now_s=0.15), asked.ask(TickSet([(7, 8)]), now_s=60.0)
+    (TickSet([(5, 7)]), TickSet([(7, 8)]))
+    """
+
+    def __init__(self) -> None:
+        self._questions: list[_Question] = []
+        self._trips = RoundTrips()
+
+    def ask(self, ticks: TickSet, now_s: float) -> TickSet:
+        """Return which of some ticks are to be asked for now; that they are is noted."""
+        rest, in_vain = ticks.copy(), 0
+        for question in list(self._questions):
+            both = rest.intersection(question.ticks)
+            if not both:
+                continue
+            if now_s < question.late_s:
+                rest.difference_update(both)
+            else:
+                in_vain = max(in_vain, question.in_vain + 1)
+                self._answer(question, both)
+        if rest:
+            late_s = now_s + self._trips.wait_s(in_vain)
+            self._questions.append(_Question(rest.copy(), late_s, now_s, in_vain))
+        return rest
+
+    def answered(self, ticks: TickSet, now_s: float, *, more: bool) -> None:
+        """Take note that something is known; with ``more``, that what comes after it was asked for in vain."""
+        if not self._questions or not ticks:
+            return
+        if more:
+            ticks = ticks.copy()
+            ticks.add(ticks.end, FOREVER)
+        for question in list(self._questions):
+            both = question.ticks.intersection(ticks)
+            if not both:
+                continue
+            # What has no end is answered by whatever comes next, so it does not say how long an answer takes.
+            if question.in_vain == 0 and question.ticks.end < FOREVER:
+                self._trips.learn(now_s - question.asked_s)
+            self._answer(question, both)
+
+    def _answer(self, question: _Question, ticks: TickSet) -> None:
+        question.ticks.difference_update(ticks)
+        if not question.ticks:
+            self._questions.remove(question)
+
+    def due_s(self) -> float | None:
+        """Return when the first answer is late; None if nothing is asked."""
+        return min((question.late_s for question in self._questions), default=None)
+
+    def waits(self, now_s: float) -> bool:
+        """Tell whether an answer may still come in time."""
+        return any(now_s < question.late_s for question in self._questions)
+
+    def drop_late(self, now_s: float) -> None:
+        """Forget what has not been answered in time, of which nobody reminds."""
+        self._questions = [question for question in self._questions if now_s < question.late_s]
+
+    def clear(self) -> None:
+        """Forget all questions, as when there is another peer."""
+        self._questions.clear()

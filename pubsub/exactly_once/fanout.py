@@ -1,0 +1,141 @@
+"""The next hop downstream of a pubend or relay: who is there, and what of the knowledge each is told.
+
+A message that a child's filter does not pass is silence for that child. Silence alone is not told at once: it goes with
+the next message, or when the owner finds that it has waited for long enough.
+
+Source: seed "Gryphon exactly-once", section 2.4.
+"""
+
+from collections.abc import Hashable, Iterable
+from typing import Any, NamedTuple, Protocol
+
+from tidewheel.pubsub.errors import DeliveryError
+from tidewheel.pubsub.exactly_once.messages import Downstream, KnowledgeMessage, Ranges, Rejected
+from tidewheel.pubsub.exactly_once.tick_set import TickSet
+
+
+class Filter(Hashable, Protocol):
+    """What a child wants. Children with equal filters are told the same."""
+
+    def of(self, message: Any) -> Any:
+        """Return what is wanted of a message, which may be all or a part of it, or None; may raise DeliveryError."""
+
+
+class Outgoing(NamedTuple):
+    """A message on its way to a child."""
+
+    child: str
+    message: Downstream
+
+
+class _Group:
+    """Children with one filter."""
+
+    def __init__(self) -> None:
+        self.children: dict[str, None] = {}
+        self.silence = TickSet()
+
+
+class Fanout:
+    """The children of one node, for one pubend.
+
+    Args:
+        pubend: its number.
+    """
+
+    def __init__(self, pubend: int) -> None:
+        self._pubend = pubend
+        self._filters: dict[str, Filter | None] = {}
+        self._groups: dict[Filter | None, _Group] = {}
+
+    def join(self, child: str, where: Filter | None) -> None:
+        """Take on a child; one that says so again may have another filter."""
+        if child in self._filters and self._filters[child] == where:
+            return
+        self.leave(child)
+        self._filters[child] = where
+        self._groups.setdefault(where, _Group()).children[child] = None
+
+    def leave(self, child: str) -> None:
+        """Forget a child; does nothing if it is none."""
+        if child not in self._filters:
+            return
+        where = self._filters.pop(child)
+        group = self._groups[where]
+        del group.children[child]
+        if not group.children:
+            del self._groups[where]
+
+    @property
+    def children(self) -> list[str]:
+        """Their names."""
+        return list(self._filters)
+
+    def __contains__(self, child: str) -> bool:
+        return child in self._filters
+
+    def __len__(self) -> int:
+        return len(self._filters)
+
+    def forward(self, final: Ranges, data: Iterable[tuple[int, Any]]) -> list[Outgoing]:
+        """Return what to tell all children of knowledge that none of them has been told.
+
+        Complexity: O(children + filters * messages).
+        """
+        messages = tuple(data)
+        outgoing: list[Outgoing] = []
+        for where, group in list(self._groups.items()):
+            try:
+                passing, silence = select(where, messages)
+            except DeliveryError as error:
+                for child in list(group.children):
+                    outgoing.append(Outgoing(child, Rejected(self._pubend, str(error))))
+                    self.leave(child)
+                continue
+            group.silence.update(final)
+            group.silence.update(silence)
+            if passing:
+                outgoing += self._tell(group, passing)
+        return outgoing
+
+    def flush(self) -> list[Outgoing]:
+        """Return the silence that has not been told."""
+        return [told for group in self._groups.values() if group.silence for told in self._tell(group, ())]
+
+    def _tell(self, group: _Group, data: tuple[tuple[int, Any], ...]) -> list[Outgoing]:
+        message = KnowledgeMessage(self._pubend, group.silence.ranges(), data)
+        group.silence.clear()
+        return [Outgoing(child, message) for child in group.children]
+
+    def answer(self, child: str, final: Ranges, data: Iterable[tuple[int, Any]], *, more: bool) -> list[Outgoing]:
+        """Return what to tell one child that was curious; nothing if it is none, or there is nothing to tell."""
+        if child not in self._filters:
+            return []
+        try:
+            passing, silence = select(self._filters[child], tuple(data))
+        except DeliveryError as error:
+            self.leave(child)
+            return [Outgoing(child, Rejected(self._pubend, str(error)))]
+        if silence:
+            together = TickSet(final)
+            together.update(silence)
+            final = together.ranges()
+        if not (final or passing or more):
+            return []
+        return [Outgoing(child, KnowledgeMessage(self._pubend, final, passing, more))]
+
+
+def select(
+    where: Filter | None, data: tuple[tuple[int, Any], ...]
+) -> tuple[tuple[tuple[int, Any], ...], list[tuple[int, int]]]:
+    """Return what passes a filter, and the ticks of what does not."""
+    if where is None:
+        return data, []
+    passing, silence = [], []
+    for tick, message in data:
+        wanted = where.of(message)
+        if wanted is None:
+            silence.append((tick, tick + 1))
+        else:
+            passing.append((tick, wanted))
+    return tuple(passing), silence

@@ -1,0 +1,74 @@
+"""What pubends, relays and subends tell each other. Any of it may be lost, come twice, late, or in another order.
+
+Knowledge goes downstream, nacks and acks go upstream. All three only ever add to what the other end knows, so telling
+something again does no harm.
+
+Source: seed "Gryphon exactly-once", sections 2.1 and 3.
+"""
+
+from typing import Any, TypeAlias
+
+import msgspec
+
+from tidewheel.pubsub.exactly_once.tick_set import TickRange
+
+Ranges: TypeAlias = tuple[TickRange, ...]
+"""Ticks, as ranges in order."""
+
+
+class KnowledgeMessage(msgspec.Struct, frozen=True):
+    """What has come to be known of some ticks of a pubend.
+
+    Attributes:
+        pubend: its number.
+        final: the ticks that are F.
+        data: the ticks that are D, in order, each with its message.
+        more: whether this answers a nack, and leaves out what there was no room for: one may ask again.
+    """
+
+    pubend: int
+    final: Ranges
+    data: tuple[tuple[int, Any], ...] = ()
+    more: bool = False
+
+
+class Nack(msgspec.Struct, frozen=True):
+    """What somebody downstream is curious about.
+
+    Attributes:
+        pubend: its number.
+        ranges: the ticks; the last range may be open.
+        room_bytes: about how much it has room for now; at least one message is sent.
+    """
+
+    pubend: int
+    ranges: Ranges
+    room_bytes: int
+
+
+class Ack(msgspec.Struct, frozen=True):
+    """What subscriptions need no more: all that each has acknowledged so far, the newest word only.
+
+    Attributes:
+        pubend: its number.
+        acks: the ticks that are A, by the names of subscriptions.
+    """
+
+    pubend: int
+    acks: dict[str, Ranges]
+
+
+class Rejected(msgspec.Struct, frozen=True):
+    """This child gets nothing more.
+
+    Attributes:
+        pubend: who says so.
+        reason: why.
+    """
+
+    pubend: int
+    reason: str
+
+
+Downstream: TypeAlias = KnowledgeMessage | Rejected
+Upstream: TypeAlias = Nack | Ack

@@ -1,0 +1,237 @@
+"""Where knowledge begins: each message gets a tick, and is told once it is durable. No I/O.
+
+Invariants:
+
+- Nothing is told of a tick before all that it depends on is durable in the log: a message itself, or, for silence up to
+  a tick, the reservation of that tick. So what was told is as true after a restart.
+- A message is put on a tick that is later than all that was told or logged before, and that no other pubend uses:
+  pubend p of n only uses ticks with remainder p when divided by n.
+- What is told is a prefix: up to `told_end` every tick is D or F, from there on nothing is known.
+- Ticks that somebody who subscribes may need are final only if they were silent. Once all subscriptions have
+  acknowledged ticks, they are final, and the log may forget them.
+
+Source: seed "Gryphon exactly-once", section 2.2.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple, Protocol
+
+from tidewheel.pubsub.exactly_once.fanout import Fanout, Filter, Outgoing
+from tidewheel.pubsub.exactly_once.messages import Ack, Nack, Ranges
+from tidewheel.pubsub.exactly_once.subscriptions import Subscriptions
+from tidewheel.pubsub.exactly_once.tick_messages import TickMessages
+from tidewheel.pubsub.exactly_once.tick_set import FOREVER, TickRange, TickSet
+
+CACHE_BYTES = 32 * 1024 * 1024
+
+
+class LoggedMessages(Protocol):
+    """The messages that are durable."""
+
+    def read(self, first: int, end: int, max_bytes: int) -> tuple[list[tuple[int, Any]], int]:
+        """Return the messages from tick ``first`` up to ``end``, in order, and how far that is all.
+
+        That is to ``end``, or, where there is more than ``max_bytes``, one after the last message returned; one is
+        returned in any case.
+        """
+
+
+class Start(NamedTuple):
+    """Where a subscription begins, or goes on.
+
+    Attributes:
+        acknowledged: what it has acknowledged, so that it is final for it.
+        told_end: what is known now ends here; more will come.
+    """
+
+    acknowledged: Ranges
+    told_end: int
+
+
+class Pubend:
+    """One partition of a topic.
+
+    Args:
+        number: which it is.
+        pubends: how many the topic has.
+        log: what was published.
+        size_of: how many bytes a message has.
+        cache_bytes: how much of what was published last is kept in memory.
+        next_tick: the first tick that was neither logged nor reserved, 0 for a new log.
+        first_tick: the first tick that the log has not forgotten.
+    """
+
+    def __init__(
+        self,
+        number: int,
+        pubends: int,
+        log: LoggedMessages,
+        size_of: Callable[[Any], int],
+        *,
+        cache_bytes: int = CACHE_BYTES,
+        next_tick: int = 0,
+        first_tick: int = 0,
+    ) -> None:
+        self._number = number
+        self._pubends = pubends
+        self._log = log
+        self._size_of = size_of
+        self._cache_bytes = cache_bytes
+        self._next_tick = next_tick
+        self._reserved = next_tick
+        self._pending: deque[tuple[int, Any]] = deque()
+        self._told_end = next_tick
+        self._forgotten_end = first_tick
+        self._cache = TickMessages[Any]()
+        self._cached_from = next_tick
+        self._fanout = Fanout(number)
+        self.subscriptions = Subscriptions()
+
+    # What is published
+
+    def assign(self, messages: Iterable[Any], now: int) -> list[tuple[int, Any]]:
+        """Give messages their ticks; they have to be logged in this order, and then `logged` be called.
+
+        Args:
+            messages: they come one after the other.
+            now: the tick that it is by the clock; one that goes back does no harm.
+        """
+        tick = max(self._next_tick, now)
+        tick += (self._number - tick) % self._pubends
+        assigned = []
+        for message in messages:
+            assigned.append((tick, message))
+            tick += self._pubends
+        if assigned:
+            self._pending.extend(assigned)
+            self._next_tick = assigned[-1][0] + 1
+        return assigned
+
+    def logged(self, tick: int) -> list[Outgoing]:
+        """Take note that all messages up to ``tick`` are durable; return what to tell."""
+        data = []
+        while self._pending and self._pending[0][0] <= tick:
+            data.append(self._pending.popleft())
+        if not data:
+            return []
+        for at, message in data:
+            self._cache.add(at, message, self._size_of(message))
+        last = self._cache.oldest_over(self._cache_bytes)
+        if last is not None:
+            self._cache.remove(0, last + 1)
+            self._cached_from = last + 1
+        begin, self._told_end = self._told_end, data[-1][0] + 1
+        return self._fanout.forward(gaps(begin, self._told_end, data), data)
+
+    def reserve(self, now: int, ahead: int) -> int | None:
+        """Return a tick to reserve in the log so that silence can be told; None if there is no need.
+
+        Args:
+            now: the tick that it is by the clock.
+            ahead: for how many ticks after it to reserve, so that it is not necessary each time.
+        """
+        return None if now <= self._reserved else now + ahead
+
+    def reserved(self, tick: int) -> None:
+        """Take note that it is durable that silence may be told up to ``tick``."""
+        self._reserved = max(self._reserved, tick)
+
+    def be_silent(self, now: int) -> list[Outgoing]:
+        """Tell, also what has waited to be told, that nothing was published up to now, as far as that is so.
+
+        That is up to the first message that is not durable, and to what is reserved.
+        """
+        end = min(now, self._reserved, self._pending[0][0] if self._pending else FOREVER)
+        if end <= self._told_end:
+            return self._fanout.flush()
+        begin, self._told_end = self._told_end, end
+        self._next_tick = max(self._next_tick, end)
+        return self._fanout.forward(((begin, end),), ()) + self._fanout.flush()
+
+    # Who is downstream
+
+    def join(self, child: str, where: Filter | None = None) -> None:
+        """Take on a subend or relay; what is told from now on is told to it."""
+        self._fanout.join(child, where)
+
+    def leave(self, child: str) -> None:
+        """Forget a child; does nothing if it is none."""
+        self._fanout.leave(child)
+
+    def nack(self, child: str, nack: Nack) -> list[Outgoing]:
+        """Answer a child that is curious, as far as its room goes."""
+        room = nack.room_bytes
+        final: list[TickRange] = []
+        data: list[tuple[int, Any]] = []
+        more = False
+        for first, open_end in nack.ranges:
+            position, end = first, min(open_end, self._told_end)
+            more = more or (room <= 0 and position < end)
+            while position < end and not more:
+                found, reached = self._read(position, end, room)
+                final += gaps(position, reached, found)
+                data += found
+                room -= sum(self._size_of(message) for _, message in found)
+                position = reached
+                more = room <= 0 and position < end
+        return self._fanout.answer(child, tuple(final), data, more=more)
+
+    def _read(self, first: int, end: int, room: int) -> tuple[list[tuple[int, Any]], int]:
+        """Return messages of a range, and how far that is all."""
+        if first < self._forgotten_end:
+            return [], min(end, self._forgotten_end)
+        if first < self._cached_from:
+            return self._log.read(first, min(end, self._cached_from), room)
+        found = []
+        for tick, message in self._cache.between(first, end):
+            found.append((tick, message))
+            room -= self._size_of(message)
+            if room <= 0:
+                return found, tick + 1
+        return found, end
+
+    # What is needed no more
+
+    def subscribe(self, name: str, tick: int | None = None) -> Start:
+        """Take on a subscription from a tick on, by default from what is told next; or go on with the one there is."""
+        begin = self._told_end if tick is None else max(tick, self._forgotten_end)
+        return Start(self.subscriptions.begin(name, begin), self._told_end)
+
+    def ack(self, ack: Ack) -> list[str]:
+        """Take acknowledgements; return the subscriptions that said something new."""
+        return [name for name, ranges in ack.acks.items() if self.subscriptions.acknowledge(name, ranges)]
+
+    def forget(self, tick: int | None = None) -> int:
+        """Forget what all subscriptions have acknowledged, or all before ``tick``; return the first tick that is kept.
+
+        What is forgotten is final. Without subscriptions nothing is, unless ``tick`` is given.
+        """
+        needed = self.subscriptions.needed_from if tick is None else tick
+        if needed is not None:
+            self._forgotten_end = max(self._forgotten_end, min(needed, self._told_end))
+            self._cache.remove(0, self._forgotten_end)
+        return self._forgotten_end
+
+    @property
+    def told_end(self) -> int:
+        """What is known ends here: each tick before it is D or F."""
+        return self._told_end
+
+    @property
+    def first_tick(self) -> int:
+        """The first tick that is not forgotten."""
+        return self._forgotten_end
+
+    @property
+    def children(self) -> int:
+        """How many children there are."""
+        return len(self._fanout)
+
+
+def gaps(first: int, end: int, data: Iterable[tuple[int, Any]]) -> Ranges:
+    """Return what is left of a range without the ticks of messages."""
+    ticks = TickSet()
+    for tick, _ in data:
+        ticks.add(tick, tick + 1)
+    return ticks.missing(first, end)

@@ -1,0 +1,198 @@
+"""Machines with one thing wrong each, to see that the simulation notices."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from tests.simulation_delivery.world import Kinds
+from tidewheel.pubsub.exactly_once.asked import Asked
+from tidewheel.pubsub.exactly_once.fanout import Outgoing
+from tidewheel.pubsub.exactly_once.knowledge import KnowledgeStream
+from tidewheel.pubsub.exactly_once.messages import Ack, KnowledgeMessage, Upstream
+from tidewheel.pubsub.exactly_once.pubend import Pubend
+from tidewheel.pubsub.exactly_once.relay import Relay
+from tidewheel.pubsub.exactly_once.subend import Delivered, Subend
+from tidewheel.pubsub.exactly_once.tick_set import TickRange, TickSet
+
+# ---------------------------------------------------------------------- pubends
+
+
+class TellsBeforeTheSync(Pubend):
+    """Tells messages that are written and not durable."""
+
+    def be_silent(self, now: int) -> list[Outgoing]:
+        """Tell more than there is to tell."""
+        told = self.logged(self._pending[-1][0]) if self._pending else []
+        return told + super().be_silent(now)
+
+
+class UsesTicksAgain(Pubend):
+    """Forgets after a restart what it said was silent."""
+
+    def __init__(self, *arguments: Any, next_tick: int = 0, **options: Any) -> None:
+        super().__init__(*arguments, next_tick=next_tick, **options)
+        self._next_tick = 0
+
+
+class IgnoresReservations(Pubend):
+    """Tells silence that nobody will know of after a restart, and so put messages there."""
+
+    def reserve(self, now: int, ahead: int) -> int | None:
+        """Reserve nothing."""
+        self.reserved(now)
+        return None
+
+
+class ForgetsEarly(Pubend):
+    """Forgets what one subscription has acknowledged, whatever others need."""
+
+    def forget(self, tick: int | None = None) -> int:
+        """Forget too much."""
+        ends = [acknowledged.prefix_end for acknowledged in self.subscriptions._acknowledged.values()]
+        return super().forget(max(ends, default=None))
+
+
+class AnswersFromMemoryOnly(Pubend):
+    """Says that what it has not in memory was silent."""
+
+    def _read(self, first: int, end: int, room: int) -> tuple[list[tuple[int, Any]], int]:
+        if first < self._cached_from:
+            return [], min(end, self._cached_from)
+        return super()._read(first, end, room)
+
+
+class TakesForeignTicks(Pubend):
+    """Puts messages on any tick, also of other pubends."""
+
+    def assign(self, messages: Iterable[Any], now: int) -> list[tuple[int, Any]]:
+        """Round ticks so that pubends meet."""
+        self._number, number = 0, self._number
+        try:
+            return super().assign(messages, now // 50_000 * 50_000)
+        finally:
+            self._number = number
+
+
+# ---------------------------------------------------------------------- relays
+
+
+class _FinalWhenForgotten(KnowledgeStream[Any]):
+    def forget_oldest_data(self, max_bytes: int) -> TickRange | None:
+        forgotten = super().forget_oldest_data(max_bytes)
+        if forgotten is not None:
+            self.accumulate_final(*forgotten)
+        return forgotten
+
+
+class MakesFinalWhatItForgets(Relay):
+    """Says of messages that it has no more room for that nobody needs them."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        for line in self._lines:
+            line.stream = _FinalWhenForgotten()
+
+
+class _AsksOnce(Asked):
+    def ask(self, ticks: TickSet, now_s: float) -> TickSet:
+        return super().ask(ticks, min(now_s, 1e-9))
+
+
+class LosesNacks(Relay):
+    """Takes an answer for granted, however long it does not come."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        for line in self._lines:
+            line._asked = _AsksOnce()
+
+
+class ForgetsWhoAsked(Relay):
+    """Does not pass on answers to nacks."""
+
+    def receive(self, message: Any, now_s: float) -> list[Outgoing]:
+        """Forget what children wanted."""
+        for line in self._lines:
+            line._wanted.clear()
+        return super().receive(message, now_s)
+
+
+class AcknowledgesForAll(Relay):
+    """Takes the acknowledgement of one child for that of all."""
+
+    def ack(self, ack: Ack) -> None:
+        """Say it for everybody who has ever said anything."""
+        super().ack(ack)
+        line = self._lines[ack.pubend]
+        everything = TickSet(part for ticks in line._acks.values() for part in ticks)
+        names = self.__dict__.setdefault("_names", set())
+        names.update(line._acks)
+        for name in names:
+            line._acks[name] = everything.copy()
+
+
+# ---------------------------------------------------------------------- subends
+
+
+class MergesEarly(Subend):
+    """Takes for silent what it knows nothing of, when it merges."""
+
+    def take(self) -> list[Delivered]:
+        """Deliver up to the latest horizon."""
+        together = [one for incoming in self._incoming.values() for one in incoming.take(incoming.horizon)]
+        return sorted(together, key=lambda one: one.tick)
+
+
+class SkipsGaps(Subend):
+    """Delivers what has come, whatever is missing before it."""
+
+    def take(self) -> list[Delivered]:
+        """Deliver up to the end of what is known."""
+        return [one for incoming in self._incoming.values() for one in incoming.take(incoming.stream.known_end)]
+
+
+class AcknowledgesWhatComes(Subend):
+    """Acknowledges what it has received, though it has not delivered it."""
+
+    def receive(self, message: KnowledgeMessage, now_s: float) -> None:
+        """Acknowledge early."""
+        super().receive(message, now_s)
+        incoming = self._incoming[message.pubend]
+        incoming.acknowledged.update((tick, tick + 1) for tick, _ in message.data)
+
+
+class NeverAsks(Subend):
+    """Waits for what was lost."""
+
+    def ask(self, now_s: float) -> list[Upstream]:
+        """Ask for nothing."""
+        return []
+
+
+class KeepsEverything(Subend):
+    """Has room for all."""
+
+    def __init__(self, *arguments: Any, room_bytes: int = 0, **options: Any) -> None:
+        super().__init__(*arguments, room_bytes=1 << 40, **options)
+
+
+def _wrong(part: str, kind: type) -> Callable[[], type[Kinds]]:
+    return lambda: type("Wrong", (Kinds,), {part: kind})
+
+
+_PUBENDS: list[type] = [
+    TellsBeforeTheSync,
+    UsesTicksAgain,
+    IgnoresReservations,
+    ForgetsEarly,
+    AnswersFromMemoryOnly,
+    TakesForeignTicks,
+]
+_RELAYS: list[type] = [MakesFinalWhatItForgets, LosesNacks, ForgetsWhoAsked, AcknowledgesForAll]
+_SUBENDS: list[type] = [MergesEarly, SkipsGaps, AcknowledgesWhatComes, NeverAsks, KeepsEverything]
+
+FAULTS: dict[str, Callable[[], type[Kinds]]] = {
+    kind.__name__: _wrong(part, kind)
+    for part, kinds in (("pubend", _PUBENDS), ("relay", _RELAYS), ("subend", _SUBENDS))
+    for kind in kinds
+}
+"""What is wrong, by name."""

@@ -1,0 +1,112 @@
+"""One run: a random tree, random messages, random trouble; then all is well, and everything has to have arrived."""
+
+from collections.abc import Iterable
+from functools import partial
+from random import Random
+
+from tests.simulation_delivery.network import Network, Weather
+from tests.simulation_delivery.world import CACHE_BYTES, LOOK_S, ROOM_BYTES, Kinds, Multiple, SubendNode, World
+from tidewheel.progress import ProtocolError
+from tidewheel.pubsub.exactly_once.subend import Delivered
+
+TROUBLE_S = 3.0
+PATIENCE_S = 60.0
+LARGEST = 20
+STORM = 1500
+
+
+class ViolationError(AssertionError):
+    """Something that must not happen."""
+
+
+def run(seed: int, kinds: type[Kinds] = Kinds) -> World:
+    """Run what a seed says; raise ViolationError if a subscriber has not had what it has to have."""
+    random = Random(seed)
+    weather = Weather(random.choice([0.0, 0.1, 0.5]), random.choice([0.0, 0.2]), random.choice([0.0, 0.2]))
+    network = Network(random, weather)
+    world = World(random, network, random.randint(1, 3), kinds)
+    build(world, random)
+    for subend in world.subends.values():
+        network.at(random.random() * TROUBLE_S / 2, subend.start)
+    world.look()
+    for number in range(random.randint(1, 60)):
+        node = random.choice(world.pubends)
+        message = str(number).encode().zfill(random.randint(2, LARGEST))
+        network.at(random.random() * TROUBLE_S, partial(node.publish, message))
+    trouble(world, random)
+    network.run(TROUBLE_S)
+    network.clear_up()
+    while not (is_over := all_arrived(world) and all_trimmed(world)) and network.now_s < TROUBLE_S + PATIENCE_S:
+        network.run(network.now_s + LOOK_S)
+    check(world, is_over)
+    return world
+
+
+def report_on(seeds: Iterable[int], kinds: type[Kinds] = Kinds) -> str | None:
+    """Run several; return what there is to say of the first that fails, None if none does."""
+    for seed in seeds:
+        try:
+            run(seed, kinds)
+        except (ViolationError, ProtocolError, AssertionError) as error:
+            return f"seed {seed}: {type(error).__name__}: {error}"
+    return None
+
+
+def build(world: World, random: Random) -> None:
+    """Make up a tree of up to three levels."""
+    parents: list[str | None] = [None]
+    for _ in range(random.randint(0, 2)):
+        parents += [world.add_relay(random.choice(parents)) for _ in range(random.randint(1, 2))]
+    for _ in range(random.randint(1, 4)):
+        where = random.choice([None, Multiple(2), Multiple(3)])
+        world.add_subend(random.choice(parents), where, random.choice(["publisher", "total"]))
+
+
+def trouble(world: World, random: Random) -> None:
+    """Plan crashes, and links that are cut."""
+    network = world.network
+    for _ in range(random.choice([0, 0, 1, 3])):
+        node = random.choice(world.nodes)
+        network.at(random.random() * TROUBLE_S, partial(world.crash, node, random.random()))
+    for _ in range(random.choice([0, 0, 1, 3])):
+        one, other = random.sample([node.name for node in world.nodes], 2)
+        network.at(random.random() * TROUBLE_S, partial(network.cut, one, other, random.random()))
+
+
+def all_arrived(world: World) -> bool:
+    """Tell whether every subscriber has had as much as it has to have."""
+    return all(node.core is not None and len(node.had) >= len(node.expected()) for node in world.subends.values())
+
+
+def all_trimmed(world: World) -> bool:
+    """Tell whether the logs are empty, and memory as well."""
+    return all(node.core is not None and not node.disk.messages for node in world.pubends)
+
+
+def check(world: World, is_over: bool) -> None:
+    """Raise ViolationError if something is wrong."""
+    used = [tick for node in world.pubends for tick in node.disk.published]
+    if len(used) > len(set(used)):
+        raise ViolationError(f"pubends share ticks: {sorted(used)}")
+    for node in world.subends.values():
+        expected = node.expected()
+        if not is_right(node, expected):
+            raise ViolationError(f"{node.name} ({node.order} order) has had {node.had}, and not {expected}")
+        if node.most_waiting > world.pubends_count * ROOM_BYTES:
+            raise ViolationError(f"{node.name} had {node.most_waiting} bytes waiting")
+    asked = {node.name: node.nacks for node in world.pubends} | {r.name: r.nacks for r in world.relays.values()}
+    if max(asked.values()) > STORM:
+        raise ViolationError(f"somebody was asked again and again: {asked}")
+    for relay in world.relays.values():
+        if relay.most_cached > world.pubends_count * CACHE_BYTES:
+            raise ViolationError(f"{relay.name} kept {relay.most_cached} bytes")
+    if not is_over:
+        raise ViolationError(f"logs were not trimmed: {[node.disk.messages for node in world.pubends]}")
+
+
+def is_right(node: SubendNode, expected: list[Delivered]) -> bool:
+    """Tell whether a subscriber has had what it has to have, in the order that it asked for."""
+    if node.order == "total":
+        return node.had == expected
+    by_pubend = [sorted(messages, key=lambda message: message.pubend) for messages in (node.had, expected)]
+    return by_pubend[0] == by_pubend[1]

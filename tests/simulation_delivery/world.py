@@ -1,0 +1,340 @@
+"""Pubends, relays and subends on a network where everything may go wrong, and what each subscriber has had."""
+
+from functools import partial
+from random import Random
+from typing import Any
+
+from tests.simulation_delivery.disk import MESSAGE, RESERVATION, Disk
+from tests.simulation_delivery.network import Network
+from tidewheel.pubsub.exactly_once.fanout import Outgoing
+from tidewheel.pubsub.exactly_once.messages import Ack, Downstream, KnowledgeMessage, Nack, Upstream
+from tidewheel.pubsub.exactly_once.pubend import Pubend, Start
+from tidewheel.pubsub.exactly_once.relay import Relay
+from tidewheel.pubsub.exactly_once.subend import Delivered, Order, Subend
+from tidewheel.pubsub.exactly_once.tick_set import TickSet
+
+TICKS_A_SECOND = 1_000_000
+LOOK_S = 0.1
+SLOWEST_SYNC_S = 0.1
+CLOCK_BACK_S = 1.0
+AHEAD = 2 * TICKS_A_SECOND
+CACHE_BYTES = 60
+ROOM_BYTES = 120
+
+
+class Multiple:
+    """Wants messages that are divisible, as numbers; of others nothing."""
+
+    def __init__(self, of: int) -> None:
+        self._of = of
+
+    def of(self, message: bytes) -> bytes | None:
+        """Return the message, or None."""
+        return message if int(message) % self._of == 0 else None
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Multiple) and other._of == self._of
+
+    def __hash__(self) -> int:
+        return hash(self._of)
+
+
+class PubendNode:
+    """A pubend with its disk, which survives it."""
+
+    def __init__(self, world: "World", number: int, pubends: int) -> None:
+        self._world = world
+        self._number, self._pubends = number, pubends
+        self.name = f"pubend {number}"
+        self.disk = Disk()
+        self.core: Pubend | None = None
+        self._is_syncing = False
+        self._clock_s = 0.0
+        self.nacks = 0
+        self.start()
+
+    def start(self) -> None:
+        """Begin, or go on from what is on the disk."""
+        disk = self.disk
+        self.core = self._world.kinds.pubend(
+            self._number, self._pubends, disk, len, cache_bytes=CACHE_BYTES, next_tick=disk.next_tick
+        )
+        for name, ranges in disk.acks.items():
+            self.core.subscriptions.restore(name, ranges)
+        self._is_syncing = False
+        self.tell(self.core.be_silent(disk.next_tick))
+
+    def crash(self) -> None:
+        """Lose everything but the disk; and the clock may have been set back by the next start."""
+        self.core = None
+        self._clock_s = -CLOCK_BACK_S * self._world.random.random()
+        self.disk.crash(self._world.random)
+
+    def publish(self, message: bytes) -> None:
+        """Publish; nothing, while there is no process."""
+        if self.core is None:
+            return
+        for tick, assigned in self.core.assign([message], self._now):
+            self.disk.write(MESSAGE, tick, assigned)
+        self._sync_soon()
+
+    @property
+    def _now(self) -> int:
+        return max(0, int((self._world.network.now_s + self._clock_s) * TICKS_A_SECOND))
+
+    def _sync_soon(self) -> None:
+        if not self._is_syncing and self.disk.unsynced and self.core is not None:
+            self._is_syncing = True
+            core, records = self.core, self.disk.unsynced
+            self._world.network.at(self._world.random.random() * SLOWEST_SYNC_S, lambda: self._synced(core, records))
+
+    def _synced(self, core: Pubend, records: int) -> None:
+        if core is not self.core:
+            return
+        synced = self.disk.sync(records)
+        self._is_syncing = False
+        for kind, tick, _ in synced:
+            if kind == RESERVATION:
+                core.reserved(tick)
+        ticks = [tick for kind, tick, _ in synced if kind == MESSAGE]
+        if ticks:
+            self.tell(core.logged(ticks[-1]))
+        self._sync_soon()
+
+    def look(self) -> None:
+        """Do what is due."""
+        if self.core is None:
+            return
+        until = self.core.reserve(self._now, AHEAD)
+        if until is not None:
+            self.disk.write(RESERVATION, until)
+            self._sync_soon()
+        self.tell(self.core.be_silent(self._now))
+        self.disk.trim(self.core.forget())
+
+    def receive(self, sender: str, message: Upstream) -> None:
+        """Take what a child says."""
+        if self.core is None:
+            return
+        if isinstance(message, Nack):
+            self.nacks += 1
+            self.tell(self.core.nack(sender, message))
+        else:
+            for name in self.core.ack(message):
+                self.disk.write_ack(name, self.core.subscriptions.acknowledged(name))
+            self.disk.sync(0)
+
+    def join(self, child: str, where: Any) -> None:
+        """Take on a child."""
+        if self.core is not None:
+            self.core.join(child, where)
+
+    def tell(self, outgoing: list[Outgoing]) -> None:
+        """Send to children."""
+        self._world.tell(self.name, outgoing)
+
+
+class RelayNode:
+    """A relay."""
+
+    def __init__(self, world: "World", name: str, parent: str | None) -> None:
+        self._world = world
+        self.name, self._parent = name, parent
+        self.core: Relay | None = None
+        self.most_cached = 0
+        self.nacks = 0
+        self.start()
+
+    def start(self) -> None:
+        """Begin, knowing nothing."""
+        self.core = self._world.kinds.relay(self._world.pubends_count, len, cache_bytes=CACHE_BYTES)
+
+    def crash(self) -> None:
+        """Lose everything."""
+        self.core = None
+
+    def look(self) -> None:
+        """Do what is due."""
+        if self.core is None:
+            return
+        self._world.join(self.name, self._parent, None)
+        told, asked = self.core.flush()
+        self._world.tell(self.name, told)
+        self._world.ask(self.name, self._parent, asked)
+
+    def receive(self, sender: str, message: Upstream | Downstream) -> None:
+        """Take what comes from either side."""
+        if self.core is None:
+            return
+        now_s = self._world.network.now_s
+        if isinstance(message, Nack):
+            self.nacks += 1
+            told, asked = self.core.nack(sender, message, now_s)
+            self._world.tell(self.name, told)
+            self._world.ask(self.name, self._parent, asked)
+        elif isinstance(message, Ack):
+            self.core.ack(message)
+        else:
+            self._world.tell(self.name, self.core.receive(message, now_s))
+            self.most_cached = max(self.most_cached, self.core.cached_bytes)
+
+    def join(self, child: str, where: Any) -> None:
+        """Take on a child."""
+        if self.core is not None:
+            self.core.join(child, where)
+
+
+class SubendNode:
+    """A subscriber that keeps what it has had together with where it was, so that both survive it.
+
+    Attributes:
+        had: what was delivered, in order.
+    """
+
+    def __init__(self, world: "World", name: str, parent: str | None, where: Multiple | None, order: Order) -> None:
+        self._world = world
+        self.name, self._parent, self.where, self.order = name, parent, where, order
+        self.core: Subend | None = None
+        self._done = {number: TickSet() for number in range(world.pubends_count)}
+        self.starts: dict[int, int] = {}
+        self.had: list[Delivered] = []
+        self.most_waiting = 0
+
+    def start(self) -> None:
+        """Subscribe, or go on, once all pubends are there."""
+        starts = {}
+        for number, node in enumerate(self._world.pubends):
+            if node.core is None:
+                return
+            begin = node.core.subscribe(self.name)
+            node.disk.write_ack(self.name, begin.acknowledged)
+            node.disk.sync(0)
+            self.starts.setdefault(number, TickSet(begin.acknowledged).prefix_end)
+            self._done[number].update(begin.acknowledged)
+            starts[number] = Start(self._done[number].ranges(), begin.told_end)
+        self.core = self._world.kinds.subend(
+            self.name, starts, len, order=self.order, room_bytes=ROOM_BYTES, idle_s=0.5
+        )
+
+    def crash(self) -> None:
+        """Lose everything but what was delivered."""
+        self.core = None
+
+    def look(self) -> None:
+        """Do what is due."""
+        if self.core is None:
+            self.start()
+        if self.core is None:
+            return
+        self._world.join(self.name, self._parent, self.where)
+        if self._world.random.random() < 0.2:
+            self.core.repeat_acks()
+        self._world.ask(self.name, self._parent, self.core.acks())
+        self._world.ask(self.name, self._parent, self.core.ask(self._world.network.now_s))
+
+    def receive(self, sender: str, message: Downstream) -> None:
+        """Take what comes from upstream."""
+        if self.core is None:
+            return
+        assert isinstance(message, KnowledgeMessage), message
+        self.core.receive(message, self._world.network.now_s)
+        self.most_waiting = max(self.most_waiting, self.core.waiting_bytes)
+        self.read()
+        self._world.ask(self.name, self._parent, self.core.ask(self._world.network.now_s))
+
+    def read(self) -> None:
+        """Take what is delivered."""
+        assert self.core is not None
+        for delivered in self.core.take():
+            self.had.append(delivered)
+            self._done[delivered.pubend].add(delivered.tick, delivered.tick + 1)
+            self.core.acknowledge(delivered.pubend, delivered.tick)
+
+    def expected(self) -> list[Delivered]:
+        """Return what it has to have in the end, in the order of ticks."""
+        found = [
+            Delivered(number, tick, message)
+            for number, node in enumerate(self._world.pubends)
+            for tick, message in node.disk.published.items()
+            if tick >= self.starts[number] and (self.where is None or self.where.of(message) is not None)
+        ]
+        return sorted(found, key=lambda delivered: delivered.tick)
+
+
+class Kinds:
+    """The machines; tests put wrong ones in their place."""
+
+    pubend = Pubend
+    relay = Relay
+    subend = Subend
+
+
+class World:
+    """All of it.
+
+    Args:
+        random: where all chance comes from.
+        network: what carries messages.
+        pubends: how many.
+        kinds: the machines.
+    """
+
+    def __init__(self, random: Random, network: Network, pubends: int, kinds: type[Kinds] = Kinds) -> None:
+        self.random = random
+        self.network = network
+        self.kinds = kinds
+        self.pubends_count = pubends
+        self.pubends = [PubendNode(self, number, pubends) for number in range(pubends)]
+        self.relays: dict[str, RelayNode] = {}
+        self.subends: dict[str, SubendNode] = {}
+
+    def add_relay(self, parent: str | None) -> str:
+        """Add a relay under another, or under the pubends."""
+        name = f"relay {len(self.relays)}"
+        self.relays[name] = RelayNode(self, name, parent)
+        return name
+
+    def add_subend(self, parent: str | None, where: Multiple | None, order: Order) -> SubendNode:
+        """Add a subscriber under a relay, or under the pubends."""
+        name = f"subend {len(self.subends)}"
+        self.subends[name] = SubendNode(self, name, parent, where, order)
+        return self.subends[name]
+
+    @property
+    def nodes(self) -> "list[PubendNode | RelayNode | SubendNode]":
+        """All that can crash."""
+        return [*self.pubends, *self.relays.values(), *self.subends.values()]
+
+    def look(self) -> None:
+        """Have every node do what is due, again and again."""
+        for node in self.nodes:
+            node.look()
+        self.network.at(LOOK_S, self.look)
+
+    def crash(self, node: "PubendNode | RelayNode | SubendNode", for_s: float) -> None:
+        """Crash a node, which starts again after a while."""
+        if node.core is not None:
+            node.crash()
+            self.network.at(for_s, node.start)
+
+    # What nodes say to each other
+
+    def tell(self, sender: str, outgoing: list[Outgoing]) -> None:
+        """Send messages downstream."""
+        for child, message in outgoing:
+            receiver = self.relays.get(child) or self.subends[child]
+            self._send(sender, receiver, message)
+
+    def ask(self, sender: str, parent: str | None, messages: list[Upstream]) -> None:
+        """Send messages upstream."""
+        for message in messages:
+            receiver = self.pubends[message.pubend] if parent is None else self.relays[parent]
+            self._send(sender, receiver, message)
+
+    def join(self, child: str, parent: str | None, where: Multiple | None) -> None:
+        """Tell those upstream that a child is there."""
+        for receiver in self.pubends if parent is None else [self.relays[parent]]:
+            self.network.send(child, receiver.name, partial(receiver.join, child, where))
+
+    def _send(self, sender: str, receiver: Any, message: Any) -> None:
+        self.network.send(sender, receiver.name, lambda: receiver.receive(sender, message))
