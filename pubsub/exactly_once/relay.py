@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from tidewheel.pubsub.exactly_once.asked import Asked
+from tidewheel.pubsub.exactly_once.curiosity import CuriosityStream
 from tidewheel.pubsub.exactly_once.fanout import Fanout, Filter, Outgoing
 from tidewheel.pubsub.exactly_once.knowledge import KnowledgeStream
 from tidewheel.pubsub.exactly_once.messages import Ack, KnowledgeMessage, Nack, Rejected, Upstream
@@ -82,13 +83,13 @@ class _Line:
         self.fanout = Fanout(pubend)
         self._told = TickSet()
         self._has_begun = False
-        self._wanted: dict[str, TickSet] = {}
+        self._curiosity: dict[str, CuriosityStream] = {}
         self._asked = Asked()
         self._acks: dict[str, TickSet] = {}
 
     def leave(self, child: str) -> None:
         self.fanout.leave(child)
-        self._wanted.pop(child, None)
+        self._curiosity.pop(child, None)
 
     def reject(self, message: Rejected) -> list[Outgoing]:
         return [Outgoing(child, message) for child in self.fanout.children]
@@ -120,17 +121,17 @@ class _Line:
     def _answers(self, message: KnowledgeMessage, covered: TickSet, new: TickSet) -> list[Outgoing]:
         """Return what those who were curious have not been told with the others."""
         outgoing: list[Outgoing] = []
-        for child, wanted in list(self._wanted.items()):
-            due = wanted.intersection(covered)
+        for child, curiosity in list(self._curiosity.items()):
+            due = curiosity.wanted.intersection(covered)
             if not due:
                 continue
             rest = due.difference(new)
             data = [(tick, payload) for tick, payload in message.data if tick in rest]
             final = TickSet(message.final).intersection(rest)
             outgoing += self.fanout.answer(child, final.ranges(), data, more=message.more)
-            wanted.difference_update(due)
-            if message.more or not wanted:
-                del self._wanted[child]
+            curiosity.satisfied(due)
+            if message.more or not curiosity.wanted:
+                del self._curiosity[child]
         return outgoing
 
     # Upstream
@@ -154,7 +155,7 @@ class _Line:
         outgoing = self.fanout.answer(child, tuple(final), data, more=reached is not None and not unknown)
         if not unknown:
             return outgoing, []
-        self._wanted[child] = self._wanted.get(child, TickSet()).union(unknown)
+        self._curiosity.setdefault(child, CuriosityStream()).curious(unknown)
         new = self._asked.ask(unknown, now_s)
         return outgoing, [Nack(self._pubend, new.ranges(), max(1, room))] if new else []
 

@@ -170,8 +170,9 @@ class _Incoming:
 
     def _make_room(self) -> None:
         """Forget what there is no room for, though never the next message."""
-        ((_, message), *_) = self.stream.data_between(0, FOREVER)
-        self.stream.forget_latest_data(max(self._room_bytes, self._size_of(message)))
+        oldest = self.stream.oldest_data
+        least = 0 if oldest is None else self._size_of(oldest[1])
+        self.stream.forget_latest_data(max(self._room_bytes, least))
         self._is_behind = True
 
     def take(self, horizon: int) -> list[Delivered]:

@@ -5,8 +5,8 @@ Source: seed "Gryphon exactly-once", section 2.1.1 (consolidation of acknowledge
 
 from collections.abc import Iterable
 
+from tidewheel.pubsub.exactly_once.curiosity import CuriosityStream
 from tidewheel.pubsub.exactly_once.messages import Ranges
-from tidewheel.pubsub.exactly_once.tick_set import TickSet
 
 
 class Subscriptions:
@@ -22,45 +22,42 @@ class Subscriptions:
     """
 
     def __init__(self) -> None:
-        self._acknowledged: dict[str, TickSet] = {}
+        self._curiosity: dict[str, CuriosityStream] = {}
 
     def begin(self, name: str, tick: int) -> Ranges:
         """Take on a subscription that begins at ``tick``, unless there is one; return what it has acknowledged."""
-        return self._acknowledged.setdefault(name, TickSet([(0, tick)] if tick else ())).ranges()
+        if name not in self._curiosity:
+            self.restore(name, ((0, tick),))
+        return self.acknowledged(name)
 
     def restore(self, name: str, acknowledged: Ranges) -> None:
         """Take on a subscription as it was."""
-        self._acknowledged[name] = TickSet(acknowledged)
+        stream = self._curiosity[name] = CuriosityStream()
+        stream.acknowledge(acknowledged)
 
     def end(self, name: str) -> None:
         """Forget a subscription; does nothing if there is none."""
-        self._acknowledged.pop(name, None)
+        self._curiosity.pop(name, None)
 
     def acknowledge(self, name: str, ranges: Iterable[tuple[int, int]]) -> bool:
         """Take what a subscription says; tell whether it is new. Of one that is not known nothing is taken."""
-        acknowledged = self._acknowledged.get(name)
-        if acknowledged is None:
-            return False
-        new = [part for first, end in ranges for part in acknowledged.missing(first, end)]
-        acknowledged.update(new)
-        return bool(new)
+        return name in self._curiosity and bool(self._curiosity[name].acknowledge(ranges))
 
     def acknowledged(self, name: str) -> Ranges:
         """Return what a subscription has acknowledged; nothing of one that is not known."""
-        found = self._acknowledged.get(name)
-        return () if found is None else found.ranges()
+        return self._curiosity[name].acknowledged.ranges() if name in self._curiosity else ()
 
     @property
     def needed_from(self) -> int | None:
         """The first tick that somebody has not acknowledged; None if there are no subscriptions."""
-        return min((acknowledged.prefix_end for acknowledged in self._acknowledged.values()), default=None)
+        return min((stream.acknowledged.prefix_end for stream in self._curiosity.values()), default=None)
 
     def needing(self, tick: int) -> list[str]:
         """Return the subscriptions that have not acknowledged all ticks before ``tick``."""
-        return [name for name, acknowledged in self._acknowledged.items() if acknowledged.prefix_end < tick]
+        return [name for name, stream in self._curiosity.items() if stream.acknowledged.prefix_end < tick]
 
     def __contains__(self, name: str) -> bool:
-        return name in self._acknowledged
+        return name in self._curiosity
 
     def __len__(self) -> int:
-        return len(self._acknowledged)
+        return len(self._curiosity)

@@ -47,7 +47,7 @@ class ForgetsEarly(Pubend):
 
     def forget(self, tick: int | None = None) -> int:
         """Forget too much."""
-        ends = [acknowledged.prefix_end for acknowledged in self.subscriptions._acknowledged.values()]
+        ends = [stream.acknowledged.prefix_end for stream in self.subscriptions._curiosity.values()]
         return super().forget(max(ends, default=None))
 
 
@@ -112,7 +112,7 @@ class ForgetsWhoAsked(Relay):
     def receive(self, message: Any, now_s: float) -> list[Outgoing]:
         """Forget what children wanted."""
         for line in self._lines:
-            line._wanted.clear()
+            line._curiosity.clear()
         return super().receive(message, now_s)
 
 
