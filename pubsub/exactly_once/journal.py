@@ -1,0 +1,158 @@
+"""What a partition has logged, epoch by epoch, so that a worker that starts again is not logged twice.
+
+A worker that starts again sends everything from the least time on. Each batch has its place: its time, and its number
+among the batches of that time. What has a place that is logged is the same batch again, and is left out; so is every
+batch of an epoch that is complete, and every move of the frontier until the worker is where the log is.
+
+===================  ==========================  =====================================================
+time of the batch    its number                  what becomes of it
+===================  ==========================  =====================================================
+completed            any                         left out
+latent or active     below what is logged        left out, if it is the same; otherwise an error
+latent or active     the next                    logged
+latent or active     later                       an error: something before it is missing
+===================  ==========================  =====================================================
+
+What a worker sends has to be the same each time, batch by batch; where it is not, that is an error, not a guess.
+
+Source: seed "Gryphon exactly-once", section 2.2 (what is logged is published, and nothing else); seed "Strymon
+publish-subscribe", section "Design Goals" (epoch states).
+"""
+
+import pickle
+from collections.abc import Iterable
+
+from tidewheel.progress import MutableAntichain, ProtocolError, Time, TimeDomain
+from tidewheel.pubsub.epoch_states import EpochState, EpochStates
+
+
+class ResentDifferentlyError(ProtocolError):
+    """A worker that started again does not send what is logged."""
+
+
+class Journal:
+    """The epochs of one partition, as they are in its log.
+
+    Args:
+        domain: the times of the topic.
+
+    >>> from tidewheel.progress import IntegerDomain
+    >>> journal = Journal(IntegerDomain())
+    >>> journal.data(0, 0, checksum=7), journal.data(0, 1, checksum=8), journal.frontier([(0, -1), (1, 1)])
+    (True, True, [(0, -1), (1, 1)])
+    >>> journal.begin()  # the worker starts again
+    >>> journal.data(0, 0, checksum=7), journal.frontier([(0, -1), (1, 1)]), journal.data(1, 0, checksum=9)
+    (False, [], True)
+    """
+
+    def __init__(self, domain: TimeDomain) -> None:
+        self._domain = domain
+        self._epochs = EpochStates(domain)
+        self._checksums: dict[Time, list[int]] = {}
+        self._worker = MutableAntichain(domain)
+        self._sent: dict[Time, int] = {}
+        self.begin()
+
+    def begin(self) -> None:
+        """Take note that a worker starts, at the least time."""
+        self._worker = MutableAntichain(self._domain)
+        self._worker.update([(self._domain.minimum(), 1)])
+        self._sent = {}
+
+    # What the worker sends
+
+    def data(self, time: Time, number: int, checksum: int) -> bool:
+        """Take one batch; tell whether it is to be logged.
+
+        Args:
+            time: its time.
+            number: which of the batches of that time it is, from 0 on.
+            checksum: of its content.
+
+        Raises:
+            ProtocolError: the worker has passed that time, or batches before this one are missing.
+            ResentDifferentlyError: another batch is logged in its place.
+        """
+        if not self._worker.less_equal(time):
+            raise ProtocolError(f"a batch came at time {time!r}, which the frontier of its worker has passed")
+        if self._epochs.state(time) is EpochState.COMPLETED:
+            return False
+        logged = self._checksums.get(time, [])
+        if number > len(logged):
+            raise ProtocolError(f"batch {len(logged)} of time {time!r} is missing: batch {number} came")
+        self._sent[time] = max(self._sent.get(time, 0), number + 1)
+        if number == len(logged):
+            self.record(time, checksum)
+            return True
+        if logged[number] != checksum:
+            raise ResentDifferentlyError(
+                f"batch {number} of time {time!r} is not the one that is logged: a job that starts again has to send "
+                "the same batches in the same order; give the topic a log of its own if this is another job"
+            )
+        return False
+
+    def frontier(self, updates: Iterable[tuple[Time, int]]) -> list[tuple[Time, int]]:
+        """Take one move of the worker's frontier; return what of it is to be logged, as one move.
+
+        Raises:
+            ProtocolError: the frontier moved back.
+            ResentDifferentlyError: it has passed a time of which more is logged than the worker sent.
+        """
+        before = self._worker.frontier
+        self._worker.update(updates)
+        worker = self._worker.frontier
+        if not before.dominates(worker):
+            raise ProtocolError(f"the frontier moved back from {before!r} to {worker!r}")
+        for time, checksums in self._checksums.items():
+            if not worker.less_equal(time) and self._sent.get(time, 0) < len(checksums):
+                raise ResentDifferentlyError(
+                    f"{len(checksums)} batches of time {time!r} are logged, and after {self._sent.get(time, 0)} of "
+                    "them the worker says that there are no more: a job that starts again has to send the same batches"
+                )
+        self._sent = {time: sent for time, sent in self._sent.items() if worker.less_equal(time)}
+        logged = self._epochs.lower
+        if not logged.dominates(worker):
+            return []  # it is not where the log is
+        changes = [(time, -1) for time in logged if time not in worker]
+        changes += [(time, 1) for time in worker if time not in logged]
+        self.advance(changes)
+        return changes
+
+    # What is in the log
+
+    def record(self, time: Time, checksum: int) -> None:
+        """Take note that a batch is logged, behind those of its time."""
+        self._epochs.observe(time)
+        self._checksums.setdefault(time, []).append(checksum)
+
+    def advance(self, changes: list[tuple[Time, int]]) -> None:
+        """Take note that a move of the frontier is logged."""
+        if changes:
+            self._epochs.advance(changes)
+            lower = self._epochs.lower
+            self._checksums = {time: found for time, found in self._checksums.items() if lower.less_equal(time)}
+
+    @property
+    def lower(self) -> list[Time]:
+        """The lower frontier; empty once the partition has ended."""
+        return list(self._epochs.lower)
+
+    @property
+    def upper(self) -> list[Time]:
+        """The upper frontier: the maximal active times."""
+        return self._epochs.upper()
+
+    def snapshot(self) -> bytes:
+        """Return all of it but where the worker is, for `restore`."""
+        return pickle.dumps((self.lower, self._checksums), 5)
+
+    @classmethod
+    def restore(cls, domain: TimeDomain, snapshot: bytes) -> "Journal":
+        """Return the journal of a snapshot, which has to come from a log of this user's."""
+        journal = cls(domain)
+        lower, checksums = pickle.loads(snapshot)  # noqa: S301 - from a file of this user
+        journal.advance([(domain.minimum(), -1), *((time, 1) for time in lower)])
+        for time, found in checksums.items():
+            for checksum in found:
+                journal.record(time, checksum)
+        return journal

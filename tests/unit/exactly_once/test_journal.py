@@ -1,0 +1,120 @@
+"""A worker that starts again, at any moment, as often as it likes: the log is what one run would have made of it."""
+
+import pickle
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidewheel.progress import IntegerDomain, ProductDomain, ProtocolError, Time, TimeDomain
+from tidewheel.pubsub.exactly_once.journal import Journal, ResentDifferentlyError
+
+INTEGERS = IntegerDomain()
+PAIRS = ProductDomain(IntegerDomain(), IntegerDomain())
+
+Event = tuple[Any, ...]
+
+
+def send(journal: Journal, events: list[Event]) -> list[Event]:
+    """Send data as ("data", time, number, checksum) and moves as ("move", changes); return what is logged of it."""
+    logged: list[Event] = []
+    for event in events:
+        if event[0] == "data":
+            _, time, number, checksum = event
+            if journal.data(time, number, checksum):
+                logged.append(event)
+        elif changes := journal.frontier(event[1]):
+            logged.append(("move", changes))
+    return logged
+
+
+def replayed(domain: TimeDomain, events: list[Event]) -> Journal:
+    """Return the journal of a log."""
+    journal = Journal(domain)
+    for event in events:
+        if event[0] == "data":
+            journal.record(event[1], event[3])
+        else:
+            journal.advance(event[1])
+    return journal
+
+
+def move(before: list[Time], after: list[Time]) -> Event:
+    return ("move", [*((time, -1) for time in before), *((time, 1) for time in after)])
+
+
+@st.composite
+def integer_runs(draw: st.DrawFn) -> list[Event]:
+    """Make up what a worker sends, to the end."""
+    events: list[Event] = []
+    sent: dict[int, int] = {}
+    now = 0
+    for kind, amount in draw(st.lists(st.tuples(st.sampled_from(["data", "move"]), st.integers(0, 3)), max_size=20)):
+        if kind == "data":
+            number = sent[now + amount] = sent.get(now + amount, -1) + 1
+            events.append(("data", now + amount, number, draw(st.integers(0, 99))))
+        elif amount:
+            events.append(move([now], [now + amount]))
+            now += amount
+    return [*events, move([now], [])]
+
+
+@given(run=integer_runs(), stops=st.lists(st.floats(0, 1), max_size=5), restores=st.booleans())
+def test_starting_again_logs_nothing_twice(run: list[Event], stops: list[float], restores: bool) -> None:
+    """Wherever the worker stops, and however often, and also if the publisher starts again from its log."""
+    journal = Journal(INTEGERS)
+    logged: list[Event] = []
+    for stop in [*stops, 1.0]:
+        logged += send(journal, run[: round(stop * len(run))])
+        journal = Journal.restore(INTEGERS, journal.snapshot()) if restores else replayed(INTEGERS, logged)
+    once = send(Journal(INTEGERS), run)
+    assert [event for event in logged if event[0] == "data"] == [event for event in once if event[0] == "data"]
+    assert logged == once
+    assert not journal.lower
+
+
+def test_partial_orders() -> None:
+    """The frontier is logged once the worker is where the log is, whatever way it took."""
+    journal = Journal(PAIRS)
+    first = send(journal, [("data", (1, 0), 0, 5), move([(0, 0)], [(1, 0), (0, 1)]), ("data", (0, 1), 0, 6)])
+    assert len(first) == 3
+    journal.begin()
+    again = [("data", (1, 0), 0, 5), move([(0, 0)], [(0, 1)]), ("data", (0, 1), 0, 6), move([(0, 1)], [])]
+    with pytest.raises(ProtocolError, match=r"the frontier of its worker has passed"):
+        send(Journal(PAIRS), [move([(0, 0)], [(0, 1)]), ("data", (1, 0), 0, 5)])
+    assert send(journal, again) == [("move", [((1, 0), -1), ((0, 1), -1)])] or not journal.lower
+    assert journal.lower == []
+
+
+def test_what_is_not_the_same_is_an_error() -> None:
+    """Another batch in a place, fewer batches than are logged, or a batch that is missing."""
+    journal = Journal(INTEGERS)
+    send(journal, [("data", 0, 0, 5), ("data", 0, 1, 6)])
+    journal.begin()
+    with pytest.raises(ResentDifferentlyError, match=r"batch 0 of time 0 is not the one that is logged"):
+        journal.data(0, 0, 7)
+    with pytest.raises(ProtocolError, match=r"batch 2 of time 0 is missing: batch 3 came"):
+        journal.data(0, 3, 7)
+    assert not journal.data(0, 0, 5)
+    with pytest.raises(ResentDifferentlyError, match=r"2 batches of time 0 are logged, and after 1 of them"):
+        journal.frontier([(0, -1), (1, 1)])
+
+
+def test_the_frontier_does_not_go_back() -> None:
+    """An error, as from any worker."""
+    journal = Journal(INTEGERS)
+    assert journal.frontier([(0, -1), (5, 1)]) == [(0, -1), (5, 1)]
+    with pytest.raises(ProtocolError, match=r"moved back"):
+        journal.frontier([(5, -1), (3, 1)])
+
+
+def test_what_is_complete_needs_no_memory() -> None:
+    """Only epochs that are active are in a snapshot."""
+    journal = Journal(INTEGERS)
+    for time in range(1000):
+        assert journal.data(time, 0, time)
+        journal.frontier([(time, -1), (time + 1, 1)])
+    journal.data(1000, 0, 1)
+    assert pickle.loads(journal.snapshot()) == ([1000], {1000: [1]})
+    assert (journal.lower, journal.upper) == ([1000], [1000])
