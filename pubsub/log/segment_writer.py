@@ -1,0 +1,122 @@
+"""The one file of a log that is written. What the operating system raises passes through to `segmented_log.py`."""
+
+import os
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+from tidewheel.pubsub.log.files import Files, write_all
+from tidewheel.pubsub.log.record_format import Entry, Part, SegmentHeader, encode_header, encode_record, salt_of
+from tidewheel.pubsub.log.segment import Segment
+
+_TOGETHER_BYTES = 1 << 16
+
+
+class SegmentWriter:
+    """Appends to a segment whose last whole record ends where the segment does. One thread at a time.
+
+    Args:
+        segment: what is known of it.
+        descriptor: of its file, which `close` closes.
+        files: what changes files.
+
+    Attributes:
+        segment: the same.
+        written: how many bytes have been written, durable or not.
+        tick: of the last record that has.
+        is_broken: whether the file has more bytes than that.
+    """
+
+    def __init__(self, segment: Segment, descriptor: int, files: Files) -> None:
+        self.segment = segment
+        self._descriptor = descriptor
+        self._files = files
+        self.written = segment.size
+        self.tick = segment.last_tick
+        self.is_broken = False
+
+    def append(self, entries: Iterable[Entry]) -> None:
+        """Write records, all of them or, if this raises, none.
+
+        Raises:
+            ValueError: a tick goes back, or an entry is too large.
+            OSError: the disk is full or fails, see `is_broken`.
+        """
+        segment, offset, tick = self.segment, self.written, self.tick
+        wanted = segment.index.wanted
+        parts: list[Part] = []
+        indexed: list[tuple[int, int]] = []
+        for entry in entries:
+            if entry.tick < tick:
+                raise ValueError(f"{segment.path} has tick {tick}, so tick {entry.tick} comes too late")
+            tick = entry.tick
+            if offset >= wanted:
+                indexed.append((tick, offset))
+                wanted = offset + segment.index.spacing
+            offset += encode_record(entry, offset, segment.salt, segment.size, parts)
+        if offset - self.written <= _TOGETHER_BYTES:
+            parts = [b"".join(parts)] if parts else []
+        try:
+            write_all(self._files, self._descriptor, parts, self.written)
+            for tick_and_offset in indexed:
+                segment.index.add(*tick_and_offset)
+            self.written, self.tick = offset, tick
+        except BaseException:
+            self._cut()
+            raise
+
+    def _cut(self) -> None:
+        self.is_broken = True
+        self._files.cut(self._descriptor, self.written)
+        self.is_broken = False
+
+    def sync(self) -> bool:
+        """Make durable what was appended; return whether there was anything.
+
+        Raises:
+            OSError: nobody knows whether it is.
+        """
+        segment = self.segment
+        if self.written == segment.size:
+            return False
+        self._files.sync(self._descriptor)
+        segment.size, segment.last_tick = self.written, self.tick
+        return True
+
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self._descriptor)
+
+
+def prepare_segment(path: Path, header: SegmentHeader, files: Files) -> SegmentWriter:
+    """Return a segment that is durable, but has another name as yet: `name_segment` gives it its own.
+
+    Raises:
+        OSError: the disk is full or fails; nothing is left.
+    """
+    data = encode_header(header)
+    temporary = _temporary(path)
+    descriptor = files.create(temporary)
+    try:
+        write_all(files, descriptor, [data], 0)
+        files.sync(descriptor)
+    except BaseException:
+        os.close(descriptor)
+        with suppress(OSError):
+            files.remove(temporary)
+        raise
+    return SegmentWriter(Segment(path, header, len(data), salt_of(data)), descriptor, files)
+
+
+def name_segment(path: Path, files: Files) -> None:
+    """Give a segment its name for good.
+
+    Raises:
+        OSError: nobody knows whether it has it.
+    """
+    files.rename(_temporary(path), path)
+    files.sync_directory(path.parent)
+
+
+def _temporary(path: Path) -> Path:
+    return path.with_suffix(".new")

@@ -1,0 +1,252 @@
+"""A log in a directory: records in order of their ticks, in files of which whole ones are removed.
+
+Invariants:
+
+- A record is read only once it is durable: after an fdatasync that succeeded, and covered it, returned.
+- What one `Log.append` was given is in the log as a whole or, while it is not durable, not at all.
+- After an fdatasync that failed nothing is written any more: to try again would tell of success where the kernel has
+  given up the pages. A log that is opened anew finds out what there is (`recovery.py`).
+- A segment has its name only once its header is durable; the segment before it is durable then, and complete.
+- Segments have consecutive numbers: they are removed from the oldest on, one after the other, for good.
+
+Source: fsync(2); seed "Gryphon exactly-once", 2.2 "Pubends".
+"""
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from tidewheel.pubsub.log.directory_lock import DirectoryLock
+from tidewheel.pubsub.log.errors import LogError, LogFailed, LogFull
+from tidewheel.pubsub.log.files import FILES, FULL, Files, make_directory
+from tidewheel.pubsub.log.mark import Mark, MarkFile
+from tidewheel.pubsub.log.record_format import Entry, LogIdentity, SegmentHeader
+from tidewheel.pubsub.log.recovery import find_segments, recover, segment_path
+from tidewheel.pubsub.log.segment import Segment
+from tidewheel.pubsub.log.segment_writer import SegmentWriter, name_segment, prepare_segment
+from tidewheel.pubsub.log.stored_segments import StoredSegments
+
+if TYPE_CHECKING:
+    from typing import Self
+
+_LOG = logging.getLogger(__name__)
+
+SEGMENT_BYTES = 64 << 20
+"""How long a segment becomes unless a log is told otherwise."""
+
+
+class Log(StoredSegments):
+    """The log of one partition; `Log.open` makes one. Threads may share it; a sync holds up those who write.
+
+    Attributes:
+        cut_bytes: how many bytes of a write that was never finished were cut off when it was opened.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        identity: LogIdentity,
+        *,
+        snapshot: bytes,
+        segment_bytes: int,
+        clock: Callable[[], float],
+        files: Files,
+    ) -> None:
+        super().__init__(directory, files)
+        self._identity = identity
+        self._segment_bytes = segment_bytes
+        self._clock = clock
+        self._writing = threading.RLock()
+        self._failure = ""
+        self.cut_bytes = 0
+        with ExitStack() as resources:
+            self._mark = MarkFile(directory / "mark", files)
+            resources.callback(self._mark.close)
+            mark = self._mark.read()
+            self._segments += find_segments(directory, identity, mark)
+            if self._segments:
+                self._writer = self._recover(self._segments[-1], mark)
+            else:
+                self._writer = self._new_segment(1, -1, 0, snapshot)
+                self._segments.append(self._writer.segment)
+            resources.callback(self._close_writer)
+            self._resources = resources.pop_all()
+
+    @classmethod
+    def open(
+        cls,
+        directory: Path,
+        identity: LogIdentity,
+        *,
+        snapshot: bytes = b"",
+        segment_bytes: int = SEGMENT_BYTES,
+        wait_s: float = 0.0,
+        clock: Callable[[], float] = time.time,
+        files: Files = FILES,
+    ) -> "Self":
+        """Return the log in a directory; it is made, and the directory too, if there is none. Close it.
+
+        Args:
+            directory: of this log alone.
+            identity: whose log it is.
+            snapshot: for the first segment, where the log is made.
+            segment_bytes: after how many bytes of records another segment is due.
+            wait_s: for how long another may still have the log open, in seconds.
+            clock: seconds since 1970.
+            files: what changes files.
+
+        Raises:
+            LogLocked: another still has it open.
+            LogMismatch: it is the log of something else.
+            LogCorrupted: it is damaged.
+            LogFull: there is no room to make it, or to go on with it.
+            LogFailed: the disk failed.
+
+        Complexity: reads the last segment.
+        """
+        with ExitStack() as resources:
+            try:
+                make_directory(files, directory)
+                resources.callback(DirectoryLock.acquire(directory, wait_s).release)
+                log = cls(directory, identity, snapshot=snapshot, segment_bytes=segment_bytes, clock=clock, files=files)
+            except OSError as error:
+                kind = LogFull if error.errno in FULL else LogFailed
+                raise kind(f"the log in {directory} cannot be opened: {error}", path=directory) from error
+            log._resources.push(resources.pop_all())
+            return log
+
+    def _recover(self, segment: Segment, mark: Mark | None) -> SegmentWriter:
+        descriptor = os.open(segment.path, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            self.cut_bytes = recover(segment, mark, descriptor, self._files)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        if self.cut_bytes:
+            _LOG.warning("%s: %d bytes of a write that was never finished were cut off", segment.path, self.cut_bytes)
+        self._mark.write(Mark(segment.number, segment.size))
+        return SegmentWriter(segment, descriptor, self._files)
+
+    # ------------------------------------------------------------------ writing
+
+    @property
+    def is_segment_due(self) -> bool:
+        """Whether there are `segment_bytes` of records since the snapshot, and no fewer bytes than that has."""
+        writer = self._writer
+        return writer.written - writer.segment.start >= max(self._segment_bytes, writer.segment.start)
+
+    def append(self, entries: Iterable[Entry]) -> None:
+        """Write records behind all others; they are not durable before `sync` returns.
+
+        Raises:
+            ValueError: a tick goes back, or an entry is too large; nothing is written.
+            LogFull: there is no room; nothing is written.
+            LogFailed: the log could not be written, now or before.
+        """
+        with self._writing:
+            self._check_usable()
+            try:
+                self._writer.append(entries)
+            except OSError as error:
+                raise self._error("writing", error, is_lost=self._writer.is_broken) from error
+
+    def sync(self) -> int:
+        """Make durable what was appended, with one fdatasync; return `last_tick`.
+
+        Raises:
+            LogFailed: that failed, now or before; what was appended since the last time may be durable or not.
+        """
+        with self._writing:
+            self._check_usable()
+            segment = self._writer.segment
+            try:
+                is_news = self._writer.sync()
+            except OSError as error:
+                raise self._error("fdatasync", error, is_lost=True) from error
+            if is_news:
+                self._mark.write(Mark(segment.number, segment.size))
+            return segment.last_tick
+
+    def begin_segment(self, snapshot: bytes) -> None:
+        """Make durable what was appended; what comes then goes to another segment.
+
+        Args:
+            snapshot: the state after all that was appended, for `snapshot_at`; of no concern to the log.
+
+        Raises:
+            LogFull: there is no room for another segment; appending may go on in the old one.
+            LogFailed: the log could not be written, now or before.
+        """
+        with self._writing:
+            self.sync()
+            old = self._writer.segment
+            writer = self._new_segment(old.number + 1, old.last_tick, old.size, snapshot)
+            self._close_writer()
+            self._segments.append(writer.segment)
+            self._writer = writer
+
+    def _new_segment(self, number: int, tick_before: int, bytes_before: int, snapshot: bytes) -> SegmentWriter:
+        header = SegmentHeader(self._identity, number, tick_before, bytes_before, self._clock(), snapshot)
+        path = segment_path(self._directory, number)
+        try:
+            writer = prepare_segment(path, header, self._files)
+        except OSError as error:
+            raise self._error("writing a new segment", error) from error
+        try:
+            name_segment(path, self._files)
+        except BaseException as error:
+            writer.close()
+            failed = self._error("naming a new segment", error, is_lost=True)
+            if isinstance(error, OSError):
+                raise failed from error
+            raise
+        self._mark.write(Mark(number, writer.segment.size))
+        return writer
+
+    def _error(self, what: str, error: BaseException, *, is_lost: bool = False) -> LogError:
+        """Return what to raise; unless the disk is merely full, the log takes nothing more after that."""
+        if isinstance(error, OSError) and error.errno in FULL and not is_lost:
+            return LogFull(
+                f"the log in {self._directory} is full ({error}): what was to be written is not in it, and what was "
+                "durable stays. Make room, then write it again",
+                path=self._directory,
+            )
+        self._failure = (
+            f"the log in {self._directory} has failed ({what}: {error}) and takes nothing more; what was durable can "
+            "be read. See to the disk, then open the log anew: that finds out what else is there"
+        )
+        return LogFailed(self._failure, path=self._directory)
+
+    def _check_usable(self) -> None:
+        if self._failure:
+            raise LogFailed(self._failure, path=self._directory)
+
+    # ------------------------------------------------------------------ the end
+
+    def close(self) -> None:
+        """Make durable what was appended, unless the log has failed, and let go of the directory.
+
+        Raises:
+            LogFailed: what was appended since the last `sync` may be durable or not; the directory is let go of.
+        """
+        with self._writing, self._resources.pop_all():
+            if not self._failure:
+                self.sync()
+                self._failure = f"the log in {self._directory} is closed: open it anew"
+
+    def _close_writer(self) -> None:
+        self._writer.close()
+
+    def __enter__(self) -> "Self":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()

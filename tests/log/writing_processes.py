@@ -1,0 +1,53 @@
+"""A program that starts one process after another which writes a log until somebody kills it.
+
+For each line that it reads it starts one, and prints the pid; the process prints every tick that is durable. Processes
+are forked, so that a hundred of them take no hundred times as long to start.
+
+    python writing_processes.py DIRECTORY
+"""
+
+import os
+import sys
+from pathlib import Path
+
+from tidewheel.pubsub.log import Entry, Log, LogIdentity
+
+IDENTITY = LogIdentity("killed", 0, 1, "IntegerDomain()")
+SEGMENT_BYTES = 400_000
+
+
+def entry(tick: int) -> Entry:
+    """Return what is logged at a tick: something between no bytes at all and a quarter of a megabyte."""
+    size = tick * 7919 % 1000 if tick % 10 else tick * 104_729 % 260_000
+    return Entry(tick, tick % 256, (b"%d:" % tick, bytes([tick % 251]) * size))
+
+
+def write(directory: Path) -> None:
+    """Write groups of a size that varies, as fast as that goes, and say what is durable."""
+    with Log.open(directory, IDENTITY, segment_bytes=SEGMENT_BYTES, wait_s=10) as log:
+        tick = log.last_tick + 1
+        log.trim(tick)
+        while True:
+            log.append([entry(tick + place) for place in range(1 + tick % 5)])
+            tick += 1 + tick % 5
+            os.write(1, b"%d\n" % log.sync())
+            if log.is_segment_due:
+                log.begin_segment(b"%d" % log.last_tick)
+
+
+def main(directory: Path) -> None:
+    """Start a process for each line, and wait for its end."""
+    while sys.stdin.readline():
+        pid = os.fork()
+        if not pid:
+            try:
+                write(directory)
+            finally:
+                os._exit(1)
+        os.write(1, b"pid %d\n" % pid)
+        os.waitpid(pid, 0)
+        os.write(1, b"gone\n")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
