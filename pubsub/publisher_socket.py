@@ -16,7 +16,7 @@ from typing import Final
 from tidewheel.progress import ProtocolError
 from tidewheel.pubsub import socket_offer
 from tidewheel.pubsub.publisher import Publisher
-from tidewheel.pubsub.socket_frames import FrameReader, encode
+from tidewheel.pubsub.socket_frames import FrameReader, decode, encode
 from tidewheel.pubsub.socket_offer import TICKET_BYTES, SocketOffer
 from tidewheel.pubsub.socket_writer import SocketWriter
 from tidewheel.pubsub.wire import DataMessage, Disconnected, Failed, FeedEvent, LowerFrontierUpdate, PartitionEnded
@@ -268,7 +268,7 @@ class _Feed:
         self._loop = loop
         self._publisher = publisher
         self._host = host
-        self._reader = FrameReader(connection)
+        self._reader = FrameReader(connection, decode)
         self._is_paused = True
         self._is_closed = False
 

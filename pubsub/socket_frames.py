@@ -2,28 +2,31 @@
 
 ==========  ==================  =================  =======
 4 bytes     8 bytes             as many as it says  as many
-length of   length of the       the head, pickled  payload
+length of   length of the       the head           payload
 the head    payload
 ==========  ==================  =================  =======
 
-So a subscriber knows the time of a batch without looking into it, and a large payload is read to where it stays.
-Numbers are little-endian. Source: seed "Strymon publish-subscribe", section "Protocol Messages" (multi-part slots).
+So a subscriber knows the time of a batch without looking into it, and a large payload is read to where it stays. What
+is in a head is for those to say who talk to each other; the messages of `wire.py` have theirs pickled. Numbers are
+little-endian. Source: seed "Strymon publish-subscribe", section "Protocol Messages" (multi-part slots).
 """
 
 import pickle
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from socket import socket
-from typing import Any, Final
+from typing import Any, Final, Generic, TypeVar
 
 from tidewheel.progress import ProtocolError
 from tidewheel.pubsub.payload import pickled
 from tidewheel.pubsub.wire import DataMessage, LowerFrontierUpdate, Message, Numbered, Payload
 
+M = TypeVar("M")
+
 _LENGTHS = struct.Struct("<IQ")
 _LARGEST_HEAD = 64 * 1024 * 1024
 _BUFFER_BYTES = 32 * 1024
-_LARGE = 16 * 1024
+LARGE: Final = 16 * 1024
 """A payload of so many bytes is a part of its own in both directions: copying it costs more than another part does."""
 
 MOST_AT_ONCE: Final = 8 * 1024 * 1024
@@ -44,44 +47,84 @@ def encode(numbered: Numbered) -> list[Any]:
         fields = (numbered.sequence, numbered.skipped, message.updates)
     else:
         fields = (numbered.sequence, message)
-    head = pickled(fields)
-    frame = _LENGTHS.pack(len(head), len(payload)) + head
-    if not len(payload):
-        return [frame]
-    if len(payload) < _LARGE:
-        return [frame + memoryview(payload)]
-    return [frame, payload]
+    return frame_of(pickled(fields), (payload,))
 
 
-def _decode(head: Any, payload: Payload) -> Numbered:
-    try:
-        fields = pickle.loads(head)  # noqa: S301 - from a process of this user that has shown its ticket
-    except Exception as error:
-        raise ProtocolError(f"what came cannot be unpickled: {type(error).__name__}: {error}") from error
-    match fields:
+def frame_of(head: bytes, payloads: Iterable[Payload]) -> list[Any]:
+    """Return the parts of a frame whose payload is several, one after the other; none of the large ones is copied."""
+    size = 0
+    small: list[Any] = [b"", head]
+    parts: list[Any] = []
+    for payload in payloads:
+        length = len(payload)
+        size += length
+        if length < LARGE:
+            small.append(payload)
+        else:
+            if small:
+                parts.append(small)
+            parts.append(payload)
+            small = []
+    if small:
+        parts.append(small)
+    parts[0][0] = _LENGTHS.pack(len(head), size)
+    return [b"".join(part) if isinstance(part, list) else part for part in parts]
+
+
+def decode(head: Payload, payload: Payload) -> Numbered:
+    """Return the message that a frame is of.
+
+    Raises:
+        ProtocolError: it is of none.
+    """
+    match unpickled(head):
         case (int(sequence), int(skipped), time, encoding, records):
             return Numbered(sequence, DataMessage(time, payload, encoding, records), skipped)
         case (int(sequence), int(skipped), updates):
             return Numbered(sequence, LowerFrontierUpdate(updates), skipped)
         case (int(sequence), message) if isinstance(message, Message):
             return Numbered(sequence, message)
-    raise ProtocolError(f"what came is no message of a topic but {fields!r:.100}")
+        case fields:
+            raise ProtocolError(f"what came is no message of a topic but {fields!r:.100}")
 
 
-class FrameReader:
+def unpickled(content: Payload) -> Any:
+    """Return what was pickled. To be called for what comes from a process of this user that has shown its ticket.
+
+    Raises:
+        ProtocolError: it cannot be unpickled here.
+    """
+    try:
+        return pickle.loads(content)  # noqa: S301 - see above
+    except Exception as error:
+        raise ProtocolError(f"what came cannot be unpickled: {type(error).__name__}: {error}") from error
+
+
+class FrameReader(Generic[M]):
     """Takes messages from a socket that does not block.
 
     Args:
         source: the socket.
+        decode: what makes a message of a head and a payload, or raises ProtocolError. The head is only there for the
+            time of the call, the payload stays as it is.
         most_at_once: about how many bytes to read at a time.
+        most_payload_bytes: of one frame; None for as many as there is memory for.
 
     Attributes:
         is_at_end: whether the peer has gone; what came before has been returned.
     """
 
-    def __init__(self, source: socket, most_at_once: int = MOST_AT_ONCE) -> None:
+    def __init__(
+        self,
+        source: socket,
+        decode: Callable[[Payload, Payload], M],
+        most_at_once: int = MOST_AT_ONCE,
+        most_payload_bytes: int | None = None,
+    ) -> None:
         self._socket = source
+        self._decode = decode
         self._most_at_once = most_at_once
+        self._most_payload_bytes = most_payload_bytes
         self._buffer = bytearray(_BUFFER_BYTES)
         self._view = memoryview(self._buffer)
         self._start = self._end = 0
@@ -90,7 +133,7 @@ class FrameReader:
         self._filled = 0
         self.is_at_end = False
 
-    def read(self) -> Iterator[Numbered]:
+    def read(self) -> Iterator[M]:
         """Yield what is there, up to about as much as may be read at once, and the end of a message.
 
         Raises:
@@ -118,14 +161,18 @@ class FrameReader:
                     self._start = self._end = 0
                     yield self._large()
 
-    def _frames(self) -> Iterator[Numbered]:
+    def _frames(self) -> Iterator[M]:
         """Yield the messages that are in the buffer, and move the beginning of the next to its front."""
         while self._head is None and (have := self._end - self._start) >= _LENGTHS.size:
             head_bytes, payload_bytes = _LENGTHS.unpack_from(self._buffer, self._start)
             if head_bytes > _LARGEST_HEAD:
                 raise ProtocolError(f"what came is no message of a topic: its head would be {head_bytes} bytes long")
+            if self._most_payload_bytes is not None and payload_bytes > self._most_payload_bytes:
+                raise ProtocolError(
+                    f"what came is larger than is expected here: its payload would be {payload_bytes} bytes"
+                )
             size = _LENGTHS.size + head_bytes
-            if payload_bytes >= _LARGE:
+            if payload_bytes >= LARGE:
                 if have < size:
                     self._make_room(size)
                     return
@@ -138,11 +185,11 @@ class FrameReader:
             begin = self._start + _LENGTHS.size
             self._start += size
             payload = bytes(self._view[begin + head_bytes : self._start]) if payload_bytes else b""
-            yield _decode(self._view[begin : begin + head_bytes], payload)
+            yield self._decode(self._view[begin : begin + head_bytes], payload)
         if self._head is None:
             self._make_room(_LENGTHS.size)
 
-    def _begin_large(self, head_bytes: int, payload_bytes: int) -> Iterator[Numbered]:
+    def _begin_large(self, head_bytes: int, payload_bytes: int) -> Iterator[M]:
         """Take the head of a message and what is there of its payload; the rest is read to where it stays."""
         begin = self._start + _LENGTHS.size
         self._head = bytes(self._view[begin : begin + head_bytes])
@@ -157,10 +204,10 @@ class FrameReader:
         if self._filled == payload_bytes:
             yield self._large()
 
-    def _large(self) -> Numbered:
+    def _large(self) -> M:
         head, payload = self._head, self._payload
         self._head, self._payload, self._filled = None, memoryview(b""), 0
-        return _decode(head, payload)
+        return self._decode(head, payload)
 
     def _make_room(self, size: int) -> None:
         """Have room for ``size`` bytes from where the next message starts."""

@@ -9,7 +9,7 @@ from math import ceil
 
 from tidewheel.progress import ProtocolError
 from tidewheel.pubsub.ray_topic_reader import RayTopicReader
-from tidewheel.pubsub.socket_frames import MOST_AT_ONCE, STEADILY, FrameReader
+from tidewheel.pubsub.socket_frames import MOST_AT_ONCE, STEADILY, FrameReader, decode
 from tidewheel.pubsub.topic_reader import WAIT_S, Fetched, TopicReader
 from tidewheel.pubsub.wire import Numbered
 
@@ -26,7 +26,7 @@ class SocketTopicReader(TopicReader):
         self._attached = attached
         self._connections = connections
         most_at_once = STEADILY if attached.options.slow == "block" else MOST_AT_ONCE
-        self._readers = [FrameReader(connection, most_at_once) for connection in connections]
+        self._readers = [FrameReader(connection, decode, most_at_once) for connection in connections]
         self._waker = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._partitions = {connection.fileno(): number for number, connection in enumerate(connections)}
         self._poll = select.poll()

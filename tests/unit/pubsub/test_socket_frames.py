@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tidewheel.progress import ProtocolError
 from tidewheel.pubsub import socket_frames
-from tidewheel.pubsub.socket_frames import MOST_AT_ONCE, STEADILY, FrameReader, encode
+from tidewheel.pubsub.socket_frames import LARGE, MOST_AT_ONCE, STEADILY, FrameReader, decode, encode
 from tidewheel.pubsub.wire import (
     DataMessage,
     Disconnected,
@@ -27,7 +27,7 @@ from tidewheel.pubsub.wire import (
     PartitionEnded,
 )
 
-BUFFER, LARGE = socket_frames._BUFFER_BYTES, socket_frames._LARGE
+BUFFER = socket_frames._BUFFER_BYTES
 LENGTHS = struct.Struct("<IQ")
 
 
@@ -93,8 +93,8 @@ def numbered(found: Iterable[Message]) -> list[Numbered]:
     ]
 
 
-def read_all(cut: Cut) -> tuple[list[Numbered], FrameReader]:
-    reader = FrameReader(cast(socket, cut))
+def read_all(cut: Cut) -> tuple[list[Numbered], FrameReader[Numbered]]:
+    reader = FrameReader(cast(socket, cut), decode)
     found: list[Numbered] = []
     while not reader.is_at_end:
         found += reader.read()
@@ -137,7 +137,7 @@ def test_a_peer_that_goes_in_the_middle(sent: list[Message], pieces: list[int], 
 def test_garbage_is_refused(garbage: bytes, sent: list[Message], pieces: list[int]) -> None:
     """After whatever makes sense comes ProtocolError, or silence, and never anything else."""
     found: list[Numbered] = []
-    reader = FrameReader(cast(socket, Cut(frames(numbered(sent)) + garbage, pieces)))
+    reader = FrameReader(cast(socket, Cut(frames(numbered(sent)) + garbage, pieces)), decode)
     try:
         while not reader.is_at_end:
             for one in reader.read():
@@ -206,7 +206,7 @@ def test_a_socket_is_not_read_for_ever() -> None:
     """However much is there, others have their turn after about `MOST_AT_ONCE`; the rest is read the next time."""
     payload = b"x" * (MOST_AT_ONCE // 2)
     reader = FrameReader(
-        cast(socket, Cut(frames(numbered(DataMessage(0, payload, "pickle", 1) for _ in range(5))), []))
+        cast(socket, Cut(frames(numbered(DataMessage(0, payload, "pickle", 1) for _ in range(5))), [])), decode
     )
     first = len(list(reader.read()))
     assert 1 < first < 4
@@ -216,7 +216,7 @@ def test_a_socket_is_not_read_for_ever() -> None:
 def test_who_is_to_read_steadily_reads_less_at_a_time() -> None:
     """So that its publisher sees that it reads."""
     sent = numbered(DataMessage(0, b"x" * 1000, "pickle", 1) for _ in range(1000))
-    reader = FrameReader(cast(socket, Cut(frames(sent), [])), STEADILY)
+    reader = FrameReader(cast(socket, Cut(frames(sent), [])), decode, STEADILY)
     goes = []
     while not reader.is_at_end:
         goes.append(len(list(reader.read())))
@@ -224,7 +224,7 @@ def test_who_is_to_read_steadily_reads_less_at_a_time() -> None:
     assert max(goes) * 1000 < STEADILY + BUFFER
 
 
-def _reads(reader: FrameReader) -> Iterator[Numbered]:
+def _reads(reader: FrameReader[Numbered]) -> Iterator[Numbered]:
     while not reader.is_at_end:
         yield from reader.read()
 
@@ -234,7 +234,7 @@ def test_a_connection_that_breaks_is_an_end() -> None:
     ours, theirs = socketpair()
     with ours, theirs:
         ours.setblocking(False)
-        reader = FrameReader(ours)
+        reader = FrameReader(ours, decode)
         assert list(reader.read()) == []
         assert not reader.is_at_end
         ours.send(b"never read")

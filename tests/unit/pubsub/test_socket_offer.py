@@ -72,7 +72,7 @@ def nothing_unpickled(monkeypatch: pytest.MonkeyPatch) -> None:
     def decode(*_: Any) -> None:
         raise AssertionError("this was not to be unpickled")
 
-    monkeypatch.setattr(socket_frames, "_decode", decode)
+    monkeypatch.setattr(socket_frames, "unpickled", decode)
 
 
 @pytest.mark.usefixtures("nothing_unpickled")
