@@ -208,19 +208,20 @@ class KnowledgeStream(Generic[M]):
         self.forget(*forgotten)
         return forgotten
 
-    def forget_latest_data(self, max_bytes: int) -> TickRange | None:
+    def forget_latest_data(self, max_bytes: int, after: int = 0) -> TickRange | None:
         """Forget the latest messages, so that the others have no more than ``max_bytes`` bytes.
 
-        All that is known after the first gap behind those others goes as well, as in `forget_oldest_data`.
+        All that is known after the first gap behind those others goes as well, as in `forget_oldest_data`. What is
+        known before ``after`` stays in any case.
 
         Returns:
             The range that is Q now, with an open end; None if all messages fit.
         """
-        first = self._data.latest_over(max_bytes)
+        first = self._data.latest_over(max_bytes, after)
         if first is None:
             return None
         kept = self._data.last_before(first)
-        forgotten = (min(first, self.doubt_horizon(0 if kept is None else kept)), FOREVER)
+        forgotten = (max(after, min(first, self.doubt_horizon(0 if kept is None else kept))), FOREVER)
         self.forget(*forgotten)
         return forgotten
 
@@ -239,6 +240,14 @@ class KnowledgeStream(Generic[M]):
     def data_between(self, first: int, end: int) -> list[tuple[int, M]]:
         """Return the ticks of a range that are D, in order, with their messages."""
         return self._data.between(first, end)
+
+    def read_data(self, first: int, end: int, max_bytes: int) -> tuple[list[tuple[int, M]], int]:
+        """Return ticks of a range that are D, in order, with their messages, and how far that is all.
+
+        That is to ``end``, or, where they have more than ``max_bytes``, one after the last tick returned; one is
+        returned in any case.
+        """
+        return self._data.read(first, end, max_bytes)
 
     @property
     def oldest_data(self) -> tuple[int, M] | None:

@@ -21,7 +21,7 @@ from tidewheel.pubsub.exactly_once.fanout import Fanout, Filter, Outgoing
 from tidewheel.pubsub.exactly_once.messages import Ack, Nack, Ranges
 from tidewheel.pubsub.exactly_once.subscriptions import Subscriptions
 from tidewheel.pubsub.exactly_once.tick_messages import TickMessages
-from tidewheel.pubsub.exactly_once.tick_set import FOREVER, TickRange, TickSet
+from tidewheel.pubsub.exactly_once.tick_set import FOREVER, TickRange
 
 CACHE_BYTES = 32 * 1024 * 1024
 
@@ -79,7 +79,8 @@ class Pubend:
         self._size_of = size_of
         self._cache_bytes = cache_bytes
         self._next_tick = next_tick
-        self._reserved = next_tick
+        self._last_assigned = -1
+        self._reserved = self._to_reserve = next_tick
         self._pending: deque[tuple[int, Any]] = deque()
         self._told_end = next_tick
         self._forgotten_end = first_tick
@@ -105,8 +106,13 @@ class Pubend:
             tick += self._pubends
         if assigned:
             self._pending.extend(assigned)
-            self._next_tick = assigned[-1][0] + 1
+            self._last_assigned = assigned[-1][0]
+            self._next_tick = self._last_assigned + 1
         return assigned
+
+    def pending_up_to(self, tick: int) -> list[Any]:
+        """Return the messages up to a tick that are not durable as far as this knows, in order."""
+        return [message for at, message in self._pending if at <= tick]
 
     def logged(self, tick: int) -> list[Outgoing]:
         """Take note that all messages up to ``tick`` are durable; return what to tell."""
@@ -131,7 +137,10 @@ class Pubend:
             now: the tick that it is by the clock.
             ahead: for how many ticks after it to reserve, so that it is not necessary each time.
         """
-        return None if now <= self._reserved else now + ahead
+        if now + ahead // 2 <= self._to_reserve:
+            return None
+        self._to_reserve = now + ahead
+        return self._to_reserve
 
     def reserved(self, tick: int) -> None:
         """Take note that it is durable that silence may be told up to ``tick``."""
@@ -161,7 +170,7 @@ class Pubend:
 
     def nack(self, child: str, nack: Nack) -> list[Outgoing]:
         """Answer a child that is curious, as far as its room goes."""
-        room = nack.room_bytes
+        room = max(1, nack.room_bytes)
         final: list[TickRange] = []
         data: list[tuple[int, Any]] = []
         more = False
@@ -183,13 +192,7 @@ class Pubend:
             return [], min(end, self._forgotten_end)
         if first < self._cached_from:
             return self._log.read(first, min(end, self._cached_from), room)
-        found = []
-        for tick, message in self._cache.between(first, end):
-            found.append((tick, message))
-            room -= self._size_of(message)
-            if room <= 0:
-                return found, tick + 1
-        return found, end
+        return self._cache.read(first, end, room)
 
     # What is needed no more
 
@@ -214,6 +217,11 @@ class Pubend:
         return self._forgotten_end
 
     @property
+    def last_assigned(self) -> int:
+        """The tick of the last message; -1 before the first since the start."""
+        return self._last_assigned
+
+    @property
     def told_end(self) -> int:
         """What is known ends here: each tick before it is D or F."""
         return self._told_end
@@ -230,8 +238,12 @@ class Pubend:
 
 
 def gaps(first: int, end: int, data: Iterable[tuple[int, Any]]) -> Ranges:
-    """Return what is left of a range without the ticks of messages."""
-    ticks = TickSet()
+    """Return what is left of a range without the ticks of messages, which are in it, and in order."""
+    found = []
     for tick, _ in data:
-        ticks.add(tick, tick + 1)
-    return ticks.missing(first, end)
+        if first < tick:
+            found.append((first, tick))
+        first = tick + 1
+    if first < end:
+        found.append((first, end))
+    return tuple(found)

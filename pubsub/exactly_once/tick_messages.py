@@ -71,6 +71,25 @@ class TickMessages(Generic[M]):
         low = bisect_left(self._ticks, first, self._gone)
         return self._ticks[low : bisect_left(self._ticks, end, low)]
 
+    def read(self, first: int, end: int, max_bytes: int) -> tuple[list[tuple[int, M]], int]:
+        """Return ticks and messages from ``first`` up to ``end``, in order, and how far that is all.
+
+        That is to ``end``, or, where they have more than ``max_bytes``, one after the last message returned; one is
+        returned in any case. Complexity: O(log messages + those returned).
+        """
+        ticks, entries = self._ticks, self._entries
+        found: list[tuple[int, M]] = []
+        for position in range(bisect_left(ticks, first, self._gone), len(ticks)):
+            tick = ticks[position]
+            if tick >= end:
+                break
+            if found and max_bytes <= 0:
+                return found, found[-1][0] + 1
+            message, size_bytes = entries[tick]
+            found.append((tick, message))
+            max_bytes -= size_bytes
+        return found, end
+
     def oldest_over(self, max_bytes: int) -> int | None:
         """Return the last of the ticks from which messages have to go, oldest first, so that the rest fits.
 
@@ -83,13 +102,13 @@ class TickMessages(Generic[M]):
             position += 1
         return tick
 
-    def latest_over(self, max_bytes: int) -> int | None:
+    def latest_over(self, max_bytes: int, after: int = 0) -> int | None:
         """Return the first of the ticks from which messages have to go, latest first, so that the rest fits.
 
-        None if all fit. Complexity: O(messages that have to go).
+        None if all fit. Those before ``after`` do not go in any case. Complexity: O(messages that have to go).
         """
         excess, position, tick = self._bytes - max_bytes, len(self._ticks), None
-        while excess > 0 and position > self._gone:
+        while excess > 0 and position > self._gone and self._ticks[position - 1] >= after:
             position -= 1
             tick = self._ticks[position]
             excess -= self._entries[tick][1]

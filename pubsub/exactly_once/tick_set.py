@@ -148,6 +148,11 @@ class TickSet:
         return bounds[1] if bounds and bounds[0] == 0 else 0
 
     @property
+    def first(self) -> int:
+        """The first tick; `FOREVER` for an empty set."""
+        return self._bounds[0] if self._bounds else FOREVER
+
+    @property
     def end(self) -> int:
         """One after the last tick; 0 for an empty set, and `FOREVER` for one with an open end."""
         return self._bounds[-1] if self._bounds else 0

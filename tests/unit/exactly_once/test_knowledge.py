@@ -185,6 +185,19 @@ def test_what_is_forgotten_for_room_leaves_one_range(
     assert stream.final_end == 10
 
 
+def test_what_lies_before_a_tick_stays_however_little_room_there_is() -> None:
+    """Of messages behind a gap nothing stays that has no room; those before it are no part of that."""
+    stream = KnowledgeStream[str]()
+    stream.accumulate_final(0, 10)
+    for tick in (*range(10, 15), *range(20, 25)):
+        stream.accumulate_data(tick, "m", size_bytes=1)
+    assert stream.forget_latest_data(7, after=15) == (22, FOREVER)
+    assert stream.forget_latest_data(3, after=15) == (15, FOREVER)
+    assert stream.forget_latest_data(3, after=15) is None
+    assert stream.read_data(0, FOREVER, 3) == ([(10, "m"), (11, "m"), (12, "m")], 13)
+    assert stream.read_data(13, 20, 2) == ([(13, "m"), (14, "m")], 20)
+
+
 def test_two_messages_on_one_tick_are_named() -> None:
     """The tick and both messages, also if they are long, and after the error has crossed to another process."""
     stream = KnowledgeStream[bytes]()

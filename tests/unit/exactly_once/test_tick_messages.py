@@ -18,8 +18,20 @@ def check(messages: TickMessages[str], model: dict[int, tuple[str, int]]) -> Non
     assert all(messages[tick] == message for tick, (message, _) in model.items())
     assert messages.bytes == sum(size for _, size in model.values())
     assert messages.oldest == min(model, default=None)
+    assert all(messages.read(4, 30, room) == as_read(model, 4, 30, room) for room in (0, 1, 50, 10_000))
     assert messages.last_before(20) == max((tick for tick in model if tick < 20), default=None)
     assert len(messages) == len(model)
+
+
+def as_read(model: dict[int, tuple[str, int]], first: int, end: int, room: int) -> tuple[list[tuple[int, str]], int]:
+    """Take messages in order while there is room, and one in any case; say how far that is all."""
+    found: list[tuple[int, str]] = []
+    for tick in sorted(tick for tick in model if first <= tick < end):
+        if found and room <= 0:
+            return found, found[-1][0] + 1
+        found.append((tick, model[tick][0]))
+        room -= model[tick][1]
+    return found, end
 
 
 def last_to_go(ticks: list[int], model: dict[int, tuple[str, int]], max_bytes: int) -> int | None:
@@ -48,6 +60,8 @@ def test_messages_are_kept_as_in_a_dict(changes: list[int | tuple[int, int]], ma
         check(messages, model)
     assert messages.oldest_over(max_bytes) == last_to_go(sorted(model), model, max_bytes)
     assert messages.latest_over(max_bytes) == last_to_go(sorted(model, reverse=True), model, max_bytes)
+    late = [tick for tick in sorted(model, reverse=True) if tick >= 20]
+    assert messages.latest_over(max_bytes, after=20) == last_to_go(late, model, max_bytes)
 
 
 def test_the_oldest_go_without_leaving_anything_behind() -> None:

@@ -37,6 +37,7 @@ def test_a_set_of_ranges_is_a_set_of_ticks(changes: list[tuple[bool, TickRange]]
         absent = [later for later in TICKS if later >= tick and later not in model]
         assert ticks.next_missing(tick) == (absent[0] if absent else FOREVER)
     assert ticks.prefix_end == ticks.next_missing(0)
+    assert ticks.first == min(model, default=FOREVER)
     assert ticks.end == (ranges_of(model)[-1][1] if model else 0)
     assert (len(ticks), bool(ticks)) == (len(ranges_of(model)), bool(model))
 
