@@ -2,7 +2,7 @@
 
 import pickle
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import count
 from socket import socket, socketpair
 from typing import Any, cast
@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.unit.pubsub.cut_socket import Cut
 from tidewheel.progress import ProtocolError
 from tidewheel.pubsub import socket_frames
 from tidewheel.pubsub.socket_frames import LARGE, MOST_AT_ONCE, STEADILY, FrameReader, decode, encode
@@ -60,25 +61,6 @@ messages = st.one_of(
     st.builds(Disconnected, st.text(max_size=20)),
 )
 cuts = st.lists(st.sampled_from([0, 1, 2, 11, 12, 13, 100, LARGE, BUFFER, 10**6]), min_size=1, max_size=30)
-
-
-class Cut:
-    """What a socket gives that has some bytes, cut in pieces; a piece of 0 is a moment when nothing is there yet."""
-
-    def __init__(self, content: bytes, pieces: Sequence[int]) -> None:
-        self._content = memoryview(content)
-        self._pieces = [piece for _ in range(3) for piece in pieces]
-        self.is_over = False
-
-    def recv_into(self, room: memoryview) -> int:
-        assert len(room), "nobody reads into nothing"
-        piece = self._pieces.pop(0) if self._pieces else len(room)
-        if not piece:
-            raise BlockingIOError
-        size = min(piece, len(room), len(self._content))
-        self.is_over = not size
-        room[:size], self._content = self._content[:size], self._content[size:]
-        return size
 
 
 def frames(numbered: Iterable[Numbered]) -> bytes:

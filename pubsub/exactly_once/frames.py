@@ -1,0 +1,199 @@
+"""How the messages of exactly-once delivery cross a socket, as the frames of `socket_frames`.
+
+=========================  ========================================================  =================================
+message                    head, as msgpack                                          payload
+=========================  ========================================================  =================================
+`KnowledgeMessage`         what is final, and tick, head and size of each message    their payloads, one after the other
+`Rejected`, `Nack`, `Ack`  as they are                                               none
+`Join`                     the name, and the filter, pickled                         none
+=========================  ========================================================  =================================
+
+Nothing of a message is unpickled on its way, and of what a child says only its filter is. Ranges of ticks are looked at
+here, so that no machine is given what is none.
+"""
+
+from collections.abc import Iterator
+from typing import Annotated, Any, Final, TypeAlias, TypeVar
+
+import msgspec
+
+from tidewheel.progress import ProtocolError
+from tidewheel.pubsub.exactly_once.encoded_message import EncodedMessage, slice_of
+from tidewheel.pubsub.exactly_once.fanout import Filter
+from tidewheel.pubsub.exactly_once.messages import Ack, Downstream, KnowledgeMessage, Nack, Rejected, Upstream
+from tidewheel.pubsub.exactly_once.tick_set import FOREVER, check_range
+from tidewheel.pubsub.payload import pickled
+from tidewheel.pubsub.socket_frames import frame_of, unpickled
+from tidewheel.pubsub.wire import Payload
+
+FRAME_BYTES: Final = 1024 * 1024
+"""Messages for which nobody has asked go in frames of about so many bytes each."""
+
+MOST_PAYLOAD_BYTES: Final = 1 << 33
+"""So many bytes the payload of a frame may have: the largest message, and as much as anybody has room for."""
+
+
+class Join(msgspec.Struct, frozen=True):
+    """What a child says first, and again when its filter changes.
+
+    Attributes:
+        name: its own.
+        where: its filter; None for all.
+    """
+
+    name: str
+    where: Filter | None
+
+
+ChildMessage: TypeAlias = Join | Upstream
+"""What a child says to its parent."""
+
+_Number: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
+_Tick: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=FOREVER)]
+_Ranges: TypeAlias = tuple[tuple[_Tick, _Tick], ...]
+
+
+class _Head(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A head; each kind has its letter."""
+
+
+H = TypeVar("H", bound=_Head)
+
+
+class _KnowledgeHead(_Head, tag="K", frozen=True, array_like=True, gc=False):
+    pubend: _Number
+    final: _Ranges
+    data: tuple[tuple[_Tick, bytes, _Number], ...]
+    more: bool
+
+
+class _RejectedHead(_Head, tag="R", frozen=True, array_like=True, gc=False):
+    pubend: _Number
+    reason: str
+
+
+class _NackHead(_Head, tag="N", frozen=True, array_like=True, gc=False):
+    pubend: _Number
+    ranges: _Ranges
+    room_bytes: int
+
+
+class _AckHead(_Head, tag="A", frozen=True, array_like=True, gc=False):
+    pubend: _Number
+    acks: dict[str, _Ranges]
+
+
+class _JoinHead(_Head, tag="J", frozen=True, array_like=True, gc=False):
+    name: str
+    where: bytes
+
+
+_ENCODER = msgspec.msgpack.Encoder()
+_DOWNSTREAM: msgspec.msgpack.Decoder[_KnowledgeHead | _RejectedHead] = msgspec.msgpack.Decoder(
+    _KnowledgeHead | _RejectedHead
+)
+_UPSTREAM: msgspec.msgpack.Decoder[_NackHead | _AckHead | _JoinHead] = msgspec.msgpack.Decoder(
+    _NackHead | _AckHead | _JoinHead
+)
+
+
+def encode(message: Downstream | ChildMessage) -> list[Any]:
+    """Return the parts which sent one after the other are the frame of a message; no large payload is copied.
+
+    Where a `KnowledgeMessage` has many bytes and is all there is to say, it goes as several, in frames of about
+    `FRAME_BYTES`: together they say the same. So who keeps one message of a frame does not keep many others.
+    """
+    match message:
+        case KnowledgeMessage():
+            return [part for one in _split(message) for part in _knowledge(one)]
+        case Nack(pubend, ranges, room_bytes):
+            return _frame(_NackHead(pubend, ranges, room_bytes))
+        case Ack(pubend, acks):
+            return _frame(_AckHead(pubend, acks))
+        case Rejected(pubend, reason):
+            return _frame(_RejectedHead(pubend, reason))
+        case Join(name, where):
+            return _frame(_JoinHead(name, b"" if where is None else pickled(where)))
+
+
+def _frame(head: _Head) -> list[Any]:
+    return frame_of(_ENCODER.encode(head), ())
+
+
+def _knowledge(message: KnowledgeMessage) -> list[Any]:
+    data = tuple([(tick, one.head, len(one.payload)) for tick, one in message.data])
+    head = _KnowledgeHead(message.pubend, message.final, data, message.more)
+    return frame_of(_ENCODER.encode(head), [one.payload for _, one in message.data])
+
+
+def _split(message: KnowledgeMessage) -> Iterator[KnowledgeMessage]:
+    """Yield what says the same; an answer that leaves something out as it is, since who gets it asks for the rest."""
+    final = message.final
+    begin = size = 0
+    if not message.more:
+        for place, (_, one) in enumerate(message.data):
+            size += one.size_bytes
+            if size > FRAME_BYTES and place > begin:
+                yield KnowledgeMessage(message.pubend, final, message.data[begin:place])
+                final, begin, size = (), place, one.size_bytes
+    yield KnowledgeMessage(message.pubend, final, message.data[begin:], message.more) if begin else message
+
+
+def decode_downstream(head: Payload, payload: Payload) -> Downstream:
+    """Return the message for a child that a frame is of; large messages are slices of the payload.
+
+    Raises:
+        ProtocolError: it is of none.
+    """
+    match _decoded(_DOWNSTREAM, head):
+        case _KnowledgeHead(pubend, final, data, more):
+            _check(final)
+            return KnowledgeMessage(pubend, final, _messages(data, payload), more)
+        case _RejectedHead(pubend, reason):
+            _messages((), payload)
+            return Rejected(pubend, reason)
+
+
+def decode_upstream(head: Payload, payload: Payload) -> ChildMessage:
+    """Return the message of a child that a frame is of.
+
+    Raises:
+        ProtocolError: it is of none.
+    """
+    _messages((), payload)
+    match _decoded(_UPSTREAM, head):
+        case _NackHead(pubend, ranges, room_bytes):
+            _check(ranges)
+            return Nack(pubend, ranges, room_bytes)
+        case _AckHead(pubend, acks):
+            for ranges in acks.values():
+                _check(ranges)
+            return Ack(pubend, acks)
+        case _JoinHead(name, where):
+            return Join(name, unpickled(where) if where else None)
+
+
+def _decoded(decoder: "msgspec.msgpack.Decoder[H]", head: Payload) -> H:
+    try:
+        return decoder.decode(head)
+    except (ValueError, RecursionError) as error:  # msgspec's own errors are among the first
+        raise ProtocolError(f"what came is no message of exactly-once delivery: {error}") from error
+
+
+def _check(ranges: tuple[tuple[int, int], ...]) -> None:
+    for first, end in ranges:
+        if first > end:
+            check_range(first, end)
+
+
+def _messages(entries: tuple[tuple[int, bytes, int], ...], payload: Payload) -> tuple[tuple[int, EncodedMessage], ...]:
+    """Return messages, each with its part of the payload."""
+    messages = []
+    begin = 0
+    for tick, head, size in entries:
+        end = begin + size
+        messages.append((tick, EncodedMessage(head, slice_of(payload, begin, end))))
+        begin = end
+    if begin != len(payload):
+        raise ProtocolError(f"what came has {len(payload)} bytes of messages, and its head speaks of {begin}")
+    return tuple(messages)
