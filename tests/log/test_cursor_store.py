@@ -75,6 +75,19 @@ def test_files_stay_small(tmp_path: Path) -> None:
     assert files.calls.count("create") < 8
 
 
+def test_an_old_file_that_could_not_be_removed_is_removed_later(tmp_path: Path) -> None:
+    """When the store is opened again, or becomes long again."""
+    files = FaultyFiles()
+    with open_store(tmp_path, files) as store:
+        files.refuses["remove"] = errno.EACCES
+        store.put("billing", b"x" * 300_000)
+        store.sync()
+        assert len(segments_in(tmp_path)) == 2
+    with open_store(tmp_path) as store:
+        assert len(segments_in(tmp_path)) == 1
+        assert dict(store.items()) == {"billing": b"x" * 300_000}
+
+
 def test_a_change_torn_at_any_byte_is_cut(tmp_path: Path) -> None:
     """What was synced is as it was then, or as a later change made it."""
     files = FaultyFiles()

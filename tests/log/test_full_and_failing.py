@@ -4,7 +4,7 @@ import errno
 import json
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -23,8 +23,8 @@ from tests.log.faulty_files import (
     segments_in,
     ticks_of,
 )
-from tidewheel.pubsub.log import Log, LogError, LogFailed, LogFull
-from tidewheel.pubsub.log.record_format import HEAD_BYTES
+from tidewheel.pubsub.log import Entry, Log, LogError, LogFailed, LogFull
+from tidewheel.pubsub.log.record_format import HEAD_BYTES, Part
 
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG], ids=errno.errorcode.get)
@@ -143,6 +143,7 @@ CALLS: dict[str, Callable[[Log], object]] = {
         ("rename", "begin_segment"),
         ("sync_directory", "begin_segment"),
         ("sync", "begin_segment"),
+        ("sync", "sync"),
     ],
 )
 def test_after_a_failure_the_log_takes_nothing_until_it_is_opened_anew(tmp_path: Path, failing: str, call: str) -> None:
@@ -151,6 +152,7 @@ def test_after_a_failure_the_log_takes_nothing_until_it_is_opened_anew(tmp_path:
     log = open_log(tmp_path, files)
     log.append(entries([1]))
     log.sync()
+    log.append(entries([1] if call == "sync" else []))
     files.refuses[failing] = errno.EIO
     with pytest.raises(LogFailed, match="Input/output error"):
         CALLS[call](log)
@@ -165,7 +167,37 @@ def test_after_a_failure_the_log_takes_nothing_until_it_is_opened_anew(tmp_path:
     with open_log(tmp_path) as again:
         again.append(entries([2]))
         again.sync()
-        assert ticks_of(again) == [1, 2]
+        assert ticks_of(again)[-2:] == [1, 2]
+
+
+@pytest.mark.parametrize("failing", ["sync", "rename", "sync_directory"])
+def test_a_disk_that_is_found_full_too_late_has_failed(tmp_path: Path, failing: str) -> None:
+    """Where nobody knows any more what is on it; some file systems only look for room at a sync."""
+    files = FaultyFiles()
+    log = open_log(tmp_path, files)
+    log.append(entries([1]))
+    files.refuses[failing] = errno.ENOSPC
+    with pytest.raises(LogFailed, match="No space left"):
+        log.begin_segment(b"")
+    with pytest.raises(LogFailed, match="open the log anew"):
+        log.append(entries([2]))
+    abandon(log, files)
+    with open_log(tmp_path) as again:
+        assert ticks_of(again) == [1]
+
+
+def test_a_disk_that_takes_little_at_a_time_gets_everything(tmp_path: Path) -> None:
+    """In the middle of a part as well as between two."""
+
+    class Slow(FaultyFiles):
+        def write(self, descriptor: int, parts: Sequence[Part], offset: int) -> int:
+            return super().write(descriptor, [b"".join(map(bytes, parts))[:777]], offset)
+
+    parts = tuple(bytes([number]) * (number * 11) for number in range(150))
+    with open_log(tmp_path, Slow()) as log:
+        log.append([Entry(1, 1, parts), Entry(2, 1, parts[:9])])
+        log.sync()
+        assert [one.payload for one in log.read(0, ALL)] == [b"".join(parts), b"".join(parts[:9])]
 
 
 def test_what_was_not_synced_is_written_again_before_it_is_told(tmp_path: Path) -> None:
@@ -188,14 +220,15 @@ def test_what_was_not_synced_is_written_again_before_it_is_told(tmp_path: Path) 
         assert ticks_of(again) == [1, 2, 3]
 
 
-def test_a_failure_to_cut_is_a_failure(tmp_path: Path) -> None:
+@pytest.mark.parametrize("code", [errno.EIO, errno.ENOSPC], ids=errno.errorcode.get)
+def test_a_failure_to_cut_is_a_failure(tmp_path: Path, code: int) -> None:
     """Even if the disk was merely full: what was written in part is in the file."""
     files = FaultyFiles()
     log = open_log(tmp_path, files)
     log.append(entries([1]))
     log.sync()
     files.room = 50
-    files.refuses["cut"] = errno.EIO
+    files.refuses["cut"] = code
     with pytest.raises(LogFailed):
         log.append(entries([2, 3]))
     with pytest.raises(LogFailed):
@@ -211,7 +244,7 @@ def test_a_mark_that_cannot_be_written_is_only_said(tmp_path: Path, caplog: pyte
     """Once; the log goes on, as the mark is of use only together with damage."""
 
     class NoMark(FaultyFiles):
-        def write(self, descriptor, parts, offset):  # type: ignore[no-untyped-def]
+        def write(self, descriptor: int, parts: Sequence[Part], offset: int) -> int:
             if offset == 0 and len(parts[0]) == 20:
                 raise OSError(errno.EIO, "no")
             return super().write(descriptor, parts, offset)

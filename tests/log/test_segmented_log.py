@@ -151,6 +151,14 @@ def test_reading_begins_anywhere(tmp_path: Path) -> None:
         assert log.read(5998, 1) == []
 
 
+def test_a_tick_may_be_long(tmp_path: Path) -> None:
+    """All its records are read though they are many times as long as what a log knows places of."""
+    with open_log(tmp_path) as log:
+        log.append([Entry(tick, 1, (b"%d" % place * 10_000,)) for tick in (1, 2, 3) for place in range(60)])
+        log.sync()
+        assert [one.payload[:2] for one in log.read(2, 1)] == [(b"%d" % place * 2)[:2] for place in range(60)]
+
+
 def test_whole_segments_are_trimmed_and_ticks_are_remembered(tmp_path: Path) -> None:
     """All records of a segment have to be before the tick; the one in writing stays, until another is begun."""
     with open_log(tmp_path) as log:
