@@ -101,6 +101,9 @@ class EncodedMessage(msgspec.Struct, frozen=True, eq=False, gc=False):
             and _has_same_bytes(self.payload, other.payload)
         )
 
+    def __ne__(self, other: object) -> bool:
+        return not self == other  # what the base class has would compare identities
+
     def __hash__(self) -> int:
         return hash((self.head, len(self.payload)))
 

@@ -20,10 +20,17 @@ publish-subscribe", section "Design Goals" (epoch states).
 """
 
 import pickle
+import zlib
 from collections.abc import Iterable
 
 from tidewheel.progress import MutableAntichain, ProtocolError, Time, TimeDomain
 from tidewheel.pubsub.epoch_states import EpochState, EpochStates
+from tidewheel.pubsub.wire import Payload
+
+
+def checksum_of(payload: Payload) -> int:
+    """Return a number that is another for another content, but in one case of four billion."""
+    return zlib.crc32(payload)
 
 
 class ResentDifferentlyError(ProtocolError):

@@ -138,7 +138,7 @@ class _Incoming:
         for first, end in start.acknowledged:
             self.stream.accumulate_final(first, end)
         self._position = self.stream.doubt_horizon()
-        self._is_behind = self._position < start.told_end
+        self._behind_until = start.told_end  # what is before will not come unless it is asked for
         self._asked: int | None = None
         self._is_timed = False
         self._asked_s = 0.0
@@ -164,7 +164,8 @@ class _Incoming:
                 self._trips.learn(now_s - self._asked_s)
             self._asked, self._in_vain = None, 0
             self._gap_s = now_s
-            self._is_behind = message.more
+        if message.more:
+            self._behind_until = max(self._behind_until, self.horizon + 1)
         if stream.data_bytes > self._room_bytes and stream.data_count > 1:
             self._make_room()
 
@@ -172,8 +173,11 @@ class _Incoming:
         """Forget what there is no room for, though never the next message."""
         oldest = self.stream.oldest_data
         least = 0 if oldest is None else self._size_of(oldest[1])
-        self.stream.forget_latest_data(max(self._room_bytes, least))
-        self._is_behind = True
+        self._forget(max(self._room_bytes, least))
+
+    def _forget(self, max_bytes: int) -> None:
+        self._behind_until = max(self._behind_until, self.stream.known_end)
+        self.stream.forget_latest_data(max_bytes)
 
     def take(self, horizon: int) -> list[Delivered]:
         if horizon <= self._position:
@@ -197,8 +201,7 @@ class _Incoming:
             # What lies behind the gap must not keep out what is in it; what lies before it has its turn soon.
             before = self.stream.data_between(self._position, self.horizon)
             keep = sum(self._size_of(message) for _, message in before)
-            self.stream.forget_latest_data(max(keep, self._room_bytes // 2))
-            self._is_behind = True
+            self._forget(max(keep, self._room_bytes // 2))
         gaps = self._gaps()
         if not gaps:
             self._gap_s = None
@@ -225,7 +228,7 @@ class _Incoming:
             return inf
         if self._asked is not None:
             return self._asked_s + self._trips.wait_s(self._in_vain)
-        if self._is_behind:
+        if self.horizon < self._behind_until:
             return 0.0
         wait_s = self._trips.wait_s(0)
         idle_s = (self._heard_s or 0.0) + max(self._idle_s, wait_s)
@@ -239,5 +242,5 @@ class _Incoming:
 
     def reconnected(self) -> None:
         self._asked, self._in_vain = None, 0
-        self._is_behind = True
+        self._behind_until = max(self._behind_until, self.horizon + 1)
         self.has_new_acks = True

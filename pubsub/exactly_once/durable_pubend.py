@@ -1,0 +1,322 @@
+"""A pubend with its log: what a worker sends goes in, and is told once it is durable.
+
+All of it is called on one thread. The log is written by a thread of its own, of which ``later`` brings back what it has
+to say. Whatever has to be known after a restart is in that log: messages, reservations of silence, and how far each
+durable subscription is. So one fdatasync is for everything that has come together.
+
+Source: seed "Gryphon exactly-once", section 2.2.
+"""
+
+import time
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from tidewheel.progress import TimeDomain
+from tidewheel.pubsub.errors import DeliveryError
+from tidewheel.pubsub.exactly_once.encoded_message import EncodedMessage, encode
+from tidewheel.pubsub.exactly_once.fanout import Filter, Outgoing
+from tidewheel.pubsub.exactly_once.journal import Journal, checksum_of
+from tidewheel.pubsub.exactly_once.messages import Ack, Nack, Ranges, Rejected
+from tidewheel.pubsub.exactly_once.partition_log import (
+    Cursor,
+    PartitionLog,
+    cursor_entry,
+    message_entry,
+    recover,
+    replay_message,
+    reservation_entry,
+    snapshot,
+)
+from tidewheel.pubsub.exactly_once.pubend import CACHE_BYTES, Pubend, Start
+from tidewheel.pubsub.log.errors import LogError
+from tidewheel.pubsub.log.files import FILES, Files
+from tidewheel.pubsub.log.group_commit import GroupCommit
+from tidewheel.pubsub.log.record_format import Entry, LogIdentity
+from tidewheel.pubsub.log.segmented_log import SEGMENT_BYTES, Log
+from tidewheel.pubsub.wire import DataMessage, InitialFrontierSnapshot, LowerFrontierUpdate, PartitionEnded
+
+TICKS_A_SECOND = 1_000_000
+_RESERVED_AHEAD = 10 * TICKS_A_SECOND
+_CLOSE_WITHIN_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """One thing that a worker has sent.
+
+    Attributes:
+        event: a batch, or a move of its frontier.
+        index: of a batch, how many of that time come before it.
+    """
+
+    event: DataMessage | LowerFrontierUpdate
+    index: int = 0
+
+
+class DurablePubend:
+    """One partition of a topic.
+
+    Args:
+        directory: of its log alone; made, if there is none.
+        identity: whose log it is.
+        domain: the times of the topic.
+        tell: sends messages to children.
+        later: has something called soon on the thread of all calls; may be called by any thread.
+        clock: seconds since 1970; it may go back.
+        wait_s: for how long another may still have the log open, in seconds.
+        cache_bytes: how much of what was published last is kept in memory.
+        segment_bytes: how long the files of the log become.
+        files: what changes files.
+
+    Raises:
+        LogError: the log cannot be opened.
+    """
+
+    def __init__(  # noqa: PLR0913 - what a shell decides, one by one
+        self,
+        directory: Path,
+        identity: LogIdentity,
+        domain: TimeDomain,
+        *,
+        tell: Callable[[list[Outgoing]], None],
+        later: Callable[[Callable[[], None]], None],
+        clock: Callable[[], float] = time.time,
+        wait_s: float = 0.0,
+        cache_bytes: int = CACHE_BYTES,
+        segment_bytes: int = SEGMENT_BYTES,
+        files: Files = FILES,
+    ) -> None:
+        self._domain = domain
+        self._tell = tell
+        self._later = later
+        self._clock = clock
+        self._waiting: list[Entry] = []
+        self._on_their_way = 0
+        self._error: LogError | None = None
+        first = snapshot(Journal(domain), 0, {})
+        with ExitStack() as opened:
+            self._log = Log.open(
+                directory, identity, snapshot=first, segment_bytes=segment_bytes, wait_s=wait_s, files=files
+            )
+            opened.callback(self._log.close)
+            recovered = recover(self._log, domain)
+            self._journal = recovered.journal
+            self._told = Journal.restore(domain, self._journal.snapshot())
+            self._logged_tick = self._log.last_tick
+            self._reserved = max(recovered.reserved, self._logged_tick + 1)
+            self._pubend = Pubend(
+                identity.partition,
+                identity.partitions,
+                PartitionLog(self._log),
+                size_of,
+                cache_bytes=cache_bytes,
+                next_tick=self._reserved,
+                first_tick=self._log.first_tick,
+            )
+            self._cursors = recovered.cursors
+            self._moved: set[str] = set()
+            for name, ranges in self._cursors.items():
+                self._pubend.subscriptions.restore(name, ranges)
+            self._commit = GroupCommit(self._log)
+            opened.pop_all()
+
+    # ------------------------------------------------------------------ what is published
+
+    def begin(self) -> None:
+        """Take note that a worker starts, which sends everything from the least time on."""
+        self._journal.begin()
+
+    def feed(self, sent: Iterable[Sent]) -> None:
+        """Take what the worker sends, in order; what is logged already is left out.
+
+        Raises:
+            ProtocolError: it makes no sense, or is not what was sent before.
+            LogError: the log takes nothing more.
+            DeliveryError: a message is too large.
+        """
+        self._check()
+        messages: list[EncodedMessage] = []
+        for one in sent:
+            event = one.event
+            if isinstance(event, DataMessage):
+                if self._journal.data(event.time, one.index, checksum_of(event.payload)):
+                    messages.append(encode(event, one.index))
+            elif changes := self._journal.frontier(event.updates):
+                messages.append(encode(LowerFrontierUpdate(changes)))
+                if not self._journal.lower:
+                    messages.append(encode(PartitionEnded()))
+        assigned = self._pubend.assign(messages, self._now())
+        self._write(message_entry(tick, message) for tick, message in assigned)
+
+    @property
+    def has_room(self) -> bool:
+        """Whether what was fed is on its way to the disk; if not, nothing more should be."""
+        return not self._waiting
+
+    @property
+    def is_durable(self) -> bool:
+        """Whether all that was fed is durable."""
+        return not self._waiting and not self._on_their_way
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the last message is durable, and will be told to everybody who asks."""
+        return not self._told.lower
+
+    @property
+    def error(self) -> LogError | None:
+        """Why nothing more is published, if that is so: what was not durable then may be lost."""
+        return self._error
+
+    def look(self) -> None:
+        """Do what is due: tell silence, and note how far subscriptions are. To be called again and again.
+
+        Raises:
+            LogError: the log takes nothing more.
+        """
+        self._check()
+        until = self._pubend.reserve(self._now(), _RESERVED_AHEAD)
+        if until is not None:
+            self._reserved = until
+            self._write([reservation_entry(self._written_tick(), until)])
+        moved, self._moved = self._moved, set()
+        for name in moved:
+            self._cursors[name] = self._pubend.subscriptions.acknowledged(name)
+        tick = self._written_tick()
+        self._write(cursor_entry(tick, Cursor(name, self._cursors[name])) for name in moved)
+        self._tell(self._pubend.be_silent(self._now()))
+        self._pubend.forget()
+
+    def trim(self) -> int:
+        """Remove files that nobody needs; returns how many bytes they had. It waits for the disk; any thread may."""
+        return self._log.trim(self._pubend.first_tick)
+
+    # ------------------------------------------------------------------ the log
+
+    def _write(self, entries: Iterable[Entry]) -> None:
+        self._waiting += entries
+        self._hand_in()
+
+    def _hand_in(self) -> None:
+        """Give the log what waits, if it has room."""
+        if not self._waiting:
+            return
+        done = partial(self._bring_back, len(self._waiting), self._waiting[-1].tick, self._reserved)
+        if self._commit.submit(self._waiting, done, self._snapshot):
+            self._on_their_way += len(self._waiting)
+            self._waiting = []
+
+    def _snapshot(self) -> bytes:
+        return snapshot(self._journal, self._reserved, self._cursors)
+
+    def _bring_back(self, entries: int, tick: int, reserved: int, outcome: int | LogError) -> None:
+        """Have `_done` called on the right thread; on that of the log."""
+        self._later(partial(self._done, entries, tick, reserved, outcome))
+
+    def _done(self, entries: int, tick: int, reserved: int, outcome: int | LogError) -> None:
+        self._on_their_way -= entries
+        if isinstance(outcome, LogError):
+            self._error = self._error or outcome
+            return
+        self._logged_tick = max(self._logged_tick, tick)
+        self._pubend.reserved(reserved)
+        for message in self._pubend.pending_up_to(tick):
+            replay_message(self._told, message)
+        self._tell(self._pubend.logged(tick))
+        self._hand_in()
+
+    def _written_tick(self) -> int:
+        """Return the tick for what is logged and is no message: that of the last that was written."""
+        return max(0, self._logged_tick, self._pubend.last_assigned)
+
+    def _now(self) -> int:
+        return max(0, int(self._clock() * TICKS_A_SECOND))
+
+    def _check(self) -> None:
+        if self._error is not None:
+            raise self._error
+
+    # ------------------------------------------------------------------ who is downstream
+
+    def join(self, child: str, where: Filter | None = None) -> None:
+        """Take on a subend or relay; what is told from now on is told to it."""
+        self._pubend.join(child, where)
+
+    def leave(self, child: str) -> None:
+        """Forget a child; does nothing if it is none."""
+        self._pubend.leave(child)
+
+    def nack(self, child: str, nack: Nack) -> None:
+        """Answer a child that is curious, as far as its room goes; if what it asks for is damaged, with that."""
+        try:
+            self._tell(self._pubend.nack(child, nack))
+        except DeliveryError as error:
+            self._pubend.leave(child)
+            self._tell([Outgoing(child, Rejected(nack.pubend, str(error)))])
+
+    def subscribe(self, name: str, start: int | None = None, *, durable: bool) -> tuple[Start, InitialFrontierSnapshot]:
+        """Take on a subscription, or go on with the one of that name.
+
+        Args:
+            name: of the subscription.
+            start: the first tick that a new one wants; by default what is told next.
+            durable: whether it is remembered over restarts.
+
+        Returns:
+            Where it begins, and both frontiers there.
+
+        Raises:
+            LogError: what was before ``start`` is not in the log.
+        """
+        begun = self._pubend.subscribe(name, start)
+        if durable and name not in self._cursors:
+            self._moved.add(name)
+        return begun, self._frontiers_at(_prefix_end(begun.acknowledged))
+
+    def _frontiers_at(self, tick: int) -> InitialFrontierSnapshot:
+        """Return both frontiers as they were before what is at ``tick``."""
+        journal = self._told
+        if tick <= self._logged_tick:
+            journal = recover(self._log, self._domain, tick - 1).journal
+        return InitialFrontierSnapshot(journal.lower, journal.upper)
+
+    def unsubscribe(self, name: str) -> None:
+        """Forget a subscription, durable or not."""
+        self._pubend.subscriptions.end(name)
+        self._moved.discard(name)
+        if self._cursors.pop(name, None) is not None:
+            self._write([cursor_entry(self._written_tick(), Cursor(name, None))])
+
+    def ack(self, ack: Ack) -> None:
+        """Take acknowledgements of subscriptions."""
+        moved = self._pubend.ack(ack)
+        self._moved.update(name for name in moved if name in self._cursors or name in self._moved)
+
+    def cursors(self) -> dict[str, Ranges]:
+        """Return what each durable subscription has acknowledged, as far as it was noted."""
+        return dict(self._cursors)
+
+    # ------------------------------------------------------------------ the end
+
+    def close(self) -> None:
+        """Make durable what was fed, as far as the disk takes it, and let go of the log.
+
+        Raises:
+            LogError: that did not work.
+        """
+        try:
+            self._commit.close(_CLOSE_WITHIN_S)
+        finally:
+            self._log.close()
+
+
+def size_of(message: EncodedMessage) -> int:
+    """Return how many bytes a message has."""
+    return message.size_bytes
+
+
+def _prefix_end(ranges: Ranges) -> int:
+    return ranges[0][1] if ranges and ranges[0][0] == 0 else 0
