@@ -10,7 +10,6 @@ Source: seed "Gryphon exactly-once", section 2.2.
 import time
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -18,7 +17,7 @@ from tidewheel.progress import TimeDomain
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.exactly_once.encoded_message import EncodedMessage, encode
 from tidewheel.pubsub.exactly_once.fanout import Filter, Outgoing
-from tidewheel.pubsub.exactly_once.journal import Journal, checksum_of
+from tidewheel.pubsub.exactly_once.journal import Journal, Sent, WorkerPosition, checksum_of
 from tidewheel.pubsub.exactly_once.messages import Ack, Nack, Ranges, Rejected
 from tidewheel.pubsub.exactly_once.partition_log import (
     Cursor,
@@ -41,19 +40,6 @@ from tidewheel.pubsub.wire import DataMessage, InitialFrontierSnapshot, LowerFro
 TICKS_A_SECOND = 1_000_000
 _RESERVED_AHEAD = 10 * TICKS_A_SECOND
 _CLOSE_WITHIN_S = 10.0
-
-
-@dataclass(frozen=True, slots=True)
-class Sent:
-    """One thing that a worker has sent.
-
-    Attributes:
-        event: a batch, or a move of its frontier.
-        index: of a batch, how many of that time come before it.
-    """
-
-    event: DataMessage | LowerFrontierUpdate
-    index: int = 0
 
 
 class DurablePubend:
@@ -125,9 +111,13 @@ class DurablePubend:
 
     # ------------------------------------------------------------------ what is published
 
-    def begin(self) -> None:
-        """Take note that a worker starts, which sends everything from the least time on."""
-        self._journal.begin()
+    def begin(self, position: WorkerPosition | None = None) -> None:
+        """Take note that a worker begins to send: from its start on, or from where it has to send again.
+
+        Raises:
+            ProtocolError: the log does not have all that came before that.
+        """
+        self._journal.begin(position)
 
     def feed(self, sent: Iterable[Sent]) -> None:
         """Take what the worker sends, in order; what is logged already is left out.

@@ -22,10 +22,11 @@ publish-subscribe", section "Design Goals" (epoch states).
 import pickle
 import zlib
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from tidewheel.progress import MutableAntichain, ProtocolError, Time, TimeDomain
 from tidewheel.pubsub.epoch_states import EpochState, EpochStates
-from tidewheel.pubsub.wire import Payload
+from tidewheel.pubsub.wire import DataMessage, LowerFrontierUpdate, Payload
 
 
 def checksum_of(payload: Payload) -> int:
@@ -35,6 +36,32 @@ def checksum_of(payload: Payload) -> int:
 
 class ResentDifferentlyError(ProtocolError):
     """A worker that started again does not send what is logged."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """One thing that a worker has sent.
+
+    Attributes:
+        event: a batch, or a move of its frontier.
+        index: of a batch, how many of that time come before it.
+    """
+
+    event: DataMessage | LowerFrontierUpdate
+    index: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerPosition:
+    """Where a worker begins to send.
+
+    Attributes:
+        lower: its frontier.
+        sent: how many batches it has sent of the times that this has not passed, all of which are logged.
+    """
+
+    lower: list[Time]
+    sent: dict[Time, int]
 
 
 class Journal:
@@ -60,11 +87,25 @@ class Journal:
         self._sent: dict[Time, int] = {}
         self.begin()
 
-    def begin(self) -> None:
-        """Take note that a worker starts, at the least time."""
+    def begin(self, position: WorkerPosition | None = None) -> None:
+        """Take note that a worker begins to send: from its start on, or from where it has to send again.
+
+        Raises:
+            ProtocolError: the log does not have all that the worker has not got to send again.
+        """
         self._worker = MutableAntichain(self._domain)
-        self._worker.update([(self._domain.minimum(), 1)])
-        self._sent = {}
+        self._worker.update((time, 1) for time in ([self._domain.minimum()] if position is None else position.lower))
+        self._sent = {} if position is None else dict(position.sent)
+        missing = [time for time in self._sent if not self._has(time, self._sent[time])]
+        if missing or not self._worker.frontier.dominates(self._epochs.lower):
+            raise ProtocolError(
+                f"what its worker takes for durable is not in the log, which is at {self._epochs.lower!r}: the worker "
+                f"is at {self._worker.frontier!r}, with batches {self._sent!r}. Is this the directory of the log?"
+            )
+
+    def _has(self, time: Time, batches: int) -> bool:
+        """Tell whether so many batches of a time are logged."""
+        return not self._epochs.lower.less_equal(time) or len(self._checksums.get(time, ())) >= batches
 
     # What the worker sends
 

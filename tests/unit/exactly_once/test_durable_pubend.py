@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from tidewheel.progress import IntegerDomain, ProtocolError
-from tidewheel.pubsub.exactly_once.durable_pubend import DurablePubend, Sent, size_of
+from tidewheel.pubsub.exactly_once.durable_pubend import DurablePubend, size_of
 from tidewheel.pubsub.exactly_once.encoded_message import decode
 from tidewheel.pubsub.exactly_once.fanout import Outgoing
+from tidewheel.pubsub.exactly_once.journal import Sent
 from tidewheel.pubsub.exactly_once.messages import Ack, KnowledgeMessage, Nack, Rejected
 from tidewheel.pubsub.exactly_once.pubend import Start
 from tidewheel.pubsub.exactly_once.subend import Subend
