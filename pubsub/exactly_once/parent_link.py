@@ -1,0 +1,135 @@
+"""The connection of a relay or subend to its parent, for a thread that polls.
+
+Knowledge comes in, curiosity and acknowledgements go out, and none of that waits for the other end. What a parent does
+not take waits here, where it is kept short: the newest acknowledgements of a subscription say all that earlier ones
+did, and nacks of one pubend become one.
+"""
+
+import socket
+from collections.abc import Iterable
+from typing import Final
+
+from tidewheel.progress import ProtocolError
+from tidewheel.pubsub.exactly_once.frames import (
+    HAS_GONE,
+    MOST_PAYLOAD_BYTES,
+    ChildMessage,
+    Join,
+    decode_downstream,
+    encode,
+)
+from tidewheel.pubsub.exactly_once.messages import Ack, Downstream, Nack, Ranges
+from tidewheel.pubsub.exactly_once.tick_set import TickSet
+from tidewheel.pubsub.socket_frames import MOST_AT_ONCE, FrameReader
+from tidewheel.pubsub.socket_writer import SocketWriter
+
+MOST_NACKED_RANGES: Final = 10_000
+"""Where nacks that wait have more ranges than that together, only the newest stays: others are asked for again."""
+
+
+class ParentLink:
+    """The child's end of a connection. To be used by one thread at a time, and closed.
+
+    Args:
+        connection: to the parent; it does not block.
+        most_at_once: about how many bytes to read at a time.
+
+    Attributes:
+        why_lost: why the parent is not there any more; empty as long as it is.
+    """
+
+    def __init__(self, connection: socket.socket, most_at_once: int = MOST_AT_ONCE) -> None:
+        self._connection = connection
+        self._reader = FrameReader(connection, decode_downstream, most_at_once, MOST_PAYLOAD_BYTES)
+        self._writer = SocketWriter(connection)
+        self._unsaid = _Unsaid()
+        self._is_deaf = False
+        self.why_lost = ""
+
+    def fileno(self) -> int:
+        """Return what to poll: for reading, and while `is_waiting` for writing as well; then call `read`."""
+        return self._connection.fileno()
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether nothing more will come; what came before has been returned."""
+        return bool(self.why_lost)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether there is something to say that the connection has not taken."""
+        return not (self.is_lost or self._is_deaf) and bool(self._writer.waiting_bytes or self._unsaid)
+
+    def read(self) -> list[Downstream]:
+        """Return what has come, without waiting for it, and say what waits, as far as the connection takes it."""
+        told: list[Downstream] = []
+        if self.is_lost:
+            return told
+        try:
+            told.extend(self._reader.read())
+        except ProtocolError as error:
+            self._lose(str(error))
+        if self._reader.is_at_end or (self._is_deaf and not told):
+            self._lose(HAS_GONE)
+        self._say()
+        return told
+
+    def say(self, messages: Iterable[ChildMessage]) -> None:
+        """Say something, without waiting for the parent to take it; if it has gone, `read` finds out."""
+        for message in messages:
+            self._unsaid.add(message)
+        self._say()
+
+    def _say(self) -> None:
+        """Write what waits, as far as the connection takes it."""
+        if self.is_lost or self._is_deaf:
+            self._unsaid.take()
+            return
+        try:
+            while self._writer.write() and self._unsaid:
+                for message in self._unsaid.take():
+                    self._writer.add(encode(message))
+        except OSError:
+            self._is_deaf = True  # what it has told before it went can still be read
+
+    def _lose(self, why: str) -> None:
+        self.why_lost = self.why_lost or why
+
+    def close(self) -> None:
+        """Let go of the connection; what it has taken arrives."""
+        self._lose("the link is closed")
+        self._connection.close()
+
+
+class _Unsaid:
+    """What waits to be said; false if that is nothing."""
+
+    def __init__(self) -> None:
+        self._join: Join | None = None
+        self._nacks: dict[int, Nack] = {}
+        self._acks: dict[int, dict[str, Ranges]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._join or self._nacks or self._acks)
+
+    def add(self, message: ChildMessage) -> None:
+        """Take something to say, in the place of what that makes superfluous."""
+        match message:
+            case Join():
+                self._join = message
+            case Nack(pubend, ranges, room_bytes):
+                ticks = TickSet(ranges)
+                if pubend in self._nacks:
+                    ticks.update(self._nacks[pubend].ranges)
+                is_short = len(ticks) <= MOST_NACKED_RANGES
+                self._nacks[pubend] = Nack(pubend, ticks.ranges(), room_bytes) if is_short else message
+            case Ack(pubend, acks):
+                self._acks.setdefault(pubend, {}).update(acks)
+
+    def take(self) -> list[ChildMessage]:
+        """Return what there is to say, who one is first, and forget it."""
+        said: list[ChildMessage] = [] if self._join is None else [self._join]
+        said += self._nacks.values()
+        said += (Ack(pubend, acks) for pubend, acks in self._acks.items())
+        self._join, self._nacks, self._acks = None, {}, {}
+        return said
