@@ -113,8 +113,7 @@ class GroupCommit:
         """Log what waits, tell those who wait for it, and end the thread.
 
         Raises:
-            LogError: that took longer than ``timeout_s`` seconds; the disk hangs, and the thread goes on. The log must
-                not be closed before this process ends.
+            LogError: that took longer than ``timeout_s`` seconds; the thread goes on, and the log cannot be closed.
         """
         with self._changed:
             self._is_closed = True

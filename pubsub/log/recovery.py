@@ -11,11 +11,13 @@ lies there and behind was never acknowledged, and is cut off.
 
 That tells a write that was torn, at whatever byte, from damage in all cases but these:
 
-- After the loss of power the mark may be an older one. What was synced after that, and has no record behind it that was
-  written after that sync, looks like a write that was torn if it is damaged, too; in short, the last groups before the
-  loss of power, of the seconds in which the kernel had not yet written the mark. `Log.close` makes the mark durable.
-- The same holds for the last group if both the mark and the group are damaged, or the mark is removed.
-- A whole segment, the last, is not missed if also the mark is removed or older; nor is a log of which nothing is left.
+- After the loss of power the mark may be an older one, by as many seconds as the kernel takes to write it. Then the
+  group that was synced last looks like a write that was torn if it is damaged or missing, too: behind it is no record
+  that was written after it was durable. So do several groups if all records of those behind the first are damaged or
+  missing. `Log.close` makes the mark durable.
+- The same holds if the mark is damaged, which is said, or removed.
+- A last segment that is missing is not missed if the mark is older, damaged or removed, too; nor is a whole log without
+  its mark.
 
 What lies behind the mark may be in memory and not on the disk, also when it can be read: after a sync that failed the
 kernel takes the pages for clean, and a second sync succeeds without having written anything. So it is written once more
@@ -44,6 +46,9 @@ def find_segments(directory: Path, identity: LogIdentity, mark: Mark | None) -> 
     """
     paths = sorted(directory.glob(f"*{SUFFIX}"))
     segments = [open_segment(path, identity) for path in paths]
+    for segment in segments:
+        if segment.path != segment_path(directory, segment.number):
+            raise corrupted(segment.path, 0, f"it is number {segment.number} and has the name of another")
     for segment, following in pairwise(segments):
         if following.number != segment.number + 1:
             raise _missing(directory, segment.number + 1)

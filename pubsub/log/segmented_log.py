@@ -40,6 +40,9 @@ _LOG = logging.getLogger(__name__)
 SEGMENT_BYTES = 64 << 20
 """How long a segment becomes unless a log is told otherwise."""
 
+CLOSE_S = 30.0
+"""How long closing waits for another thread unless it is told otherwise."""
+
 
 class Log(StoredSegments):
     """The log of one partition; `Log.open` makes one. Threads may share it; a sync holds up those who write.
@@ -229,16 +232,28 @@ class Log(StoredSegments):
 
     # ------------------------------------------------------------------ the end
 
-    def close(self) -> None:
+    def close(self, timeout_s: float = CLOSE_S) -> None:
         """Make durable what was appended, unless the log has failed, and let go of the directory.
+
+        Args:
+            timeout_s: how long another thread may still be writing, in seconds.
 
         Raises:
             LogFailed: what was appended since the last `sync` may be durable or not; the directory is let go of.
+            LogError: another thread still is writing; nothing is done.
         """
-        with self._writing, self._resources.pop_all():
-            if not self._failure:
-                self.sync()
-                self._failure = f"the log in {self._directory} is closed: open it anew"
+        if not self._writing.acquire(timeout=timeout_s):
+            raise LogError(
+                f"the log in {self._directory} is still being written after {timeout_s:g} s: the disk is slow or hangs",
+                path=self._directory,
+            )
+        try:
+            with self._resources.pop_all():
+                if not self._failure:
+                    self.sync()
+                    self._failure = f"the log in {self._directory} is closed: open it anew"
+        finally:
+            self._writing.release()
 
     def _close_writer(self) -> None:
         self._writer.close()

@@ -314,6 +314,8 @@ def test_closing_does_not_wait_for_ever(log: Log, files: Gate) -> None:
     assert files.began.acquire(timeout=WITHIN_S)
     with pytest.raises(LogError, match=r"not durable after 0\.01 s"):
         commit.close(0.01)
+    with pytest.raises(LogError, match=r"still being written after 0\.01 s"):
+        log.close(0.01)
     files.is_shut = False
     files.goes_on.release()
     commit.close(WITHIN_S)

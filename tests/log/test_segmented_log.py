@@ -373,4 +373,13 @@ def test_a_segment_that_is_gone_is_missed(tmp_path: Path, place: str) -> None:
         return
     with pytest.raises(LogCorrupted, match="the file is missing") as caught:
         open_log(tmp_path)
-    assert caught.value.path == paths[1] if place == "middle" else paths[2]
+    assert caught.value.path == (paths[1] if place == "middle" else paths[2])
+
+
+def test_a_segment_under_the_name_of_another_is_named(tmp_path: Path) -> None:
+    """Its number is in its header, too."""
+    with open_log(tmp_path):
+        (path,) = segments_in(tmp_path)
+    path.rename(tmp_path / "00000000000000000004.segment")
+    with pytest.raises(LogCorrupted, match=r"0004.segment is damaged at byte 0: it is number 1"):
+        open_log(tmp_path)

@@ -8,12 +8,23 @@ are forked, so that a hundred of them take no hundred times as long to start.
 
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from tidewheel.pubsub.log import Entry, Log, LogIdentity
+from tidewheel.pubsub.log.files import Files
+from tidewheel.pubsub.log.record_format import Part
 
 IDENTITY = LogIdentity("killed", 0, 1, "IntegerDomain()")
 SEGMENT_BYTES = 400_000
+
+
+class SlowFiles(Files):
+    """Write little at a time, so that a process is often killed in the middle of a write."""
+
+    def write(self, descriptor: int, parts: Sequence[Part], offset: int) -> int:
+        """Write at most 500 bytes."""
+        return super().write(descriptor, [memoryview(parts[0])[:500]], offset)
 
 
 def entry(tick: int) -> Entry:
@@ -24,7 +35,7 @@ def entry(tick: int) -> Entry:
 
 def write(directory: Path) -> None:
     """Write groups of a size that varies, as fast as that goes, and say what is durable."""
-    with Log.open(directory, IDENTITY, segment_bytes=SEGMENT_BYTES, wait_s=10) as log:
+    with Log.open(directory, IDENTITY, segment_bytes=SEGMENT_BYTES, wait_s=10, files=SlowFiles()) as log:
         tick = log.last_tick + 1
         log.trim(tick)
         while True:
