@@ -2,8 +2,10 @@
 
 from dataclasses import dataclass
 
-from tidewheel.pubsub.exactly_once.round_trips import RoundTrips
+from tidewheel.pubsub.exactly_once.round_trips import MOST_S, RoundTrips
 from tidewheel.pubsub.exactly_once.tick_set import FOREVER, TickSet
+
+_REMEMBERED_S = 4 * MOST_S  # whoever still wants to know asks again much sooner
 
 
 @dataclass(slots=True)
@@ -32,6 +34,7 @@ class Asked:
     def ask(self, ticks: TickSet, now_s: float) -> TickSet:
         """Return which of some ticks are to be asked for now; that they are is noted."""
         rest, in_vain = ticks.copy(), 0
+        self._questions = [question for question in self._questions if now_s < question.late_s + _REMEMBERED_S]
         for question in list(self._questions):
             both = rest.intersection(question.ticks)
             if not both:
@@ -47,7 +50,10 @@ class Asked:
         return rest
 
     def answered(self, ticks: TickSet, now_s: float, *, more: bool) -> None:
-        """Take note that something is known; with ``more``, that what comes after it was asked for in vain."""
+        """Take note that something is known; with ``more``, that what comes after it was asked for in vain.
+
+        A question without an end is answered, from the first to the end, by whatever comes: that is all there is now.
+        """
         if not self._questions or not ticks:
             return
         if more:
@@ -58,7 +64,9 @@ class Asked:
             if not both:
                 continue
             # What has no end is answered by whatever comes next, so it does not say how long an answer takes.
-            if question.in_vain == 0 and question.ticks.end < FOREVER:
+            if question.ticks.end == FOREVER:
+                both.add(both.end, FOREVER)
+            elif question.in_vain == 0:
                 self._trips.learn(now_s - question.asked_s)
             self._answer(question, both)
 
@@ -67,18 +75,10 @@ class Asked:
         if not question.ticks:
             self._questions.remove(question)
 
-    def due_s(self) -> float | None:
-        """Return when the first answer is late; None if nothing is asked."""
-        return min((question.late_s for question in self._questions), default=None)
-
-    def waits(self, now_s: float) -> bool:
-        """Tell whether an answer may still come in time."""
-        return any(now_s < question.late_s for question in self._questions)
-
-    def drop_late(self, now_s: float) -> None:
-        """Forget what has not been answered in time, of which nobody reminds."""
-        self._questions = [question for question in self._questions if now_s < question.late_s]
-
     def clear(self) -> None:
         """Forget all questions, as when there is another peer."""
         self._questions.clear()
+
+    def __len__(self) -> int:
+        """How many questions are not answered."""
+        return len(self._questions)

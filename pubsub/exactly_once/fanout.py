@@ -11,14 +11,17 @@ from typing import Any, NamedTuple, Protocol
 
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.exactly_once.messages import Downstream, KnowledgeMessage, Ranges, Rejected
-from tidewheel.pubsub.exactly_once.tick_set import TickSet
+from tidewheel.pubsub.exactly_once.tick_set import TickRange, TickSet
 
 
 class Filter(Hashable, Protocol):
     """What a child wants. Children with equal filters are told the same."""
 
     def of(self, message: Any) -> Any:
-        """Return what is wanted of a message, which may be all or a part of it, or None; may raise DeliveryError."""
+        """Return what is wanted of a message, which may be all or a part of it, or None.
+
+        Children whose filter raises are told why, and get nothing more.
+        """
 
 
 class Outgoing(NamedTuple):
@@ -41,10 +44,14 @@ class Fanout:
 
     Args:
         pubend: its number.
+
+    Attributes:
+        lost_end: before this tick messages are forgotten that somebody needed; every child is told.
     """
 
     def __init__(self, pubend: int) -> None:
         self._pubend = pubend
+        self.lost_end = 0
         self._filters: dict[str, Filter | None] = {}
         self._groups: dict[Filter | None, _Group] = {}
 
@@ -89,23 +96,33 @@ class Fanout:
                 passing, silence = select(where, messages)
             except DeliveryError as error:
                 for child in list(group.children):
-                    outgoing.append(Outgoing(child, Rejected(self._pubend, str(error))))
-                    self.leave(child)
+                    outgoing += self._reject(child, error)
+                continue
+            if passing and not (silence or group.silence):
+                outgoing += self._tell(group, final, passing)
                 continue
             group.silence.update(final)
             group.silence.update(silence)
             if passing:
-                outgoing += self._tell(group, passing)
+                outgoing += self._tell_all(group, passing)
         return outgoing
 
     def flush(self) -> list[Outgoing]:
         """Return the silence that has not been told."""
-        return [told for group in self._groups.values() if group.silence for told in self._tell(group, ())]
+        return [told for group in self._groups.values() if group.silence for told in self._tell_all(group, ())]
 
-    def _tell(self, group: _Group, data: tuple[tuple[int, Any], ...]) -> list[Outgoing]:
-        message = KnowledgeMessage(self._pubend, group.silence.ranges(), data)
+    def _tell_all(self, group: _Group, data: tuple[tuple[int, Any], ...]) -> list[Outgoing]:
+        final = group.silence.ranges()
         group.silence.clear()
+        return self._tell(group, final, data)
+
+    def _tell(self, group: _Group, final: Ranges, data: tuple[tuple[int, Any], ...]) -> list[Outgoing]:
+        message = KnowledgeMessage(self._pubend, final, data, lost_end=self.lost_end)
         return [Outgoing(child, message) for child in group.children]
+
+    def _reject(self, child: str, error: DeliveryError) -> list[Outgoing]:
+        self.leave(child)
+        return [Outgoing(child, Rejected(self._pubend, str(error)))]
 
     def answer(self, child: str, final: Ranges, data: Iterable[tuple[int, Any]], *, more: bool) -> list[Outgoing]:
         """Return what to tell one child that was curious; nothing if it is none, or there is nothing to tell."""
@@ -114,26 +131,39 @@ class Fanout:
         try:
             passing, silence = select(self._filters[child], tuple(data))
         except DeliveryError as error:
-            self.leave(child)
-            return [Outgoing(child, Rejected(self._pubend, str(error)))]
+            return self._reject(child, error)
         if silence:
             together = TickSet(final)
             together.update(silence)
             final = together.ranges()
         if not (final or passing or more):
             return []
-        return [Outgoing(child, KnowledgeMessage(self._pubend, final, passing, more))]
+        return [Outgoing(child, KnowledgeMessage(self._pubend, final, passing, more, True, self.lost_end))]
 
 
 def select(
     where: Filter | None, data: tuple[tuple[int, Any], ...]
-) -> tuple[tuple[tuple[int, Any], ...], list[tuple[int, int]]]:
-    """Return what passes a filter, and the ticks of what does not."""
+) -> tuple[tuple[tuple[int, Any], ...], list[TickRange]]:
+    """Return what passes a filter, and the ticks of what does not.
+
+    Raises:
+        DeliveryError: the filter raises, whatever that is.
+    """
     if where is None:
         return data, []
-    passing, silence = [], []
+    passing: list[tuple[int, Any]] = []
+    silence: list[TickRange] = []
     for tick, message in data:
-        wanted = where.of(message)
+        try:
+            wanted = where.of(message)
+        except DeliveryError:
+            raise
+        except Exception as error:
+            # It came from whoever wants to be told, and must not keep others from being told.
+            raise DeliveryError(
+                f"the filter {where!r} of a subscription fails at tick {tick} with {type(error).__name__}: {error}; "
+                "subscribe with one that takes every message of the topic"
+            ) from error
         if wanted is None:
             silence.append((tick, tick + 1))
         else:

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from typing import Annotated, Any, Final, TypeAlias, TypeVar
 
 import msgspec
+from msgspec import structs
 
 from tidewheel.progress import ProtocolError
 from tidewheel.pubsub.exactly_once.encoded_message import EncodedMessage, slice_of
@@ -68,6 +69,8 @@ class _KnowledgeHead(_Head, tag="K", frozen=True, array_like=True, gc=False):
     final: _Ranges
     data: tuple[tuple[_Tick, bytes, _Number], ...]
     more: bool
+    is_answer: bool = False
+    lost_end: _Tick = 0
 
 
 class _RejectedHead(_Head, tag="R", frozen=True, array_like=True, gc=False):
@@ -125,7 +128,7 @@ def _frame(head: _Head) -> list[Any]:
 
 def _knowledge(message: KnowledgeMessage) -> list[Any]:
     data = tuple([(tick, one.head, len(one.payload)) for tick, one in message.data])
-    head = _KnowledgeHead(message.pubend, message.final, data, message.more)
+    head = _KnowledgeHead(message.pubend, message.final, data, message.more, message.is_answer, message.lost_end)
     return frame_of(_ENCODER.encode(head), [one.payload for _, one in message.data])
 
 
@@ -137,9 +140,9 @@ def _split(message: KnowledgeMessage) -> Iterator[KnowledgeMessage]:
         for place, (_, one) in enumerate(message.data):
             size += one.size_bytes
             if size > FRAME_BYTES and place > begin:
-                yield KnowledgeMessage(message.pubend, final, message.data[begin:place])
+                yield structs.replace(message, final=final, data=message.data[begin:place])
                 final, begin, size = (), place, one.size_bytes
-    yield KnowledgeMessage(message.pubend, final, message.data[begin:], message.more) if begin else message
+    yield structs.replace(message, final=final, data=message.data[begin:]) if begin else message
 
 
 def decode_downstream(head: Payload, payload: Payload) -> Downstream:
@@ -149,9 +152,9 @@ def decode_downstream(head: Payload, payload: Payload) -> Downstream:
         ProtocolError: it is of none.
     """
     match _decoded(_DOWNSTREAM, head):
-        case _KnowledgeHead(pubend, final, data, more):
+        case _KnowledgeHead(pubend, final, data, more, is_answer, lost_end):
             _check(final)
-            return KnowledgeMessage(pubend, final, _messages(data, payload), more)
+            return KnowledgeMessage(pubend, final, _messages(data, payload), more, is_answer, lost_end)
         case _RejectedHead(pubend, reason):
             _messages((), payload)
             return Rejected(pubend, reason)

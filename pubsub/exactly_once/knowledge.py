@@ -158,6 +158,13 @@ class KnowledgeStream(Generic[M]):
         ranges.update((tick, tick + 1) for tick in dropped)
         return NewFinals(ranges.ranges(), dropped)
 
+    def take(self, first: int, end: int) -> list[tuple[int, M]]:
+        """Make all ticks of a range final; return those that were D, in order, with their messages."""
+        data = self._data.between(first, end)
+        self._known.add(first, end)
+        self._data.remove(first, end)
+        return data
+
     def accumulate_silence(self, first: int, end: int) -> NewFinals:
         """Do as `accumulate_final`, but knowing that there never was a message on any tick of the range.
 
@@ -254,6 +261,11 @@ class KnowledgeStream(Generic[M]):
         """The first tick that is D, with its message; None if none is. Complexity: O(1)."""
         oldest = self._data.oldest
         return None if oldest is None else (oldest, self._data[oldest])
+
+    @property
+    def latest_data(self) -> int | None:
+        """The last tick that is D; None if none is. Complexity: O(1)."""
+        return self._data.latest
 
     def finals(self, first: int = 0, end: int = FOREVER) -> tuple[TickRange, ...]:
         """Return, in order, the ranges of the ticks from ``first`` up to ``end`` that are F."""

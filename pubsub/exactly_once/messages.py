@@ -24,12 +24,16 @@ class KnowledgeMessage(msgspec.Struct, frozen=True):
         final: the ticks that are F.
         data: the ticks that are D, in order, each with its message.
         more: whether this answers a nack, and leaves out what there was no room for: one may ask again.
+        is_answer: whether this answers a nack, and is not told to everybody.
+        lost_end: before this tick messages are forgotten that somebody needed, as they were kept for long enough.
     """
 
     pubend: int
     final: Ranges
     data: tuple[tuple[int, Any], ...] = ()
     more: bool = False
+    is_answer: bool = False
+    lost_end: int = 0
 
 
 class Nack(msgspec.Struct, frozen=True):

@@ -208,9 +208,12 @@ class Pubend:
     def forget(self, tick: int | None = None) -> int:
         """Forget what all subscriptions have acknowledged, or all before ``tick``; return the first tick that is kept.
 
-        What is forgotten is final. Without subscriptions nothing is, unless ``tick`` is given.
+        What is forgotten is final. Without subscriptions nothing is, unless ``tick`` is given. Then who has not had
+        all before it finds out, by the `lost_end` of whatever he is told next.
         """
         needed = self.subscriptions.needed_from if tick is None else tick
+        if tick is not None:
+            self._fanout.lost_end = max(self._fanout.lost_end, min(tick, self._told_end))
         if needed is not None:
             self._forgotten_end = max(self._forgotten_end, min(needed, self._told_end))
             self._cache.remove(0, self._forgotten_end)

@@ -5,23 +5,27 @@ Invariants:
 - A relay never says more than it was told: what it has forgotten is Q again, and may be asked for upstream.
 - It makes nothing final by itself. That all children of now have acknowledged something does not mean that nobody will
   come who needs it: only the pubend knows all subscriptions. So such knowledge is forgotten, if at all.
-- New knowledge goes to all children, if it is later than what the relay began with; otherwise it is an answer, and goes
-  to the children that were curious.
+- New knowledge goes to all children, if it is later than what the relay was first told without asking; otherwise it is
+  an answer, and goes to the children that were curious.
+- What a child wants to know without an end, it wants up to the next that comes: what is later is told anyway.
 - While a nack is upstream, no other goes upstream for the same ticks, until it is answered or too late.
 
 Source: seed "Gryphon exactly-once", sections 2.1.1, 2.4 and 3.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 from tidewheel.pubsub.exactly_once.asked import Asked
 from tidewheel.pubsub.exactly_once.curiosity import CuriosityStream
 from tidewheel.pubsub.exactly_once.fanout import Fanout, Filter, Outgoing
 from tidewheel.pubsub.exactly_once.knowledge import KnowledgeStream
-from tidewheel.pubsub.exactly_once.messages import Ack, KnowledgeMessage, Nack, Rejected, Upstream
+from tidewheel.pubsub.exactly_once.messages import Ack, KnowledgeMessage, Nack, Ranges, Rejected, Upstream
 from tidewheel.pubsub.exactly_once.pubend import CACHE_BYTES
 from tidewheel.pubsub.exactly_once.tick_set import FOREVER, TickRange, TickSet
+
+MOST_RANGES = 1000
+"""So many pieces of what is known, with gaps between them about which nobody asks, are kept."""
 
 
 class Relay:
@@ -66,6 +70,10 @@ class Relay:
         told = [outgoing for line in self._lines for outgoing in line.fanout.flush()]
         return told, [ack for line in self._lines for ack in line.take_acks()]
 
+    def reconnected(self, now_s: float) -> list[Upstream]:
+        """Take note that there is another upstream, which knows nothing of what was asked; return what to ask it."""
+        return [nack for line in self._lines for nack in line.reconnected(now_s)]
+
     @property
     def cached_bytes(self) -> int:
         """How many bytes of messages it has."""
@@ -84,12 +92,15 @@ class _Line:
         self._told = TickSet()
         self._has_begun = False
         self._curiosity: dict[str, CuriosityStream] = {}
+        self._cut_short: set[str] = set()
+        self._room_bytes = 1
         self._asked = Asked()
         self._acks: dict[str, TickSet] = {}
 
     def leave(self, child: str) -> None:
         self.fanout.leave(child)
         self._curiosity.pop(child, None)
+        self._cut_short.discard(child)
 
     def reject(self, message: Rejected) -> list[Outgoing]:
         return [Outgoing(child, message) for child in self.fanout.children]
@@ -98,39 +109,54 @@ class _Line:
 
     def learn(self, message: KnowledgeMessage, now_s: float) -> list[Outgoing]:
         stream = self.stream
+        self.fanout.lost_end = max(self.fanout.lost_end, message.lost_end)
         covered = TickSet(message.final)
-        for tick, _ in message.data:
-            covered.add(tick, tick + 1)
         for first, end in message.final:
             stream.accumulate_final(first, end)
         for tick, payload in message.data:
+            covered.add(tick, tick + 1)
             stream.accumulate_data(tick, payload, self._size_of(payload))
-        if covered and not self._has_begun:
-            self._has_begun = True
-            self._told.add(0, covered.ranges()[0][0])
         self._asked.answered(covered, now_s, more=message.more)
+        outgoing = self._forward(message, covered)
+        stream.forget_oldest_data(self._cache_bytes)
+        if len(stream.known) > MOST_RANGES:
+            stream.forget(stream.final_end, stream.known.ranges()[MOST_RANGES // 2][0])
+        if len(self._told) > MOST_RANGES:
+            # Whoever still wants to know of the gaps is told when he asks.
+            self._told.add(0, self._told.ranges()[MOST_RANGES // 2][0])
+        return outgoing
+
+    def _forward(self, message: KnowledgeMessage, covered: TickSet) -> list[Outgoing]:
+        """Return what to tell of a message: to all what is new, and to those who were curious the rest."""
+        if covered and not (self._has_begun or message.is_answer):
+            self._has_begun = True
+            self._told.add(0, covered.first)
+        if not self._has_begun:
+            return self._answers(message, covered, TickSet())
+        if covered.first >= self._told.end:  # all of it, as it mostly is
+            self._told.update(covered)
+            outgoing = self.fanout.forward(message.final, message.data)
+            return outgoing + self._answers(message, covered, covered) if self._curiosity else outgoing
         new = covered.difference(self._told)
         self._told.update(new)
-        data = [(tick, payload) for tick, payload in message.data if tick in new]
-        final = TickSet(message.final).intersection(new)
-        outgoing = self.fanout.forward(final.ranges(), data)
-        outgoing += self._answers(message, covered, new)
-        stream.forget_oldest_data(self._cache_bytes)
-        return outgoing
+        final, data = _within(new, message)
+        return self.fanout.forward(final, data) + self._answers(message, covered, new)
 
     def _answers(self, message: KnowledgeMessage, covered: TickSet, new: TickSet) -> list[Outgoing]:
         """Return what those who were curious have not been told with the others."""
         outgoing: list[Outgoing] = []
         for child, curiosity in list(self._curiosity.items()):
             due = curiosity.wanted.intersection(covered)
-            if not due:
+            if not due and child in self.fanout:
                 continue
-            rest = due.difference(new)
-            data = [(tick, payload) for tick, payload in message.data if tick in rest]
-            final = TickSet(message.final).intersection(rest)
-            outgoing += self.fanout.answer(child, final.ranges(), data, more=message.more)
+            final, data = _within(due.difference(new), message)
+            more = message.more or child in self._cut_short
+            outgoing += self.fanout.answer(child, final, data, more=more)
             curiosity.satisfied(due)
-            if message.more or not curiosity.wanted:
+            if curiosity.wanted.end == FOREVER:
+                curiosity.satisfied([(due.end, FOREVER)])
+            self._cut_short.discard(child)
+            if more or not curiosity.wanted or child not in self.fanout:
                 del self._curiosity[child]
         return outgoing
 
@@ -142,31 +168,35 @@ class _Line:
         final: list[TickRange] = []
         data: list[tuple[int, Any]] = []
         unknown = TickSet()
-        room = nack.room_bytes
+        room = max(1, nack.room_bytes)
+        more = False
         for first, end in nack.ranges:
-            unknown.update(self.stream.unknown(first, end))
-            final += self.stream.finals(first, end)
-            data += self.stream.data_between(first, end)
-        reached = self._within(room, data)
-        if reached is not None:
-            data = [(tick, payload) for tick, payload in data if tick < reached]
-            final = list(TickSet(final).difference(TickSet([(reached, FOREVER)])))
-            unknown.remove(reached, FOREVER)
-        outgoing = self.fanout.answer(child, tuple(final), data, more=reached is not None and not unknown)
-        if not unknown:
+            more = more or room <= 0
+            if more:
+                break
+            found, reached = self.stream.read_data(first, end, room)
+            data += found
+            room -= sum(self._size_of(payload) for _, payload in found)
+            final += self.stream.finals(first, reached)
+            unknown.update(self.stream.unknown(first, reached))
+            more = reached < end
+        outgoing = self.fanout.answer(child, tuple(final), data, more=more and not unknown)
+        if not unknown or child not in self.fanout:
             return outgoing, []
+        if more:
+            self._cut_short.add(child)
         self._curiosity.setdefault(child, CuriosityStream()).curious(unknown)
-        new = self._asked.ask(unknown, now_s)
-        return outgoing, [Nack(self._pubend, new.ranges(), max(1, room))] if new else []
+        self._room_bytes = max(1, room)
+        return outgoing, self._ask(unknown, now_s)
 
-    def _within(self, room: int, data: Iterable[tuple[int, Any]]) -> int | None:
-        """Return the tick after the last message for which there is room; None if there is room for all."""
-        messages = list(data)
-        for index, (tick, payload) in enumerate(messages):
-            room -= self._size_of(payload)
-            if room <= 0 and index + 1 < len(messages):
-                return tick + 1
-        return None
+    def _ask(self, unknown: TickSet, now_s: float) -> list[Upstream]:
+        new = self._asked.ask(unknown, now_s)
+        return [Nack(self._pubend, new.ranges(), self._room_bytes)] if new else []
+
+    def reconnected(self, now_s: float) -> list[Upstream]:
+        self._asked.clear()
+        wanted = TickSet(part for curiosity in self._curiosity.values() for part in curiosity.wanted)
+        return self._ask(wanted, now_s) if wanted else []
 
     def ack(self, ack: Ack) -> None:
         for name, ranges in ack.acks.items():
@@ -177,3 +207,11 @@ class _Line:
         if not acks:
             return []
         return [Ack(self._pubend, {name: acknowledged.ranges() for name, acknowledged in acks.items()})]
+
+
+def _within(ticks: TickSet, message: KnowledgeMessage) -> tuple[Ranges, list[tuple[int, Any]]]:
+    """Return what a message says of some ticks that it covers."""
+    if not ticks:
+        return (), []
+    data = [(tick, payload) for tick, payload in message.data if tick in ticks]
+    return TickSet(message.final).intersection(ticks).ranges(), data

@@ -7,6 +7,7 @@ Invariants:
 - A tick is acknowledged once it is final, or its message was delivered and is acknowledged by who reads.
 - What there is no room for is forgotten, the latest first, and asked for again when there is room: so memory is bounded
   however far the reader is behind.
+- Silence is acknowledged with the message behind it, so that what is acknowledged in order is in one piece.
 
 What is missing is asked for: after a time for gaps, which may just be out of order; at once where it is known that
 nobody will send it by himself; and after a longer time where nothing comes at all.
@@ -18,6 +19,7 @@ from collections.abc import Callable, Mapping
 from math import inf
 from typing import Any, Literal, NamedTuple, TypeAlias
 
+from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.exactly_once.knowledge import KnowledgeStream
 from tidewheel.pubsub.exactly_once.messages import Ack, KnowledgeMessage, Nack, Upstream
 from tidewheel.pubsub.exactly_once.pubend import Start
@@ -28,6 +30,8 @@ Order: TypeAlias = Literal["publisher", "total"]
 
 ROOM_BYTES = 8 * 1024 * 1024
 IDLE_S = 1.0
+MOST_RANGES = 1000
+"""So many pieces of what is known, or acknowledged, with gaps between them."""
 
 
 class Delivered(NamedTuple):
@@ -67,8 +71,20 @@ class Subend:
         }
 
     def receive(self, message: KnowledgeMessage, now_s: float) -> None:
-        """Take what comes from upstream."""
-        self._incoming[message.pubend].learn(message, now_s)
+        """Take what comes from upstream.
+
+        Raises:
+            DeliveryError: messages that it has not had are forgotten; all before them can still be taken.
+        """
+        incoming = self._incoming[message.pubend]
+        if message.lost_end > incoming.horizon:
+            raise DeliveryError(
+                f"subscription {self._name!r} has had all of pubend {message.pubend} before tick {incoming.horizon}, "
+                f"and what was published before tick {message.lost_end} is no longer kept: messages may be lost to it. "
+                "Keep messages for longer, or subscribe anew",
+                partition=message.pubend,
+            )
+        incoming.learn(message, now_s)
 
     def take(self) -> list[Delivered]:
         """Return what can be delivered now, each message once."""
@@ -80,10 +96,8 @@ class Subend:
         return together
 
     def acknowledge(self, pubend: int, tick: int) -> None:
-        """Take note that the reader is done with a message that was delivered."""
-        incoming = self._incoming[pubend]
-        incoming.acknowledged.add(tick, tick + 1)
-        incoming.has_new_acks = True
+        """Take note that the reader is done with a message that was delivered; does nothing if he was before."""
+        self._incoming[pubend].acknowledge(tick)
 
     def ask(self, now_s: float) -> list[Upstream]:
         """Return what to ask for now."""
@@ -94,7 +108,10 @@ class Subend:
         return min(incoming.ask_at_s for incoming in self._incoming.values())
 
     def acks(self) -> list[Upstream]:
-        """Return all that is acknowledged, where there is more of it than was returned before."""
+        """Return all that is acknowledged, where there is more of it than was returned before.
+
+        That is without what comes after so many messages that are not acknowledged that it has `MOST_RANGES` pieces.
+        """
         found: list[Upstream] = []
         for pubend, incoming in self._incoming.items():
             ranges = incoming.new_acks()
@@ -137,8 +154,11 @@ class _Incoming:
         self.acknowledged = TickSet(start.acknowledged)
         for first, end in start.acknowledged:
             self.stream.accumulate_final(first, end)
-        self._position = self.stream.doubt_horizon()
-        self._behind_until = start.told_end  # what is before will not come unless it is asked for
+        self._position = self.horizon = self.stream.doubt_horizon()
+        # Each message that is delivered and not acknowledged, with the tick from which on there is silence before it.
+        self._delivered: dict[int, int] = {}
+        self._silent_from = self._position
+        self._is_behind = self._position < start.told_end
         self._asked: int | None = None
         self._is_timed = False
         self._asked_s = 0.0
@@ -147,63 +167,87 @@ class _Incoming:
         self._heard_s: float | None = None
         self.has_new_acks = False
 
-    @property
-    def horizon(self) -> int:
-        return self.stream.doubt_horizon(self._position)
-
     def learn(self, message: KnowledgeMessage, now_s: float) -> None:
-        stream = self.stream
-        self._heard_s = now_s
+        stream, horizon, known_end = self.stream, self.horizon, self.stream.known_end
         for first, end in message.final:
             stream.accumulate_final(first, end)
         for tick, payload in message.data:
             stream.accumulate_data(tick, payload, self._size_of(payload))
+        self.horizon = stream.doubt_horizon(horizon)
+        if self.horizon > horizon or stream.known_end > known_end:
+            self._heard_s = now_s
         # What comes of later ticks only is no answer: there would be no end of asking.
         if self._asked is not None and self.horizon > self._asked:
             if self._is_timed and not self._in_vain:
                 self._trips.learn(now_s - self._asked_s)
             self._asked, self._in_vain = None, 0
             self._gap_s = now_s
-        if message.more:
-            self._behind_until = max(self._behind_until, self.horizon + 1)
+        # An answer that comes late leaves out nothing that is not known by now.
+        if message.more and _end(message) >= self.horizon:
+            self._is_behind = True
         if stream.data_bytes > self._room_bytes and stream.data_count > 1:
             self._make_room()
+        if len(stream.known) > MOST_RANGES:
+            self._forget(stream.known.ranges()[MOST_RANGES // 2][0])
 
     def _make_room(self) -> None:
         """Forget what there is no room for, though never the next message."""
         oldest = self.stream.oldest_data
         least = 0 if oldest is None else self._size_of(oldest[1])
-        self._forget(max(self._room_bytes, least))
+        self.stream.forget_latest_data(max(self._room_bytes, least))
+        self.horizon = self.stream.doubt_horizon(self._position)
+        self._is_behind = True
 
-    def _forget(self, max_bytes: int) -> None:
-        self._behind_until = max(self._behind_until, self.stream.known_end)
-        self.stream.forget_latest_data(max_bytes)
+    def _forget(self, first: int) -> None:
+        self.stream.forget(first)
+        self.horizon = self.stream.doubt_horizon(self._position)
+        self._is_behind = True
 
     def take(self, horizon: int) -> list[Delivered]:
         if horizon <= self._position:
             return []
-        data = self.stream.data_between(self._position, horizon)
-        silent = TickSet([(self._position, horizon)])
+        data = self.stream.take(self._position, horizon)
         for tick, _ in data:
-            silent.remove(tick, tick + 1)
-        self.acknowledged.update(silent)
-        self.has_new_acks = True
-        self.stream.accumulate_final(self._position, horizon)
+            self._delivered[tick] = self._silent_from
+            self._silent_from = tick + 1
         self._position = horizon
+        self.horizon = self.stream.doubt_horizon(horizon)
+        self._acknowledge_silence()
         return [Delivered(self._pubend, tick, message) for tick, message in data]
+
+    # ------------------------------------------------------------------ acknowledging
+
+    def acknowledge(self, tick: int) -> None:
+        silent_from = self._delivered.pop(tick, None)
+        if silent_from is not None:
+            self.acknowledged.add(silent_from, tick + 1)
+            self.has_new_acks = True
+            self._acknowledge_silence()
+
+    def _acknowledge_silence(self) -> None:
+        """Acknowledge the silence behind the last message, once there is none that the reader has yet to acknowledge.
+
+        Until then it waits, so that however many messages wait, what is acknowledged stays in one piece.
+        """
+        if not self._delivered and self._silent_from < self._position:
+            self.acknowledged.add(self._silent_from, self._position)
+            self._silent_from = self._position
+            self.has_new_acks = True
+
+    def new_acks(self) -> tuple[TickRange, ...] | None:
+        if not self.has_new_acks:
+            return None
+        self.has_new_acks = False
+        return self.acknowledged.first_ranges(MOST_RANGES)
 
     # ------------------------------------------------------------------ asking
 
     def ask(self, now_s: float) -> list[Nack]:
         if self._heard_s is None:
             self._heard_s = now_s
-        if self._gaps() and not self._has_room():
-            # What lies behind the gap must not keep out what is in it; what lies before it has its turn soon.
-            before = self.stream.data_between(self._position, self.horizon)
-            keep = sum(self._size_of(message) for _, message in before)
-            self._forget(max(keep, self._room_bytes // 2))
-        gaps = self._gaps()
-        if not gaps:
+        if self._is_blocked and self.stream.forget_latest_data(self._room_bytes // 2, after=self.horizon):
+            self._is_behind = True
+        if not self._has_gap:
             self._gap_s = None
         elif self._gap_s is None:
             self._gap_s = now_s
@@ -211,36 +255,47 @@ class _Incoming:
             return []
         if self._asked is not None:
             self._in_vain += 1
-        ranges = gaps or ((self.horizon, FOREVER),)
-        self._asked, self._asked_s, self._is_timed = self.horizon, now_s, bool(gaps)
+        known_end = max(self.horizon, self.stream.known_end)
+        ranges = self.stream.unknown(self.horizon, known_end)
+        self._asked, self._asked_s, self._is_timed = self.horizon, now_s, bool(ranges)
+        if self._is_behind or not ranges:
+            ranges += ((known_end, FOREVER),)
+        self._is_behind = False
         return [Nack(self._pubend, ranges, self._room_bytes - self.stream.data_bytes)]
 
-    def _gaps(self) -> tuple[TickRange, ...]:
-        return self.stream.unknown(self.horizon, max(self.horizon, self.stream.known_end))
+    @property
+    def _has_gap(self) -> bool:
+        return self.horizon < self.stream.known_end
 
+    @property
     def _has_room(self) -> bool:
-        """Tell whether it is worth the while to ask: for as much as may be there, or else for the next message."""
+        """Whether it is worth the while to ask: for as much as may be there, or else for the next message."""
         return self.stream.data_bytes <= self._room_bytes // 2 or not self.stream.data_count
 
     @property
+    def _is_blocked(self) -> bool:
+        """Whether messages behind a gap leave no room for what is in it; what lies before it has its turn soon."""
+        return not self._has_room and self.horizon < (self.stream.latest_data or 0)
+
+    @property
     def ask_at_s(self) -> float:
-        if not self._has_room():
+        if not (self._has_room or self._is_blocked):
             return inf
         if self._asked is not None:
             return self._asked_s + self._trips.wait_s(self._in_vain)
-        if self.horizon < self._behind_until:
+        if self._is_behind:
             return 0.0
         wait_s = self._trips.wait_s(0)
         idle_s = (self._heard_s or 0.0) + max(self._idle_s, wait_s)
         return idle_s if self._gap_s is None else min(idle_s, self._gap_s + wait_s)
 
-    def new_acks(self) -> tuple[TickRange, ...] | None:
-        if not self.has_new_acks:
-            return None
-        self.has_new_acks = False
-        return self.acknowledged.ranges()
-
     def reconnected(self) -> None:
         self._asked, self._in_vain = None, 0
-        self._behind_until = max(self._behind_until, self.horizon + 1)
+        self._is_behind = True
         self.has_new_acks = True
+
+
+def _end(message: KnowledgeMessage) -> int:
+    """Return one after the last tick of which a message says something; 0 if it says nothing."""
+    final = message.final[-1][1] if message.final else 0
+    return max(final, message.data[-1][0] + 1) if message.data else final

@@ -134,6 +134,11 @@ class TickMessages(Generic[M]):
         return self._ticks[self._gone] if self._entries else None
 
     @property
+    def latest(self) -> int | None:
+        """The last tick with a message; None without any."""
+        return self._ticks[-1] if self._entries else None
+
+    @property
     def bytes(self) -> int:
         """The sizes of all messages, added up, in bytes."""
         return self._bytes

@@ -115,6 +115,11 @@ class TickSet:
         """Return, in order, the ranges of which the set consists from ``first`` up to ``end``."""
         return self._cut(first, end, inside=1)
 
+    def first_ranges(self, count: int) -> tuple[TickRange, ...]:
+        """Return, in order, the first so many ranges, or all if there are fewer. Complexity: O(count)."""
+        bounds = self._bounds[: 2 * count]
+        return tuple(zip(bounds[::2], bounds[1::2], strict=True))
+
     def missing(self, first: int = 0, end: int = FOREVER) -> tuple[TickRange, ...]:
         """Return, in order, the ranges of the ticks from ``first`` up to ``end`` that are not in the set."""
         return self._cut(first, end, inside=0)

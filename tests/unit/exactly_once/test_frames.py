@@ -33,7 +33,7 @@ MESSAGES = st.just(encode(PartitionEnded())) | st.builds(
 )
 DATA = st.lists(st.tuples(TICKS, MESSAGES), max_size=5).map(tuple)
 DOWNSTREAM = st.one_of(
-    st.builds(KnowledgeMessage, PUBENDS, RANGE_TUPLES, DATA, st.booleans()),
+    st.builds(KnowledgeMessage, PUBENDS, RANGE_TUPLES, DATA, st.booleans(), st.booleans(), TICKS),
     st.builds(Rejected, PUBENDS, st.text(max_size=20)),
 )
 UPSTREAM = st.one_of(
@@ -72,7 +72,7 @@ def together(messages: Iterable[Downstream]) -> list[Downstream]:
             and not last.more
             and not message.more
         ):
-            result[-1] = KnowledgeMessage(last.pubend, last.final, last.data + message.data)
+            result[-1] = msgspec.structs.replace(last, data=last.data + message.data)
         else:
             result.append(message)
     return result
@@ -108,6 +108,7 @@ def test_cut_at_every_byte() -> None:
     small = encode(DataMessage(1, b"x" * 10, "pickle", 1))
     told: list[Downstream] = [
         KnowledgeMessage(1, ((0, 5), (6, FOREVER)), ((5, small), (7, small)), more=True),
+        KnowledgeMessage(1, ((0, 5),), ((5, small),), is_answer=True, lost_end=3),
         Rejected(0, "no"),
     ]
     said: list[ChildMessage] = [Join("child", Where(len)), Nack(1, ((3, FOREVER),), 100), Ack(0, {"name": ((0, 7),)})]
@@ -137,7 +138,7 @@ def test_much_goes_in_several_frames() -> None:
     """None of them much larger than `FRAME_BYTES`, unless it is one message; what is final goes with the first."""
     sizes = [10, FRAME_BYTES // 2, FRAME_BYTES // 2, 3 * FRAME_BYTES, 5, 6]
     data = tuple((n, encode(DataMessage(n, b"x" * size, "pickle", 1))) for n, size in enumerate(sizes))
-    sent = KnowledgeMessage(2, ((50, 60),), data)
+    sent = KnowledgeMessage(2, ((50, 60),), data, is_answer=True, lost_end=7)
     found = read_all(bytes_of([sent]), [10**9])
     assert [[tick for tick, _ in one.data] for one in found] == [[0, 1], [2], [3], [4, 5]]
     assert [one.final for one in found] == [((50, 60),), (), (), ()]
