@@ -55,7 +55,7 @@ class Fanout:
         self._filters: dict[str, Filter | None] = {}
         self._groups: dict[Filter | None, _Group] = {}
 
-    def join(self, child: str, where: Filter | None) -> None:
+    def join(self, child: str, where: Filter | None = None) -> None:
         """Take on a child; one that says so again may have another filter."""
         if child in self._filters and self._filters[child] == where:
             return

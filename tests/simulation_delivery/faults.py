@@ -48,7 +48,9 @@ class ForgetsEarly(Pubend):
     def forget(self, tick: int | None = None) -> int:
         """Forget too much."""
         ends = [stream.acknowledged.prefix_end for stream in self.subscriptions._curiosity.values()]
-        return super().forget(max(ends, default=None))
+        forgotten_end = super().forget(max(ends, default=None))
+        self._fanout.lost_end = 0
+        return forgotten_end
 
 
 class AnswersFromMemoryOnly(Pubend):
