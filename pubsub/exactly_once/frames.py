@@ -24,7 +24,7 @@ from tidewheel.pubsub.exactly_once.fanout import Filter
 from tidewheel.pubsub.exactly_once.messages import Ack, Downstream, KnowledgeMessage, Nack, Rejected, Upstream
 from tidewheel.pubsub.exactly_once.tick_set import FOREVER, check_range
 from tidewheel.pubsub.payload import pickled
-from tidewheel.pubsub.socket_frames import frame_of, unpickled
+from tidewheel.pubsub.socket_frames import LARGE, frame_of, unpickled
 from tidewheel.pubsub.wire import Payload
 
 FRAME_BYTES: Final = 1024 * 1024
@@ -35,6 +35,9 @@ MOST_PAYLOAD_BYTES: Final = 1 << 33
 
 HAS_GONE: Final = "it has gone"
 """Why a link ended where the peer did not break the protocol."""
+
+_EACH_BYTES = 64
+"""So much is counted for each message beside its payload."""
 
 
 class Join(msgspec.Struct, frozen=True):
@@ -134,15 +137,19 @@ def _knowledge(message: KnowledgeMessage) -> list[Any]:
 
 def _split(message: KnowledgeMessage) -> Iterator[KnowledgeMessage]:
     """Yield what says the same; an answer that leaves something out as it is, since who gets it asks for the rest."""
+    data = message.data
+    sizes = [len(one.payload) + _EACH_BYTES for _, one in data]
+    if message.more or sum(sizes) <= FRAME_BYTES:
+        yield message
+        return
     final = message.final
-    begin = size = 0
-    if not message.more:
-        for place, (_, one) in enumerate(message.data):
-            size += one.size_bytes
-            if size > FRAME_BYTES and place > begin:
-                yield structs.replace(message, final=final, data=message.data[begin:place])
-                final, begin, size = (), place, one.size_bytes
-    yield structs.replace(message, final=final, data=message.data[begin:]) if begin else message
+    begin = total = 0
+    for place, size in enumerate(sizes):
+        total += size
+        if total > FRAME_BYTES and place > begin:
+            yield structs.replace(message, final=final, data=data[begin:place])
+            final, begin, total = (), place, size
+    yield structs.replace(message, final=final, data=data[begin:])
 
 
 def decode_downstream(head: Payload, payload: Payload) -> Downstream:
@@ -194,11 +201,15 @@ def _check(ranges: tuple[tuple[int, int], ...]) -> None:
 
 def _messages(entries: tuple[tuple[int, bytes, int], ...], payload: Payload) -> tuple[tuple[int, EncodedMessage], ...]:
     """Return messages, each with its part of the payload."""
+    if len(payload) >= LARGE and all(size < LARGE for _, _, size in entries):
+        payload = bytes(payload)  # so that they are copies
+    is_copied = isinstance(payload, bytes)
     messages = []
     begin = 0
     for tick, head, size in entries:
         end = begin + size
-        messages.append((tick, EncodedMessage(head, slice_of(payload, begin, end))))
+        part = payload[begin:end] if is_copied else slice_of(payload, begin, end)
+        messages.append((tick, EncodedMessage(head, part)))
         begin = end
     if begin != len(payload):
         raise ProtocolError(f"what came has {len(payload)} bytes of messages, and its head speaks of {begin}")
