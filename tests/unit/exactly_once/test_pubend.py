@@ -1,0 +1,207 @@
+"""Where knowledge begins: ticks, what is told when, answers from memory and from the log, and what is forgotten."""
+
+from typing import Any
+
+import pytest
+
+from tests.simulation_delivery.disk import MESSAGE, RESERVATION, Disk
+from tidewheel.pubsub.errors import DeliveryError
+from tidewheel.pubsub.exactly_once.fanout import Outgoing
+from tidewheel.pubsub.exactly_once.messages import Ack, KnowledgeMessage, Nack
+from tidewheel.pubsub.exactly_once.pubend import Pubend, Start, gaps
+from tidewheel.pubsub.exactly_once.subend import Subend
+from tidewheel.pubsub.exactly_once.tick_set import FOREVER
+
+
+class Publishing:
+    """A pubend with a disk, and one child.
+
+    Args:
+        cache_bytes: how much of what was published last it keeps in memory.
+    """
+
+    def __init__(self, cache_bytes: int = 1000) -> None:
+        self.disk = Disk()
+        self.pubend = Pubend(0, 1, self.disk, len, cache_bytes=cache_bytes)
+        self.pubend.join("child")
+
+    def publish(self, now: int, *messages: bytes) -> list[Outgoing]:
+        assigned = self.pubend.assign(messages, now)
+        for tick, message in assigned:
+            self.disk.write(MESSAGE, tick, message)
+        self.disk.sync(len(assigned))
+        return self.pubend.logged(assigned[-1][0])
+
+    def be_silent(self, now: int) -> list[Outgoing]:
+        self.pubend.reserved(now)
+        return self.pubend.be_silent(now)
+
+    def ask(self, *ranges: tuple[int, int], room_bytes: int = 1000) -> list[KnowledgeMessage]:
+        told = [outgoing.message for outgoing in self.pubend.nack("child", Nack(0, ranges, room_bytes))]
+        assert all(isinstance(message, KnowledgeMessage) and message.is_answer for message in told)
+        return [message for message in told if isinstance(message, KnowledgeMessage)]
+
+
+def messages_of(told: list[KnowledgeMessage]) -> list[bytes]:
+    return [message for one in told for _, message in one.data]
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_ticks_grow_and_are_those_of_one_pubend(number: int) -> None:
+    """By the clock, also where it stands still or goes back, and after many messages at once."""
+    pubend = Pubend(number, 3, Disk(), len, next_tick=50)
+    clock = (0, 70, 70, 60, 1000)
+    ticks = [tick for now in clock for tick, _ in pubend.assign([b"a", b"b", b"c"], now)]
+    assert ticks == sorted(set(ticks))
+    assert {tick % 3 for tick in ticks} == {number}
+    assert (ticks[0] >= 50, ticks[3] >= 70, ticks[-3] >= 1000) == (True, True, True)
+    assert pubend.last_assigned == ticks[-1]
+    assert pubend.assign([], 2000) == []
+
+
+def test_a_message_is_told_once_it_is_durable() -> None:
+    """With the silence before it, and none of what comes after."""
+    pubend = Pubend(0, 1, Disk(), len)
+    pubend.join("child")
+    assert pubend.assign([b"a", b"b"], 5) == [(5, b"a"), (6, b"b")]
+    assert pubend.assign([b"c"], 9) == [(9, b"c")]
+    assert pubend.pending_up_to(6) == [b"a", b"b"]
+    assert pubend.told_end == 0
+    assert pubend.logged(6) == [Outgoing("child", KnowledgeMessage(0, ((0, 5),), ((5, b"a"), (6, b"b"))))]
+    assert pubend.logged(6) == []
+    assert pubend.told_end == 7
+    assert pubend.logged(9) == [Outgoing("child", KnowledgeMessage(0, ((7, 9),), ((9, b"c"),)))]
+
+
+def test_silence_is_told_as_far_as_it_is_reserved_and_nothing_waits() -> None:
+    """A reservation is asked for in good time, and once; no message is put where silence was told."""
+    pubend = Pubend(0, 1, Disk(), len)
+    pubend.join("child")
+    assert pubend.be_silent(10) == []
+    assert pubend.reserve(10, 100) == 110
+    assert pubend.reserve(20, 100) is None
+    assert pubend.be_silent(20) == []
+    pubend.reserved(110)
+    assert pubend.be_silent(20) == [Outgoing("child", KnowledgeMessage(0, ((0, 20),)))]
+    assert pubend.assign([b"a"], 3) == [(20, b"a")]
+    assert pubend.be_silent(50) == []
+    pubend.logged(20)
+    assert pubend.be_silent(500) == [Outgoing("child", KnowledgeMessage(0, ((21, 110),)))]
+    assert pubend.reserve(500, 100) == 600
+
+
+def test_a_nack_is_answered_from_memory_and_from_the_log_alike() -> None:
+    """As far as its room goes, with one message in any case, and with word of whether there is more."""
+    publishing = Publishing(cache_bytes=20)
+    for number in range(10):
+        publishing.publish(10 * number, str(number).encode() * 10)
+    assert messages_of(publishing.ask((0, FOREVER))) == [str(n).encode() * 10 for n in range(10)]
+    for room_bytes, count in ((-5, 1), (0, 1), (1, 1), (30, 3), (31, 4)):
+        [answer] = publishing.ask((0, FOREVER), room_bytes=room_bytes)
+        assert (len(answer.data), answer.more) == (count, True)
+        [answer] = publishing.ask((0, 5), (80, FOREVER), room_bytes=room_bytes)
+        assert (len(answer.data), answer.more) == (min(count, 3), count < 3)
+    assert publishing.ask((91, FOREVER)) == []
+    assert publishing.ask((500, FOREVER)) == []
+    assert publishing.ask((41, 45)) == [KnowledgeMessage(0, ((41, 45),), is_answer=True)]
+
+
+def test_who_is_no_child_gets_no_answer() -> None:
+    """He may have joined before the pubend started again, and joins again."""
+    publishing = Publishing()
+    publishing.publish(5, b"a")
+    publishing.pubend.leave("child")
+    assert publishing.pubend.children == 0
+    assert publishing.ask((0, FOREVER)) == []
+
+
+def test_a_subscription_begins_with_what_is_told_next() -> None:
+    """Also where messages wait to be durable; or from a tick that is still there; or goes on."""
+    publishing = Publishing()
+    publishing.publish(5, b"a")
+    [(tick, _)] = publishing.pubend.assign([b"waits"], 9)
+    assert publishing.pubend.subscribe("live") == Start(((0, 6),), 6)
+    assert publishing.pubend.subscribe("all", 0) == Start((), 6)
+    publishing.disk.write(MESSAGE, tick, b"waits")
+    publishing.pubend.logged(tick)
+    assert publishing.pubend.subscribe("live") == Start(((0, 6),), 10)
+    assert publishing.pubend.ack(Ack(0, {"live": ((0, 10),), "all": ((0, 6),), "nobody": ((0, 10),)})) == [
+        "live",
+        "all",
+    ]
+    assert publishing.pubend.forget() == 6
+    assert publishing.pubend.subscribe("late", 2) == Start(((0, 6),), 10)
+
+
+def test_what_all_have_acknowledged_is_forgotten_and_final() -> None:
+    """Not before, and nothing where nobody subscribes."""
+    publishing = Publishing()
+    publishing.publish(5, b"a")
+    publishing.publish(8, b"b")
+    assert publishing.pubend.forget() == 0
+    publishing.pubend.subscribe("one", 0)
+    publishing.pubend.subscribe("other", 0)
+    publishing.pubend.ack(Ack(0, {"one": ((0, 9),)}))
+    assert publishing.pubend.forget() == 0
+    publishing.pubend.ack(Ack(0, {"other": ((0, 6),)}))
+    assert publishing.pubend.forget() == publishing.pubend.first_tick == 6
+    assert publishing.ask((0, FOREVER)) == [KnowledgeMessage(0, ((0, 6), (6, 8)), ((8, b"b"),), is_answer=True)]
+    publishing.pubend.ack(Ack(0, {"one": ((0, 1000),), "other": ((0, 1000),)}))
+    assert publishing.pubend.forget() == 9
+
+
+def test_who_needs_what_was_kept_for_long_enough_finds_out() -> None:
+    """A subscription that has fallen too far behind is told, and never silently skips; one that has not goes on."""
+    publishing = Publishing()
+    pubend = publishing.pubend
+    behind = Subend("behind", {0: pubend.subscribe("behind", 0)}, len)
+    ahead = Subend("ahead", {0: pubend.subscribe("ahead", 0)}, len)
+    for outgoing in publishing.publish(5, b"a"):
+        ahead.receive(only(outgoing), 0.0)
+    publishing.publish(8, b"b")
+    assert pubend.subscriptions.needing(6) == ["behind", "ahead"]
+    assert pubend.forget(6) == 6
+    for outgoing in publishing.publish(11, b"c"):
+        with pytest.raises(DeliveryError, match=r"'behind' has had all of pubend 0 before tick 0, .* before tick 6 is"):
+            behind.receive(only(outgoing), 0.0)
+        ahead.receive(only(outgoing), 0.0)
+    [answer] = publishing.ask((6, 9))
+    ahead.receive(answer, 0.0)
+    assert [one.message for one in ahead.take()] == [b"a", b"b", b"c"]
+    assert behind.take() == []
+
+
+def only(outgoing: Outgoing) -> KnowledgeMessage:
+    assert isinstance(outgoing.message, KnowledgeMessage)
+    return outgoing.message
+
+
+def test_after_a_restart_it_goes_on_behind_all_that_was_told() -> None:
+    """What was reserved is silent, whatever the clock says; what was logged is answered, and cursors are there."""
+    publishing = Publishing()
+    publishing.pubend.subscribe("a", 0)
+    publishing.publish(5, b"a")
+    publishing.disk.write(RESERVATION, 100)
+    publishing.disk.sync(1)
+    publishing.be_silent(100)
+    publishing.pubend.ack(Ack(0, {"a": ((0, 3),)}))
+    again = Publishing()
+    again.disk = publishing.disk
+    again.pubend = Pubend(0, 1, again.disk, len, next_tick=again.disk.next_tick)
+    again.pubend.join("child")
+    again.pubend.subscriptions.restore("a", publishing.pubend.subscriptions.acknowledged("a"))
+    assert again.pubend.told_end == 100
+    assert again.pubend.subscribe("a") == Start(((0, 3),), 100)
+    assert again.pubend.be_silent(50) == []
+    assert again.pubend.assign([b"b"], 50) == [(100, b"b")]
+    assert again.ask((3, FOREVER)) == [KnowledgeMessage(0, ((3, 5), (6, 100)), ((5, b"a"),), is_answer=True)]
+
+
+@pytest.mark.parametrize(
+    ("ticks", "left"),
+    [((), ((3, 9),)), ((3, 8), ((4, 8),)), ((4, 5), ((3, 4), (6, 9))), (tuple(range(3, 9)), ())],
+    ids=["none", "both ends", "middle", "all"],
+)
+def test_gaps_between_messages(ticks: tuple[int, ...], left: Any) -> None:
+    """What is left of a range."""
+    assert gaps(3, 9, [(tick, b"") for tick in ticks]) == left
