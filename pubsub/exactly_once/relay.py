@@ -168,25 +168,35 @@ class _Line:
         final: list[TickRange] = []
         data: list[tuple[int, Any]] = []
         unknown = TickSet()
-        room = max(1, nack.room_bytes)
+        room = room_above = max(1, nack.room_bytes)
         more = False
         for first, end in nack.ranges:
-            more = more or room <= 0
-            if more:
+            if room <= 0:
+                more = True
                 break
-            found, reached = self.stream.read_data(first, end, room)
-            data += found
-            room -= sum(self._size_of(payload) for _, payload in found)
-            final += self.stream.finals(first, reached)
-            unknown.update(self.stream.unknown(first, reached))
-            more = reached < end
+            gaps = self.stream.unknown(first, end)
+            # What is behind a gap has to wait, or it would take the room of what is in it.
+            known_end = gaps[0][0] if gaps else end
+            if unknown and end == FOREVER:
+                more = more or first < known_end
+            else:
+                found, reached = self.stream.read_data(first, known_end, room)
+                data += found
+                room -= sum(self._size_of(payload) for _, payload in found)
+                final += self.stream.finals(first, reached)
+                if reached < known_end:
+                    more = True
+                    break
+                room_above = room_above if unknown else room
+            unknown.update(gaps)
+            more = more or bool(gaps and gaps[0][1] < end)
         outgoing = self.fanout.answer(child, tuple(final), data, more=more and not unknown)
         if not unknown or child not in self.fanout:
             return outgoing, []
         if more:
             self._cut_short.add(child)
         self._curiosity.setdefault(child, CuriosityStream()).curious(unknown)
-        self._room_bytes = max(1, room)
+        self._room_bytes = max(1, room_above)
         return outgoing, self._ask(unknown, now_s)
 
     def _ask(self, unknown: TickSet, now_s: float) -> list[Upstream]:
