@@ -182,13 +182,14 @@ class _Incoming:
                 self._trips.learn(now_s - self._asked_s)
             self._asked, self._in_vain = None, 0
             self._gap_s = now_s
-        # An answer that comes late leaves out nothing that is not known by now.
-        if message.more and _end(message) >= self.horizon:
+        # An answer that comes late, or again, leaves out nothing that has not been asked for since.
+        if message.more and not 0 < _end(message) <= horizon:
             self._is_behind = True
         if stream.data_bytes > self._room_bytes and stream.data_count > 1:
             self._make_room()
         if len(stream.known) > MOST_RANGES:
             self._forget(stream.known.ranges()[MOST_RANGES // 2][0])
+        self._note_gap(now_s)
 
     def _make_room(self) -> None:
         """Forget what there is no room for, though never the next message."""
@@ -247,10 +248,7 @@ class _Incoming:
             self._heard_s = now_s
         if self._is_blocked and self.stream.forget_latest_data(self._room_bytes // 2, after=self.horizon):
             self._is_behind = True
-        if not self._has_gap:
-            self._gap_s = None
-        elif self._gap_s is None:
-            self._gap_s = now_s
+        self._note_gap(now_s)
         if now_s < self.ask_at_s:
             return []
         if self._asked is not None:
@@ -263,9 +261,12 @@ class _Incoming:
         self._is_behind = False
         return [Nack(self._pubend, ranges, self._room_bytes - self.stream.data_bytes)]
 
-    @property
-    def _has_gap(self) -> bool:
-        return self.horizon < self.stream.known_end
+    def _note_gap(self, now_s: float) -> None:
+        """Take note of since when something is missing before what is known."""
+        if self.horizon >= self.stream.known_end:
+            self._gap_s = None
+        elif self._gap_s is None:
+            self._gap_s = now_s
 
     @property
     def _has_room(self) -> bool:
