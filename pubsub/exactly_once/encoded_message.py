@@ -66,13 +66,12 @@ class EncodedMessage(msgspec.Struct, frozen=True, eq=False, gc=False):
         Raises:
             ProtocolError: it is not long enough.
         """
-        view = memoryview(content)
-        begin = _LENGTH.size
-        if len(view) >= begin:
-            begin += _LENGTH.unpack_from(view)[0]
-        if len(view) < begin:
-            raise ProtocolError(f"{len(view)} bytes are no message: it would have {begin} or more")
-        return cls(bytes(view[_LENGTH.size : begin]), slice_of(view, begin, len(view)))
+        size, begin = len(content), _LENGTH.size
+        if size >= begin:
+            begin += _LENGTH.unpack_from(content)[0]
+        if size < begin:
+            raise ProtocolError(f"{size} bytes are no message: it would have {begin} or more")
+        return cls(bytes(content[_LENGTH.size : begin]), slice_of(content, begin, size))
 
     @property
     def parts(self) -> tuple[Payload, ...]:
@@ -185,7 +184,7 @@ def slice_of(content: Payload, begin: int, end: int) -> Payload:
     """Return some bytes of others: a copy where they are few, which keeps nothing else alive, and a slice otherwise."""
     if end - begin < LARGE:
         return bytes(content[begin:end])
-    return content[begin:end]
+    return memoryview(content)[begin:end]
 
 
 def _has_same_bytes(one: Payload, other: Payload) -> bool:

@@ -47,7 +47,6 @@ class Node:
         self.log = Logged()
         self.core = Pubend(0, 1, self.log, SIZE, cache_bytes=30_000)
         self.children: dict[str, Child] = {}
-        self.nacks = 0
         self.now = 0
 
     def tell(self, outgoing: list[Outgoing]) -> None:
@@ -71,7 +70,6 @@ class Node:
                     case Join():
                         self.core.join(message.name, message.where)
                     case Nack():
-                        self.nacks += 1
                         self.tell(self.core.nack(name, message))
                     case Ack():
                         self.core.ack(message)
