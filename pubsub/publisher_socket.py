@@ -6,8 +6,6 @@ publisher back, nothing is read from the worker, whose own connection then fills
 """
 
 import asyncio
-import logging
-import secrets
 import socket
 from abc import ABC, abstractmethod
 from contextlib import suppress
@@ -17,14 +15,11 @@ from tidewheel.progress import ProtocolError
 from tidewheel.pubsub import socket_offer
 from tidewheel.pubsub.publisher import Publisher
 from tidewheel.pubsub.socket_frames import FrameReader, decode, encode
-from tidewheel.pubsub.socket_offer import TICKET_BYTES, SocketOffer
+from tidewheel.pubsub.socket_offer import SocketOffer
 from tidewheel.pubsub.socket_writer import SocketWriter
+from tidewheel.pubsub.ticket_listener import TicketListener
 from tidewheel.pubsub.wire import DataMessage, Disconnected, Failed, FeedEvent, LowerFrontierUpdate, PartitionEnded
 
-_LOG = logging.getLogger(__name__)
-_TICKET_TIMEOUT_S = 10.0
-_MOST_STRANGERS = 64
-_ACCEPT_AGAIN_S = 1.0
 _WRITE_BYTES = 1024 * 1024
 _MOST_WRITES = 8
 _MOST_ENCODED = 1024
@@ -74,25 +69,19 @@ class PublisherSocket:
     def __init__(self, publisher: Publisher, host: PublisherHost, node: str) -> None:
         self._publisher = publisher
         self._host = host
-        self._node = node
         self._loop = asyncio.get_running_loop()
-        self._tickets: dict[bytes, str | None] = {}
-        self._strangers: dict[socket.socket, asyncio.TimerHandle] = {}
         self._deliveries: dict[str, _Delivery] = {}
         self._feeds: list[_Feed] = []
         self._encoded: dict[int, tuple[object, list[object]]] = {}
-        self._listener, self._name = socket_offer.listen()
-        self._loop.add_reader(self._listener, self._accept)
+        self._listener: TicketListener[str | None] = TicketListener(node, self._admitted)
 
     def offer(self, subscriber: str | None) -> SocketOffer:
         """Return where to connect to for a subscriber; None stands for the worker."""
-        ticket = secrets.token_bytes(TICKET_BYTES)
-        self._tickets[ticket] = subscriber
-        return SocketOffer(self._node, self._name, ticket)
+        return self._listener.offer(subscriber)
 
     def withdraw(self, subscriber: str) -> None:
         """Let go of a subscriber, connected or not."""
-        self._tickets = {ticket: name for ticket, name in self._tickets.items() if name != subscriber}
+        self._listener.withdraw(subscriber)
         delivery = self._deliveries.pop(subscriber, None)
         if delivery is not None:
             delivery.close()
@@ -115,43 +104,8 @@ class PublisherSocket:
         for feed in self._feeds:
             feed.pause(is_paused=is_paused)
 
-    # ------------------------------------------------------------------ who calls
-
-    def _accept(self) -> None:
-        while True:
-            try:
-                connection, _ = self._listener.accept()
-            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
-                return
-            except OSError as error:  # this process has as many files open as it may
-                _LOG.warning("%s accepts nobody for %g s: %s", self._name, _ACCEPT_AGAIN_S, error)
-                self._loop.remove_reader(self._listener)
-                self._loop.call_later(_ACCEPT_AGAIN_S, self._loop.add_reader, self._listener, self._accept)
-                return
-            connection.setblocking(False)
-            if not socket_offer.is_same_user(connection):
-                connection.close()
-                continue
-            if len(self._strangers) >= _MOST_STRANGERS:
-                self._turn_away(next(iter(self._strangers)))
-            self._strangers[connection] = self._loop.call_later(_TICKET_TIMEOUT_S, self._turn_away, connection)
-            self._loop.add_reader(connection, self._admit, connection)
-            self._admit(connection)  # whose ticket is there is no stranger, however many come at once
-
-    def _admit(self, connection: socket.socket) -> None:
-        """Look at the ticket of who has called, if it has come."""
-        try:
-            ticket = connection.recv(TICKET_BYTES)
-        except (BlockingIOError, InterruptedError):
-            return
-        except OSError:
-            ticket = b""
-        if ticket not in self._tickets:
-            self._turn_away(connection)
-            return
-        self._strangers.pop(connection).cancel()
-        self._loop.remove_reader(connection)
-        subscriber = self._tickets.pop(ticket)
+    def _admitted(self, connection: socket.socket, subscriber: str | None) -> None:
+        """Take on a connection, of the worker or of a subscriber."""
         socket_offer.prepare(connection, steadily=subscriber is not None and self._publisher.may_hold(subscriber))
         if subscriber is None:
             feed = _Feed(connection, self._loop, self._publisher, self._host)
@@ -163,11 +117,6 @@ class PublisherSocket:
             self._host.connected(subscriber)
             delivery.go_on()
             self._encoded.clear()
-
-    def _turn_away(self, connection: socket.socket) -> None:
-        self._strangers.pop(connection).cancel()
-        self._loop.remove_reader(connection)
-        connection.close()
 
 
 class _Delivery:

@@ -71,16 +71,16 @@ class ActorThread:
 
         def close() -> None:
             sockets = self.actor._socket
-            if sockets is None or sockets._listener.fileno() < 0:
+            if sockets is None or sockets._listener._listener.fileno() < 0:
                 return
             for name in list(sockets._deliveries):
                 sockets._deliveries.pop(name).close()
             for feed in sockets._feeds:
                 feed._close()
-            for stranger in list(sockets._strangers):
-                sockets._turn_away(stranger)
-            self.loop.remove_reader(sockets._listener)
-            sockets._listener.close()
+            for stranger in list(sockets._listener._strangers):
+                sockets._listener._turn_away(stranger)
+            self.loop.remove_reader(sockets._listener._listener)
+            sockets._listener._listener.close()
 
         self.run(close)
 

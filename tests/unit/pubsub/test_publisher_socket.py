@@ -48,7 +48,12 @@ def nothing_left(publisher: ActorThread) -> bool:
     sockets, statistics = publisher.actor._socket, publisher.statistics()
     assert sockets is not None
     assert all(feed._is_closed for feed in sockets._feeds)
-    left = len(sockets._deliveries) + len(sockets._strangers) + len(sockets._tickets) + len(sockets._encoded)
+    left = (
+        len(sockets._deliveries)
+        + len(sockets._listener._strangers)
+        + len(sockets._listener._tickets)
+        + len(sockets._encoded)
+    )
     return left + statistics.subscribers + statistics.queued_bytes == 0
 
 

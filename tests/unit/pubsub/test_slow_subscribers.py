@@ -312,11 +312,11 @@ def test_leases_are_given_back_with_a_connection(publisher: ActorThread) -> None
     publisher.call(publisher.actor.attach("announced"))
     sockets = publisher.actor._socket
     assert sockets is not None
-    assert len(sockets._tickets) == 1
+    assert len(sockets._listener._tickets) == 1
     publisher.advance(61.0)
     publisher.run(publisher.actor.go_on)
     assert eventually(lambda: publisher.statistics().subscribers == 1)
-    assert not sockets._tickets
+    assert not sockets._listener._tickets
     assert not reader._connections[0].getsockopt(1, 4)
     reader.close()
 

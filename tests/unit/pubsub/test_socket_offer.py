@@ -17,15 +17,15 @@ import pytest
 from tests.links.open_files import open_files
 from tests.unit.pubsub.actor_thread import DEADLINE_S, NODE, ActorThread, Attached, ended, epoch, subscription_of
 from tests.waiting import eventually
-from tidewheel.pubsub import publisher_socket, socket_frames, socket_offer
+from tidewheel.pubsub import socket_frames, socket_offer, ticket_listener
 from tidewheel.pubsub.delivery_options import EVERYTHING, DeliveryOptions
 from tidewheel.pubsub.publisher_socket import PublisherSocket
 from tidewheel.pubsub.ray_topic_reader import RayTopicReader
 from tidewheel.pubsub.socket_offer import TICKET_BYTES, SocketOffer
 from tidewheel.pubsub.socket_topic_reader import SocketTopicReader
 
-STRANGERS = publisher_socket._MOST_STRANGERS
-TIMEOUT_S = publisher_socket._TICKET_TIMEOUT_S
+STRANGERS = ticket_listener._MOST_STRANGERS
+TIMEOUT_S = ticket_listener._TICKET_TIMEOUT_S
 
 
 @pytest.fixture
@@ -93,12 +93,12 @@ def test_who_shows_no_good_ticket_is_turned_away(publisher: ActorThread, said: A
     offer = offer_of(publisher)
     connection = call_at(offer, said(offer.ticket))
     if not said(offer.ticket):
-        assert eventually(lambda: len(sockets_of(publisher)._strangers) == 1)
+        assert eventually(lambda: len(sockets_of(publisher)._listener._strangers) == 1)
         publisher.advance(TIMEOUT_S - 1)
-        assert len(sockets_of(publisher)._strangers) == 1
+        assert len(sockets_of(publisher)._listener._strangers) == 1
         publisher.advance(2)
     assert is_turned_away(connection)
-    assert not sockets_of(publisher)._strangers
+    assert not sockets_of(publisher)._listener._strangers
     with call_at(offer, offer.ticket):
         assert eventually(lambda: len(sockets_of(publisher)._deliveries) == 1)
 
@@ -138,7 +138,7 @@ def test_a_ticket_that_nobody_needs_is_good_no_more(publisher: ActorThread, leav
         publisher.advance(61)
         publisher.run(publisher.actor.go_on)
     assert is_turned_away(call_at(offer, offer.ticket))
-    assert not sockets_of(publisher)._tickets
+    assert not sockets_of(publisher)._listener._tickets
 
 
 def test_tickets_cannot_be_guessed_nor_seen(publisher: ActorThread) -> None:
@@ -156,11 +156,11 @@ def test_strangers_who_say_nothing_keep_nobody_out(publisher: ActorThread) -> No
     strangers = [call_at(offer) for _ in range(2 * STRANGERS)]
     try:
         assert all(map(is_turned_away, strangers[:STRANGERS]))
-        assert eventually(lambda: len(sockets_of(publisher)._strangers) == STRANGERS)
+        assert eventually(lambda: len(sockets_of(publisher)._listener._strangers) == STRANGERS)
         with call_at(offer, offer.ticket) as connection:
             assert connection.recv(1)
         publisher.advance(TIMEOUT_S + 1)
-        assert not sockets_of(publisher)._strangers
+        assert not sockets_of(publisher)._listener._strangers
     finally:
         for stranger in strangers:
             stranger.close()
@@ -170,9 +170,9 @@ def test_a_stranger_that_goes_is_forgotten(publisher: ActorThread) -> None:
     """Without waiting for ten seconds to be over."""
     offer = offer_of(publisher)
     connection = call_at(offer)
-    assert eventually(lambda: len(sockets_of(publisher)._strangers) == 1)
+    assert eventually(lambda: len(sockets_of(publisher)._listener._strangers) == 1)
     connection.close()
-    assert eventually(lambda: not sockets_of(publisher)._strangers)
+    assert eventually(lambda: not sockets_of(publisher)._listener._strangers)
 
 
 def test_another_user_is_turned_away(publisher: ActorThread, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -180,7 +180,7 @@ def test_another_user_is_turned_away(publisher: ActorThread, monkeypatch: pytest
     offer = offer_of(publisher)
     monkeypatch.setattr(socket_offer, "is_same_user", lambda connection: False)
     assert is_turned_away(call_at(offer, offer.ticket))
-    assert len(sockets_of(publisher)._tickets) == 1
+    assert len(sockets_of(publisher)._listener._tickets) == 1
 
 
 def test_who_is_the_same_user_is_what_the_system_says() -> None:
@@ -232,7 +232,7 @@ def test_elsewhere_there_is_no_way(publisher: ActorThread, where: str, monkeypat
         monkeypatch.setattr(socket_offer, "is_possible", lambda: False)
         assert offer.connect(NODE) is None
         assert publisher.call(publisher.actor.attach("other")) is None
-    assert not sockets_of(publisher)._strangers
+    assert not sockets_of(publisher)._listener._strangers
 
 
 def test_where_nobody_listens_calls_have_to_do(caplog: Any) -> None:
@@ -258,7 +258,8 @@ def test_a_publisher_that_may_open_no_more_files_accepts_again_later(
 ) -> None:
     """It does not turn in circles meanwhile."""
     offer = offer_of(publisher)
-    sockets, listener = sockets_of(publisher), sockets_of(publisher)._listener
+    callers = sockets_of(publisher)._listener
+    listener = callers._listener
     calls: list[int] = []
 
     class Full:
@@ -269,7 +270,7 @@ def test_a_publisher_that_may_open_no_more_files_accepts_again_later(
         def fileno(self) -> int:
             return listener.fileno()
 
-    monkeypatch.setattr(sockets, "_listener", Full())
+    monkeypatch.setattr(callers, "_listener", Full())
     with caplog.at_level(logging.WARNING), call_at(offer, offer.ticket) as connection:
         assert eventually(lambda: "Too many open files" in caplog.text)
         publisher.run(lambda: None)
