@@ -110,13 +110,15 @@ class _Line:
     def learn(self, message: KnowledgeMessage, now_s: float) -> list[Outgoing]:
         stream = self.stream
         self.fanout.lost_end = max(self.fanout.lost_end, message.lost_end)
-        covered = TickSet(message.final)
         for first, end in message.final:
             stream.accumulate_final(first, end)
         for tick, payload in message.data:
-            covered.add(tick, tick + 1)
             stream.accumulate_data(tick, payload, self._size_of(payload))
-        self._asked.answered(covered, now_s, more=message.more)
+        covered = TickSet(message.final)
+        for tick, _ in message.data:
+            covered.add(tick, tick + 1)
+        if self._asked:
+            self._asked.answered(covered, now_s, more=message.more)
         outgoing = self._forward(message, covered)
         stream.forget_oldest_data(self._cache_bytes)
         if len(stream.known) > MOST_RANGES:
@@ -134,7 +136,8 @@ class _Line:
         if not self._has_begun:
             return self._answers(message, covered, TickSet())
         if covered.first >= self._told.end:  # all of it, as it mostly is
-            self._told.update(covered)
+            for first, end in covered:
+                self._told.add(first, end)
             outgoing = self.fanout.forward(message.final, message.data)
             return outgoing + self._answers(message, covered, covered) if self._curiosity else outgoing
         new = covered.difference(self._told)

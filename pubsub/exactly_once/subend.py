@@ -168,13 +168,14 @@ class _Incoming:
         self.has_new_acks = False
 
     def learn(self, message: KnowledgeMessage, now_s: float) -> None:
-        stream, horizon, known_end = self.stream, self.horizon, self.stream.known_end
+        stream, known, horizon = self.stream, self.stream.known, self.horizon
+        known_end = known.end
         for first, end in message.final:
             stream.accumulate_final(first, end)
         for tick, payload in message.data:
             stream.accumulate_data(tick, payload, self._size_of(payload))
         self.horizon = stream.doubt_horizon(horizon)
-        if self.horizon > horizon or stream.known_end > known_end:
+        if self.horizon > horizon or known.end > known_end:
             self._heard_s = now_s
         # What comes of later ticks only is no answer: there would be no end of asking.
         if self._asked is not None and self.horizon > self._asked:
@@ -187,8 +188,8 @@ class _Incoming:
             self._is_behind = True
         if stream.data_bytes > self._room_bytes and stream.data_count > 1:
             self._make_room()
-        if len(stream.known) > MOST_RANGES:
-            self._forget(stream.known.ranges()[MOST_RANGES // 2][0])
+        if len(known) > MOST_RANGES:
+            self._forget(known.ranges()[MOST_RANGES // 2][0])
         self._note_gap(now_s)
 
     def _make_room(self) -> None:
@@ -246,6 +247,9 @@ class _Incoming:
     def ask(self, now_s: float) -> list[Nack]:
         if self._heard_s is None:
             self._heard_s = now_s
+        is_calm = self._asked is None and self._gap_s is None and not self._is_behind
+        if is_calm and now_s < self._heard_s + self._idle_s:  # as it mostly is
+            return []
         if self._is_blocked and self.stream.forget_latest_data(self._room_bytes // 2, after=self.horizon):
             self._is_behind = True
         self._note_gap(now_s)
