@@ -98,6 +98,10 @@ class TurnedLoop:
         """Return how many files the loop watches, beside its own."""
         return len(self._selector.get_map()) - 1
 
+    def waits_to_write(self) -> bool:
+        """Tell whether the loop waits for a connection to take more."""
+        return any(key.events & selectors.EVENT_WRITE for key in self._selector.get_map().values())
+
     def __enter__(self) -> Self:
         return self
 

@@ -228,13 +228,25 @@ def test_a_wrong_head_is_refused(content: bytes, payload: bytes, text: str, *, u
         (head("K", 0, (), ((0, b"", 4),), False), b"abc", False, "3 bytes of messages, and its head speaks of 4"),
         (head("K", 0, (), ((0, b"", 2),), False), b"abc", False, "3 bytes of messages, and its head speaks of 2"),
         (head("R", 0, "why"), b"abc", False, "3 bytes of messages, and its head speaks of 0"),
+        (b"\x94" + head("R", 0, "why")[1:] + b"\x91" * 100_000, b"", False, "no message of exactly-once delivery"),
         (head("N", 0, ((5, 4),), 1), b"", True, r"\(5, 4\) is no range"),
         (head("N", 0, ((4, 5),), 1), b"abc", True, "3 bytes of messages, and its head speaks of 0"),
         (head("A", 0, {"name": ((5, 4),)}), b"", True, r"\(5, 4\) is no range"),
         (head("J", "name", b"no pickle"), b"", True, "cannot be unpickled"),
         (head("J", "name", pickle.dumps(Trap())), b"", True, "cannot be unpickled: Unpickled"),
     ],
-    ids=["final", "too short", "too long", "rejected", "nack", "nack and more", "ack", "filter", "another filter"],
+    ids=[
+        "final",
+        "too short",
+        "too long",
+        "rejected",
+        "nested",
+        "nack",
+        "nack and more",
+        "ack",
+        "filter",
+        "another filter",
+    ],
 )
 def test_what_makes_no_sense_is_refused(content: bytes, payload: bytes, text: str, *, upstream: bool) -> None:
     """Ranges that end before they begin, sizes that are not those of the payload, filters that are none here."""
