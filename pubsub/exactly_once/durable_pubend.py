@@ -91,8 +91,7 @@ class DurablePubend:
             recovered = recover(self._log, domain)
             self._journal = recovered.journal
             self._told = Journal.restore(domain, self._journal.snapshot())
-            self._logged_tick = self._log.last_tick
-            self._reserved = max(recovered.reserved, self._logged_tick + 1)
+            self._reserved = max(recovered.reserved, self._log.last_tick + 1)
             self._pubend = Pubend(
                 identity.partition,
                 identity.partitions,
@@ -168,16 +167,17 @@ class DurablePubend:
             LogError: the log takes nothing more.
         """
         self._check()
-        until = self._pubend.reserve(self._now(), _RESERVED_AHEAD)
+        now = self._now()
+        until = self._pubend.reserve(now, _RESERVED_AHEAD)
         if until is not None:
             self._reserved = until
-            self._write([reservation_entry(self._written_tick(), until)])
+            self._write([reservation_entry(self._pubend.pass_over(now), until)])
         moved, self._moved = self._moved, set()
         for name in moved:
             self._cursors[name] = self._pubend.subscriptions.acknowledged(name)
-        tick = self._written_tick()
+        tick = self._pubend.pass_over(now)
         self._write(cursor_entry(tick, Cursor(name, self._cursors[name])) for name in moved)
-        self._tell(self._pubend.be_silent(self._now()))
+        self._tell(self._pubend.be_silent(now))
         self._pubend.forget()
 
     def trim(self) -> int:
@@ -211,16 +211,11 @@ class DurablePubend:
         if isinstance(outcome, LogError):
             self._error = self._error or outcome
             return
-        self._logged_tick = max(self._logged_tick, tick)
         self._pubend.reserved(reserved)
         for message in self._pubend.pending_up_to(tick):
             replay_message(self._told, message)
         self._tell(self._pubend.logged(tick))
         self._hand_in()
-
-    def _written_tick(self) -> int:
-        """Return the tick for what is logged and is no message: that of the last that was written."""
-        return max(0, self._logged_tick, self._pubend.last_assigned)
 
     def _now(self) -> int:
         return max(0, int(self._clock() * TICKS_A_SECOND))
@@ -269,7 +264,7 @@ class DurablePubend:
     def _frontiers_at(self, tick: int) -> InitialFrontierSnapshot:
         """Return both frontiers as they were before what is at ``tick``."""
         journal = self._told
-        if tick <= self._logged_tick:
+        if tick < self._pubend.told_end:
             journal = recover(self._log, self._domain, tick - 1).journal
         return InitialFrontierSnapshot(journal.lower, journal.upper)
 
@@ -278,7 +273,7 @@ class DurablePubend:
         self._pubend.subscriptions.end(name)
         self._moved.discard(name)
         if self._cursors.pop(name, None) is not None:
-            self._write([cursor_entry(self._written_tick(), Cursor(name, None))])
+            self._write([cursor_entry(self._pubend.pass_over(self._now()), Cursor(name, None))])
 
     def ack(self, ack: Ack) -> None:
         """Take acknowledgements of subscriptions."""

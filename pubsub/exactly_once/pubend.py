@@ -79,7 +79,6 @@ class Pubend:
         self._size_of = size_of
         self._cache_bytes = cache_bytes
         self._next_tick = next_tick
-        self._last_assigned = -1
         self._reserved = self._to_reserve = next_tick
         self._pending: deque[tuple[int, Any]] = deque()
         self._told_end = next_tick
@@ -106,9 +105,13 @@ class Pubend:
             tick += self._pubends
         if assigned:
             self._pending.extend(assigned)
-            self._last_assigned = assigned[-1][0]
-            self._next_tick = self._last_assigned + 1
+            self._next_tick = assigned[-1][0] + 1
         return assigned
+
+    def pass_over(self, now: int) -> int:
+        """Return a tick for what is logged and is no message: none has one before it that comes after this."""
+        self._next_tick = max(self._next_tick, now)
+        return self._next_tick
 
     def pending_up_to(self, tick: int) -> list[Any]:
         """Return the messages up to a tick that are not durable as far as this knows, in order."""
@@ -218,11 +221,6 @@ class Pubend:
             self._forgotten_end = max(self._forgotten_end, min(needed, self._told_end))
             self._cache.remove(0, self._forgotten_end)
         return self._forgotten_end
-
-    @property
-    def last_assigned(self) -> int:
-        """The tick of the last message; -1 before the first since the start."""
-        return self._last_assigned
 
     @property
     def told_end(self) -> int:

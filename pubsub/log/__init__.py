@@ -1,11 +1,9 @@
 """The durable log of exactly-once topics: what its publisher must not lose.
 
-`Log` keeps records, `GroupCommit` writes those of many callers with one fdatasync, `CursorStore` keeps what each
-durable subscription has received. Everything here waits for the disk, so an event loop calls it from another thread,
-but for `GroupCommit.submit`, and `Log.read` of what was written lately.
+`Log` keeps records, `GroupCommit` writes those of many callers with one fdatasync. Everything here waits for the disk,
+so an event loop calls it from another thread, but for `GroupCommit.submit`, and `Log.read` of what was written lately.
 """
 
-from tidewheel.pubsub.log.cursor_store import CursorStore
 from tidewheel.pubsub.log.errors import LogCorrupted, LogError, LogFailed, LogFull, LogLocked, LogMismatch
 from tidewheel.pubsub.log.group_commit import Done, GroupCommit
 from tidewheel.pubsub.log.record_format import Entry, LogIdentity, Record
@@ -13,7 +11,6 @@ from tidewheel.pubsub.log.segmented_log import Log
 from tidewheel.pubsub.log.stored_segments import Replay, SegmentStatus
 
 __all__ = [
-    "CursorStore",
     "Done",
     "Entry",
     "GroupCommit",

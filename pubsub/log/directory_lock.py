@@ -36,7 +36,7 @@ class DirectoryLock:
         Raises:
             LogLocked: it still does; the message names it.
         """
-        descriptor = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        descriptor = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             _wait(descriptor, directory, wait_s)
             with suppress(OSError):  # a full disk

@@ -2,9 +2,11 @@
 
 import errno
 import os
+import stat
 from collections.abc import Sequence
 from pathlib import Path
 
+from tidewheel.pubsub.log.errors import LogError
 from tidewheel.pubsub.log.record_format import Part
 
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
@@ -18,7 +20,7 @@ class Files:
 
     def create(self, path: Path) -> int:
         """Return a descriptor of a new, empty file, to read and write."""
-        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
 
     def write(self, descriptor: int, parts: Sequence[Part], offset: int) -> int:
         """Write parts one after the other from ``offset`` on; return how many bytes, at least one, were written."""
@@ -78,5 +80,21 @@ def make_directory(files: Files, path: Path) -> None:
     if path.is_dir():
         return
     make_directory(files, path.parent)
-    path.mkdir(exist_ok=True)
+    path.mkdir(mode=0o700, exist_ok=True)
     files.sync_directory(path.parent)
+
+
+def check_private(path: Path) -> None:
+    """See to it that nobody else can put anything into a directory: what a log holds is unpickled.
+
+    Raises:
+        LogError: somebody else can.
+    """
+    status = path.stat()
+    if status.st_uid != os.geteuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        mode = stat.filemode(status.st_mode)
+        raise LogError(
+            f"the log in {path} is not opened: others than this user may write there (owner {status.st_uid}, mode "
+            f"{mode}): chown it to user {os.geteuid()}, chmod go-w it, or use another directory",
+            path=path,
+        )

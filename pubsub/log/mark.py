@@ -32,7 +32,7 @@ class MarkFile:
     def __init__(self, path: Path, files: Files) -> None:
         self._path = path
         self._files = files
-        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         self._warned = False
 
     def read(self) -> Mark | None:

@@ -70,20 +70,15 @@ class LogIdentity(msgspec.Struct, frozen=True):
         partition: the number of the partition.
         partitions: how many the topic has.
         domain: the order of its times, in words.
-        contents: what the log holds of all that.
     """
 
     topic: str
     partition: int
     partitions: int
     domain: str
-    contents: str = "messages"
 
     def __str__(self) -> str:
-        return (
-            f"{self.contents} of topic {self.topic!r}, partition {self.partition} of {self.partitions}, "
-            f"with times of {self.domain}"
-        )
+        return f"topic {self.topic!r}, partition {self.partition} of {self.partitions}, with times of {self.domain}"
 
 
 class SegmentHeader(msgspec.Struct, frozen=True):

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 from tidewheel.pubsub.log.directory_lock import DirectoryLock
 from tidewheel.pubsub.log.errors import LogError, LogFailed, LogFull
-from tidewheel.pubsub.log.files import FILES, FULL, Files, make_directory
+from tidewheel.pubsub.log.files import FILES, FULL, Files, check_private, make_directory
 from tidewheel.pubsub.log.mark import Mark, MarkFile
 from tidewheel.pubsub.log.record_format import Entry, LogIdentity, SegmentHeader
 from tidewheel.pubsub.log.recovery import find_segments, recover, segment_path
@@ -105,6 +105,7 @@ class Log(StoredSegments):
             files: what changes files.
 
         Raises:
+            LogError: others than this user may write there.
             LogLocked: another still has it open.
             LogMismatch: it is the log of something else.
             LogCorrupted: it is damaged.
@@ -116,6 +117,7 @@ class Log(StoredSegments):
         with ExitStack() as resources:
             try:
                 make_directory(files, directory)
+                check_private(directory)
                 resources.callback(DirectoryLock.acquire(directory, wait_s).release)
                 log = cls(directory, identity, snapshot=snapshot, segment_bytes=segment_bytes, clock=clock, files=files)
             except OSError as error:

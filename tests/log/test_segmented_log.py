@@ -251,9 +251,8 @@ def test_segments_tell_their_age(tmp_path: Path) -> None:
         (structs.replace(IDENTITY, partition=1), "partition 1 of 2"),
         (structs.replace(IDENTITY, partitions=3), "partition 0 of 3"),
         (structs.replace(IDENTITY, domain="UnitDomain()"), "times of UnitDomain()"),
-        (structs.replace(IDENTITY, contents="cursors"), "cursors of topic"),
     ],
-    ids=["topic", "partition", "partitions", "domain", "contents"],
+    ids=["topic", "partition", "partitions", "domain"],
 )
 def test_the_log_of_something_else_is_not_opened(tmp_path: Path, changed: LogIdentity, said: str) -> None:
     """The error says what was found, and what was looked for; the log is as it was, and nobody holds it."""
@@ -262,7 +261,7 @@ def test_the_log_of_something_else_is_not_opened(tmp_path: Path, changed: LogIde
     with pytest.raises(LogMismatch) as caught:
         Log.open(tmp_path, changed)
     assert said in str(caught.value)
-    assert "messages of topic 'orders', partition 0 of 2, with times of IntegerDomain()" in str(caught.value)
+    assert "topic 'orders', partition 0 of 2, with times of IntegerDomain()" in str(caught.value)
     with open_log(tmp_path) as log:
         assert ticks_of(log) == [1]
 
@@ -383,3 +382,13 @@ def test_a_segment_under_the_name_of_another_is_named(tmp_path: Path) -> None:
     path.rename(tmp_path / "00000000000000000004.segment")
     with pytest.raises(LogCorrupted, match=r"0004.segment is damaged at byte 0: it is number 1"):
         open_log(tmp_path)
+
+
+def test_a_directory_that_others_can_write_is_refused(tmp_path: Path) -> None:
+    """What a log holds is unpickled, so it has to be this user's alone; one that is made is."""
+    Log.open(tmp_path / "log", IDENTITY).close()
+    assert (tmp_path / "log").stat().st_mode & 0o777 == 0o700
+    assert {file.stat().st_mode & 0o777 for file in (tmp_path / "log").iterdir()} == {0o600}
+    (tmp_path / "log").chmod(0o777)
+    with pytest.raises(LogError, match=r"others than this user may write there \(owner \d+, mode drwxrwxrwx\): chown"):
+        Log.open(tmp_path / "log", IDENTITY)

@@ -55,7 +55,7 @@ def test_ticks_grow_and_are_those_of_one_pubend(number: int) -> None:
     assert ticks == sorted(set(ticks))
     assert {tick % 3 for tick in ticks} == {number}
     assert (ticks[0] >= 50, ticks[3] >= 70, ticks[-3] >= 1000) == (True, True, True)
-    assert pubend.last_assigned == ticks[-1]
+    assert pubend.pass_over(0) == ticks[-1] + 1
     assert pubend.assign([], 2000) == []
 
 
