@@ -131,6 +131,15 @@ def test_newer_acks_replace_older_ones(ends: tuple[ParentLink, socket.socket]) -
     assert rest == [Ack(0, {"billing": ((0, 5000),), "audit": ((0, 10_000),)}), Ack(1, {"billing": ((0, 1),)})]
 
 
+def test_nacks_of_one_pubend_become_one(ends: tuple[ParentLink, socket.socket]) -> None:
+    """For all that each of them asks, and with the room of the newest."""
+    link, parent = ends
+    fillers = fill(link)
+    for number in range(1000):
+        link.say([Nack(0, ((number, number + 5),), 1000 - number), Nack(1, ((9 - number % 10, 10),), 7)])
+    assert hear_all(link, parent)[fillers:] == [Nack(0, ((0, 1004),), 1), Nack(1, ((0, 10),), 7)]
+
+
 def test_too_many_nacks_become_the_newest(ends: tuple[ParentLink, socket.socket]) -> None:
     """What was asked before is asked again when no answer comes, so memory need not grow with it."""
     link, parent = ends
