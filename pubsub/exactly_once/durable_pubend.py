@@ -13,11 +13,11 @@ from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
-from tidewheel.progress import TimeDomain
+from tidewheel.progress import ProtocolError, TimeDomain
 from tidewheel.pubsub.errors import DeliveryError
-from tidewheel.pubsub.exactly_once.encoded_message import EncodedMessage, encode
+from tidewheel.pubsub.exactly_once.encoded_message import EncodedMessage, decode, encode, place_of
 from tidewheel.pubsub.exactly_once.fanout import Filter, Outgoing
-from tidewheel.pubsub.exactly_once.journal import Journal, Sent, WorkerPosition, checksum_of
+from tidewheel.pubsub.exactly_once.journal import Journal, WorkerPosition, checksum_of
 from tidewheel.pubsub.exactly_once.messages import Ack, Nack, Ranges, Rejected
 from tidewheel.pubsub.exactly_once.partition_log import (
     Cursor,
@@ -35,7 +35,7 @@ from tidewheel.pubsub.log.files import FILES, Files
 from tidewheel.pubsub.log.group_commit import GroupCommit
 from tidewheel.pubsub.log.record_format import Entry, LogIdentity
 from tidewheel.pubsub.log.segmented_log import SEGMENT_BYTES, Log
-from tidewheel.pubsub.wire import DataMessage, InitialFrontierSnapshot, LowerFrontierUpdate, PartitionEnded
+from tidewheel.pubsub.wire import InitialFrontierSnapshot, LowerFrontierUpdate, PartitionEnded
 
 TICKS_A_SECOND = 1_000_000
 _RESERVED_AHEAD = 10 * TICKS_A_SECOND
@@ -118,27 +118,36 @@ class DurablePubend:
         """
         self._journal.begin(position)
 
-    def feed(self, sent: Iterable[Sent]) -> None:
+    def feed(self, sent: Iterable[EncodedMessage]) -> None:
         """Take what the worker sends, in order; what is logged already is left out.
 
         Raises:
-            ProtocolError: it makes no sense, or is not what was sent before.
+            ProtocolError: it makes no sense, or is not what was sent before; nothing of it is taken after that.
             LogError: the log takes nothing more.
-            DeliveryError: a message is too large.
         """
         self._check()
         messages: list[EncodedMessage] = []
-        for one in sent:
-            event = one.event
-            if isinstance(event, DataMessage):
-                if self._journal.data(event.time, one.index, checksum_of(event.payload)):
-                    messages.append(encode(event, one.index))
-            elif changes := self._journal.frontier(event.updates):
-                messages.append(encode(LowerFrontierUpdate(changes)))
-                if not self._journal.lower:
-                    messages.append(encode(PartitionEnded()))
-        assigned = self._pubend.assign(messages, self._now())
-        self._write(message_entry(tick, message) for tick, message in assigned)
+        try:
+            for message in sent:
+                messages += self._new(message)
+        finally:
+            assigned = self._pubend.assign(messages, self._now())
+            self._write(message_entry(tick, message) for tick, message in assigned)
+
+    def _new(self, message: EncodedMessage) -> list[EncodedMessage]:
+        """Return what is to be logged of a message."""
+        place = place_of(message)
+        if place is not None:
+            is_new = self._journal.data(place.time, place.number, checksum_of(message.payload))
+            return [message] if is_new else []
+        event = decode(message)
+        if not isinstance(event, LowerFrontierUpdate):
+            raise ProtocolError(f"a worker does not send {event!r}")
+        changes = self._journal.frontier(event.updates)
+        if not changes:
+            return []
+        moved = message if changes == event.updates else encode(LowerFrontierUpdate(changes))
+        return [moved] if self._journal.lower else [moved, encode(PartitionEnded())]
 
     @property
     def has_room(self) -> bool:

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 
 from tidewheel.progress import MutableAntichain, ProtocolError, Time, TimeDomain
 from tidewheel.pubsub.epoch_states import EpochState, EpochStates
-from tidewheel.pubsub.wire import DataMessage, LowerFrontierUpdate, Payload
+from tidewheel.pubsub.wire import Payload
 
 
 def checksum_of(payload: Payload) -> int:
@@ -36,19 +36,6 @@ def checksum_of(payload: Payload) -> int:
 
 class ResentDifferentlyError(ProtocolError):
     """A worker that started again does not send what is logged."""
-
-
-@dataclass(frozen=True, slots=True)
-class Sent:
-    """One thing that a worker has sent.
-
-    Attributes:
-        event: a batch, or a move of its frontier.
-        index: of a batch, how many of that time come before it.
-    """
-
-    event: DataMessage | LowerFrontierUpdate
-    index: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,10 @@ Source: seed "Gryphon exactly-once", section 2.2.
 """
 
 from collections import deque
-from itertools import islice
 
 from tidewheel.progress import MutableAntichain, ProtocolError, Time, TimeDomain
-from tidewheel.pubsub.exactly_once.journal import Sent, WorkerPosition
+from tidewheel.pubsub.exactly_once.encoded_message import EncodedMessage, encode
+from tidewheel.pubsub.exactly_once.journal import WorkerPosition
 from tidewheel.pubsub.wire import DataMessage, FeedEvent
 
 
@@ -22,12 +22,13 @@ class SentEvents:
         domain: the times of the topic.
 
     >>> from tidewheel.progress import IntegerDomain
+    >>> from tidewheel.pubsub.exactly_once.encoded_message import place_of
     >>> sent = SentEvents(IntegerDomain())
-    >>> [sent.add(DataMessage(0, b"", "pickle", 1)).index for _ in range(3)]
-    [0, 1, 2]
-    >>> sent.durable(2)
-    >>> sent.position, [one.index for one in sent.events()], sent.waiting
-    (WorkerPosition(lower=[0], sent={0: 2}), [2], 1)
+    >>> [place_of(sent.add(DataMessage(0, b"", "pickle", 1))) for _ in range(2)]
+    [Place(time=0, number=0), Place(time=0, number=1)]
+    >>> sent.durable(1)
+    >>> sent.position, [place_of(message) for message in sent.messages()]
+    (WorkerPosition(lower=[0], sent={0: 1}), [Place(time=0, number=1)])
     """
 
     def __init__(self, domain: TimeDomain) -> None:
@@ -35,19 +36,22 @@ class SentEvents:
         self._lower.update([(domain.minimum(), 1)])
         self._durable: dict[Time, int] = {}
         self._indices: dict[Time, int] = {}
-        self._events: deque[Sent] = deque()
+        self._events: deque[tuple[FeedEvent, EncodedMessage]] = deque()
         self._bytes = 0
 
-    def add(self, event: FeedEvent) -> Sent:
-        """Take an event; return it as it is to be sent."""
-        index = 0
+    def add(self, event: FeedEvent) -> EncodedMessage:
+        """Take an event; return it as it is to be sent.
+
+        Raises:
+            DeliveryError: it is too large.
+        """
+        index = self._indices.get(event.time, 0) if isinstance(event, DataMessage) else 0
+        message = encode(event, index)
         if isinstance(event, DataMessage):
-            index = self._indices.get(event.time, 0)
             self._indices[event.time] = index + 1
-            self._bytes += len(event.payload)
-        sent = Sent(event, index)
-        self._events.append(sent)
-        return sent
+        self._events.append((event, message))
+        self._bytes += message.size_bytes
+        return message
 
     def durable(self, count: int) -> None:
         """Take note that so many more events, the oldest, are durable.
@@ -58,9 +62,9 @@ class SentEvents:
         if count > len(self._events):
             raise ProtocolError(f"{count} events are said to be durable, and {len(self._events)} were sent")
         for _ in range(count):
-            event = self._events.popleft().event
+            event, message = self._events.popleft()
+            self._bytes -= message.size_bytes
             if isinstance(event, DataMessage):
-                self._bytes -= len(event.payload)
                 self._durable[event.time] = self._durable.get(event.time, 0) + 1
                 continue
             self._lower.update(event.updates)
@@ -74,9 +78,9 @@ class SentEvents:
         """Where the worker was before the first event that is not durable."""
         return WorkerPosition(list(self._lower.frontier), dict(self._durable))
 
-    def events(self, start: int = 0) -> list[Sent]:
-        """Return the events that are not known to be durable, in order, from number ``start`` of them on."""
-        return list(islice(self._events, start, None))
+    def messages(self) -> list[EncodedMessage]:
+        """Return the events that are not known to be durable, in order, as they are to be sent."""
+        return [message for _, message in self._events]
 
     @property
     def waiting(self) -> int:
@@ -85,5 +89,5 @@ class SentEvents:
 
     @property
     def waiting_bytes(self) -> int:
-        """How many bytes the batches among them have."""
+        """How many bytes they have."""
         return self._bytes

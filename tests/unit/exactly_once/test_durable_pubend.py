@@ -12,9 +12,8 @@ import pytest
 
 from tidewheel.progress import IntegerDomain, ProtocolError
 from tidewheel.pubsub.exactly_once.durable_pubend import DurablePubend, size_of
-from tidewheel.pubsub.exactly_once.encoded_message import decode
+from tidewheel.pubsub.exactly_once.encoded_message import decode, encode
 from tidewheel.pubsub.exactly_once.fanout import Outgoing
-from tidewheel.pubsub.exactly_once.journal import Sent
 from tidewheel.pubsub.exactly_once.messages import Ack, KnowledgeMessage, Nack, Rejected
 from tidewheel.pubsub.exactly_once.pubend import Start
 from tidewheel.pubsub.exactly_once.subend import Subend
@@ -46,12 +45,12 @@ class Partition:
     def send(self, time: int, *contents: bytes, index: int = 0) -> None:
         """Feed batches of one time."""
         self.core.feed(
-            [Sent(DataMessage(time, content, "pickle", 1), index + at) for at, content in enumerate(contents)]
+            [encode(DataMessage(time, content, "pickle", 1), index + at) for at, content in enumerate(contents)]
         )
 
     def advance(self, before: int, *after: int) -> None:
         """Move the worker's frontier."""
-        self.core.feed([Sent(LowerFrontierUpdate([(before, -1), *((time, 1) for time in after)]))])
+        self.core.feed([encode(LowerFrontierUpdate([(before, -1), *((time, 1) for time in after)]))])
 
 
 @contextmanager

@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 
 from tests.unit.exactly_once.test_journal import INTEGERS, integer_runs
 from tidewheel.progress import ProtocolError
-from tidewheel.pubsub.exactly_once.journal import Journal, Sent, WorkerPosition, checksum_of
+from tidewheel.pubsub.exactly_once.encoded_message import EncodedMessage, decode, place_of
+from tidewheel.pubsub.exactly_once.journal import Journal, WorkerPosition, checksum_of
 from tidewheel.pubsub.exactly_once.sent_events import SentEvents
-from tidewheel.pubsub.wire import DataMessage, FeedEvent, LowerFrontierUpdate
+from tidewheel.pubsub.wire import DataMessage, FeedEvent, LowerFrontierUpdate, PartitionEnded
 
 
 class Log:
@@ -20,11 +21,13 @@ class Log:
         self.records: list[FeedEvent] = []
         self.journal = Journal(INTEGERS)
 
-    def feed(self, sent: Sent) -> None:
+    def feed(self, message: EncodedMessage) -> None:
         """Do what a pubend does."""
-        event = sent.event
+        event, place = decode(message), place_of(message)
+        assert not isinstance(event, PartitionEnded)
         if isinstance(event, DataMessage):
-            if self.journal.data(event.time, sent.index, checksum_of(event.payload)):
+            assert place is not None
+            if self.journal.data(event.time, place.number, checksum_of(event.payload)):
                 self.records.append(event)
         elif changes := self.journal.frontier(event.updates):
             self.records.append(LowerFrontierUpdate(changes))
@@ -66,8 +69,8 @@ def test_everything_is_logged_once(run: list[Any], data: st.DataObject) -> None:
         elif step == "publisher":
             log.crash(data.draw(st.integers(durable, len(log.records))))
             log.journal.begin(worker.position)
-            for sent in worker.events():
-                log.feed(sent)
+            for message in worker.messages():
+                log.feed(message)
             fed = worker.waiting
         elif step == "worker":
             worker = SentEvents(INTEGERS)
