@@ -14,7 +14,6 @@ Source: seed "Gryphon exactly-once", section 2.2, whose pubends log messages and
 """
 
 import struct
-import zlib
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
@@ -83,11 +82,6 @@ class EncodedMessage(msgspec.Struct, frozen=True, eq=False, gc=False):
     def size_bytes(self) -> int:
         """How many bytes the parts have together."""
         return _LENGTH.size + len(self.head) + len(self.payload)
-
-    @property
-    def checksum(self) -> int:
-        """The CRC-32 of the payload."""
-        return zlib.crc32(self.payload)
 
     def __eq__(self, other: object) -> bool:
         if self is other:
