@@ -91,6 +91,7 @@ class DurablePubend:
             recovered = recover(self._log, domain)
             self._journal = recovered.journal
             self._told = Journal.restore(domain, self._journal.snapshot())
+            self._written_tick = self._durable_tick = self._log.last_tick
             self._reserved = max(recovered.reserved, self._log.last_tick + 1)
             self._pubend = Pubend(
                 identity.partition,
@@ -132,6 +133,8 @@ class DurablePubend:
                 messages += self._new(message)
         finally:
             assigned = self._pubend.assign(messages, self._now())
+            if assigned:
+                self._written_tick = assigned[-1][0]
             self._write(message_entry(tick, message) for tick, message in assigned)
 
     def _new(self, message: EncodedMessage) -> list[EncodedMessage]:
@@ -158,6 +161,16 @@ class DurablePubend:
     def is_durable(self) -> bool:
         """Whether all that was fed is durable."""
         return not self._waiting and not self._on_their_way
+
+    @property
+    def written_tick(self) -> int:
+        """The tick of the last message that was taken; all that was fed is durable once `durable_tick` is as late."""
+        return self._written_tick
+
+    @property
+    def durable_tick(self) -> int:
+        """The tick of the last message that is durable."""
+        return self._durable_tick
 
     @property
     def has_ended(self) -> bool:
@@ -220,6 +233,7 @@ class DurablePubend:
         if isinstance(outcome, LogError):
             self._error = self._error or outcome
             return
+        self._durable_tick = max(self._durable_tick, tick)
         self._pubend.reserved(reserved)
         for message in self._pubend.pending_up_to(tick):
             replay_message(self._told, message)

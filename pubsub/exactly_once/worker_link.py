@@ -1,0 +1,114 @@
+"""The connection of a worker to its pubend, on an asyncio loop: messages come in, and that they are durable goes out.
+
+While the log has no room nothing is read, so that the worker's own connection fills up and it holds back its sources.
+"""
+
+import asyncio
+import socket
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+
+from tidewheel.progress import ProtocolError
+from tidewheel.pubsub.exactly_once.durable_pubend import DurablePubend
+from tidewheel.pubsub.exactly_once.encoded_message import EncodedMessage
+from tidewheel.pubsub.exactly_once.worker_frames import decode_frame, durable_answer, position_of, refusal_answer
+from tidewheel.pubsub.log.errors import LogError
+from tidewheel.pubsub.socket_frames import FrameReader
+from tidewheel.pubsub.socket_writer import SocketWriter
+
+
+class WorkerLink:
+    """The pubend's end. To be used on the loop only.
+
+    Args:
+        connection: to the worker, which has shown that it may connect; it does not block.
+        loop: of all calls.
+        pubend: what takes the messages.
+        refused: called, once, with why nothing more of this worker is taken, if that is so.
+    """
+
+    def __init__(
+        self,
+        connection: socket.socket,
+        loop: asyncio.AbstractEventLoop,
+        pubend: DurablePubend,
+        refused: Callable[[str], None],
+    ) -> None:
+        self._connection = connection
+        self._loop = loop
+        self._pubend = pubend
+        self._refused = refused
+        self._reader: FrameReader[EncodedMessage] = FrameReader(connection, decode_frame)
+        self._writer = SocketWriter(connection)
+        self._has_begun = False
+        self._unsure: deque[tuple[int, int]] = deque()
+        self._is_paused = True
+        self._is_closed = False
+        self._resume()
+
+    def settle(self) -> None:
+        """Tell the worker what has become durable, and go on reading if there is room; to be called after news."""
+        if self._is_closed:
+            return
+        if self._pubend.error is not None:
+            self._refuse(str(self._pubend.error))
+            return
+        durable = 0
+        while self._unsure and self._unsure[0][0] <= self._pubend.durable_tick:
+            durable += self._unsure.popleft()[1]
+        if durable:
+            self._say(durable_answer(durable))
+        if self._pubend.has_room:
+            self._resume()
+
+    def _resume(self) -> None:
+        if self._is_paused and not self._is_closed:
+            self._is_paused = False
+            self._loop.add_reader(self._connection, self._readable)
+
+    def _pause(self) -> None:
+        if not self._is_paused:
+            self._is_paused = True
+            self._loop.remove_reader(self._connection)
+
+    def _readable(self) -> None:
+        messages: list[EncodedMessage] = []
+        try:
+            messages.extend(self._reader.read())
+            self._feed(messages)
+        except (ProtocolError, LogError) as error:
+            self._refuse(str(error))
+            return
+        if self._reader.is_at_end:
+            self.close()
+            return
+        if not self._pubend.has_room:
+            self._pause()
+        self.settle()
+
+    def _feed(self, messages: list[EncodedMessage]) -> None:
+        if messages and not self._has_begun:
+            self._has_begun = True
+            self._pubend.begin(position_of(messages.pop(0)))
+        if messages:
+            self._pubend.feed(messages)
+            self._unsure.append((self._pubend.written_tick, len(messages)))
+
+    def _refuse(self, reason: str) -> None:
+        self._say(refusal_answer(reason))
+        self.close()
+        self._refused(reason)
+
+    def _say(self, answer: bytes) -> None:
+        """Write an answer; a worker that does not read them has more than enough of them waiting, and is not there."""
+        self._writer.add([answer])
+        with suppress(OSError):
+            self._writer.write()
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        if not self._is_closed:
+            self._is_closed = True
+            self._loop.remove_reader(self._connection)
+            self._connection.close()
