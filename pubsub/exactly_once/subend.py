@@ -159,6 +159,7 @@ class _Incoming:
         self._delivered: dict[int, int] = {}
         self._silent_from = self._position
         self._is_behind = self._position < start.told_end
+        self._is_full = False
         self._asked: int | None = None
         self._is_timed = False
         self._asked_s = 0.0
@@ -197,18 +198,26 @@ class _Incoming:
         oldest = self.stream.oldest_data
         least = 0 if oldest is None else self._size_of(oldest[1])
         self.stream.forget_latest_data(max(self._room_bytes, least))
-        self.horizon = self.stream.doubt_horizon(self._position)
-        self._is_behind = True
+        self._look_again()
+        # What was asked for has no room beside what waits for the reader: asking again before he takes it is no use.
+        self._is_full = oldest is not None and oldest[0] < self.horizon
 
     def _forget(self, first: int) -> None:
         self.stream.forget(first)
+        self._look_again()
+
+    def _look_again(self) -> None:
+        """Find out what is known, after some of it was forgotten."""
         self.horizon = self.stream.doubt_horizon(self._position)
+        self._asked = None if self._asked is None else min(self._asked, self.horizon)
         self._is_behind = True
 
     def take(self, horizon: int) -> list[Delivered]:
         if horizon <= self._position:
             return []
         data = self.stream.take(self._position, horizon)
+        if data:
+            self._is_full = False
         for tick, _ in data:
             self._delivered[tick] = self._silent_from
             self._silent_from = tick + 1
@@ -275,12 +284,12 @@ class _Incoming:
     @property
     def _has_room(self) -> bool:
         """Whether it is worth the while to ask: for as much as may be there, or else for the next message."""
-        return self.stream.data_bytes <= self._room_bytes // 2 or not self.stream.data_count
+        return not self._is_full and (self.stream.data_bytes <= self._room_bytes // 2 or not self.stream.data_count)
 
     @property
     def _is_blocked(self) -> bool:
         """Whether messages behind a gap leave no room for what is in it; what lies before it has its turn soon."""
-        return not self._has_room and self.horizon < (self.stream.latest_data or 0)
+        return not (self._is_full or self._has_room) and self.horizon < (self.stream.latest_data or 0)
 
     @property
     def ask_at_s(self) -> float:

@@ -283,6 +283,22 @@ def test_a_message_larger_than_the_room_waits_alone() -> None:
     assert subend.waiting_bytes == 0
 
 
+def test_a_large_message_for_which_there_is_no_room_is_not_asked_for_until_the_reader_takes_some() -> None:
+    """Else it would come and be forgotten, again and again, as fast as it can be asked for."""
+    subend = subend_of()
+    subend.receive(told(0, 0), 0.0)
+    subend.receive(told(1, 1, size=5 * ROOM_BYTES), 0.0)
+    assert (subend.ask(0.0), subend.ask_at_s()) == ([], inf)
+    for tick in (2, 3):  # which are behind a gap now
+        subend.receive(told(tick, tick), 1.0)
+        assert (subend.ask(100.0), subend.ask_at_s()) == ([], inf)
+    assert ticks_of(subend) == [0]
+    [asked] = nacks(subend.ask(100.0))
+    assert asked[0] == (1, 2)
+    subend.receive(told(1, 1, size=5 * ROOM_BYTES), 100.0)
+    assert ticks_of(subend)[0] == 1
+
+
 def test_gaps_that_nobody_fills_do_not_pile_up() -> None:
     """What is known between very many of them is forgotten, the latest first, and asked for later."""
     subend = subend_of()
