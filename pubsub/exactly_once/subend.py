@@ -174,7 +174,10 @@ class _Incoming:
         for first, end in message.final:
             stream.accumulate_final(first, end)
         for tick, payload in message.data:
-            stream.accumulate_data(tick, payload, self._size_of(payload))
+            if tick in self.acknowledged:  # that is final, though it may have been forgotten here
+                stream.accumulate_final(tick, tick + 1)
+            else:
+                stream.accumulate_data(tick, payload, self._size_of(payload))
         self.horizon = stream.doubt_horizon(horizon)
         if self.horizon > horizon or known.end > known_end:
             self._heard_s = now_s

@@ -102,6 +102,18 @@ def test_it_goes_on_from_where_it_is() -> None:
     assert live.ask(0.0) == []
 
 
+def test_what_it_had_before_it_came_back_does_not_come_again() -> None:
+    """Also where that was forgotten for want of room, with what was before it."""
+    subend = subend_of(start=Start(((0, 5), (30, 31)), 40))
+    subend.receive(told(5, *range(5, 20)), 0.0)
+    assert subend.waiting_bytes <= ROOM_BYTES
+    delivered = ticks_of(subend)
+    subend.receive(told(15, *range(15, 25)), 0.0)
+    delivered += ticks_of(subend)
+    subend.receive(told(25, *range(25, 35)), 0.0)
+    assert delivered + ticks_of(subend) == [*range(5, 30), *range(31, 35)]
+
+
 # ---------------------------------------------------------------------- acknowledging
 
 
