@@ -22,7 +22,7 @@ Who = TypeVar("Who")
 
 
 class TicketListener(Generic[Who]):
-    """Listens at an address of its own, for as long as the process lives.
+    """Listens at an address of its own.
 
     Args:
         node: the node of the cluster that this process is on.
@@ -47,6 +47,13 @@ class TicketListener(Generic[Who]):
     def withdraw(self, who: Who) -> None:
         """Let tickets of somebody be no good any more."""
         self._tickets = {ticket: name for ticket, name in self._tickets.items() if name != who}
+
+    def close(self) -> None:
+        """Listen no more, and turn away those who have not shown a ticket."""
+        for stranger in list(self._strangers):
+            self._turn_away(stranger)
+        self._loop.remove_reader(self._listener)
+        self._listener.close()
 
     def _accept(self) -> None:
         while True:

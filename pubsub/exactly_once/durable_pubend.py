@@ -91,7 +91,7 @@ class DurablePubend:
             recovered = recover(self._log, domain)
             self._journal = recovered.journal
             self._told = Journal.restore(domain, self._journal.snapshot())
-            self._written_tick = self._durable_tick = self._log.last_tick
+            self._written_tick = self._log_tick = self._durable_tick = self._log.last_tick
             self._reserved = max(recovered.reserved, self._log.last_tick + 1)
             self._pubend = Pubend(
                 identity.partition,
@@ -168,8 +168,13 @@ class DurablePubend:
         return self._written_tick
 
     @property
+    def log_tick(self) -> int:
+        """The tick of the last thing that went to the log, message or not."""
+        return self._log_tick
+
+    @property
     def durable_tick(self) -> int:
-        """The tick of the last message that is durable."""
+        """The tick of the last thing in the log that is durable."""
         return self._durable_tick
 
     @property
@@ -194,13 +199,18 @@ class DurablePubend:
         if until is not None:
             self._reserved = until
             self._write([reservation_entry(self._pubend.pass_over(now), until)])
-        moved, self._moved = self._moved, set()
+        moved = [name for name in self._moved if self._has_moved(name)]
+        self._moved.clear()
         for name in moved:
             self._cursors[name] = self._pubend.subscriptions.acknowledged(name)
         tick = self._pubend.pass_over(now)
         self._write(cursor_entry(tick, Cursor(name, self._cursors[name])) for name in moved)
         self._tell(self._pubend.be_silent(now))
         self._pubend.forget()
+
+    def _has_moved(self, name: str) -> bool:
+        """Tell whether a subscription may have acknowledged more messages than was noted: silence alone is not."""
+        return name in self._cursors and _prefix_end(self._cursors[name]) <= self._written_tick
 
     def trim(self) -> int:
         """Remove files that nobody needs; returns how many bytes they had. It waits for the disk; any thread may."""
@@ -210,6 +220,8 @@ class DurablePubend:
 
     def _write(self, entries: Iterable[Entry]) -> None:
         self._waiting += entries
+        if self._waiting:
+            self._log_tick = self._waiting[-1].tick
         self._hand_in()
 
     def _hand_in(self) -> None:
@@ -271,7 +283,7 @@ class DurablePubend:
         Args:
             name: of the subscription.
             start: the first tick that a new one wants; by default what is told next.
-            durable: whether it is remembered over restarts.
+            durable: whether it is remembered over restarts: once `durable_tick` has come to `log_tick`.
 
         Returns:
             Where it begins, and both frontiers there.
@@ -281,7 +293,8 @@ class DurablePubend:
         """
         begun = self._pubend.subscribe(name, start)
         if durable and name not in self._cursors:
-            self._moved.add(name)
+            self._cursors[name] = begun.acknowledged
+            self._write([cursor_entry(self._pubend.pass_over(self._now()), Cursor(name, begun.acknowledged))])
         return begun, self._frontiers_at(_prefix_end(begun.acknowledged))
 
     def _frontiers_at(self, tick: int) -> InitialFrontierSnapshot:
@@ -301,7 +314,7 @@ class DurablePubend:
     def ack(self, ack: Ack) -> None:
         """Take acknowledgements of subscriptions."""
         moved = self._pubend.ack(ack)
-        self._moved.update(name for name in moved if name in self._cursors or name in self._moved)
+        self._moved.update(name for name in moved if name in self._cursors)
 
     def cursors(self) -> dict[str, Ranges]:
         """Return what each durable subscription has acknowledged, as far as it was noted."""

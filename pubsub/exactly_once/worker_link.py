@@ -106,6 +106,11 @@ class WorkerLink:
         with suppress(OSError):
             self._writer.write()
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether the worker has gone, or was let go of."""
+        return self._is_closed
+
     def close(self) -> None:
         """Let go of the connection."""
         if not self._is_closed:

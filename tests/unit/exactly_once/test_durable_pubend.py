@@ -305,3 +305,21 @@ def publish(partition: Partition, reader: Reader, batches: list[tuple[int, int, 
     for _ in range(3):
         partition.settle()
         reader.read(partition)
+
+
+def test_silence_alone_is_not_logged(tmp_path: Path) -> None:
+    """An idle partition writes a reservation now and then, however often its subscriptions acknowledge silence."""
+    reader = Reader()
+    now_s = [1000.0]
+    with opened(tmp_path, clock=lambda: now_s[0]) as partition:
+        reader.attach(partition)
+        partition.send(0, b"a")
+        partition.settle()
+        reader.read(partition)
+        reader.read(partition)
+        before = partition.core._log.total_bytes
+        for _ in range(100):
+            now_s[0] += 0.1
+            reader.read(partition)
+        assert partition.core._log.total_bytes - before < 500
+        assert partition.core.cursors()["reader"][0][1] > partition.core.written_tick

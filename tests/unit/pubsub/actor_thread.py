@@ -77,10 +77,7 @@ class ActorThread:
                 sockets._deliveries.pop(name).close()
             for feed in sockets._feeds:
                 feed._close()
-            for stranger in list(sockets._listener._strangers):
-                sockets._listener._turn_away(stranger)
-            self.loop.remove_reader(sockets._listener._listener)
-            sockets._listener._listener.close()
+            sockets._listener.close()
 
         self.run(close)
 
