@@ -156,10 +156,10 @@ class _Line:
             more = message.more or child in self._cut_short
             outgoing += self.fanout.answer(child, final, data, more=more)
             curiosity.satisfied(due)
-            if curiosity.wanted.end == FOREVER:
-                curiosity.satisfied([(due.end, FOREVER)])
+            if message.more or curiosity.wanted.end == FOREVER:
+                curiosity.satisfied([(due.end, FOREVER)])  # but what is before it may be on its way from elsewhere
             self._cut_short.discard(child)
-            if more or not curiosity.wanted or child not in self.fanout:
+            if not curiosity.wanted or child not in self.fanout:
                 del self._curiosity[child]
         return outgoing
 

@@ -1,16 +1,16 @@
 """Machines with one thing wrong each, to see that the simulation notices."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from tests.simulation_delivery.world import Kinds
 from tidewheel.pubsub.exactly_once.asked import Asked
 from tidewheel.pubsub.exactly_once.fanout import Outgoing
 from tidewheel.pubsub.exactly_once.knowledge import KnowledgeStream
-from tidewheel.pubsub.exactly_once.messages import Ack, KnowledgeMessage, Upstream
-from tidewheel.pubsub.exactly_once.pubend import Pubend
+from tidewheel.pubsub.exactly_once.messages import Ack, KnowledgeMessage, Nack, Upstream
+from tidewheel.pubsub.exactly_once.pubend import Pubend, Start
 from tidewheel.pubsub.exactly_once.relay import Relay
-from tidewheel.pubsub.exactly_once.subend import Delivered, Subend
+from tidewheel.pubsub.exactly_once.subend import Delivered, Subend, _Incoming
 from tidewheel.pubsub.exactly_once.tick_set import TickRange, TickSet
 
 # ---------------------------------------------------------------------- pubends
@@ -60,6 +60,25 @@ class AnswersFromMemoryOnly(Pubend):
         if first < self._cached_from:
             return [], min(end, self._cached_from)
         return super()._read(first, end, room)
+
+
+class BeginsAnew(Pubend):
+    """Lets who comes back begin with what is told next, whatever he has yet to have."""
+
+    def subscribe(self, name: str, tick: int | None = None) -> Start:
+        """Forget who was there."""
+        self.subscriptions.end(name)
+        return super().subscribe(name, tick)
+
+
+class RefusesLargeMessages(Pubend):
+    """Sends nothing for which there is no room, not even alone."""
+
+    def nack(self, child: str, nack: Nack) -> list[Outgoing]:
+        """Leave out what is too large."""
+        told = super().nack(child, nack)
+        sizes = [len(payload) for _, one in told if isinstance(one, KnowledgeMessage) for _, payload in one.data]
+        return told if sum(sizes) <= nack.room_bytes else []
 
 
 class TakesForeignTicks(Pubend):
@@ -162,6 +181,33 @@ class AcknowledgesWhatComes(Subend):
         incoming.acknowledged.update((tick, tick + 1) for tick, _ in message.data)
 
 
+class AcknowledgesWhatIsTaken(Subend):
+    """Acknowledges what the reader has taken, who may yet fail at it."""
+
+    def take(self) -> list[Delivered]:
+        """Acknowledge in his name."""
+        delivered = super().take()
+        for one in delivered:
+            self.acknowledge(one.pubend, one.tick)
+        return delivered
+
+
+class _ForgetsAcknowledgements(_Incoming):
+    def learn(self, message: KnowledgeMessage, now_s: float) -> None:
+        self.acknowledged, acknowledged = TickSet(), self.acknowledged
+        super().learn(message, now_s)
+        self.acknowledged = acknowledged
+
+
+class DeliversAgain(Subend):
+    """Has what it acknowledged in an earlier life again, where it had no room for it."""
+
+    def __init__(self, name: str, starts: Mapping[int, Start], *arguments: Any, **options: Any) -> None:
+        super().__init__(name, starts, *arguments, **options)
+        for incoming in self._incoming.values():
+            incoming.__class__ = _ForgetsAcknowledgements
+
+
 class NeverAsks(Subend):
     """Waits for what was lost."""
 
@@ -187,10 +233,20 @@ _PUBENDS: list[type] = [
     IgnoresReservations,
     ForgetsEarly,
     AnswersFromMemoryOnly,
+    BeginsAnew,
+    RefusesLargeMessages,
     TakesForeignTicks,
 ]
 _RELAYS: list[type] = [MakesFinalWhatItForgets, LosesNacks, ForgetsWhoAsked, AcknowledgesForAll]
-_SUBENDS: list[type] = [MergesEarly, SkipsGaps, AcknowledgesWhatComes, NeverAsks, KeepsEverything]
+_SUBENDS: list[type] = [
+    MergesEarly,
+    SkipsGaps,
+    AcknowledgesWhatComes,
+    AcknowledgesWhatIsTaken,
+    DeliversAgain,
+    NeverAsks,
+    KeepsEverything,
+]
 
 FAULTS: dict[str, Callable[[], type[Kinds]]] = {
     kind.__name__: _wrong(part, kind)

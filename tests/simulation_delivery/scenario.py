@@ -4,14 +4,17 @@ from collections.abc import Iterable
 from functools import partial
 from random import Random
 
+from tests.simulation_delivery.filters import Multiple
 from tests.simulation_delivery.network import Network, Weather
-from tests.simulation_delivery.world import CACHE_BYTES, LOOK_S, ROOM_BYTES, Kinds, Multiple, SubendNode, World
+from tests.simulation_delivery.subscriber import ROOM_BYTES, Habits, SubendNode
+from tests.simulation_delivery.world import CACHE_BYTES, LOOK_S, Kinds, RelayNode, World
 from tidewheel.progress import ProtocolError
-from tidewheel.pubsub.exactly_once.subend import Delivered
+from tidewheel.pubsub.exactly_once.subend import Delivered, Order
 
 TROUBLE_S = 3.0
 PATIENCE_S = 60.0
 LARGEST = 20
+HUGE = 2 * ROOM_BYTES
 STORM = 1500
 
 
@@ -29,9 +32,10 @@ def run(seed: int, kinds: type[Kinds] = Kinds) -> World:
     for subend in world.subends.values():
         network.at(random.random() * TROUBLE_S / 2, subend.start)
     world.look()
+    world.largest = random.choice([LARGEST, LARGEST, HUGE])
     for number in range(random.randint(1, 60)):
         node = random.choice(world.pubends)
-        message = str(number).encode().zfill(random.randint(2, LARGEST))
+        message = str(number).encode().zfill(random.randint(2, world.largest))
         network.at(random.random() * TROUBLE_S, partial(node.publish, message))
     trouble(world, random)
     network.run(TROUBLE_S)
@@ -59,11 +63,12 @@ def build(world: World, random: Random) -> None:
         parents += [world.add_relay(random.choice(parents)) for _ in range(random.randint(1, 2))]
     for _ in range(random.randint(1, 4)):
         where = random.choice([None, Multiple(2), Multiple(3)])
-        world.add_subend(random.choice(parents), where, random.choice(["publisher", "total"]))
+        habits = Habits(random.random() < 0.5, random.random() < 0.3, random.random() < 0.3)
+        world.add_subend(random.choice(parents), where, random.choice(["publisher", "total"]), habits)
 
 
 def trouble(world: World, random: Random) -> None:
-    """Plan crashes, and links that are cut."""
+    """Plan crashes, links that are cut, pubends that pause, and nodes that go to other parents."""
     network = world.network
     for _ in range(random.choice([0, 0, 1, 3])):
         node = random.choice(world.nodes)
@@ -71,11 +76,19 @@ def trouble(world: World, random: Random) -> None:
     for _ in range(random.choice([0, 0, 1, 3])):
         one, other = random.sample([node.name for node in world.nodes], 2)
         network.at(random.random() * TROUBLE_S, partial(network.cut, one, other, random.random()))
+    for _ in range(random.choice([0, 0, 1])):
+        network.at(random.random() * TROUBLE_S, partial(world.pause, random.choice(world.pubends), 2 * random.random()))
+    relays = list(world.relays)
+    for _ in range(random.choice([0, 0, 1, 3])):
+        movable: list[RelayNode | SubendNode] = [*world.relays.values(), *world.subends.values()]
+        moving = random.choice(movable)
+        above = relays[: relays.index(moving.name)] if moving.name in world.relays else relays
+        network.at(random.random() * TROUBLE_S, partial(world.move, moving, random.choice([None, *above])))
 
 
 def all_arrived(world: World) -> bool:
     """Tell whether every subscriber has had as much as it has to have."""
-    return all(node.core is not None and len(node.had) >= len(node.expected()) for node in world.subends.values())
+    return all(node.core is not None and not node.missing() for node in world.subends.values())
 
 
 def all_trimmed(world: World) -> bool:
@@ -89,10 +102,12 @@ def check(world: World, is_over: bool) -> None:
     if len(used) > len(set(used)):
         raise ViolationError(f"pubends share ticks: {sorted(used)}")
     for node in world.subends.values():
-        expected = node.expected()
-        if not is_right(node, expected):
-            raise ViolationError(f"{node.name} ({node.order} order) has had {node.had}, and not {expected}")
-        if node.most_waiting > world.pubends_count * ROOM_BYTES:
+        if not is_right(node):
+            raise ViolationError(
+                f"{node.name} ({node.order} order, {node.habits}) has had {node.lives}, of which {node.had} "
+                f"counts, and {node.missing()} is missing of {node.expected()}"
+            )
+        if node.most_waiting > world.pubends_count * max(ROOM_BYTES, world.largest):
             raise ViolationError(f"{node.name} had {node.most_waiting} bytes waiting")
     asked = {node.name: node.nacks for node in world.pubends} | {r.name: r.nacks for r in world.relays.values()}
     if max(asked.values()) > STORM:
@@ -104,9 +119,21 @@ def check(world: World, is_over: bool) -> None:
         raise ViolationError(f"logs were not trimmed: {[node.disk.messages for node in world.pubends]}")
 
 
-def is_right(node: SubendNode, expected: list[Delivered]) -> bool:
-    """Tell whether a subscriber has had what it has to have, in the order that it asked for."""
-    if node.order == "total":
-        return node.had == expected
-    by_pubend = [sorted(messages, key=lambda message: message.pubend) for messages in (node.had, expected)]
+def is_right(node: SubendNode) -> bool:
+    """Tell whether a subscriber has had what it has to have, in the order that it asked for, and once.
+
+    In each of its lives; and over all of them, unless it has had again what it did not acknowledge.
+    """
+    expected = node.expected()
+    orders = [*node.lives, node.had] if node.habits.keeps_cursor else node.lives
+    if len(node.had) > len(set(node.had)) or node.missing():
+        return False
+    return all(in_order(had, [one for one in expected if one in set(had)], node.order) for had in orders)
+
+
+def in_order(had: list[Delivered], expected: list[Delivered], order: Order) -> bool:
+    """Tell whether something was had as it should be."""
+    if order == "total":
+        return had == expected
+    by_pubend = [sorted(messages, key=lambda message: message.pubend) for messages in (had, expected)]
     return by_pubend[0] == by_pubend[1]

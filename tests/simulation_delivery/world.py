@@ -5,13 +5,14 @@ from random import Random
 from typing import Any
 
 from tests.simulation_delivery.disk import MESSAGE, RESERVATION, Disk
+from tests.simulation_delivery.filters import Multiple
 from tests.simulation_delivery.network import Network
+from tests.simulation_delivery.subscriber import Habits, SubendNode
 from tidewheel.pubsub.exactly_once.fanout import Outgoing
-from tidewheel.pubsub.exactly_once.messages import Ack, Downstream, KnowledgeMessage, Nack, Upstream
+from tidewheel.pubsub.exactly_once.messages import Ack, Downstream, Nack, Upstream
 from tidewheel.pubsub.exactly_once.pubend import Pubend, Start
 from tidewheel.pubsub.exactly_once.relay import Relay
-from tidewheel.pubsub.exactly_once.subend import Delivered, Order, Subend
-from tidewheel.pubsub.exactly_once.tick_set import TickSet
+from tidewheel.pubsub.exactly_once.subend import Order, Subend
 
 TICKS_A_SECOND = 1_000_000
 LOOK_S = 0.1
@@ -19,24 +20,7 @@ SLOWEST_SYNC_S = 0.1
 CLOCK_BACK_S = 1.0
 AHEAD = 2 * TICKS_A_SECOND
 CACHE_BYTES = 60
-ROOM_BYTES = 120
-
-
-class Multiple:
-    """Wants messages that are divisible, as numbers; of others nothing."""
-
-    def __init__(self, of: int) -> None:
-        self._of = of
-
-    def of(self, message: bytes) -> bytes | None:
-        """Return the message, or None."""
-        return message if int(message) % self._of == 0 else None
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Multiple) and other._of == self._of
-
-    def __hash__(self) -> int:
-        return hash(self._of)
+PAUSED_S = 0.1
 
 
 class PubendNode:
@@ -50,8 +34,14 @@ class PubendNode:
         self.core: Pubend | None = None
         self._is_syncing = False
         self._clock_s = 0.0
+        self.is_paused = False
         self.nacks = 0
         self.start()
+
+    @property
+    def is_there(self) -> bool:
+        """Whether its process runs, and is not paused."""
+        return self.core is not None and not self.is_paused
 
     def start(self) -> None:
         """Begin, or go on from what is on the disk."""
@@ -72,7 +62,7 @@ class PubendNode:
 
     def publish(self, message: bytes) -> None:
         """Publish; nothing, while there is no process."""
-        if self.core is None:
+        if self.core is None or self.is_paused:
             return
         for tick, assigned in self.core.assign([message], self._now):
             self.disk.write(MESSAGE, tick, assigned)
@@ -91,6 +81,9 @@ class PubendNode:
     def _synced(self, core: Pubend, records: int) -> None:
         if core is not self.core:
             return
+        if self.is_paused:
+            self._world.network.at(PAUSED_S, lambda: self._synced(core, records))
+            return
         synced = self.disk.sync(records)
         self._is_syncing = False
         for kind, tick, _ in synced:
@@ -103,7 +96,7 @@ class PubendNode:
 
     def look(self) -> None:
         """Do what is due."""
-        if self.core is None:
+        if self.core is None or self.is_paused:
             return
         until = self.core.reserve(self._now, AHEAD)
         if until is not None:
@@ -114,7 +107,7 @@ class PubendNode:
 
     def receive(self, sender: str, message: Upstream) -> None:
         """Take what a child says."""
-        if self.core is None:
+        if self.core is None or self.is_paused:
             return
         if isinstance(message, Nack):
             self.nacks += 1
@@ -124,10 +117,23 @@ class PubendNode:
                 self.disk.write_ack(name, self.core.subscriptions.acknowledged(name))
             self.disk.sync(0)
 
+    def subscribe(self, name: str) -> Start:
+        """Take on a subscription, durably, or go on with the one there is."""
+        assert self.core is not None
+        begin = self.core.subscribe(name)
+        self.disk.write_ack(name, begin.acknowledged)
+        self.disk.sync(0)
+        return begin
+
     def join(self, child: str, where: Any) -> None:
         """Take on a child."""
-        if self.core is not None:
+        if self.core is not None and not self.is_paused:
             self.core.join(child, where)
+
+    def leave(self, child: str) -> None:
+        """Forget a child."""
+        if self.core is not None and not self.is_paused:
+            self.core.leave(child)
 
     def tell(self, outgoing: list[Outgoing]) -> None:
         """Send to children."""
@@ -139,7 +145,7 @@ class RelayNode:
 
     def __init__(self, world: "World", name: str, parent: str | None) -> None:
         self._world = world
-        self.name, self._parent = name, parent
+        self.name, self.parent = name, parent
         self.core: Relay | None = None
         self.most_cached = 0
         self.nacks = 0
@@ -157,10 +163,10 @@ class RelayNode:
         """Do what is due."""
         if self.core is None:
             return
-        self._world.join(self.name, self._parent, None)
+        self._world.join(self.name, self.parent, None)
         told, asked = self.core.flush()
         self._world.tell(self.name, told)
-        self._world.ask(self.name, self._parent, asked)
+        self._world.ask(self.name, self.parent, asked)
 
     def receive(self, sender: str, message: Upstream | Downstream) -> None:
         """Take what comes from either side."""
@@ -171,7 +177,7 @@ class RelayNode:
             self.nacks += 1
             told, asked = self.core.nack(sender, message, now_s)
             self._world.tell(self.name, told)
-            self._world.ask(self.name, self._parent, asked)
+            self._world.ask(self.name, self.parent, asked)
         elif isinstance(message, Ack):
             self.core.ack(message)
         else:
@@ -183,82 +189,16 @@ class RelayNode:
         if self.core is not None:
             self.core.join(child, where)
 
+    def leave(self, child: str) -> None:
+        """Forget a child."""
+        if self.core is not None:
+            self.core.leave(child)
 
-class SubendNode:
-    """A subscriber that keeps what it has had together with where it was, so that both survive it.
-
-    Attributes:
-        had: what was delivered, in order.
-    """
-
-    def __init__(self, world: "World", name: str, parent: str | None, where: Multiple | None, order: Order) -> None:
-        self._world = world
-        self.name, self._parent, self.where, self.order = name, parent, where, order
-        self.core: Subend | None = None
-        self._done = {number: TickSet() for number in range(world.pubends_count)}
-        self.starts: dict[int, int] = {}
-        self.had: list[Delivered] = []
-        self.most_waiting = 0
-
-    def start(self) -> None:
-        """Subscribe, or go on, once all pubends are there."""
-        starts = {}
-        for number, node in enumerate(self._world.pubends):
-            if node.core is None:
-                return
-            begin = node.core.subscribe(self.name)
-            node.disk.write_ack(self.name, begin.acknowledged)
-            node.disk.sync(0)
-            self.starts.setdefault(number, TickSet(begin.acknowledged).prefix_end)
-            self._done[number].update(begin.acknowledged)
-            starts[number] = Start(self._done[number].ranges(), begin.told_end)
-        self.core = self._world.kinds.subend(
-            self.name, starts, len, order=self.order, room_bytes=ROOM_BYTES, idle_s=0.5
-        )
-
-    def crash(self) -> None:
-        """Lose everything but what was delivered."""
-        self.core = None
-
-    def look(self) -> None:
-        """Do what is due."""
-        if self.core is None:
-            self.start()
-        if self.core is None:
-            return
-        self._world.join(self.name, self._parent, self.where)
-        if self._world.random.random() < 0.2:
-            self.core.repeat_acks()
-        self._world.ask(self.name, self._parent, self.core.acks())
-        self._world.ask(self.name, self._parent, self.core.ask(self._world.network.now_s))
-
-    def receive(self, sender: str, message: Downstream) -> None:
-        """Take what comes from upstream."""
-        if self.core is None:
-            return
-        assert isinstance(message, KnowledgeMessage), message
-        self.core.receive(message, self._world.network.now_s)
-        self.most_waiting = max(self.most_waiting, self.core.waiting_bytes)
-        self.read()
-        self._world.ask(self.name, self._parent, self.core.ask(self._world.network.now_s))
-
-    def read(self) -> None:
-        """Take what is delivered."""
-        assert self.core is not None
-        for delivered in self.core.take():
-            self.had.append(delivered)
-            self._done[delivered.pubend].add(delivered.tick, delivered.tick + 1)
-            self.core.acknowledge(delivered.pubend, delivered.tick)
-
-    def expected(self) -> list[Delivered]:
-        """Return what it has to have in the end, in the order of ticks."""
-        found = [
-            Delivered(number, tick, message)
-            for number, node in enumerate(self._world.pubends)
-            for tick, message in node.disk.published.items()
-            if tick >= self.starts[number] and (self.where is None or self.where.of(message) is not None)
-        ]
-        return sorted(found, key=lambda delivered: delivered.tick)
+    def move(self, parent: str | None) -> None:
+        """Go to another parent."""
+        self.parent = parent
+        if self.core is not None:
+            self._world.ask(self.name, parent, self.core.reconnected(self._world.network.now_s))
 
 
 class Kinds:
@@ -277,12 +217,16 @@ class World:
         network: what carries messages.
         pubends: how many.
         kinds: the machines.
+
+    Attributes:
+        largest: how many bytes a message may have.
     """
 
     def __init__(self, random: Random, network: Network, pubends: int, kinds: type[Kinds] = Kinds) -> None:
         self.random = random
         self.network = network
         self.kinds = kinds
+        self.largest = 0
         self.pubends_count = pubends
         self.pubends = [PubendNode(self, number, pubends) for number in range(pubends)]
         self.relays: dict[str, RelayNode] = {}
@@ -294,10 +238,16 @@ class World:
         self.relays[name] = RelayNode(self, name, parent)
         return name
 
-    def add_subend(self, parent: str | None, where: Multiple | None, order: Order) -> SubendNode:
+    def add_subend(
+        self,
+        parent: str | None,
+        where: Multiple | None,
+        order: Order,
+        habits: Habits = Habits(),  # noqa: B008
+    ) -> SubendNode:
         """Add a subscriber under a relay, or under the pubends."""
         name = f"subend {len(self.subends)}"
-        self.subends[name] = SubendNode(self, name, parent, where, order)
+        self.subends[name] = SubendNode(self, name, parent, where, order, habits)
         return self.subends[name]
 
     @property
@@ -317,6 +267,22 @@ class World:
             node.crash()
             self.network.at(for_s, node.start)
 
+    def pause(self, node: PubendNode, for_s: float) -> None:
+        """Have a pubend do nothing for a while, and hear nothing."""
+        node.is_paused = True
+        self.network.at(for_s, partial(setattr, node, "is_paused", False))
+
+    def move(self, node: "RelayNode | SubendNode", parent: str | None) -> None:
+        """Have a node go to another parent, which the one before may notice, or not."""
+        if node.parent == parent:
+            return
+        for left in self._parents(node.parent):
+            self.network.send(node.name, left.name, partial(left.leave, node.name))
+        node.move(parent)
+
+    def _parents(self, parent: str | None) -> "list[PubendNode] | list[RelayNode]":
+        return self.pubends if parent is None else [self.relays[parent]]
+
     # What nodes say to each other
 
     def tell(self, sender: str, outgoing: list[Outgoing]) -> None:
@@ -333,7 +299,7 @@ class World:
 
     def join(self, child: str, parent: str | None, where: Multiple | None) -> None:
         """Tell those upstream that a child is there."""
-        for receiver in self.pubends if parent is None else [self.relays[parent]]:
+        for receiver in self._parents(parent):
             self.network.send(child, receiver.name, partial(receiver.join, child, where))
 
     def _send(self, sender: str, receiver: Any, message: Any) -> None:

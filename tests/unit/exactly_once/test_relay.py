@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from tests.simulation_delivery.world import Multiple
+from tests.simulation_delivery.filters import Multiple
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.exactly_once.fanout import Outgoing
 from tidewheel.pubsub.exactly_once.messages import Ack, KnowledgeMessage, Nack, Rejected, Upstream
@@ -131,6 +131,19 @@ def test_what_was_cut_short_is_said_with_the_answer_from_above() -> None:
     assert isinstance(filled, KnowledgeMessage)
     assert filled.more
     assert told_to(nack(relay, "a", 20, room_bytes=50)[0]) == {"a": [b"%010d" % tick for tick in range(20, 25)]}
+
+
+def test_an_answer_in_two_parts_arrives_in_whole() -> None:
+    """The first of which has what is later, and word of more: what is missing before it is still wanted."""
+    relay = relay_of("a")
+    relay.receive(forwarded(*range(20, 30), first=15), 0.0)
+    asked = relay.nack("a", Nack(0, ((0, 5), (10, 25), (30, FOREVER)), 1000), 0.0)[1]
+    assert asked == [Nack(0, ((0, 5), (10, 15), (30, FOREVER)), 1000)]
+    assert told_to(relay.receive(answer(12, first=10), 0.1)) == {"a": [b"0000000012"]}
+    assert told_to(relay.receive(answer(3, first=0), 0.1)) == {"a": [b"0000000003"]}
+    relay.nack("a", Nack(0, ((5, 6), (7, 9)), 1000), 9.0)
+    assert told_to(relay.receive(answer(7, first=7, more=True), 9.1)) == {"a": [b"0000000007"]}
+    assert told_to(relay.receive(answer(5, first=5), 9.1)) == {"a": [b"0000000005"]}
 
 
 def test_what_it_has_no_room_for_it_forgets_and_asks_for_again() -> None:

@@ -1,0 +1,151 @@
+"""A subscriber that may go and come back, and what it has had."""
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from tests.simulation_delivery.filters import Multiple
+from tidewheel.pubsub.exactly_once.messages import Downstream, KnowledgeMessage
+from tidewheel.pubsub.exactly_once.pubend import Start
+from tidewheel.pubsub.exactly_once.subend import Delivered, Order, Subend
+from tidewheel.pubsub.exactly_once.tick_set import TickSet
+
+if TYPE_CHECKING:
+    from tests.simulation_delivery.world import World
+
+ROOM_BYTES = 120
+
+
+class Habits(NamedTuple):
+    """How somebody reads.
+
+    Attributes:
+        keeps_cursor: he keeps what he has had together with where he was, so that both survive him. Who does not goes
+            on from what the pubends have of his acknowledgements, and has what he did not acknowledge again.
+        acknowledges_late: now and then, and in any order.
+        reads_slowly: now and then.
+    """
+
+    keeps_cursor: bool = True
+    acknowledges_late: bool = False
+    reads_slowly: bool = False
+
+
+class SubendNode:
+    """A subscriber.
+
+    Attributes:
+        had: what was delivered, in order, without what has to be delivered again.
+        done: what the reader has acknowledged, in all its lives.
+        lives: what was delivered in each life.
+        most_waiting: how many bytes waited at most.
+    """
+
+    def __init__(
+        self, world: "World", name: str, parent: str | None, where: Multiple | None, order: Order, habits: Habits
+    ) -> None:
+        self._world = world
+        self.name, self.parent, self.where, self.order, self.habits = name, parent, where, order, habits
+        self.core: Subend | None = None
+        self._cursors = {number: TickSet() for number in range(world.pubends_count)}
+        self._unacknowledged: list[Delivered] = []
+        self.starts: dict[int, int] = {}
+        self.had: list[Delivered] = []
+        self.done: set[Delivered] = set()
+        self.lives: list[list[Delivered]] = [[]]
+        self.most_waiting = 0
+
+    def start(self) -> None:
+        """Subscribe, or go on, once all pubends are there."""
+        if not all(node.is_there for node in self._world.pubends):
+            return
+        starts = {}
+        for number, node in enumerate(self._world.pubends):
+            begin = node.subscribe(self.name)
+            self.starts.setdefault(number, TickSet(begin.acknowledged).prefix_end)
+            if not self.habits.keeps_cursor:
+                self._cursors[number].clear()
+            self._cursors[number].update(begin.acknowledged)
+            starts[number] = Start(self._cursors[number].ranges(), begin.told_end)
+        keeps_all = self.habits.keeps_cursor
+        self.had = [
+            one for one in self.had if one.tick in self._cursors[one.pubend] and (keeps_all or one in self.done)
+        ]
+        self.lives.append([])
+        self.core = self._world.kinds.subend(
+            self.name, starts, len, order=self.order, room_bytes=ROOM_BYTES, idle_s=0.5
+        )
+
+    def crash(self) -> None:
+        """Lose everything but what was delivered."""
+        self.core = None
+        self._unacknowledged.clear()
+
+    def look(self) -> None:
+        """Do what is due."""
+        if self.core is None:
+            self.start()
+        if self.core is None:
+            return
+        random = self._world.random
+        self._world.join(self.name, self.parent, self.where)
+        if random.random() < 0.3:
+            self.read()
+            self.acknowledge()
+        if random.random() < 0.2:
+            self.core.repeat_acks()
+        self._world.ask(self.name, self.parent, self.core.acks())
+        self._world.ask(self.name, self.parent, self.core.ask(self._world.network.now_s))
+
+    def receive(self, sender: str, message: Downstream) -> None:
+        """Take what comes from upstream."""
+        if self.core is None:
+            return
+        assert isinstance(message, KnowledgeMessage), message
+        self.core.receive(message, self._world.network.now_s)
+        self.most_waiting = max(self.most_waiting, self.core.waiting_bytes)
+        if not self.habits.reads_slowly:
+            self.read()
+        self._world.ask(self.name, self.parent, self.core.ask(self._world.network.now_s))
+
+    def read(self) -> None:
+        """Take what is delivered."""
+        assert self.core is not None
+        for delivered in self.core.take():
+            self.had.append(delivered)
+            self.lives[-1].append(delivered)
+            self._cursors[delivered.pubend].add(delivered.tick, delivered.tick + 1)
+            self._unacknowledged.append(delivered)
+        if not self.habits.acknowledges_late:
+            self.acknowledge()
+
+    def acknowledge(self) -> None:
+        """Acknowledge what was delivered; if late, then some of it."""
+        assert self.core is not None
+        random = self._world.random
+        if self.habits.acknowledges_late:
+            random.shuffle(self._unacknowledged)
+        for _ in range(len(self._unacknowledged)):
+            if self.habits.acknowledges_late and random.random() < 0.2:
+                break
+            delivered = self._unacknowledged.pop(0)
+            self.done.add(delivered)
+            self.core.acknowledge(delivered.pubend, delivered.tick)
+
+    def move(self, parent: str | None) -> None:
+        """Go to another parent."""
+        self.parent = parent
+        if self.core is not None:
+            self.core.reconnected()
+
+    def expected(self) -> list[Delivered]:
+        """Return what it has to have in the end, in the order of ticks."""
+        found = [
+            Delivered(number, tick, message)
+            for number, node in enumerate(self._world.pubends)
+            for tick, message in node.disk.published.items()
+            if tick >= self.starts[number] and (self.where is None or self.where.of(message) is not None)
+        ]
+        return sorted(found, key=lambda delivered: delivered.tick)
+
+    def missing(self) -> list[Delivered]:
+        """Return what it has yet to have, and has not acknowledged in an earlier life."""
+        return sorted(set(self.expected()) - set(self.had) - self.done)
