@@ -225,6 +225,27 @@ def test_a_condition_that_fails_is_an_error_of_its_subscriber_only() -> None:
     running.finish(None, 1)
 
 
+def test_an_exception_of_a_subscriber_is_its_own() -> None:
+    """It comes out of its with block as it is; nothing waits for who raised it any more, and others get everything."""
+    running = LocalJob().publish("subscription/raises")
+
+    def read_and_fail() -> None:
+        with subscribe("subscription/raises", slow="block") as wrong:
+            send_epoch(running, 0, [0])
+            assert running.statistics()[0]["subscribers"] == 2
+            for epoch in wrong.epochs():
+                1 // epoch.records[0]
+
+    with subscribe("subscription/raises") as other:
+        with pytest.raises(ZeroDivisionError):
+            read_and_fail()
+        assert running.statistics()[0]["subscribers"] == 1
+        send_epoch(running, 1, [1])
+        send_end(running, 2)
+        assert [epoch.records for epoch in other.epochs()] == [[0], [1]]
+    running.finish(None, 1)
+
+
 @pytest.mark.parametrize(
     ("asked", "text"),
     [
