@@ -30,6 +30,7 @@ from tidewheel.pubsub.exactly_once.partition_log import (
     snapshot,
 )
 from tidewheel.pubsub.exactly_once.pubend import CACHE_BYTES, Pubend, Start
+from tidewheel.pubsub.exactly_once.tick_set import FOREVER
 from tidewheel.pubsub.log.errors import LogError
 from tidewheel.pubsub.log.files import FILES, Files
 from tidewheel.pubsub.log.group_commit import GroupCommit
@@ -104,6 +105,8 @@ class DurablePubend:
             )
             self._cursors = recovered.cursors
             self._moved: set[str] = set()
+            self._trim_to = 0
+            self._trim_later: tuple[int, int] | None = None
             for name, ranges in self._cursors.items():
                 self._pubend.subscriptions.restore(name, ranges)
             self._commit = GroupCommit(self._log)
@@ -207,6 +210,15 @@ class DurablePubend:
         self._write(cursor_entry(tick, Cursor(name, self._cursors[name])) for name in moved)
         self._tell(self._pubend.be_silent(now))
         self._pubend.forget()
+        if self._trim_later is None:
+            noted = (_prefix_end(ranges) for ranges in self._cursors.values())
+            self._trim_later = (self._log_tick, min(self._pubend.first_tick, *noted, FOREVER))
+        self._settle_trim()
+
+    def _settle_trim(self) -> None:
+        """Let go of what nobody needs once that is durable: after a restart cursors say what is needed."""
+        if self._trim_later is not None and self._trim_later[0] <= self._durable_tick:
+            self._trim_to, self._trim_later = self._trim_later[1], None
 
     def _has_moved(self, name: str) -> bool:
         """Tell whether a subscription may have acknowledged more messages than was noted: silence alone is not."""
@@ -214,7 +226,7 @@ class DurablePubend:
 
     def trim(self) -> int:
         """Remove files that nobody needs; returns how many bytes they had. It waits for the disk; any thread may."""
-        return self._log.trim(self._pubend.first_tick)
+        return self._log.trim(self._trim_to)
 
     # ------------------------------------------------------------------ the log
 
@@ -246,6 +258,7 @@ class DurablePubend:
             self._error = self._error or outcome
             return
         self._durable_tick = max(self._durable_tick, tick)
+        self._settle_trim()
         self._pubend.reserved(reserved)
         for message in self._pubend.pending_up_to(tick):
             replay_message(self._told, message)

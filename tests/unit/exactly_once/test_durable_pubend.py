@@ -323,3 +323,40 @@ def test_silence_alone_is_not_logged(tmp_path: Path) -> None:
             reader.read(partition)
         assert partition.core._log.total_bytes - before < 500
         assert partition.core.cursors()["reader"][0][1] > partition.core.written_tick
+
+
+class NoWrite(NoSync):
+    """One that takes nothing when told."""
+
+    def write(self, descriptor: int, parts: Any, offset: int) -> int:
+        """Fail, or write."""
+        if self.is_broken:
+            raise OSError(5, "Input/output error")
+        return super().write(descriptor, parts, offset)
+
+
+def test_files_stay_as_long_as_a_cursor_on_the_disk_needs_them(tmp_path: Path) -> None:
+    """What was acknowledged just before the disk failed goes on where the disk has it, and nothing of it is missing."""
+    files = NoWrite()
+    reader = Reader()
+    partition = Partition(tmp_path, segment_bytes=2000, cache_bytes=100, files=files)
+    reader.attach(partition)
+    for at in range(30):
+        partition.send(at, bytes([at]) * 500)
+        partition.advance(at, at + 1)
+        partition.settle()
+        if at == 10:
+            reader.read(partition)
+            partition.core.look()
+    assert len(partition.core._log.segments()) > 3
+    files.is_broken = True
+    reader.read(partition)
+    partition.core.trim()
+    with suppress(LogError):
+        partition.core.close()
+    again = Reader()
+    with opened(tmp_path) as partition:
+        again.attach(partition)
+        again.read(partition)
+    assert again.contents == [bytes([at]) * 500 for at in range(11, 30)]
+    assert reader.contents == [bytes([at]) * 500 for at in range(30)]
