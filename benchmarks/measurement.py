@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from random import Random
 from typing import Any, TypeVar
 
 import tidewheel
@@ -103,10 +104,21 @@ def arguments(description: str, *, peers: bool = False) -> argparse.Namespace:
     return parser.parse_args()
 
 
-def alternate(contestants: Mapping[str, Callable[[], Measured]], rounds: int) -> dict[str, list[Measured]]:
-    """Return what each contestant measures in each round; they take turns, so that a slow minute hits all of them."""
+def alternate(
+    contestants: Mapping[str, Callable[[], Measured]], rounds: int, random: Random | None = None
+) -> dict[str, list[Measured]]:
+    """Return what each contestant measures in each round; they take turns, so that a slow minute hits all of them.
+
+    Args:
+        contestants: what each does.
+        rounds: how often.
+        random: shuffles them in each round, where one leaves something behind that slows down who comes next.
+    """
     found: dict[str, list[Measured]] = {name: [] for name in contestants}
+    turns = list(contestants.items())
     for _ in range(rounds):
-        for name, measure in contestants.items():
+        if random is not None:
+            random.shuffle(turns)
+        for name, measure in turns:
             found[name].append(measure())
     return found

@@ -1,107 +1,27 @@
-"""Publishers and subscribers of `pubsub.py`, in processes of their own.
+"""Publishers and subscribers of `pubsub.py`, in processes of their own: `peer_roles.py` says what each is asked.
 
-``python pubsub_peers.py publish NAME ADDRESS SUBSCRIBERS`` reads orders, a line each, sends what they say, and answers
-when it has. ``python pubsub_peers.py subscribe NAME ADDRESS FIRST COUNT`` is ``COUNT`` subscribers from number
-``FIRST`` on; it answers each line with what each of them has had of one more turn. Both say that they are ready by an
-empty line, and end when there are no more lines, or where a turn takes too long. tidewheel publishes from a job, and so
-has only subscribers here.
+tidewheel publishes from a job, and so has only subscribers here.
 """
 
 import asyncio
-import faulthandler
 import os
-import sys
 import threading
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import cache
 from itertools import islice
-from queue import SimpleQueue
 from typing import Any
 
-import msgspec
+from peer_roles import DEADLINE_S, Publisher, Send, Subscriber, Tell, play, reading
+from pubsub_traffic import Order, Receiver, Turn, decode, encode
 
-from pubsub_traffic import Order, Receipt, Receiver, Turn, decode, encode, prepare
-
-DEADLINE_S = 60
 TOPIC = "pubsub"
 FIELD = b"batch"
 AT_ONCE = 32
-"""How many messages a client of Redis has in a pipeline, and takes from a stream, at a time."""
+"""How many messages a client of Redis has in a pipeline, and takes from a stream, at a time; at least, if they have a
+size: then a pipeline has a MiB of them."""
+_MIB = 1 << 20
 READ_SIZE = 512 * 1024
-_STOPS_WITHIN_S = 5.0
-
-
-def main() -> None:
-    role, name, address, *numbers = sys.argv[1:]
-    end_if_late()
-    if role == "publish":
-        publish(PUBLISHERS[name](address, int(numbers[0])))
-    else:
-        subscribe(SUBSCRIBERS[name], address, range(int(numbers[0]), sum(map(int, numbers))))
-
-
-def end_if_late() -> None:
-    """End this process, and say where it was, unless it is done in time."""
-    faulthandler.dump_traceback_later(DEADLINE_S, exit=True)
-
-
-def lines() -> Iterator[str]:
-    """Say that this process is ready, and read lines; what it does with one has its time."""
-    print(flush=True)
-    faulthandler.cancel_dump_traceback_later()
-    for line in sys.stdin:
-        end_if_late()
-        yield line
-        faulthandler.cancel_dump_traceback_later()
-    end_if_late()
-
-
-def publish(publisher: AbstractContextManager[Callable[[Order], None]]) -> None:
-    prepare()
-    with publisher as send:
-        for line in lines():
-            send(msgspec.json.decode(line, type=Order))
-            print("sent", flush=True)
-
-
-def subscribe(subscriber: Callable[..., Any], address: str, numbers: range) -> None:
-    """Have all subscribers run; answer lines by what they have had."""
-    receipts: SimpleQueue[Receipt | BaseException] = SimpleQueue()
-    with ExitStack() as running:
-        for number in numbers:
-            running.enter_context(subscriber(address, number, receipts.put))
-        for _ in lines():
-            found = [receipts.get() for _ in numbers]
-            for receipt in found:
-                if isinstance(receipt, BaseException):
-                    raise receipt
-            print(msgspec.json.encode(found).decode(), flush=True)
-
-
-Tell = Callable[[Receipt | BaseException], object]
-
-
-@contextmanager
-def reading(batches: Iterator[Any], tell: Tell, stop: Callable[[], object] | None = None) -> Iterator[None]:
-    """Receive batches in a thread, until ``stop`` is called at the end of the block, or else the process ends."""
-
-    def read() -> None:
-        receiver = Receiver(tell)
-        try:
-            for batch in batches:
-                receiver.take(batch)
-        except BaseException as error:  # noqa: BLE001 - whatever it is, the main thread says so
-            tell(error)
-
-    thread = threading.Thread(target=read, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        if stop is not None:
-            stop()
-            thread.join(_STOPS_WITHIN_S)
 
 
 # ---------------------------------------------------------------------- tidewheel
@@ -109,10 +29,15 @@ def reading(batches: Iterator[Any], tell: Tell, stop: Callable[[], object] | Non
 
 def tidewheel_subscriber(address: str, number: int, tell: Tell) -> AbstractContextManager[None]:
     """A subscription, in a driver of its own."""
+    return topic_reading(TOPIC, address, tell, slow="block")
+
+
+def topic_reading(topic: str, address: str, tell: Tell, **options: Any) -> AbstractContextManager[None]:
+    """A subscription to a topic of the cluster at an address, with options."""
     import tidewheel as tw
 
     os.environ["RAY_ADDRESS"] = address
-    subscription = tw.subscribe(TOPIC, timeout=DEADLINE_S, slow="block")
+    subscription = tw.subscribe(topic, timeout=DEADLINE_S, **options)
     batches = (event.data for event in subscription if isinstance(event, tw.Batch))
     return reading(batches, tell, subscription.close)
 
@@ -130,8 +55,13 @@ def redis_client(path: str) -> Any:
     return redis.Redis(unix_socket_path=path, protocol=2, socket_timeout=None, socket_read_size=READ_SIZE)
 
 
+def at_once(order: Order) -> int:
+    """Return how many messages are in a pipeline."""
+    return max(AT_ONCE, _MIB // order.size) if order.size else AT_ONCE
+
+
 @contextmanager
-def redis_publisher(path: str, trim: bool, command: Callable[[Any, Any], object]) -> Iterator[Callable[[Order], None]]:
+def redis_publisher(path: str, trim: bool, command: Callable[[Any, Any], object]) -> Iterator[Send]:
     """Send by a command for each batch, several in a pipeline where it goes as fast as it can."""
     with redis_client(path) as client:
 
@@ -144,7 +74,7 @@ def redis_publisher(path: str, trim: bool, command: Callable[[Any, Any], object]
                     command(client, encode(batch))
                 return
             with client.pipeline(transaction=False) as pipeline:
-                while some := list(islice(batches, AT_ONCE)):
+                while some := list(islice(batches, at_once(order))):
                     for batch in some:
                         command(pipeline, encode(batch))
                     pipeline.execute()
@@ -152,12 +82,12 @@ def redis_publisher(path: str, trim: bool, command: Callable[[Any, Any], object]
         yield send
 
 
-def channel_publisher(path: str, _: int) -> AbstractContextManager[Callable[[Order], None]]:
+def channel_publisher(path: str, _: int) -> AbstractContextManager[Send]:
     """To a channel of Redis pub/sub."""
     return redis_publisher(path, False, lambda client, payload: client.publish(TOPIC, memoryview(payload)))
 
 
-def stream_publisher(path: str, _: int) -> AbstractContextManager[Callable[[Order], None]]:
+def stream_publisher(path: str, _: int) -> AbstractContextManager[Send]:
     """To a stream of Redis."""
     return redis_publisher(path, True, lambda client, payload: client.xadd(TOPIC, {FIELD: memoryview(payload)}))
 
@@ -203,7 +133,7 @@ def run(work: Coroutine[Any, Any, Any]) -> Any:
 
 
 @contextmanager
-def nats_publisher(address: str, _: int) -> Iterator[Callable[[Order], None]]:
+def nats_publisher(address: str, _: int) -> Iterator[Send]:
     """To a subject of NATS."""
     import nats
 
@@ -245,7 +175,7 @@ def nats_subscriber(address: str, number: int, tell: Tell) -> Iterator[None]:
 
 
 @contextmanager
-def socket_publisher(folder: str, subscribers: int) -> Iterator[Callable[[Order], None]]:
+def socket_publisher(folder: str, subscribers: int) -> Iterator[Send]:
     """To each subscriber, over a ZeroMQ socket of its own."""
     import zmq
 
@@ -286,13 +216,13 @@ def socket_subscriber(folder: str, number: int, tell: Tell) -> Iterator[None]:
             yield
 
 
-PUBLISHERS: dict[str, Callable[[str, int], AbstractContextManager[Callable[[Order], None]]]] = {
+PUBLISHERS: Mapping[str, Publisher] = {
     "redis": channel_publisher,
     "streams": stream_publisher,
     "nats": nats_publisher,
     "zeromq": socket_publisher,
 }
-SUBSCRIBERS: dict[str, Callable[[str, int, Tell], AbstractContextManager[None]]] = {
+SUBSCRIBERS: Mapping[str, Subscriber] = {
     "tidewheel": tidewheel_subscriber,
     "redis": channel_subscriber,
     "streams": stream_subscriber,
@@ -302,4 +232,4 @@ SUBSCRIBERS: dict[str, Callable[[str, int, Tell], AbstractContextManager[None]]]
 
 
 if __name__ == "__main__":
-    main()
+    play(PUBLISHERS, SUBSCRIBERS)

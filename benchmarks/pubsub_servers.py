@@ -1,8 +1,9 @@
-"""The servers that `pubsub.py` compares with: ``python pubsub_servers.py NAME FOLDER`` runs one of them.
+"""The servers that benchmarks of topics compare with: ``python pubsub_servers.py NAME FOLDER`` runs one of them.
 
-It listens on this machine only, and keeps nothing on disk but what is in the folder. The program says by an empty line
-that the server takes connections, answers each line that it reads with the address and the version, and ends the server
-when there are no more lines: so it ends with whoever has started it, however that ends.
+``redis`` and ``nats`` keep nothing; ``durable-redis`` and ``jetstream`` have everything on disk before they say so. It
+listens on this machine only, and has nothing on disk but what is in the folder. The program says by an empty line that
+the server takes connections, answers each line that it reads with the address and the version, and ends the server when
+there are no more lines: so it ends with whoever has started it, however that ends.
 """
 
 import json
@@ -30,13 +31,21 @@ write_deadline: "60s"
 ports_file_dir: {folder}
 """
 """Any free port, which a file tells. By default a message has 1 MB at most, and who is 64 MB behind is cut off."""
+_JETSTREAM = """
+jetstream {{
+  store_dir: {folder}
+  max_file_store: 16GB
+  {sync}
+}}
+"""
+_SYNCS_ALWAYS_SINCE = (2, 10)
 
 
 def main() -> None:
     name, folder = sys.argv[1], Path(sys.argv[2])
-    command = {"redis": redis_command, "nats": nats_command}[name](folder)
+    make_command, address = SERVERS[name]
+    command = make_command(folder)
     version = version_of(command[0])
-    address = {"redis": redis_address, "nats": nats_address}[name]
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     with Path(folder, f"{name}.log").open("w+") as log, subprocess.Popen(command, stdout=log, stderr=log) as server:
         try:
@@ -65,9 +74,19 @@ def version_of(server: str) -> str:
 
 
 def redis_command(folder: Path) -> list[str]:
-    command = [program("redis-server"), "--port", "0", "--unixsocket", str(folder / "redis"), "--dir", str(folder)]
     # Nothing is saved, and no subscriber is cut off because it is behind.
-    return [*command, "--save", "", "--appendonly", "no", "--client-output-buffer-limit", "pubsub 0 0 0"]
+    return [*redis_program(folder), "--appendonly", "no", "--client-output-buffer-limit", "pubsub 0 0 0"]
+
+
+def durable_redis_command(folder: Path) -> list[str]:
+    # What is sent together is synced together, before it is answered; the file is not written anew meanwhile.
+    always = ["--appendonly", "yes", "--appendfsync", "always"]
+    return [*redis_program(folder), *always, "--auto-aof-rewrite-percentage", "0"]
+
+
+def redis_program(folder: Path) -> list[str]:
+    command = [program("redis-server"), "--port", "0", "--unixsocket", str(folder / "redis"), "--dir", str(folder)]
+    return [*command, "--save", ""]
 
 
 def redis_address(folder: Path) -> str | None:
@@ -77,10 +96,26 @@ def redis_address(folder: Path) -> str | None:
 
 
 def nats_command(folder: Path) -> list[str]:
+    return with_settings(folder, program("nats-server"), _NATS.format(folder=json.dumps(str(folder))))
+
+
+def jetstream_command(folder: Path) -> list[str]:
     command = program("nats-server")
-    settings = folder / "nats.conf"
-    settings.write_text(_NATS.format(folder=json.dumps(str(folder))))
-    return [command, "--config", str(settings)]
+    sync = "sync_interval: always" if syncs_always(version_of(command)) else ""
+    store = json.dumps(str(folder / "jetstream"))
+    settings = _NATS.format(folder=json.dumps(str(folder))) + _JETSTREAM.format(folder=store, sync=sync)
+    return with_settings(folder, command, settings)
+
+
+def syncs_always(version: str) -> bool:
+    """Tell whether a NATS of that version can sync what it stores before it says so; older ones do every 2 minutes."""
+    return tuple(map(int, re.findall(r"\d+", version)[:2])) >= _SYNCS_ALWAYS_SINCE
+
+
+def with_settings(folder: Path, command: str, settings: str) -> list[str]:
+    file = folder / "nats.conf"
+    file.write_text(settings)
+    return [command, "--config", str(file)]
 
 
 def nats_address(folder: Path) -> str | None:
@@ -113,6 +148,14 @@ def end(server: "subprocess.Popen[bytes]") -> None:
         server.wait(_ENDS_WITHIN_S)
     except subprocess.TimeoutExpired:
         server.kill()
+
+
+SERVERS: dict[str, tuple[Callable[[Path], list[str]], Callable[[Path], str | None]]] = {
+    "redis": (redis_command, redis_address),
+    "durable-redis": (durable_redis_command, redis_address),
+    "nats": (nats_command, nats_address),
+    "jetstream": (jetstream_command, nats_address),
+}
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What `pubsub.py` sends, by tidewheel and by others alike, and what is noted where it arrives.
+"""What benchmarks of topics send, by tidewheel and by others alike, and what is noted where it arrives.
 
 A turn is a number of batches and one more that says that it is over. All contestants make them as they are sent.
 """
@@ -14,12 +14,14 @@ import msgspec
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Kind: TypeAlias = Literal["stamps", "tables", "lists"]
+Kind: TypeAlias = Literal["stamps", "tables", "lists", "sized tables"]
 
 ROWS_A_TABLE, DIFFERENT_TABLES = 10_000, 8
+_SIZED_ROW_BYTES = 16
 RECORDS_A_LIST, DIFFERENT_LISTS = 1000, 20
 _LOREM = "a record of about a hundred bytes, when its number and the time of sending are added"
-_OVER = -1
+OVER = -1
+"""The number of the record that says that a turn is over."""
 _ARROW = b"\xff\xff\xff\xff"
 _RECORDS = msgspec.msgpack.Decoder(list[tuple[int, int, str]])
 
@@ -31,11 +33,13 @@ class Order(NamedTuple):
         kind: one small record a batch with the time of sending, Arrow tables, or lists of records.
         messages: how many batches.
         rate: how many of them a second; 0 for as many as there can be.
+        size: how many bytes a table has, encoded; of those that are to have a certain size.
     """
 
     kind: Kind
     messages: int
     rate: float = 0.0
+    size: int = 0
 
 
 class Turn:
@@ -43,7 +47,7 @@ class Turn:
 
     def __init__(self, order: Order) -> None:
         self._order = order
-        self._make: Callable[[int], Any] = _MAKE[order.kind]
+        self._make = _maker(order)
         self._next = 0
         self._began_ns = time.perf_counter_ns()
 
@@ -68,7 +72,7 @@ class Turn:
         """Make the next batch."""
         number = self._next
         self._next += 1
-        return self._make(number) if number < self._order.messages else [(_OVER, self._began_ns, "")]
+        return self._make(number) if number < self._order.messages else [(OVER, self._began_ns, "")]
 
     def paced(self) -> Iterator[Any]:
         """Make all, each when it is due."""
@@ -116,7 +120,7 @@ class Receiver:
         receipt = self._receipt
         if len(batch) == 1:
             ((number, stamp_ns, _),) = batch
-            if number == _OVER:
+            if number == OVER:
                 receipt.seconds = (now_ns - stamp_ns) / 1e9
                 self._receipt = Receipt()
                 self._tell(receipt)
@@ -160,11 +164,34 @@ def _tables() -> list["pa.Table"]:
     ]
 
 
-_MAKE: dict[Kind, Callable[[int], Any]] = {
-    "stamps": _make_stamp,
-    "lists": lambda number: _lists()[number % DIFFERENT_LISTS],
-    "tables": lambda number: _tables()[number % DIFFERENT_TABLES],
-}
+@cache
+def _sized_tables(size: int) -> list["pa.Table"]:
+    """Return tables of about ``size`` bytes each, when they are encoded."""
+    import numpy as np
+    import pyarrow as pa
+
+    random = np.random.default_rng(1)
+
+    def table(rows: int) -> "pa.Table":
+        return pa.table({"number": random.integers(1 << 40, size=rows), "value": random.random(rows)})
+
+    rows = max(2, (size - len(encode(table(2)))) // _SIZED_ROW_BYTES + 2)
+    return [table(rows) for _ in range(DIFFERENT_TABLES)]
+
+
+def _different(order: Order) -> list[Any]:
+    """Return the batches that come round and round."""
+    if order.kind == "sized tables":
+        return _sized_tables(order.size)
+    return _tables() if order.kind == "tables" else _lists()
+
+
+def _maker(order: Order) -> Callable[[int], Any]:
+    """Return what makes the batch of a number."""
+    if order.kind == "stamps":
+        return _make_stamp
+    batches = _different(order)
+    return lambda number: batches[number % len(batches)]
 
 
 def prepare() -> None:
@@ -195,7 +222,7 @@ def decode(payload: Any) -> Any:
         return reader.read_all()
 
 
-def encoded_bytes(kind: Kind) -> float:
-    """Return how many bytes a batch has when it is encoded, on average."""
-    sizes = [len(encode(batch)) for batch in (_tables() if kind == "tables" else _lists())]
+def encoded_bytes(order: Order) -> float:
+    """Return how many bytes a batch has when it is encoded, on average; of stamps it is not told."""
+    sizes = [len(encode(batch)) for batch in _different(order)]
     return sum(sizes) / len(sizes)

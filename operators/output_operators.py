@@ -17,8 +17,10 @@ from tidewheel.operators.sinks.publish import build_publish, declared_schema
 from tidewheel.operators.sinks.write_files import EpochCommit, build_write_parts
 from tidewheel.operators.stream_base import StreamBase, check_function
 from tidewheel.progress import GraphError, Time
+from tidewheel.pubsub.exactly_once.topic_log import RETENTION_S, topic_log
 from tidewheel.pubsub.publication import Publication
 from tidewheel.pubsub.publisher import DEFAULT_CAPACITY_BYTES
+from tidewheel.pubsub.topic_event import Delivery
 
 if TYPE_CHECKING:
     from tidewheel.operators.stream import Stream
@@ -104,6 +106,9 @@ class OutputOperators(StreamBase[Record]):
         partition: Literal["worker", "merged"] = "worker",
         schema: object = None,
         capacity: int = DEFAULT_CAPACITY_BYTES,
+        delivery: Delivery = "best_effort",
+        log: str | os.PathLike[str] | None = None,
+        retention: float = RETENTION_S,
     ) -> Self:
         """Offer this stream live, as a topic; see `tidewheel.subscribe`. Returns this stream.
 
@@ -115,7 +120,14 @@ class OutputOperators(StreamBase[Record]):
                 ``tuple[str, int]`` or a dataclass, as for ``flow.input``. A batch with a record of another kind fails
                 the job. Of schemas, metadata and which columns may have nulls do not matter; of types, subclasses are
                 as good, so a bool is an int. None says what is known of the stream, or nothing.
-            capacity: how many bytes may wait, at each partition, for one subscriber that reads more slowly.
+            capacity: how many bytes may wait, at each partition, for one subscriber that reads more slowly. With
+                exactly-once delivery that is what the log is for.
+            delivery: ``"exactly_once"`` has every batch on disk before anybody sees it, and keeps it there until all
+                subscriptions have acknowledged it, whichever process dies meanwhile. It takes ``engine="ray"``.
+            log: for exactly-once delivery, a directory on each worker's node, for logs that only this user can read. A
+                job that is started again with the same one goes on where it was: what it sends again is known by its
+                time and place, and left out. So it has to send the same batches in the same order.
+            retention: for how long a durable subscription that nobody reads holds the log, in seconds.
 
         Raises:
             GraphError: this dataflow publishes a topic of that name already.
@@ -131,7 +143,14 @@ class OutputOperators(StreamBase[Record]):
         [(0, ['to', 'be'])]
         """
         declared = declared_schema(topic, schema, self.schema)
-        publication = Publication(topic, self.outlet.scope.nesting.domain, capacity, partition, declared)
+        publication = Publication(
+            topic,
+            self.outlet.scope.nesting.domain,
+            capacity,
+            partition,
+            declared,
+            topic_log(topic, delivery, log, retention),
+        )
         self.outlet.description.attach(topic, publication)
         self.outlet.description.register("topic", topic, self.outlet.description.size)
         pact = GatherPact() if partition == "merged" else None

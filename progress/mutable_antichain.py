@@ -205,7 +205,10 @@ class MutableAntichain:
     def less_equal(self, time: Time) -> bool:
         """Tell whether some time whose count is positive is at or before ``time``."""
         less_equal = self._less_equal
-        return any(less_equal(element, time) for element in self._frontier)
+        for element in self._frontier:  # noqa: SIM110 - any() with a generator costs several times as much
+            if less_equal(element, time):
+                return True
+        return False
 
     def elements(self) -> Iterable[Time]:
         """Return the elements of the frontier; not to be kept while the counts change."""

@@ -4,13 +4,15 @@ from tidewheel.pubsub.catalog import Catalog, TopicInfo
 from tidewheel.pubsub.connection import PublisherConnection
 from tidewheel.pubsub.epoch import Epoch
 from tidewheel.pubsub.epoch_assembler import EpochAssembler
+from tidewheel.pubsub.epochs import Epochs
 from tidewheel.pubsub.errors import DeliveryError, PublisherLost, SchemaMismatch, UnknownTopic
 from tidewheel.pubsub.events import Batch, Dropped, End, Event, Frontier
 from tidewheel.pubsub.publication import Publication, PublicationHost, RunningPublication
 from tidewheel.pubsub.publisher import Publisher, PublisherStatistics
+from tidewheel.pubsub.relays import RelayHandle, relay
 from tidewheel.pubsub.subscriber import Subscriber, SubscriberStatistics
 from tidewheel.pubsub.subscribing import subscribe
-from tidewheel.pubsub.subscription import Epochs, Subscription
+from tidewheel.pubsub.subscription import Subscription
 from tidewheel.pubsub.topic_event import CATALOG_TOPIC, TopicEvent
 from tidewheel.pubsub.topic_schema import TopicSchema, topic_schema
 from tidewheel.pubsub.topic_watch import TopicWatch, watch_topics
@@ -34,6 +36,7 @@ __all__ = [
     "PublisherConnection",
     "PublisherLost",
     "PublisherStatistics",
+    "RelayHandle",
     "RunningPublication",
     "SchemaMismatch",
     "Subscriber",
@@ -45,6 +48,7 @@ __all__ = [
     "TopicSchema",
     "TopicWatch",
     "UnknownTopic",
+    "relay",
     "subscribe",
     "topic_schema",
     "topics",

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from tidewheel.progress import TimeDomain
 from tidewheel.pubsub.errors import DeliveryError
-from tidewheel.pubsub.topic_event import TopicEvent
+from tidewheel.pubsub.topic_event import Delivery, TopicEvent
 from tidewheel.pubsub.topic_schema import DeclaredSchema
 
 ANYTHING = DeclaredSchema("any")
@@ -29,6 +29,7 @@ class TopicInfo:
         partitions: the address of each partition's publisher, which the catalog does not look into.
         registration: tells this life of the topic from others of that name; unique.
         schema: what its records are said to be; None if nothing is said.
+        delivery: what those who subscribe can count on.
     """
 
     name: str
@@ -37,6 +38,7 @@ class TopicInfo:
     partitions: tuple[Any, ...]
     registration: str
     schema: DeclaredSchema | None = None
+    delivery: Delivery = "best_effort"
 
 
 class Catalog:
@@ -109,6 +111,7 @@ class Catalog:
             reason,
             self._version,
             info.registration,
+            info.delivery,
         )
 
     def has(self, topic: str, registration: str) -> bool:

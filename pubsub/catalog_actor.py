@@ -2,7 +2,7 @@
 
 It watches the publishers of every topic and retracts what belongs to the dead; and before it answers it looks once
 more. What it knows is in its memory only: one that dies is replaced by whoever asks next, and the jobs that publish,
-who each have a call waiting at it, tell the new one.
+who each have a call waiting at it, tell the new one, as do relays.
 """
 
 import asyncio
@@ -14,6 +14,7 @@ from typing import Any
 
 from tidewheel.progress import TidewheelError
 from tidewheel.pubsub.catalog import Catalog, TopicInfo
+from tidewheel.pubsub.catalog_relays import CatalogRelays, RelayInfo
 from tidewheel.pubsub.catalog_topic import CatalogTopic
 from tidewheel.pubsub.change_signal import ChangeSignal
 from tidewheel.pubsub.cluster import connect, namespace
@@ -51,6 +52,7 @@ class CatalogActor:
         self._live = live
         self._death = death
         self._topic = topic(self._incarnation)
+        self._relays = CatalogRelays()
         self._changed = ChangeSignal()
         self._watches: dict[str, asyncio.Task[None]] = {}
 
@@ -102,6 +104,29 @@ class CatalogActor:
         """Return the topics that there are at this moment."""
         return Listing(self._incarnation, self._catalog.version, self._catalog.published())
 
+    async def announce(self, relay: RelayInfo) -> bool:
+        """Take note that a relay is there; tell whether no other life of its topic has begun."""
+        info = self._catalog.lookup(relay.topic)
+        if info is not None and info.registration != relay.registration:
+            return False
+        self._relays.announce(relay, time.monotonic())
+        return True
+
+    async def parent(self, topic: str, registration: str, node: str, avoid: Any = None) -> Any:
+        """Return the relay that a new subscriber on a node is to connect to; None if there is none.
+
+        Args:
+            topic: what it subscribes to.
+            registration: which life of the topic.
+            node: the node of the cluster that it is on.
+            avoid: the handle of a relay that was just found dead.
+        """
+        return self._relays.parent(topic, registration, node, time.monotonic(), avoid)
+
+    async def forget_relay(self, name: str) -> None:
+        """Send nobody to a relay any more."""
+        self._relays.forget(name)
+
     async def _own_topic(self) -> TopicInfo:
         info = self._topic.info
         if info is not None and not await self._live(info) and self._topic.info is info:
@@ -126,7 +151,10 @@ class CatalogActor:
         """Tell everybody what has changed, and watch no longer what has gone; return whether anything has."""
         self._topic.tell(events)
         for event in events:
-            watch = self._watches.pop(event.registration, None) if event.event == "retracted" else None
+            if event.event != "retracted":
+                continue
+            self._relays.forget_topic(event.registration)
+            watch = self._watches.pop(event.registration, None)
             if watch is not None and watch is not asyncio.current_task():
                 watch.cancel()
         if events:

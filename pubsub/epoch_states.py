@@ -93,11 +93,13 @@ class EpochStates:
         return maximal
 
     def observe(self, time: Time) -> None:
-        """Take note of a batch at ``time``. Complexity: O(elements of the lower frontier).
+        """Take note of a batch at ``time``. Complexity: O(elements of the lower frontier), O(1) if it is active.
 
         Raises:
             ProtocolError: the epoch is completed.
         """
+        if time in self._active:
+            return
         if (self.state(time), EpochEvent.DATA) not in TRANSITIONS:
             raise ProtocolError(f"a batch came at time {time!r}, which the lower frontier {self.lower!r} has passed")
         self._active[time] = None

@@ -28,6 +28,7 @@ class Batch:
         encoded: its bytes.
         counter: counts the decoding.
         expected: what its subscriber expects of it, with the name of the topic; None for nothing.
+        number: of its message at its publisher.
     """
 
     time: Time
@@ -35,6 +36,7 @@ class Batch:
     encoded: EncodedBatch = field(repr=False)
     counter: DecodeCounter = field(repr=False)
     expected: tuple[str, TopicSchema] | None = field(default=None, repr=False)
+    number: int = field(default=0, repr=False)
 
     @cached_property
     def data(self) -> Any:

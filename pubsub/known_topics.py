@@ -92,6 +92,7 @@ class KnownTopics:
             _UNSEEN,
             self._version,
             known.registration,
+            known.delivery,
         )
 
     def _forget(self, topic: str) -> None:

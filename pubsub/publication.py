@@ -10,9 +10,10 @@ from tidewheel.progress import TimeDomain
 from tidewheel.pubsub.catalog import TopicInfo
 from tidewheel.pubsub.connection import PublisherConnection
 from tidewheel.pubsub.errors import DeliveryError
+from tidewheel.pubsub.exactly_once.topic_log import TopicLog
 from tidewheel.pubsub.idle_connection import IdleConnection
 from tidewheel.pubsub.publisher import DEFAULT_CAPACITY_BYTES
-from tidewheel.pubsub.topic_event import RESERVED
+from tidewheel.pubsub.topic_event import RESERVED, Delivery
 from tidewheel.pubsub.topic_schema import TopicSchema
 
 Partition: TypeAlias = Literal["worker", "merged"]
@@ -112,6 +113,7 @@ class Publication:
         capacity_bytes: how much may wait, at each partition, for one subscriber before it is cut off.
         partition: whether each worker has a partition of its own, or worker 0 the only one.
         schema: what its records are; None if nothing is said.
+        log: where everything is kept until all subscriptions have it, for exactly-once delivery; None for best effort.
 
     Raises:
         DeliveryError: the name is no text, empty or reserved, there is no such partition, or the capacity is no number
@@ -123,6 +125,7 @@ class Publication:
     capacity_bytes: int = DEFAULT_CAPACITY_BYTES
     partition: Partition = "worker"
     schema: TopicSchema | None = None
+    log: TopicLog | None = None
 
     def __post_init__(self) -> None:
         name: object = self.topic
@@ -141,8 +144,14 @@ class Publication:
         """Start a publisher for each partition, and register the topic.
 
         Raises:
-            DeliveryError: a job that lives publishes a topic of that name.
+            DeliveryError: a job that lives publishes a topic of that name, or the topic's log cannot be opened.
         """
+        if host.engine == "local" and self.log is not None:
+            raise DeliveryError(
+                f"topic {self.topic!r}: delivery='exactly_once' needs publishers in processes of their own: "
+                "run the job with engine='ray', or publish it best effort",
+                topic=self.topic,
+            )
         if host.engine == "local":
             from tidewheel.pubsub.local_publication import LocalPublication
 
@@ -154,7 +163,14 @@ class Publication:
     def entry(self, host: PublicationHost, partitions: Sequence[object]) -> TopicInfo:
         """Return a catalog entry for a new life of this topic, with the addresses of its publishers."""
         declared = None if self.schema is None else self.schema.declared()
-        return TopicInfo(self.topic, host.job, self.domain, tuple(partitions), uuid.uuid4().hex, declared)
+        return TopicInfo(
+            self.topic, host.job, self.domain, tuple(partitions), uuid.uuid4().hex, declared, self.delivery
+        )
+
+    @property
+    def delivery(self) -> Delivery:
+        """What subscribers can rely on."""
+        return "best_effort" if self.log is None else "exactly_once"
 
     def partitions(self, host: PublicationHost) -> int:
         """Return how many partitions the topic has."""

@@ -1,5 +1,6 @@
-"""A worker's connection to a publisher actor."""
+"""A worker's connection to a publisher actor, with or without a log."""
 
+import socket
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -9,8 +10,10 @@ from tidewheel.pubsub.call_feed import CallFeed
 from tidewheel.pubsub.cluster import node_id
 from tidewheel.pubsub.connection import PublisherConnection
 from tidewheel.pubsub.errors import PublisherLost
+from tidewheel.pubsub.exactly_once.durable_feed import DurableFeed
 from tidewheel.pubsub.feed import Feed, FeedLost, FeedRefused
 from tidewheel.pubsub.socket_feed import SocketFeed
+from tidewheel.pubsub.socket_offer import SocketOffer
 from tidewheel.pubsub.wire import FeedEvent
 
 _LISTEN_TIMEOUT_S = 60.0
@@ -69,13 +72,7 @@ class RayConnection(PublisherConnection):
 
     def _open(self) -> Feed:
         """Connect: over a socket if the publisher is on this node, otherwise by calls of Ray."""
-        import ray
-
-        try:
-            offer = ray.get(self._publisher.listen.remote(), timeout=_LISTEN_TIMEOUT_S)
-        except ray.exceptions.RayError as error:
-            raise FeedLost(str(error)) from error
-        connection = None if offer is None else offer.connect(node_id())
+        connection = _socket_to(self._publisher)
         return CallFeed(self._publisher) if connection is None else SocketFeed(connection)
 
     def _error(self, error: FeedLost | FeedRefused) -> Exception:
@@ -93,3 +90,35 @@ class RayConnection(PublisherConnection):
         except ray.exceptions.RayError as said:
             return said
         return error
+
+
+class DurableConnection(RayConnection):
+    """A connection to a pubend. If that dies it is waited for; what is not durable by then is sent again.
+
+    The flush with which the frontier becomes empty returns only when everything is durable.
+    """
+
+    def _open(self) -> Feed:
+        """Connect by a socket, again and again: the pubend is on this node, or there is none."""
+        return DurableFeed(self._domain, self._connect)
+
+    def _connect(self) -> socket.socket:
+        connection = _socket_to(self._publisher)
+        if connection is None:
+            raise FeedLost("there is no connection to it from this node; exactly-once delivery needs Linux")
+        return connection
+
+
+def _socket_to(publisher: Any) -> socket.socket | None:
+    """Return a connection to a publisher, None if it is not on this node.
+
+    Raises:
+        FeedLost: it does not answer.
+    """
+    import ray
+
+    try:
+        offer: SocketOffer | None = ray.get(publisher.listen.remote(), timeout=_LISTEN_TIMEOUT_S)
+    except ray.exceptions.RayError as error:
+        raise FeedLost(str(error)) from error
+    return None if offer is None else offer.connect(node_id())

@@ -8,10 +8,9 @@ from typing import Any
 
 from tidewheel.pubsub.catalog_entry import CatalogEntry
 from tidewheel.pubsub.cluster import process_id
-from tidewheel.pubsub.errors import PublisherLost
+from tidewheel.pubsub.errors import DeliveryError, PublisherLost
 from tidewheel.pubsub.publication import STOPPED_EARLY, Publication, PublicationHost, RunningPublication
-from tidewheel.pubsub.publisher_actor import PublisherActor
-from tidewheel.pubsub.ray_connection import RayConnection
+from tidewheel.pubsub.ray_publishers import connection, start_publishers
 
 _LOG = logging.getLogger(__name__)
 
@@ -19,46 +18,60 @@ _END_GRACE_S = 1.0
 _FAILURE_GRACE_S = 5.0
 _REPLY_MARGIN_S = 2.0
 _WATCH_S = 600.0
+_OPEN_S = 120.0
+_CLOSE_S = 10.0
 
 
 class RayPublication(RunningPublication):
     """One publisher actor for each partition, on the node of its worker.
 
-    They die with the process that started them, if nobody finishes them.
+    They die with the process that started them, if nobody finishes them. Those with a log are started again by Ray as
+    long as that lives.
     """
 
     def __init__(self, publication: Publication, host: PublicationHost) -> None:
-        import ray
-        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
-
         super().__init__(publication.topic)
         self._lock = threading.Lock()
         self._is_finished = False
         self._silent: set[int] = set()
-        actor = ray.remote(num_cpus=0, max_restarts=0, max_task_retries=0)(PublisherActor)
-        self._publishers: list[Any] = [
-            actor.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=True)).remote(
-                publication.topic, partition, publication.domain, publication.capacity_bytes, node
-            )
-            for partition, node in enumerate(host.nodes[: publication.partitions(host)])
-        ]
+        self._has_log = publication.log is not None
+        self._publishers = start_publishers(publication, host)
         self._entry = CatalogEntry(publication.entry(host, self._publishers))
         try:
             self._entry.register()
+            if self._has_log:
+                self._open()
         except BaseException:
             self._kill()
             raise
         self.handles = publication.handles(
             host,
-            [
-                RayConnection(publication.topic, partition, publication.domain, publisher)
-                for partition, publisher in enumerate(self._publishers)
-            ],
+            [connection(publication, partition, publisher) for partition, publisher in enumerate(self._publishers)],
         )
         # Calls that are answered when a partition has ended, and at once when its publisher dies.
         self._watched = {
             publisher.ended.remote(_WATCH_S): partition for partition, publisher in enumerate(self._publishers)
         }
+
+    def _open(self) -> None:
+        """Have the logs opened.
+
+        Raises:
+            DeliveryError: one of them cannot be.
+        """
+        import ray
+
+        calls = [publisher.open.remote() for publisher in self._publishers]
+        for partition, call in enumerate(calls):
+            try:
+                ray.get(call, timeout=_OPEN_S)
+            except ray.exceptions.RayError as error:
+                reason = getattr(error, "cause", None) or error
+                self._entry.retract(f"its log cannot be opened: {reason}")
+                if isinstance(reason, DeliveryError):
+                    raise reason from None
+                text = f"topic {self._topic!r}, partition {partition}: its log cannot be opened: {error}"
+                raise DeliveryError(text, topic=self._topic, partition=partition) from error
 
     def check(self) -> None:
         """Look whether all publishers live, and whether the catalog knows them; do not wait."""
@@ -79,11 +92,21 @@ class RayPublication(RunningPublication):
             partition = self._watched.pop(call)
             try:
                 has_ended = ray.get(call)
+            except ray.exceptions.ActorUnavailableError as error:
+                if not self._has_log:
+                    raise self._lost(partition, error) from error
+                _LOG.warning(
+                    "topic %r, partition %s: the publisher is started again: %s", self._topic, partition, error
+                )
+                has_ended = False
             except ray.exceptions.RayError as error:
-                text = f"topic {self._topic!r}, partition {partition}: the publisher is dead: {error}"
-                raise PublisherLost(text, topic=self._topic, partition=partition) from error
+                raise self._lost(partition, error) from error
             if not has_ended:
                 self._watched[self._publishers[partition].ended.remote(_WATCH_S)] = partition
+
+    def _lost(self, partition: int, error: Exception) -> PublisherLost:
+        text = f"topic {self._topic!r}, partition {partition}: the publisher is dead: {error}"
+        return PublisherLost(text, topic=self._topic, partition=partition)
 
     def wait_for_subscribers(self, count: int, timeout: float) -> None:
         """Wait until ``count`` subscribers are connected to every partition, ``timeout`` seconds at most."""
@@ -115,6 +138,8 @@ class RayPublication(RunningPublication):
         except BaseException:
             self._kill()
             raise
+        if self._has_log and all(is_read is not False for is_read in are_read):
+            self._ask("close", within_s=_CLOSE_S)
         for publisher, is_read in zip(self._publishers, are_read, strict=True):
             if is_read is False:
                 # Subscriptions of this very process: what they have not read waits for them, and then the actor goes.

@@ -25,8 +25,9 @@ class SocketWriter:
     def add(self, parts: Iterable[Any]) -> None:
         """Take parts of frames; they must not change any more."""
         for part in parts:
-            self._parts.append(part)
-            self.waiting_bytes += len(part)
+            if len(part):  # one that is empty would never be written
+                self._parts.append(part)
+                self.waiting_bytes += len(part)
 
     def write(self) -> bool:
         """Write what waits; return whether nothing waits any more.

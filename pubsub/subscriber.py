@@ -12,6 +12,7 @@ Invariants:
 Source: seed "Strymon publish-subscribe", section "Subscriber Logic".
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tidewheel.progress import Antichain, MutableAntichain, Time, TimeDomain
@@ -28,7 +29,6 @@ from tidewheel.pubsub.wire import (
     Failed,
     InitialFrontierSnapshot,
     LowerFrontierUpdate,
-    Message,
     Numbered,
 )
 
@@ -64,6 +64,7 @@ class Subscriber:
         may_drop: whether publishers may leave out epochs.
         topic: its name, for the messages of errors.
         expected: what batches have to be, where the publishers do not see to that; None for anything.
+        began: both frontiers of each partition where this once began, if it goes on with what others have left.
     """
 
     def __init__(
@@ -75,14 +76,16 @@ class Subscriber:
         may_drop: bool = False,
         topic: str = "",
         expected: TopicSchema | None = None,
+        began: Sequence[InitialFrontierSnapshot] | None = None,
     ) -> None:
         self._domain = domain
+        self._began = began
         self._topic = topic
         self._expected = None if expected is None else (topic, expected)
         self._atomic = atomic
         self._streams = [PartitionStream() for _ in range(partitions)]
         self._snapshots: dict[int, InitialFrontierSnapshot] = {}
-        self._waiting: list[tuple[int, Message]] = []
+        self._waiting: list[tuple[int, Numbered]] = []
         self._lower = MutableAntichain(domain)
         self._filter: EpochFilter | None = None
         self._counter = DecodeCounter()
@@ -108,9 +111,9 @@ class Subscriber:
             self._snapshots[partition] = message
             return self._start() if self.is_ready else []
         if not self.is_ready:
-            self._waiting.append((partition, message))
+            self._waiting.append((partition, numbered))
             return []
-        return self._deliver(partition, message)
+        return self._deliver(partition, numbered)
 
     @property
     def is_ready(self) -> bool:
@@ -147,18 +150,18 @@ class Subscriber:
     def _start(self) -> list[Event]:
         snapshots = list(self._snapshots.values())
         if self._atomic:
-            self._filter = EpochFilter(self._domain, snapshots)
+            self._filter = EpochFilter(self._domain, self._began or snapshots)
         self._lower.update((time, 1) for snapshot in snapshots for time in snapshot.lower)
         events = self._frontier_changed()
         waiting, self._waiting = self._waiting, []
-        for partition, message in waiting:
-            events += self._deliver(partition, message)
+        for partition, numbered in waiting:
+            events += self._deliver(partition, numbered)
         return events
 
-    def _deliver(self, partition: int, message: Message) -> list[Event]:
-        match message:
-            case DataMessage():
-                return self._data(partition, message)
+    def _deliver(self, partition: int, numbered: Numbered) -> list[Event]:
+        match numbered.message:
+            case DataMessage() as message:
+                return self._data(partition, message, numbered.sequence)
             case EpochsDropped(times=times):
                 return self._drop(times)
             case LowerFrontierUpdate(updates=updates):
@@ -166,12 +169,12 @@ class Subscriber:
             case _:
                 return [End()] if self.is_ended else []
 
-    def _data(self, partition: int, message: DataMessage) -> list[Event]:
+    def _data(self, partition: int, message: DataMessage, number: int) -> list[Event]:
         if message.time in self._dropped or not self._passes(message.time):
             self._filtered += 1
             return []
         encoded = EncodedBatch(message.encoding, message.payload, message.records)
-        batch = Batch(message.time, partition, encoded, self._counter, self._expected)
+        batch = Batch(message.time, partition, encoded, self._counter, self._expected, number)
         if self._held is not None:
             self._held.setdefault(message.time, []).append(batch)
             return []

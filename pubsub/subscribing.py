@@ -9,6 +9,13 @@ from typing import Any
 from tidewheel.pubsub.catalog import TopicInfo
 from tidewheel.pubsub.delivery_options import BLOCK_LIMIT_S, DeliveryOptions, Slow
 from tidewheel.pubsub.errors import NoCluster, SchemaMismatch, UnknownTopic
+from tidewheel.pubsub.exactly_once.subend import Order
+from tidewheel.pubsub.exactly_once.subscription_options import (
+    Acknowledging,
+    Start,
+    SubscriptionOptions,
+    check_options,
+)
 from tidewheel.pubsub.local_catalog import LOCAL_CATALOG
 from tidewheel.pubsub.subscription import Subscription
 from tidewheel.pubsub.topic_event import CATALOG_TOPIC
@@ -19,7 +26,7 @@ from tidewheel.pubsub.where import Where
 _LOOKUP_S = 2.0
 
 
-def subscribe(
+def subscribe(  # noqa: PLR0913 - what a subscriber can ask for, by name
     topic: str,
     *,
     blocking: bool = True,
@@ -29,6 +36,10 @@ def subscribe(
     slow: Slow = "disconnect",
     block_limit: float = BLOCK_LIMIT_S,
     schema: object = None,
+    name: str | None = None,
+    ack: Acknowledging = "auto",
+    start: Start = "live",
+    order: Order = "publisher",
 ) -> Subscription:
     """Connect to a topic: of a local job of this process if there is one, otherwise of a job on Ray.
 
@@ -49,11 +60,21 @@ def subscribe(
         block_limit: for how long it may do so without taking anything, in seconds, before it is cut off.
         schema: what records are expected to be, said as for `Stream.publish`. A topic that is said to have something
             else is an error at once; of one of which nothing is said each batch is checked when it is looked at.
+        name: of a durable subscription, for a topic published with ``delivery="exactly_once"``, as are the arguments
+            below. Who subscribes by the same name later, in whatever process, goes on with what was not acknowledged:
+            the log keeps it meanwhile. Whoever had the name until then gets an error.
+        ack: ``"auto"`` takes what was given out as done with when the subscription is asked for more, or its ``with``
+            block ends without an exception. ``"manual"`` waits for `Subscription.acknowledge`.
+        start: where a subscription begins that has not been there: ``"live"``, at what comes next; ``"earliest"``, with
+            all that the log still has; or a tick, in microseconds since 1970.
+        order: ``"total"`` has everybody see the batches of all partitions in one order, that of their ticks; otherwise
+            only the order within each partition is the same.
 
     Raises:
         UnknownTopic: nobody published it in time.
         SchemaMismatch: the topic has something else than ``schema``.
-        DeliveryError: there is no Ray cluster, the topic's publishers do not answer, or an argument is wrong.
+        DeliveryError: there is no Ray cluster, the topic's publishers do not answer, or an argument is wrong, or is not
+            for this topic.
 
     >>> import tidewheel as tw
     >>> flow = tw.Dataflow("live")
@@ -65,19 +86,14 @@ def subscribe(
     [[2, 3]]
     """
     options = DeliveryOptions(None if where is None else Where(where), slow, block_limit)
+    asked = SubscriptionOptions(name, ack, start, order)
     expected = None if schema is None else topic_schema(schema)
-    subscriber = f"subscriber-{uuid.uuid4().hex}"
-    info = _here(topic)
-    reader: TopicReader
-    if info is not None:
-        expected = _to_check(info, expected)
-        reader = LocalTopicReader(topic, info.partitions, subscriber, options)
-        reader.attach()
-    else:
-        info = _find(topic, timeout if blocking else 0.0)
-        expected = _to_check(info, expected)
-        reader = _read_on_ray(info, subscriber, options)
-    return Subscription(info, reader, atomic=atomic, may_drop=slow == "drop_epochs", expected=expected)
+    here = _here(topic)
+    info = here or find_topic(topic, timeout if blocking else 0.0)
+    check_options(info, options, asked)
+    expected = _to_check(info, expected)
+    reader = _reader(info, options, asked, is_here=here is not None)
+    return Subscription(info, reader, atomic=atomic, may_drop=slow == "drop_epochs", expected=expected, ack=ack)
 
 
 def _here(topic: str) -> TopicInfo | None:
@@ -108,6 +124,20 @@ def _to_check(info: TopicInfo, expected: TopicSchema | None) -> TopicSchema | No
     return None
 
 
+def _reader(info: TopicInfo, options: DeliveryOptions, asked: SubscriptionOptions, *, is_here: bool) -> TopicReader:
+    """Return a reader that is connected."""
+    if info.delivery == "exactly_once":
+        from tidewheel.pubsub.exactly_once.subscribing import read_exactly_once
+
+        return read_exactly_once(info, options.where, asked)
+    subscriber = f"subscriber-{uuid.uuid4().hex}"
+    if not is_here:
+        return _read_on_ray(info, subscriber, options)
+    reader = LocalTopicReader(info.name, info.partitions, subscriber, options)
+    reader.attach()
+    return reader
+
+
 def _read_on_ray(info: TopicInfo, subscriber: str, options: DeliveryOptions) -> TopicReader:
     from tidewheel.pubsub.cluster import node_id, process_id
     from tidewheel.pubsub.ray_topic_reader import RayTopicReader
@@ -122,7 +152,17 @@ def _read_on_ray(info: TopicInfo, subscriber: str, options: DeliveryOptions) -> 
         raise
 
 
-def _find(topic: str, timeout: float | None) -> TopicInfo:
+def find_topic(topic: str, timeout: float | None) -> TopicInfo:
+    """Return a topic of the cluster, which this process joins if it is not part of it.
+
+    Args:
+        topic: its name.
+        timeout: how long to wait until it exists, in seconds; None waits for ever.
+
+    Raises:
+        UnknownTopic: nobody published it in time.
+        DeliveryError: there is no Ray cluster, or the catalog does not answer.
+    """
     from tidewheel.pubsub.catalog_actor import ask_catalog
     from tidewheel.pubsub.cluster import connect
 

@@ -5,27 +5,32 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tidewheel.progress import Antichain, ProtocolError, Time, TimeDomain
 from tidewheel.pubsub.catalog import TopicInfo
+from tidewheel.pubsub.done_batches import DoneBatches
 from tidewheel.pubsub.epoch import Epoch, table_of
 from tidewheel.pubsub.epoch_assembler import EpochAssembler
+from tidewheel.pubsub.epochs import Epochs
 from tidewheel.pubsub.errors import DeliveryError, PublisherLost
-from tidewheel.pubsub.events import Event
+from tidewheel.pubsub.events import Batch, Event
+from tidewheel.pubsub.exactly_once.subscription_options import Acknowledging
 from tidewheel.pubsub.reading_thread import ReadingThread
 from tidewheel.pubsub.subscriber import Subscriber, SubscriberStatistics
 from tidewheel.pubsub.topic_reader import WAIT_S, Fetched, LocalTopicReader, TopicReader
 from tidewheel.pubsub.topic_schema import TopicSchema
-from tidewheel.pubsub.wire import PartitionEnded
+from tidewheel.pubsub.wire import DataMessage, PartitionEnded
 
 if TYPE_CHECKING:
     from typing import Self
 
 _SO_FAR_S = 1.0
+
+Given = TypeVar("Given", bound=Event | Epoch)
 
 
 class Subscription:
@@ -35,8 +40,8 @@ class Subscription:
     raises, after all that came before. One thread reads; `close` may be called from another. Several tasks of one event
     loop may read: each event, or epoch, goes to one of them.
 
-    What has not been read waits at the publishers, within their capacity. Between nodes they give up a subscriber that
-    has not read for a minute.
+    What has not been read waits at the publishers, within their capacity, or in their logs. Between nodes those
+    without logs give up a subscriber that has not read for a minute.
 
     Args:
         info: the topic.
@@ -44,6 +49,7 @@ class Subscription:
         atomic: whether to hold back epochs of which a part may have been missed.
         may_drop: whether publishers may leave out epochs.
         expected: what batches have to be, where the publishers do not see to that; None for anything.
+        ack: with exactly-once delivery, who says what the consumer is done with.
     """
 
     def __init__(
@@ -54,12 +60,20 @@ class Subscription:
         atomic: bool = True,
         may_drop: bool = False,
         expected: TopicSchema | None = None,
+        ack: Acknowledging = "auto",
     ) -> None:
         self._info = info
         self._reader = reader
         self._subscriber = Subscriber(
-            info.domain, len(info.partitions), atomic=atomic, may_drop=may_drop, topic=info.name, expected=expected
+            info.domain,
+            len(info.partitions),
+            atomic=atomic,
+            may_drop=may_drop,
+            topic=info.name,
+            expected=expected,
+            began=reader.began,
         )
+        self._done = DoneBatches(info.name, reader.acknowledge if reader.is_durable else None, ack)
         self._assembler = EpochAssembler(info.domain)
         self._events: deque[Event] = deque()
         self._complete: deque[Epoch] = deque()
@@ -95,8 +109,13 @@ class Subscription:
         return self._subscriber.statistics()
 
     def close(self) -> None:
-        """Leave the topic; an iteration under way ends. Called again, it does nothing."""
+        """Leave the topic; an iteration under way ends. Called again, it does nothing.
+
+        What was acknowledged stays so: with exactly-once delivery this waits, some seconds at most, until it is noted.
+        What was given out last, and not acknowledged, comes again to who goes on with this subscription.
+        """
         self._is_closed = True
+        self._reader.leave()
         self._release()
         if self._thread is not None:
             self._thread.close()
@@ -108,11 +127,12 @@ class Subscription:
 
     def __next__(self) -> Event:
         """Return the next event; waits for it."""
+        self._done.settle()
         while self._expects_event():
             self._read(WAIT_S)
         if not self._events:
             raise StopIteration
-        return self._events.popleft()
+        return self._give_out(self._events.popleft())
 
     def __aiter__(self) -> "Self":
         return self
@@ -122,17 +142,19 @@ class Subscription:
 
         A job of this process is run meanwhile, on another thread. While it is idle this waits for what others send.
         """
+        self._done.settle()
         while self._expects_event():
             await self._read_async()
         if not self._events:
             raise StopAsyncIteration
-        return self._events.popleft()
+        return self._give_out(self._events.popleft())
 
     def take(self, timeout: float = 0.0) -> list[Event]:
         """Return the events that are there, or come within ``timeout`` seconds, as soon as there are any.
 
         Raises what iterating raises, after the events that came before. `is_over` tells whether none will come.
         """
+        self._done.settle()
         deadline_s = time.monotonic() + timeout
         while self._expects_event():
             left_s = max(0.0, deadline_s - time.monotonic())
@@ -141,12 +163,27 @@ class Subscription:
                 break
         events = list(self._events)
         self._events.clear()
+        self._done.hand(events)
         return events
 
     @property
     def is_over(self) -> bool:
         """Whether the topic has ended, or this was closed, and every event has been taken."""
         return not self._events and self._error is None and (self._is_closed or self._subscriber.is_ended)
+
+    # ------------------------------------------------------------------ acknowledging
+
+    def acknowledge(self, done: Epoch | Batch) -> None:
+        """Say, with ``ack="manual"``, that an epoch, or one batch of it, need not come again; from any thread.
+
+        Raises:
+            DeliveryError: the topic is best effort, or this subscription acknowledges by itself.
+        """
+        self._done.acknowledge(done)
+
+    def _give_out(self, found: Given) -> Given:
+        self._done.hand([found])
+        return found
 
     # ------------------------------------------------------------------ whole epochs
 
@@ -177,6 +214,7 @@ class Subscription:
 
     def _next_epoch(self, timeout: float | None) -> Epoch | None:
         """Return the next epoch, None at the end."""
+        self._done.settle()
         deadline_s = None if timeout is None else time.monotonic() + timeout
         is_late = False
         while self._expects_epoch():
@@ -185,10 +223,11 @@ class Subscription:
             left_s = _left_s(deadline_s)
             self._read(left_s)
             is_late = not left_s
-        return self._complete.popleft() if self._complete else None
+        return self._give_out(self._complete.popleft()) if self._complete else None
 
     async def _next_epoch_async(self, wait_s: float | None) -> Epoch | None:
         """Return the next epoch, None at the end."""
+        self._done.settle()
         deadline_s = None if wait_s is None else time.monotonic() + wait_s
         is_late = False
         while self._expects_epoch():
@@ -199,7 +238,7 @@ class Subscription:
                     await self._read_async()
             except TimeoutError:
                 is_late = True
-        return self._complete.popleft() if self._complete else None
+        return self._give_out(self._complete.popleft()) if self._complete else None
 
     def _expects_epoch(self) -> bool:
         """Tell whether to read for the next epoch; raise what ended this once there is none left."""
@@ -239,11 +278,13 @@ class Subscription:
         ...     topic.to_arrow(until=0).column("city").to_pylist()
         ['Oslo', 'Rome']
         """
+        self._done.settle()
         if until is None:
             self._read_so_far()
         else:
             self._read_until(until, timeout)
         table = table_of(self.topic, list(self._complete))
+        self._done.hand(self._complete)
         self._complete.clear()
         return table
 
@@ -284,6 +325,8 @@ class Subscription:
             return False
         if self._error is not None:
             raise self._error
+        if self._subscriber.is_ended and self._done.is_automatic and not self._complete:
+            self.close()
         return not self._subscriber.is_ended
 
     def _read(self, timeout_s: float) -> None:
@@ -323,12 +366,15 @@ class Subscription:
         try:
             for fetched in found:
                 for numbered in fetched.messages:
-                    self._events.extend(self._subscriber.receive(fetched.partition, numbered))
+                    events = self._subscriber.receive(fetched.partition, numbered)
+                    self._events.extend(events)
+                    if not events and isinstance(numbered.message, DataMessage):
+                        self._reader.acknowledge(fetched.partition, numbered.sequence)  # nobody will ever see it
                     if isinstance(numbered.message, PartitionEnded):
                         self._reader.detach(fetched.partition)
         except (DeliveryError, ProtocolError) as error:
             self._fail(error)
-        if self._subscriber.is_ended:
+        if self._subscriber.is_ended and not self._reader.is_durable:
             self._release()
 
     def _fail(self, error: Exception) -> None:
@@ -342,32 +388,9 @@ class Subscription:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        if kind is None:
+            self._done.settle()
         self.close()
-
-
-class Epochs(Iterator[Epoch], AsyncIterator[Epoch]):
-    """The whole epochs of a subscription, one after the other.
-
-    Args:
-        subscription: where they come from.
-        timeout: how long to wait for each, in seconds; None for as long as the topic lives.
-    """
-
-    def __init__(self, subscription: Subscription, timeout: float | None) -> None:
-        self._subscription = subscription
-        self._timeout = timeout
-
-    def __next__(self) -> Epoch:
-        epoch = self._subscription._next_epoch(self._timeout)
-        if epoch is None:
-            raise StopIteration
-        return epoch
-
-    async def __anext__(self) -> Epoch:
-        epoch = await self._subscription._next_epoch_async(self._timeout)
-        if epoch is None:
-            raise StopAsyncIteration
-        return epoch
 
 
 def _left_s(deadline_s: float | None) -> float:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, TypeAlias
 
 from tidewheel.pubsub.payload import encode
 from tidewheel.pubsub.topic_schema import DeclaredSchema, topic_schema
@@ -12,6 +12,9 @@ RESERVED: Final = "tidewheel/"
 """So begin the names of topics that no job may publish."""
 CATALOG_TOPIC: Final = f"{RESERVED}catalog"
 """On this topic a catalog tells what changes."""
+
+Delivery: TypeAlias = Literal["best_effort", "exactly_once"]
+"""What those who subscribe to a topic can count on: ``"best_effort"`` is all that comes while they are there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +31,7 @@ class TopicEvent:
         reason: why it went; empty if it came.
         version: how often the catalog has changed, with this: the time of the event.
         registration: tells this life of the topic from others of that name.
+        delivery: what those who subscribe can count on.
     """
 
     event: Literal["published", "retracted"]
@@ -39,6 +43,7 @@ class TopicEvent:
     reason: str
     version: int
     registration: str
+    delivery: Delivery = "best_effort"
 
 
 @dataclass(frozen=True, slots=True)

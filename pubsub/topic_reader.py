@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from tidewheel.pubsub.delivery_options import EVERYTHING, DeliveryOptions
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.local_publisher import LocalPublisher
-from tidewheel.pubsub.wire import Numbered
+from tidewheel.pubsub.wire import InitialFrontierSnapshot, Numbered
 
 WAIT_S = 5.0
 """How long a reader waits for news before it returns with nothing, in seconds."""
@@ -28,7 +28,15 @@ class Fetched:
 
 
 class TopicReader(ABC):
-    """Connects one subscriber to all partitions of a topic. One thread reads; any thread may close."""
+    """Connects one subscriber to all partitions of a topic. One thread reads; any thread may close.
+
+    Attributes:
+        is_durable: whether what is read is kept until it is acknowledged.
+        began: both frontiers of each partition where the subscription once began, if it goes on now; otherwise None.
+    """
+
+    is_durable: bool = False
+    began: Sequence[InitialFrontierSnapshot] | None = None
 
     @abstractmethod
     def attach(self) -> None:
@@ -48,6 +56,12 @@ class TopicReader(ABC):
     def read_elsewhere(self, wanted: Collection[int], timeout_s: float = WAIT_S) -> list[Fetched]:
         """Do what `read` does, on a thread of its own: what others do meanwhile may be what it waits for."""
         return self.read(wanted, timeout_s)
+
+    def acknowledge(self, partition: int, number: int) -> None:  # noqa: B027 - most keep nothing
+        """Take note that nobody needs a batch any more; any thread may call this."""
+
+    def leave(self) -> None:  # noqa: B027 - most keep nothing
+        """Have noted what was acknowledged; waits some seconds at most. To be called once, before `close`."""
 
     @abstractmethod
     def detach(self, partition: int) -> None:

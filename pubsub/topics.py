@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from tidewheel.pubsub.catalog import ANYTHING, TopicInfo
 from tidewheel.pubsub.errors import NoCluster
 from tidewheel.pubsub.local_catalog import LOCAL_CATALOG
+from tidewheel.pubsub.topic_event import Delivery
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +18,7 @@ class Topic:
         partitions: how many publishers it has.
         times: what its times are, such as ``IntegerDomain()``.
         schema: what its records are, such as ``int`` or ``(word: string, n: int64)``; ``any`` if nobody has said.
+        delivery: what those who subscribe can count on, ``"best_effort"`` or ``"exactly_once"``.
     """
 
     name: str
@@ -24,6 +26,7 @@ class Topic:
     partitions: int
     times: str
     schema: str
+    delivery: Delivery = "best_effort"
 
 
 def topics() -> list[Topic]:
@@ -61,4 +64,4 @@ def _on_the_cluster() -> list[TopicInfo]:
 
 def _shown(info: TopicInfo) -> Topic:
     schema = (info.schema or ANYTHING).text
-    return Topic(info.name, info.job, len(info.partitions), repr(info.domain), schema)
+    return Topic(info.name, info.job, len(info.partitions), repr(info.domain), schema, info.delivery)

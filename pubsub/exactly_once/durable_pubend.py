@@ -8,35 +8,40 @@ Source: seed "Gryphon exactly-once", section 2.2.
 """
 
 import time
+from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
-from tidewheel.progress import ProtocolError, TimeDomain
+from tidewheel.progress import TimeDomain
 from tidewheel.pubsub.errors import DeliveryError
-from tidewheel.pubsub.exactly_once.encoded_message import EncodedMessage, decode, encode, place_of
+from tidewheel.pubsub.exactly_once.begun import Begun
+from tidewheel.pubsub.exactly_once.encoded_message import EncodedMessage
 from tidewheel.pubsub.exactly_once.fanout import Filter, Outgoing
-from tidewheel.pubsub.exactly_once.journal import Journal, WorkerPosition, checksum_of
-from tidewheel.pubsub.exactly_once.messages import Ack, Nack, Ranges, Rejected
+from tidewheel.pubsub.exactly_once.journal import Journal, WorkerPosition
+from tidewheel.pubsub.exactly_once.logged_subscriptions import LoggedSubscriptions, prefix_end
+from tidewheel.pubsub.exactly_once.messages import Ack, Nack, Ranges, Rejected, Stranger
 from tidewheel.pubsub.exactly_once.partition_log import (
-    Cursor,
     PartitionLog,
+    Recovered,
+    Step,
     cursor_entry,
     message_entry,
+    new_messages,
     recover,
-    replay_message,
+    removed_messages_end,
     reservation_entry,
     snapshot,
 )
-from tidewheel.pubsub.exactly_once.pubend import CACHE_BYTES, Pubend, Start
-from tidewheel.pubsub.exactly_once.tick_set import FOREVER
-from tidewheel.pubsub.log.errors import LogError
+from tidewheel.pubsub.exactly_once.partition_writer import PartitionWriter
+from tidewheel.pubsub.exactly_once.pubend import CACHE_BYTES, Pubend
+from tidewheel.pubsub.exactly_once.subscriptions import Subscriptions
+from tidewheel.pubsub.log.errors import LogError, LogFull
 from tidewheel.pubsub.log.files import FILES, Files
-from tidewheel.pubsub.log.group_commit import GroupCommit
-from tidewheel.pubsub.log.record_format import Entry, LogIdentity
+from tidewheel.pubsub.log.record_format import LogIdentity
 from tidewheel.pubsub.log.segmented_log import SEGMENT_BYTES, Log
-from tidewheel.pubsub.wire import InitialFrontierSnapshot, LowerFrontierUpdate, PartitionEnded
+from tidewheel.pubsub.wire import InitialFrontierSnapshot
 
 TICKS_A_SECOND = 1_000_000
 _RESERVED_AHEAD = 10 * TICKS_A_SECOND
@@ -60,6 +65,11 @@ class DurablePubend:
 
     Raises:
         LogError: the log cannot be opened.
+
+    Attributes:
+        messages: how many were logged since then.
+        message_bytes: how many bytes those have.
+        nacks: how often children were curious since then.
     """
 
     def __init__(  # noqa: PLR0913 - what a shell decides, one by one
@@ -76,14 +86,12 @@ class DurablePubend:
         segment_bytes: int = SEGMENT_BYTES,
         files: Files = FILES,
     ) -> None:
+        self.messages = self.message_bytes = self.nacks = 0
+        self._number = identity.partition
         self._domain = domain
         self._tell = tell
-        self._later = later
         self._clock = clock
-        self._waiting: list[Entry] = []
-        self._on_their_way = 0
-        self._error: LogError | None = None
-        first = snapshot(Journal(domain), 0, {})
+        first = snapshot(Recovered(Journal(domain), 0, 0, {}))
         with ExitStack() as opened:
             self._log = Log.open(
                 directory, identity, snapshot=first, segment_bytes=segment_bytes, wait_s=wait_s, files=files
@@ -91,8 +99,11 @@ class DurablePubend:
             opened.callback(self._log.close)
             recovered = recover(self._log, domain)
             self._journal = recovered.journal
-            self._told = Journal.restore(domain, self._journal.snapshot())
-            self._written_tick = self._log_tick = self._durable_tick = self._log.last_tick
+            self._told = self._journal.epochs()
+            self._untold: deque[tuple[int, Step]] = deque()
+            self._written_tick = self._log.last_tick
+            self._message_end = recovered.message_end
+            self._trim_to = 0
             self._reserved = max(recovered.reserved, self._log.last_tick + 1)
             self._pubend = Pubend(
                 identity.partition,
@@ -101,15 +112,13 @@ class DurablePubend:
                 size_of,
                 cache_bytes=cache_bytes,
                 next_tick=self._reserved,
-                first_tick=self._log.first_tick,
+                first_tick=self._log.removed_end,
+                message_end=recovered.message_end,
+                lost_end=removed_messages_end(self._log),
             )
-            self._cursors = recovered.cursors
-            self._moved: set[str] = set()
-            self._trim_to = 0
-            self._trim_later: tuple[int, int] | None = None
-            for name, ranges in self._cursors.items():
-                self._pubend.subscriptions.restore(name, ranges)
-            self._commit = GroupCommit(self._log)
+            where = f"topic {identity.topic!r}, partition {identity.partition}"
+            self._subscriptions = LoggedSubscriptions(self._pubend, recovered.standings, where)
+            self._writer = PartitionWriter(self._log, self._snapshot, self._logged, later)
             opened.pop_all()
 
     # ------------------------------------------------------------------ what is published
@@ -130,40 +139,29 @@ class DurablePubend:
             LogError: the log takes nothing more.
         """
         self._check()
-        messages: list[EncodedMessage] = []
+        steps: list[Step] = []
         try:
             for message in sent:
-                messages += self._new(message)
+                steps += new_messages(self._journal, message)
         finally:
-            assigned = self._pubend.assign(messages, self._now())
+            assigned = self._pubend.assign([step.message for step in steps], self._now())
+            self._untold.extend((tick, step) for (tick, _), step in zip(assigned, steps, strict=True))
             if assigned:
                 self._written_tick = assigned[-1][0]
-            self._write(message_entry(tick, message) for tick, message in assigned)
-
-    def _new(self, message: EncodedMessage) -> list[EncodedMessage]:
-        """Return what is to be logged of a message."""
-        place = place_of(message)
-        if place is not None:
-            is_new = self._journal.data(place.time, place.number, checksum_of(message.payload))
-            return [message] if is_new else []
-        event = decode(message)
-        if not isinstance(event, LowerFrontierUpdate):
-            raise ProtocolError(f"a worker does not send {event!r}")
-        changes = self._journal.frontier(event.updates)
-        if not changes:
-            return []
-        moved = message if changes == event.updates else encode(LowerFrontierUpdate(changes))
-        return [moved] if self._journal.lower else [moved, encode(PartitionEnded())]
+                self._message_end = self._written_tick + 1
+                self.messages += len(assigned)
+                self.message_bytes += sum(size_of(message) for _, message in assigned)
+            self._writer.write(message_entry(tick, message) for tick, message in assigned)
 
     @property
     def has_room(self) -> bool:
         """Whether what was fed is on its way to the disk; if not, nothing more should be."""
-        return not self._waiting
+        return self._writer.has_room
 
     @property
     def is_durable(self) -> bool:
         """Whether all that was fed is durable."""
-        return not self._waiting and not self._on_their_way
+        return self._writer.is_durable
 
     @property
     def written_tick(self) -> int:
@@ -171,14 +169,9 @@ class DurablePubend:
         return self._written_tick
 
     @property
-    def log_tick(self) -> int:
-        """The tick of the last thing that went to the log, message or not."""
-        return self._log_tick
-
-    @property
     def durable_tick(self) -> int:
         """The tick of the last thing in the log that is durable."""
-        return self._durable_tick
+        return self._writer.durable_tick
 
     @property
     def has_ended(self) -> bool:
@@ -188,89 +181,96 @@ class DurablePubend:
     @property
     def error(self) -> LogError | None:
         """Why nothing more is published, if that is so: what was not durable then may be lost."""
-        return self._error
+        return self._writer.error
 
-    def look(self) -> None:
+    @property
+    def full(self) -> LogFull | None:
+        """That there is no room on the disk, if that is so: until there is, what was fed waits."""
+        return self._writer.full
+
+    @property
+    def log_bytes(self) -> int:
+        """How many bytes the log has."""
+        return self._log.total_bytes
+
+    # ------------------------------------------------------------------ what is due
+
+    def look(self, *, forgets: bool = True) -> None:
         """Do what is due: tell silence, and note how far subscriptions are. To be called again and again.
+
+        Args:
+            forgets: whether to forget what all subscriptions have acknowledged.
 
         Raises:
             LogError: the log takes nothing more.
         """
         self._check()
         now = self._now()
-        until = self._pubend.reserve(now, _RESERVED_AHEAD)
-        if until is not None:
-            self._reserved = until
-            self._write([reservation_entry(self._pubend.pass_over(now), until)])
-        moved = [name for name in self._moved if self._has_moved(name)]
-        self._moved.clear()
-        for name in moved:
-            self._cursors[name] = self._pubend.subscriptions.acknowledged(name)
-        tick = self._pubend.pass_over(now)
-        self._write(cursor_entry(tick, Cursor(name, self._cursors[name])) for name in moved)
+        if self._writer.has_room:
+            until = self._pubend.reserve(now, _RESERVED_AHEAD)
+            if until is not None:
+                self._reserved = until
+                entry = reservation_entry(self._pubend.pass_over(now), until)
+                self._writer.write([entry], partial(self._pubend.reserved, until))
+            self._note()
         self._tell(self._pubend.be_silent(now))
-        self._pubend.forget()
-        if self._trim_later is None:
-            noted = (_prefix_end(ranges) for ranges in self._cursors.values())
-            self._trim_later = (self._log_tick, min(self._pubend.first_tick, *noted, FOREVER))
-        self._settle_trim()
+        if forgets:
+            self._trim_to = min(self._pubend.forget(), self._subscriptions.needed_from)
 
-    def _settle_trim(self) -> None:
-        """Let go of what nobody needs once that is durable: after a restart cursors say what is needed."""
-        if self._trim_later is not None and self._trim_later[0] <= self._durable_tick:
-            self._trim_to, self._trim_later = self._trim_later[1], None
-
-    def _has_moved(self, name: str) -> bool:
-        """Tell whether a subscription may have acknowledged more messages than was noted: silence alone is not."""
-        return name in self._cursors and _prefix_end(self._cursors[name]) <= self._written_tick
+    def _note(self) -> None:
+        """Have logged what there is to say of durable subscriptions."""
+        if not self._subscriptions.is_due:
+            return
+        due = self._subscriptions.due()
+        if due:
+            tick = self._pubend.pass_over(self._now())
+            entries = [cursor_entry(tick, cursor) for cursor in due]
+            self._writer.write(entries, partial(self._subscriptions.logged, due), is_note=True)
 
     def trim(self) -> int:
-        """Remove files that nobody needs; returns how many bytes they had. It waits for the disk; any thread may."""
+        """Remove files that nobody needs, now or after a restart; returns how many bytes they had.
+
+        It waits for the disk; any thread may call it.
+        """
         return self._log.trim(self._trim_to)
+
+    def resume(self) -> None:
+        """Try again if the disk is `full`. To be called now and then, and when something may have changed."""
+        if self._writer.is_stuck and not self._writer.has_notes:
+            self._note()  # so that it can become known which files are not needed
+        self._writer.resume()
+
+    def expire(self, before_s: float) -> None:
+        """Forget files that are older, if there are no subscriptions, for which everything would be kept.
+
+        Args:
+            before_s: in seconds since 1970.
+        """
+        if self._pubend.subscriptions:
+            return
+        ends = (one.last_tick + 1 for one in self._log.segments() if one.ended_s is not None and one.ended_s < before_s)
+        end = max(ends, default=0)
+        if end > self._pubend.first_tick:
+            self._pubend.forget(end)
 
     # ------------------------------------------------------------------ the log
 
-    def _write(self, entries: Iterable[Entry]) -> None:
-        self._waiting += entries
-        if self._waiting:
-            self._log_tick = self._waiting[-1].tick
-        self._hand_in()
-
-    def _hand_in(self) -> None:
-        """Give the log what waits, if it has room."""
-        if not self._waiting:
-            return
-        done = partial(self._bring_back, len(self._waiting), self._waiting[-1].tick, self._reserved)
-        if self._commit.submit(self._waiting, done, self._snapshot):
-            self._on_their_way += len(self._waiting)
-            self._waiting = []
-
     def _snapshot(self) -> bytes:
-        return snapshot(self._journal, self._reserved, self._cursors)
+        noted = self._subscriptions.noted
+        return snapshot(Recovered(self._journal, self._reserved, self._message_end, noted))
 
-    def _bring_back(self, entries: int, tick: int, reserved: int, outcome: int | LogError) -> None:
-        """Have `_done` called on the right thread; on that of the log."""
-        self._later(partial(self._done, entries, tick, reserved, outcome))
-
-    def _done(self, entries: int, tick: int, reserved: int, outcome: int | LogError) -> None:
-        self._on_their_way -= entries
-        if isinstance(outcome, LogError):
-            self._error = self._error or outcome
-            return
-        self._durable_tick = max(self._durable_tick, tick)
-        self._settle_trim()
-        self._pubend.reserved(reserved)
-        for message in self._pubend.pending_up_to(tick):
-            replay_message(self._told, message)
+    def _logged(self, tick: int) -> None:
+        """Tell what is durable up to a tick."""
+        while self._untold and self._untold[0][0] <= tick:
+            self._untold.popleft()[1].take(self._told)
         self._tell(self._pubend.logged(tick))
-        self._hand_in()
 
     def _now(self) -> int:
         return max(0, int(self._clock() * TICKS_A_SECOND))
 
     def _check(self) -> None:
-        if self._error is not None:
-            raise self._error
+        if self._writer.error is not None:
+            raise self._writer.error
 
     # ------------------------------------------------------------------ who is downstream
 
@@ -284,73 +284,104 @@ class DurablePubend:
 
     def nack(self, child: str, nack: Nack) -> None:
         """Answer a child that is curious, as far as its room goes; if what it asks for is damaged, with that."""
+        self.nacks += 1
         try:
             self._tell(self._pubend.nack(child, nack))
         except DeliveryError as error:
             self._pubend.leave(child)
             self._tell([Outgoing(child, Rejected(nack.pubend, str(error)))])
 
-    def subscribe(self, name: str, start: int | None = None, *, durable: bool) -> tuple[Start, InitialFrontierSnapshot]:
-        """Take on a subscription, or go on with the one of that name.
+    def subscribe(
+        self, name: str, reader: str, start: int | None = None, *, durable: bool, again: bool = False
+    ) -> Begun:
+        """Take on a subscription, or go on with the one of that name, and give it to a reader.
 
         Args:
             name: of the subscription.
-            start: the first tick that a new one wants; by default what is told next.
-            durable: whether it is remembered over restarts: once `durable_tick` has come to `log_tick`.
-
-        Returns:
-            Where it begins, and both frontiers there.
+            reader: the id of who reads it.
+            start: the first tick that a new one wants; by default what is told next. For a reader that had it before
+                the first tick that it has not acknowledged.
+            durable: whether it is remembered over restarts: once it `is_logged`.
+            again: whether this reader had it already, and is refused if another one has it by now.
 
         Raises:
-            LogError: what was before ``start`` is not in the log.
+            DeliveryError: it cannot have it back.
+            LogError: the log is damaged.
         """
-        begun = self._pubend.subscribe(name, start)
-        if durable and name not in self._cursors:
-            self._cursors[name] = begun.acknowledged
-            self._write([cursor_entry(self._pubend.pass_over(self._now()), Cursor(name, begun.acknowledged))])
-        return begun, self._frontiers_at(_prefix_end(begun.acknowledged))
+        before = self._pubend.subscriptions.reader_of(name)
+        begun = self._subscriptions.subscribe(name, reader, start, self._frontiers_at, durable=durable, again=again)
+        self._note()
+        if before not in {None, reader}:
+            self._tell([Outgoing(before, Stranger(self._number, before))])
+        return begun
 
     def _frontiers_at(self, tick: int) -> InitialFrontierSnapshot:
         """Return both frontiers as they were before what is at ``tick``."""
-        journal = self._told
+        epochs = self._told
         if tick < self._pubend.told_end:
-            journal = recover(self._log, self._domain, tick - 1).journal
-        return InitialFrontierSnapshot(journal.lower, journal.upper)
+            epochs = recover(self._log, self._domain, tick - 1).journal.epochs()
+        return InitialFrontierSnapshot(list(epochs.lower), epochs.upper())
 
-    def unsubscribe(self, name: str) -> None:
-        """Forget a subscription, durable or not."""
-        self._pubend.subscriptions.end(name)
-        self._moved.discard(name)
-        if self._cursors.pop(name, None) is not None:
-            self._write([cursor_entry(self._pubend.pass_over(self._now()), Cursor(name, None))])
+    def unsubscribe(self, reader: str, acknowledged: Ranges = ()) -> str | None:
+        """Take the last word of a reader, which leaves; return its subscription if that is durable, and so stays."""
+        name = self._subscriptions.leave(reader, acknowledged)
+        self._note()
+        return name
 
-    def ack(self, ack: Ack) -> None:
-        """Take acknowledgements of subscriptions."""
-        moved = self._pubend.ack(ack)
-        self._moved.update(name for name in moved if name in self._cursors)
+    def end(self, name: str) -> None:
+        """End a subscription for good, durable or not; what only it needed may go."""
+        self._subscriptions.end(name)
+        self._note()
+
+    def abandon(self, name: str) -> None:
+        """Have a durable subscription hold nothing any more; if it comes back, and has missed something, it is told."""
+        self._subscriptions.abandon(name)
+        self._note()
+
+    def ack(self, child: str, ack: Ack) -> None:
+        """Take acknowledgements of readers that a child knows; it is told of those that are strangers."""
+        strangers = self._subscriptions.ack(ack)
+        self._tell([Outgoing(child, Stranger(ack.pubend, reader)) for reader in strangers])
+
+    @property
+    def subscriptions(self) -> Subscriptions:
+        """What each subscription has acknowledged, and who has it. To be read, not changed."""
+        return self._pubend.subscriptions
+
+    def is_durable_subscription(self, name: str) -> bool:
+        """Tell whether a subscription is remembered over restarts."""
+        return self._subscriptions.is_durable(name)
+
+    def is_logged(self, name: str) -> bool:
+        """Tell whether all that was noted of a durable subscription, also that it has ended, is durable."""
+        return self._subscriptions.is_logged(name)
+
+    def unread(self) -> list[str]:
+        """Return the subscriptions that have not acknowledged every message."""
+        end = self._message_end if self.error is None else self._pubend.message_end
+        return self._pubend.subscriptions.needing(end)
+
+    def held_bytes(self, name: str) -> int:
+        """Return about how many bytes of the log there are that a subscription has not acknowledged."""
+        needed_from = prefix_end(self._pubend.subscriptions.acknowledged(name))
+        return sum(segment.size for segment in self._log.segments() if segment.last_tick >= needed_from)
 
     def cursors(self) -> dict[str, Ranges]:
         """Return what each durable subscription has acknowledged, as far as it was noted."""
-        return dict(self._cursors)
+        return {name: one.ranges for name, one in self._subscriptions.noted.items() if not one.is_abandoned}
 
     # ------------------------------------------------------------------ the end
 
     def close(self) -> None:
-        """Make durable what was fed, as far as the disk takes it, and let go of the log.
+        """Make durable what was fed and acknowledged, as far as the disk takes it, and let go of the log.
 
         Raises:
             LogError: that did not work.
         """
-        try:
-            self._commit.close(_CLOSE_WITHIN_S)
-        finally:
-            self._log.close()
+        self._note()
+        self._writer.close(_CLOSE_WITHIN_S)
 
 
 def size_of(message: EncodedMessage) -> int:
     """Return how many bytes a message has."""
     return message.size_bytes
-
-
-def _prefix_end(ranges: Ranges) -> int:
-    return ranges[0][1] if ranges and ranges[0][0] == 0 else 0

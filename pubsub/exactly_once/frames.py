@@ -1,12 +1,13 @@
 """How the messages of exactly-once delivery cross a socket, as the frames of `socket_frames`.
 
-=========================  ========================================================  =================================
-message                    head, as msgpack                                          payload
-=========================  ========================================================  =================================
-`KnowledgeMessage`         what is final, and tick, head and size of each message    their payloads, one after the other
-`Rejected`, `Nack`, `Ack`  as they are                                               none
-`Join`                     the name, and the filter, pickled                         none
-=========================  ========================================================  =================================
+=======================  ==========================================================  =================================
+message                  head, as msgpack                                            payload
+=======================  ==========================================================  =================================
+`KnowledgeMessage`       what is final, and tick, head and size of each message      their payloads, one after the other
+`Rejected`, `Stranger`,  as they are                                                 none
+`Nack`, `Ack`
+`Join`                   the name, and the filter, pickled                           none
+=======================  ==========================================================  =================================
 
 Nothing of a message is unpickled on its way, and of what a child says only its filter is. Ranges of ticks are looked at
 here, so that no machine is given what is none.
@@ -21,7 +22,7 @@ from msgspec import structs
 from tidewheel.progress import ProtocolError
 from tidewheel.pubsub.exactly_once.encoded_message import EncodedMessage, slice_of
 from tidewheel.pubsub.exactly_once.fanout import Filter
-from tidewheel.pubsub.exactly_once.messages import Ack, Downstream, KnowledgeMessage, Nack, Rejected, Upstream
+from tidewheel.pubsub.exactly_once.messages import Ack, Downstream, KnowledgeMessage, Nack, Rejected, Stranger, Upstream
 from tidewheel.pubsub.exactly_once.tick_set import FOREVER, check_range
 from tidewheel.pubsub.payload import pickled
 from tidewheel.pubsub.socket_frames import LARGE, frame_of, unpickled
@@ -81,6 +82,11 @@ class _RejectedHead(_Head, tag="R", frozen=True, array_like=True, gc=False):
     reason: str
 
 
+class _StrangerHead(_Head, tag="S", frozen=True, array_like=True, gc=False):
+    pubend: _Number
+    reader: str
+
+
 class _NackHead(_Head, tag="N", frozen=True, array_like=True, gc=False):
     pubend: _Number
     ranges: _Ranges
@@ -98,8 +104,8 @@ class _JoinHead(_Head, tag="J", frozen=True, array_like=True, gc=False):
 
 
 _ENCODER = msgspec.msgpack.Encoder()
-_DOWNSTREAM: msgspec.msgpack.Decoder[_KnowledgeHead | _RejectedHead] = msgspec.msgpack.Decoder(
-    _KnowledgeHead | _RejectedHead
+_DOWNSTREAM: msgspec.msgpack.Decoder[_KnowledgeHead | _RejectedHead | _StrangerHead] = msgspec.msgpack.Decoder(
+    _KnowledgeHead | _RejectedHead | _StrangerHead
 )
 _UPSTREAM: msgspec.msgpack.Decoder[_NackHead | _AckHead | _JoinHead] = msgspec.msgpack.Decoder(
     _NackHead | _AckHead | _JoinHead
@@ -121,6 +127,8 @@ def encode(message: Downstream | ChildMessage) -> list[Any]:
             return _frame(_AckHead(pubend, acks))
         case Rejected(pubend, reason):
             return _frame(_RejectedHead(pubend, reason))
+        case Stranger(pubend, reader):
+            return _frame(_StrangerHead(pubend, reader))
         case Join(name, where):
             return _frame(_JoinHead(name, b"" if where is None else pickled(where)))
 
@@ -165,6 +173,9 @@ def decode_downstream(head: Payload, payload: Payload) -> Downstream:
         case _RejectedHead(pubend, reason):
             _messages((), payload)
             return Rejected(pubend, reason)
+        case _StrangerHead(pubend, reader):
+            _messages((), payload)
+            return Stranger(pubend, reader)
 
 
 def decode_upstream(head: Payload, payload: Payload) -> ChildMessage:

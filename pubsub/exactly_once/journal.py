@@ -20,9 +20,10 @@ publish-subscribe", section "Design Goals" (epoch states).
 """
 
 import pickle
-import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
+
+from crc32c import crc32c
 
 from tidewheel.progress import MutableAntichain, ProtocolError, Time, TimeDomain
 from tidewheel.pubsub.epoch_states import EpochState, EpochStates
@@ -31,7 +32,7 @@ from tidewheel.pubsub.wire import Payload
 
 def checksum_of(payload: Payload) -> int:
     """Return a number that is another for another content, but in one case of four billion."""
-    return zlib.crc32(payload)
+    return int(crc32c(payload))
 
 
 class ResentDifferentlyError(ProtocolError):
@@ -176,6 +177,14 @@ class Journal:
     def upper(self) -> list[Time]:
         """The upper frontier: the maximal active times."""
         return self._epochs.upper()
+
+    def epochs(self) -> EpochStates:
+        """Return the states of all epochs, which this changes no more."""
+        epochs = EpochStates(self._domain)
+        epochs.advance([(self._domain.minimum(), -1), *((time, 1) for time in self.lower)])
+        for time in self._checksums:
+            epochs.observe(time)
+        return epochs
 
     def snapshot(self) -> bytes:
         """Return all of it but where the worker is, for `restore`."""

@@ -6,11 +6,14 @@ something again does no harm.
 Source: seed "Gryphon exactly-once", sections 2.1 and 3.
 """
 
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
 from tidewheel.pubsub.exactly_once.tick_set import TickRange
+
+RELAY_PREFIX: Final = "relay/"
+"""With this the names of relays begin, where they are children."""
 
 Ranges: TypeAlias = tuple[TickRange, ...]
 """Ticks, as ranges in order."""
@@ -25,7 +28,7 @@ class KnowledgeMessage(msgspec.Struct, frozen=True):
         data: the ticks that are D, in order, each with its message.
         more: whether this answers a nack, and leaves out what there was no room for: one may ask again.
         is_answer: whether this answers a nack, and is not told to everybody.
-        lost_end: before this tick messages are forgotten that somebody needed, as they were kept for long enough.
+        lost_end: messages before this tick are forgotten: who has not had all before it may have lost some.
     """
 
     pubend: int
@@ -55,7 +58,7 @@ class Ack(msgspec.Struct, frozen=True):
 
     Attributes:
         pubend: its number.
-        acks: the ticks that are A, by the names of subscriptions.
+        acks: the ticks that are A, by the ids of readers. One without any says that its reader is there.
     """
 
     pubend: int
@@ -74,5 +77,19 @@ class Rejected(msgspec.Struct, frozen=True):
     reason: str
 
 
-Downstream: TypeAlias = KnowledgeMessage | Rejected
+class Stranger(msgspec.Struct, frozen=True):
+    """Acknowledgements of this reader are not taken: the pubend does not know it, or no more. It may subscribe again.
+
+    Others who are told this do nothing.
+
+    Attributes:
+        pubend: who says so.
+        reader: the id of the reader.
+    """
+
+    pubend: int
+    reader: str
+
+
+Downstream: TypeAlias = KnowledgeMessage | Rejected | Stranger
 Upstream: TypeAlias = Nack | Ack

@@ -1,30 +1,24 @@
 """The connection of a relay or subend to its parent, for a thread that polls.
 
 Knowledge comes in, curiosity and acknowledgements go out, and none of that waits for the other end. What a parent does
-not take waits here, where it is kept short: the newest acknowledgements of a subscription say all that earlier ones
-did, and nacks of one pubend become one.
+not take waits here, where it is kept short (see `unsaid.py`).
 """
 
 import socket
 from collections.abc import Iterable
-from typing import Final
 
 from tidewheel.progress import ProtocolError
 from tidewheel.pubsub.exactly_once.frames import (
     HAS_GONE,
     MOST_PAYLOAD_BYTES,
     ChildMessage,
-    Join,
     decode_downstream,
     encode,
 )
-from tidewheel.pubsub.exactly_once.messages import Ack, Downstream, Nack, Ranges
-from tidewheel.pubsub.exactly_once.tick_set import TickSet
+from tidewheel.pubsub.exactly_once.messages import Downstream
+from tidewheel.pubsub.exactly_once.unsaid import Unsaid
 from tidewheel.pubsub.socket_frames import MOST_AT_ONCE, FrameReader
 from tidewheel.pubsub.socket_writer import SocketWriter
-
-MOST_NACKED_RANGES: Final = 10_000
-"""Where nacks that wait have more ranges than that together, only the newest stays: others are asked for again."""
 
 
 class ParentLink:
@@ -42,7 +36,7 @@ class ParentLink:
         self._connection = connection
         self._reader = FrameReader(connection, decode_downstream, most_at_once, MOST_PAYLOAD_BYTES)
         self._writer = SocketWriter(connection)
-        self._unsaid = _Unsaid()
+        self._unsaid = Unsaid()
         self._is_deaf = False
         self.why_lost = ""
 
@@ -99,37 +93,3 @@ class ParentLink:
         """Let go of the connection; what it has taken arrives."""
         self._lose("the link is closed")
         self._connection.close()
-
-
-class _Unsaid:
-    """What waits to be said; false if that is nothing."""
-
-    def __init__(self) -> None:
-        self._join: Join | None = None
-        self._nacks: dict[int, Nack] = {}
-        self._acks: dict[int, dict[str, Ranges]] = {}
-
-    def __bool__(self) -> bool:
-        return bool(self._join or self._nacks or self._acks)
-
-    def add(self, message: ChildMessage) -> None:
-        """Take something to say, in the place of what that makes superfluous."""
-        match message:
-            case Join():
-                self._join = message
-            case Nack(pubend, ranges, room_bytes):
-                ticks = TickSet(ranges)
-                if pubend in self._nacks:
-                    ticks.update(self._nacks[pubend].ranges)
-                is_short = len(ticks) <= MOST_NACKED_RANGES
-                self._nacks[pubend] = Nack(pubend, ticks.ranges(), room_bytes) if is_short else message
-            case Ack(pubend, acks):
-                self._acks.setdefault(pubend, {}).update(acks)
-
-    def take(self) -> list[ChildMessage]:
-        """Return what there is to say, who one is first, and forget it."""
-        said: list[ChildMessage] = [] if self._join is None else [self._join]
-        said += self._nacks.values()
-        said += (Ack(pubend, acks) for pubend, acks in self._acks.items())
-        self._join, self._nacks, self._acks = None, {}, {}
-        return said

@@ -1,13 +1,14 @@
 """What the log of one partition holds: messages with their ticks, and what else has to be known after a restart."""
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 import msgspec
 
-from tidewheel.progress import TimeDomain
-from tidewheel.pubsub.exactly_once.encoded_message import EncodedMessage, decode, place_of
+from tidewheel.progress import ProtocolError, Time, TimeDomain
+from tidewheel.pubsub.epoch_states import EpochStates
+from tidewheel.pubsub.exactly_once.encoded_message import EncodedMessage, decode, encode, place_of
 from tidewheel.pubsub.exactly_once.journal import Journal, checksum_of
 from tidewheel.pubsub.exactly_once.messages import Ranges
 from tidewheel.pubsub.log.record_format import Entry, Record
@@ -21,23 +22,42 @@ _CURSOR: Final = 3
 _TICK = struct.Struct("<q")
 
 
+class Standing(msgspec.Struct, frozen=True):
+    """What has to be known of a durable subscription after a restart.
+
+    Attributes:
+        ranges: the ticks that it has acknowledged.
+        reader: the id of who has it; None if nobody has.
+        first: both frontiers where it first began, pickled.
+        lost_end: messages before this tick are gone that it had not acknowledged, and its reader may not know; or 0.
+        is_abandoned: whether nobody had it for so long that it holds nothing any more.
+    """
+
+    ranges: Ranges
+    reader: str | None
+    first: bytes
+    lost_end: int = 0
+    is_abandoned: bool = False
+
+
 class Cursor(msgspec.Struct, frozen=True):
     """Where a durable subscription is.
 
     Attributes:
-        name: of the subscription; None for the ranges of one that has ended.
-        ranges: the ticks that it has acknowledged; None once it has ended.
+        name: of the subscription.
+        standing: what there is to know of it; None once it has ended.
     """
 
     name: str
-    ranges: Ranges | None
+    standing: Standing | None
 
 
 class _Snapshot(msgspec.Struct, frozen=True):
     """What a segment says of all before it."""
 
     reserved: int
-    cursors: dict[str, Ranges]
+    message_end: int
+    standings: dict[str, Standing]
     journal: bytes
 
 
@@ -47,12 +67,14 @@ class Recovered(NamedTuple):
     Attributes:
         journal: the epochs.
         reserved: up to which tick silence may have been told.
-        cursors: the ticks that each durable subscription has acknowledged, by name.
+        message_end: one after the tick of the last message; 0 if there never was one.
+        standings: the durable subscriptions, by name.
     """
 
     journal: Journal
     reserved: int
-    cursors: dict[str, Ranges]
+    message_end: int
+    standings: dict[str, Standing]
 
 
 def message_entry(tick: int, message: EncodedMessage) -> Entry:
@@ -70,9 +92,10 @@ def cursor_entry(tick: int, cursor: Cursor) -> Entry:
     return Entry(tick, _CURSOR, (msgspec.msgpack.encode(cursor),))
 
 
-def snapshot(journal: Journal, reserved: int, cursors: Mapping[str, Ranges]) -> bytes:
-    """Return what a segment has to begin with."""
-    return msgspec.msgpack.encode(_Snapshot(reserved, dict(cursors), journal.snapshot()))
+def snapshot(recovered: Recovered) -> bytes:
+    """Return what a segment has to begin with, so that what is so after all before it can be recovered."""
+    journal, reserved, message_end, standings = recovered
+    return msgspec.msgpack.encode(_Snapshot(reserved, message_end, standings, journal.snapshot()))
 
 
 def recover(log: Log, domain: TimeDomain, tick: int | None = None) -> Recovered:
@@ -83,19 +106,71 @@ def recover(log: Log, domain: TimeDomain, tick: int | None = None) -> Recovered:
     """
     replay = log.snapshot_at(log.last_tick if tick is None else tick)
     before = msgspec.msgpack.decode(replay.snapshot, type=_Snapshot)
-    journal, reserved, cursors = Journal.restore(domain, before.journal), before.reserved, before.cursors
+    journal, reserved, message_end = Journal.restore(domain, before.journal), before.reserved, before.message_end
+    standings = before.standings
     for record in replay.records:
         if record.kind == _MESSAGE:
             replay_message(journal, EncodedMessage.of(record.payload))
+            message_end = record.tick + 1
         elif record.kind == _RESERVATION:
             reserved = max(reserved, _TICK.unpack(record.payload)[0])
         else:
             cursor = msgspec.msgpack.decode(record.payload, type=Cursor)
-            if cursor.ranges is None:
-                cursors.pop(cursor.name, None)
+            if cursor.standing is None:
+                standings.pop(cursor.name, None)
             else:
-                cursors[cursor.name] = cursor.ranges
-    return Recovered(journal, reserved, cursors)
+                standings[cursor.name] = cursor.standing
+    return Recovered(journal, reserved, message_end, standings)
+
+
+def removed_messages_end(log: Log) -> int:
+    """Return one after the tick of the last message that was removed from a log; 0 if none was."""
+    if not log.removed_end:
+        return 0
+    oldest = log.snapshot_at(log.removed_end - 1)
+    return msgspec.msgpack.decode(oldest.snapshot, type=_Snapshot).message_end
+
+
+class Step(NamedTuple):
+    """What a message does to the epochs of a partition, for `EpochStates`.
+
+    Attributes:
+        message: the message.
+        time: of a batch; None where it is none.
+        changes: of the frontier, where it is no batch; nothing at the end.
+    """
+
+    message: EncodedMessage
+    time: Time
+    changes: Sequence[tuple[Time, int]] | None = None
+
+    def take(self, epochs: EpochStates) -> None:
+        """Do that."""
+        if self.changes is None:
+            epochs.observe(self.time)
+        else:
+            epochs.advance(self.changes)
+
+
+def new_messages(journal: Journal, message: EncodedMessage) -> list[Step]:
+    """Take a message of the worker; return what is to be logged of it: nothing of what is logged already.
+
+    Raises:
+        ProtocolError: it makes no sense, or is not what was sent before.
+    """
+    place = place_of(message)
+    if place is not None:
+        is_new = journal.data(place.time, place.number, checksum_of(message.payload))
+        return [Step(message, place.time)] if is_new else []
+    event = decode(message)
+    if not isinstance(event, LowerFrontierUpdate):
+        raise ProtocolError(f"a worker does not send {event!r}")
+    changes = journal.frontier(event.updates)
+    if not changes:
+        return []
+    moved = message if changes == event.updates else encode(LowerFrontierUpdate(changes))
+    step = Step(moved, None, changes)
+    return [step] if journal.lower else [step, Step(encode(PartitionEnded()), None, ())]
 
 
 def replay_message(journal: Journal, message: EncodedMessage) -> None:

@@ -9,6 +9,8 @@ Invariants:
 - What is told is a prefix: up to `told_end` every tick is D or F, from there on nothing is known.
 - Ticks that somebody who subscribes may need are final only if they were silent. Once all subscriptions have
   acknowledged ticks, they are final, and the log may forget them.
+- Whoever is told anything is told before which tick messages are forgotten. So who comes back when his subscription has
+  ended finds out if he has missed any, and never takes them for silence.
 
 Source: seed "Gryphon exactly-once", section 2.2.
 """
@@ -61,9 +63,11 @@ class Pubend:
         cache_bytes: how much of what was published last is kept in memory.
         next_tick: the first tick that was neither logged nor reserved, 0 for a new log.
         first_tick: the first tick that the log has not forgotten.
+        message_end: from here on up to ``next_tick`` there are no messages; by default nothing is known of that.
+        lost_end: all messages that the log has forgotten are before this tick.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what was found in a log, one by one
         self,
         number: int,
         pubends: int,
@@ -73,6 +77,8 @@ class Pubend:
         cache_bytes: int = CACHE_BYTES,
         next_tick: int = 0,
         first_tick: int = 0,
+        message_end: int | None = None,
+        lost_end: int = 0,
     ) -> None:
         self._number = number
         self._pubends = pubends
@@ -85,8 +91,9 @@ class Pubend:
         self._told_end = next_tick
         self._forgotten_end = first_tick
         self._cache = TickMessages[Any]()
-        self._cached_from = next_tick
+        self._message_end = self._cached_from = next_tick if message_end is None else message_end
         self._fanout = Fanout(number)
+        self._fanout.lost_end = lost_end
         self.subscriptions = Subscriptions()
 
     # What is published
@@ -110,9 +117,13 @@ class Pubend:
         return assigned
 
     def pass_over(self, now: int) -> int:
-        """Return a tick for what is logged and is no message: none has one before it that comes after this."""
-        self._next_tick = max(self._next_tick, now)
-        return self._next_tick
+        """Return a tick for what is logged and is no message.
+
+        What comes after this has a later one, also a message: that this is durable says nothing of what has come since.
+        """
+        tick = max(self._next_tick, now)
+        self._next_tick = tick + 1
+        return tick
 
     def pending_up_to(self, tick: int) -> list[Any]:
         """Return the messages up to a tick that are not durable as far as this knows, in order."""
@@ -132,6 +143,7 @@ class Pubend:
             self._cache.remove(0, last + 1)
             self._cached_from = last + 1
         begin, self._told_end = self._told_end, data[-1][0] + 1
+        self._message_end = self._told_end
         return self._fanout.forward(gaps(begin, self._told_end, data), data)
 
     def reserve(self, now: int, ahead: int) -> int | None:
@@ -200,28 +212,48 @@ class Pubend:
 
     # What is needed no more
 
-    def subscribe(self, name: str, tick: int | None = None) -> Start:
-        """Take on a subscription from a tick on, by default from what is told next; or go on with the one there is."""
+    def subscribe(self, name: str, tick: int | None = None, reader: str | None = None) -> Start:
+        """Take on a subscription from a tick on, by default from what is told next; or go on with the one there is.
+
+        Args:
+            name: of the subscription.
+            tick: where one begins that is not known.
+            reader: who has it from now on; by default somebody with the name of the subscription.
+        """
         begin = self._told_end if tick is None else max(tick, self._forgotten_end)
-        return Start(self.subscriptions.begin(name, begin), self._told_end)
+        acknowledged = self.subscriptions.begin(name, begin)
+        self.subscriptions.give(name, name if reader is None else reader)
+        return Start(acknowledged, self._told_end)
 
     def ack(self, ack: Ack) -> list[str]:
         """Take acknowledgements; return the subscriptions that said something new."""
-        return [name for name, ranges in ack.acks.items() if self.subscriptions.acknowledge(name, ranges)]
+        names = ((self.subscriptions.name_of(reader), ranges) for reader, ranges in ack.acks.items())
+        return [name for name, ranges in names if name is not None and self.subscriptions.acknowledge(name, ranges)]
+
+    def strangers(self, ack: Ack) -> list[str]:
+        """Return the readers of whom nothing is taken: they have no subscription, or no more."""
+        return [reader for reader in ack.acks if self.subscriptions.name_of(reader) is None]
 
     def forget(self, tick: int | None = None) -> int:
         """Forget what all subscriptions have acknowledged, or all before ``tick``; return the first tick that is kept.
 
-        What is forgotten is final. Without subscriptions nothing is, unless ``tick`` is given. Then who has not had
-        all before it finds out, by the `lost_end` of whatever he is told next.
+        What is forgotten is final. Without subscriptions nothing is, unless ``tick`` is given. Who has not had all
+        messages before it finds out, by the `lost_end` of whatever he is told next.
         """
         needed = self.subscriptions.needed_from if tick is None else tick
-        if tick is not None:
-            self._fanout.lost_end = max(self._fanout.lost_end, min(tick, self._told_end))
-        if needed is not None:
-            self._forgotten_end = max(self._forgotten_end, min(needed, self._told_end))
-            self._cache.remove(0, self._forgotten_end)
+        end = self._forgotten_end if needed is None else min(needed, self._told_end)
+        if end > self._forgotten_end:
+            self._fanout.lost_end = max(self._fanout.lost_end, self._messages_before(end))
+            self._forgotten_end = end
+            self._cache.remove(0, end)
         return self._forgotten_end
+
+    def _messages_before(self, tick: int) -> int:
+        """Return a tick such that all messages before ``tick`` are before it: the first such, if that is known."""
+        if tick <= self._cached_from:
+            return tick
+        last = self._cache.last_before(tick)
+        return self._cached_from if last is None else last + 1
 
     @property
     def told_end(self) -> int:
@@ -232,6 +264,16 @@ class Pubend:
     def first_tick(self) -> int:
         """The first tick that is not forgotten."""
         return self._forgotten_end
+
+    @property
+    def lost_end(self) -> int:
+        """All messages that are forgotten are before this tick."""
+        return self._fanout.lost_end
+
+    @property
+    def message_end(self) -> int:
+        """All messages that were told are before this tick."""
+        return self._message_end
 
     @property
     def children(self) -> int:

@@ -10,47 +10,35 @@ import logging
 import socket
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 from tidewheel.progress import TimeDomain
 from tidewheel.pubsub import socket_offer
 from tidewheel.pubsub.change_signal import ChangeSignal
-from tidewheel.pubsub.exactly_once.child_link import ChildLink, SharedFrames
+from tidewheel.pubsub.errors import DeliveryError
+from tidewheel.pubsub.exactly_once.audience import Audience
+from tidewheel.pubsub.exactly_once.begun import Begun
+from tidewheel.pubsub.exactly_once.children import Children
 from tidewheel.pubsub.exactly_once.durable_pubend import DurablePubend
 from tidewheel.pubsub.exactly_once.fanout import Outgoing
 from tidewheel.pubsub.exactly_once.frames import ChildMessage, Join
-from tidewheel.pubsub.exactly_once.messages import Nack, Ranges, Rejected
+from tidewheel.pubsub.exactly_once.living_readers import LEASE_S, RETENTION_S, LivingReaders
+from tidewheel.pubsub.exactly_once.messages import Downstream, Nack, Ranges, Rejected
+from tidewheel.pubsub.exactly_once.pubend_statistics import PubendStatistics, statistics_of
 from tidewheel.pubsub.exactly_once.worker_link import WorkerLink
 from tidewheel.pubsub.log.errors import LogError
 from tidewheel.pubsub.log.record_format import LogIdentity
 from tidewheel.pubsub.log.segmented_log import SEGMENT_BYTES
 from tidewheel.pubsub.socket_offer import SocketOffer
 from tidewheel.pubsub.ticket_listener import TicketListener
-from tidewheel.pubsub.wire import InitialFrontierSnapshot
 
 _LOG = logging.getLogger(__name__)
 
 LOOK_S = 0.1
 PREDECESSOR_ENDS_WITHIN_S = 30.0
-NOTED_WITHIN_S = 30.0
-_TRIM_S = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class Begun:
-    """Where a subscription begins, or goes on.
-
-    Attributes:
-        acknowledged: the ticks that it needs no more.
-        told_end: what is known now ends here.
-        frontiers: both frontiers at the first tick that it has not acknowledged.
-    """
-
-    acknowledged: Ranges
-    told_end: int
-    frontiers: InitialFrontierSnapshot
+_HOUSE_S = 1.0
+_TOLD_WITHIN_S = 1.0
+_TOLD_LOOKS = 100
 
 
 class PubendActor:
@@ -61,6 +49,10 @@ class PubendActor:
         identity: whose log it is.
         domain: the times of the topic.
         node: the node of the cluster that it is on.
+        retention_s: for how long a durable subscription that nobody reads keeps messages, and for how long messages are
+            kept where there are no subscriptions, in seconds.
+        lease_s: for how long a reader that is connected to a relay lives when it was heard of, a subscription that is
+            not durable waits for its reader, and nothing is forgotten after the start, in seconds.
         clock: seconds since 1970.
         segment_bytes: how long the files of the log become.
     """
@@ -71,6 +63,9 @@ class PubendActor:
         identity: LogIdentity,
         domain: TimeDomain,
         node: str,
+        *,
+        retention_s: float = RETENTION_S,
+        lease_s: float = LEASE_S,
         clock: Callable[[], float] = time.time,
         segment_bytes: int = SEGMENT_BYTES,
     ) -> None:
@@ -78,110 +73,225 @@ class PubendActor:
         self._identity = identity
         self._domain = domain
         self._node = node
+        self._retention_s = retention_s
+        self._lease_s = lease_s
         self._clock = clock
         self._segment_bytes = segment_bytes
         self._changed = ChangeSignal()
         self._pubend: DurablePubend | None = None
-        self._links: dict[str, ChildLink] = {}
         self._workers: list[WorkerLink] = []
         self._problem = ""
+        self._refusal = ""
+        self._is_closed = self._is_full = False
         self._timer: asyncio.TimerHandle | None = None
-        self._trimming: asyncio.Task[None] | None = None
-        self._trimmed_s = 0.0
+        self._housekeeping: asyncio.Task[None] | None = None
+        self._kept_house_s = 0.0
 
-    # ------------------------------------------------------------------ calls
+    # ------------------------------------------------------------------ calls of the publication
 
     async def open(self) -> None:
-        """Open the log, unless that has happened; who comes first does, also after a restart.
+        """Open the log. After a restart that happens with the first call, whichever that is.
 
         Raises:
             LogError: it cannot be opened.
+            DeliveryError: this was closed.
         """
+        self._open(is_restart=False)
+
+    def _open(self, *, is_restart: bool = True) -> None:
+        if self._is_closed:
+            raise DeliveryError(f"{self!r} is closed: its topic has ended", topic=self._identity.topic)
         if self._pubend is not None:
             return
         self._loop = asyncio.get_running_loop()
-        self._frames = SharedFrames(self._loop)
-        self._pubend = DurablePubend(
+        self._children = Children(self._loop, self._hear, self._gone)
+        pubend = DurablePubend(
             self._directory,
             self._identity,
             self._domain,
-            tell=self._tell,
+            tell=self._children.tell,
             later=self._later,
             clock=self._clock,
             wait_s=PREDECESSOR_ENDS_WITHIN_S,
             segment_bytes=self._segment_bytes,
         )
+        living = LivingReaders(self._lease_s, self._retention_s)
+        where = f"topic {self._identity.topic!r}, partition {self._identity.partition}"
+        self._audience = Audience(where, pubend, self._changed, living, grace_s=self._lease_s, is_restart=is_restart)
+        self._pubend = pubend
         self._listener: TicketListener[str | None] = TicketListener(self._node, self._admitted)
         self._look()
 
     async def listen(self) -> SocketOffer | None:
         """Return where the worker can connect to; None if there are no such sockets on this machine."""
-        await self.open()
+        self._open()
         return self._listener.offer(None) if socket_offer.is_possible() else None
-
-    async def attach(self, child: str) -> SocketOffer | None:
-        """Return where a relay or subend can connect to; None if there are no such sockets on this machine."""
-        await self.open()
-        return self._listener.offer(child) if socket_offer.is_possible() else None
-
-    async def subscribe(self, name: str, start: int | None = None, *, durable: bool = False) -> Begun:
-        """Take on a subscription, or go on with the one of that name.
-
-        Args:
-            name: of the subscription.
-            start: the first tick that a new one wants; by default what is told next.
-            durable: whether it is remembered over restarts; if so this returns when that is sure.
-
-        Raises:
-            LogError: what it needs first is not in the log, or the log takes nothing.
-        """
-        await self.open()
-        begun, frontiers = self._core.subscribe(name, start, durable=durable)
-        noted = self._core.log_tick
-        if durable and not await self._changed.wait_until(
-            lambda: self._core.durable_tick >= noted or bool(self._problem), NOTED_WITHIN_S
-        ):
-            raise LogError(f"{self!r}: subscription {name!r} is not durable after {NOTED_WITHIN_S:g} s")
-        if durable and self._problem:
-            raise LogError(self._problem)
-        return Begun(begun.acknowledged, begun.told_end, frontiers)
-
-    async def unsubscribe(self, name: str) -> None:
-        """Forget a subscription, durable or not: what only it needed may go."""
-        await self.open()
-        self._core.unsubscribe(name)
 
     async def ended(self, timeout_s: float) -> bool:
         """Wait until the last message is durable, or nothing more will be; tell whether that is so."""
-        await self.open()
+        self._open()
         return await self._changed.wait_until(lambda: self._core.has_ended or bool(self._problem), timeout_s)
 
     async def problem(self) -> str:
-        """Return why nothing more is published; empty as long as that is not so."""
-        return self._problem
+        """Return why nothing is published now: for good, or while the disk is full. Empty if there is no problem."""
+        full = None if self._pubend is None else self._pubend.full
+        return self._problem or ("" if full is None else str(full))
 
     async def ping(self) -> None:
         """Answer, which shows that the actor lives."""
 
+    async def statistics(self) -> PubendStatistics:
+        """Return counts of what happened so far, and of what there is."""
+        self._open()
+        return statistics_of(self._core, self._audience, self._children)
+
+    async def wait_for_subscribers(self, count: int, timeout_s: float) -> int:
+        """Wait until somebody reads so many subscriptions; return how many there are in the end."""
+        self._open()
+        return await self._audience.wait_for(count, timeout_s)
+
+    async def drained(self, timeout_s: float, but_for: str | None = None) -> bool:
+        """Wait until everybody who reads has acknowledged all that was published; tell whether that is so.
+
+        Readers of the process ``but_for`` do not count: who waits is that process, and they cannot read meanwhile.
+        """
+        self._open()
+        return await self._audience.drained(timeout_s, but_for)
+
+    async def fail(self, reason: str) -> None:
+        """End the partition before its time, with ``reason`` for those who read, or come to read. The log stays."""
+        self._open()
+        if self._refusal:
+            return
+        self._refusal = reason
+        self._problem = self._problem or reason
+        for worker in self._workers:
+            worker.refuse(reason)
+        for child in self._children.names:
+            self._reject(child, reason)
+        self._audience.end()
+
+    async def retire(self, owner: str) -> None:
+        """End this actor once everybody who reads has acknowledged all, or nothing for as long as a lease.
+
+        Readers of the process ``owner`` have all the time that they want.
+        """
+        import ray
+
+        self._open()
+        await self._audience.read_by_all(owner, self._lease_s)
+        try:
+            await self.close()
+        except LogError as error:
+            _LOG.error("%r: the log could not be closed: %s", self, error)
+        ray.actor.exit_actor()
+
     async def close(self) -> None:
-        """Make durable what was sent, and let go of everything.
+        """Make durable what was sent and acknowledged, and let go of everybody for good; each is told why.
 
         Raises:
             LogError: that did not work.
         """
+        if self._is_closed or self._pubend is None:
+            self._is_closed = True
+            return
+        self._is_closed = True
+        for worker in self._workers:
+            worker.refuse(self._problem or f"{self!r} is closed: its topic has ended")
+        await self._dismiss()
+        await self._stop()
+
+    async def _dismiss(self) -> None:
+        """Tell those why who have not had everything and do not know; others know that it has ended."""
+        core = self._core
+        late: set[str | None] = set() if self._refusal else set(self._children.names)
+        if core.has_ended and not self._problem:
+            late = {core.subscriptions.reader_of(name) for name in core.unread()}
+        for child in self._children.names:
+            if child in late:
+                self._reject(child, self._problem or "the publisher has ended before everything was read")
+        for _ in range(_TOLD_LOOKS):
+            await asyncio.sleep(_TOLD_WITHIN_S / _TOLD_LOOKS)
+            if not self._children.waiting_bytes:
+                break
+
+    async def _stop(self) -> None:
+        """Let go of everything, and close the log."""
+        self._is_closed = True
         if self._pubend is None:
             return
         if self._timer is not None:
             self._timer.cancel()
-        if self._trimming is not None:
-            await self._trimming
+        if self._housekeeping is not None:
+            await self._housekeeping
         for worker in self._workers:
             worker.close()
-        for link in list(self._links.values()):
-            link.close()
+        self._children.close()
         self._listener.close()
-        pubend, self._pubend = self._pubend, None
+        self._audience.end()
+        pubend, self._pubend = self._core, None
         await asyncio.to_thread(pubend.close)
+
+    # ------------------------------------------------------------------ calls of readers and relays
+
+    async def attach(self, child: str) -> SocketOffer | None:
+        """Return where a relay or subend can connect to; None if there are no such sockets on this machine."""
+        self._open()
+        return self._listener.offer(child) if socket_offer.is_possible() else None
+
+    async def talk(self, child: str, said: list[ChildMessage], wait_s: float) -> list[Downstream]:
+        """Take what a child says that has no socket; return what there is to tell it, at most after ``wait_s``.
+
+        Raises:
+            ProtocolError: it is not known, or no more: it has to join first.
+        """
+        self._open()
+        return await self._children.talk(child, said, wait_s)
+
+    async def subscribe(
+        self, name: str, reader: str, start: int | None = None, *, durable: bool = False, again: bool = False
+    ) -> Begun:
+        """Take on a subscription, or go on with the one of that name, and give it to a reader.
+
+        Args:
+            name: of the subscription.
+            reader: the id of who reads it, unique; who had it before gets nothing more.
+            start: the first tick that a new one wants; by default what is told next, and 0 for all that is kept. With
+                ``again``, the first tick that this reader has not acknowledged.
+            durable: whether it is remembered over restarts; if so this returns when that is sure.
+            again: whether this reader had it already, before the pubend was started again.
+
+        Raises:
+            DeliveryError: another reader has the subscription by now, or it was ended, or so was the topic.
+            LogError: the log is damaged, or takes nothing.
+        """
+        self._open()
+        if self._refusal:
+            raise DeliveryError(f"{self!r}: {self._refusal}", topic=self._identity.topic)
+        return await self._audience.subscribe(name, reader, start, durable=durable, again=again)
+
+    async def unsubscribe(self, reader: str, acknowledged: Ranges = ()) -> None:
+        """Let a reader go: its subscription ends if it is not durable, and otherwise waits for another reader.
+
+        Args:
+            reader: its id; of one that is not known, or no more, nothing is taken.
+            acknowledged: all that it has acknowledged, since what it says by its connection may come later. Of a
+                durable subscription this returns when that is durable.
+
+        Raises:
+            LogError: the log takes nothing.
+        """
+        self._open()
+        await self._audience.unsubscribe(reader, acknowledged)
+
+    async def forget_subscription(self, name: str) -> None:
+        """End a subscription for good, durable or not, and whoever reads it: what only it needed may go.
+
+        Raises:
+            LogError: the log takes nothing.
+        """
+        self._open()
+        await self._audience.forget(name)
 
     # ------------------------------------------------------------------ on the loop
 
@@ -200,29 +310,42 @@ class PubendActor:
         call()
         if self._core.error is not None:
             self._fail(str(self._core.error))
+        self._watch_room()
         for worker in self._workers:
             worker.settle()
         self._changed.notify()
 
+    def _watch_room(self) -> None:
+        """Say it once when the disk is full, and when it is no more."""
+        full = self._core.full
+        if full is not None and not self._is_full:
+            _LOG.error("%r: %s. Until there is room nothing is published, and its worker is held back", self, full)
+        elif full is None and self._is_full:
+            _LOG.warning("%r: the log has room again, and publishing goes on", self)
+        self._is_full = full is not None
+
     def _look(self) -> None:
         """Do what is due, again and again."""
-        try:
-            self._core.look()
-        except LogError as error:
-            self._fail(str(error))
-            return
-        if self._trimming is None or self._trimming.done():
-            now_s = self._loop.time()
-            if now_s - self._trimmed_s >= _TRIM_S:
-                self._trimmed_s = now_s
-                self._trimming = self._loop.create_task(self._trim())
+        now_s = self._loop.time()
+        self._audience.look(frozenset(self._children.names), now_s)
+        if self._core.error is None:
+            self._core.look(forgets=self._audience.may_forget)
+        is_idle = self._housekeeping is None or self._housekeeping.done()
+        if is_idle and now_s - self._kept_house_s >= _HOUSE_S:
+            self._kept_house_s = now_s
+            self._housekeeping = self._loop.create_task(self._keep_house())
         self._timer = self._loop.call_later(LOOK_S, self._look)
 
-    async def _trim(self) -> None:
+    async def _keep_house(self) -> None:
+        """Remove files that nobody needs, and see whether the disk has room again if it was full."""
+        core = self._core
+        if self._audience.may_forget:
+            core.expire(self._clock() - self._retention_s)
         try:
-            await asyncio.to_thread(self._core.trim)
+            await asyncio.to_thread(core.trim)
         except LogError as error:
             _LOG.warning("%r: %s", self, error)
+        core.resume()
 
     def _fail(self, reason: str) -> None:
         if not self._problem:
@@ -234,19 +357,21 @@ class PubendActor:
 
     def _admitted(self, connection: socket.socket, child: str | None) -> None:
         """Take on a connection, of the worker or of a child."""
-        if child is None:
-            self._workers = [worker for worker in self._workers if not worker.is_closed]
-            for worker in self._workers:
-                worker.close()  # it has connected anew
-            self._workers.append(WorkerLink(connection, self._loop, self._core, self._fail))
+        if child is not None:
+            self._children.connect(child, connection)
             return
-        self._leave(child)
-        self._links[child] = ChildLink(
-            connection, self._loop, self._frames, partial(self._hear, child), partial(self._gone, child)
-        )
+        for worker in self._workers:
+            worker.close()  # it has connected anew
+        worker = WorkerLink(connection, self._loop, self._core, self._fail)
+        self._workers = [worker]
+        if self._refusal:
+            worker.refuse(self._refusal)
 
     def _hear(self, child: str, said: list[ChildMessage]) -> None:
         for message in said:
+            if self._refusal:
+                self._reject(child, self._refusal)
+                return
             if isinstance(message, Join):
                 self._core.join(child, message.where)
             elif message.pubend != self._identity.partition:
@@ -255,30 +380,18 @@ class PubendActor:
             elif isinstance(message, Nack):
                 self._core.nack(child, message)
             else:
-                self._core.ack(message)
+                self._audience.heard(message)
+                self._core.ack(child, message)
         self._changed.notify()
 
     def _reject(self, child: str, reason: str) -> None:
         _LOG.warning("%r: %s: %s", self, child, reason)
-        self._tell([Outgoing(child, Rejected(self._identity.partition, reason))])
+        self._children.tell([Outgoing(child, Rejected(self._identity.partition, reason))])
         self._core.leave(child)
-
-    def _tell(self, outgoing: list[Outgoing]) -> None:
-        for child, message in outgoing:
-            link = self._links.get(child)
-            if link is not None:
-                link.tell(message)
 
     def _gone(self, child: str, why: str) -> None:
         _LOG.debug("%r: %s: %s", self, child, why)
-        self._links.pop(child, None)
         self._core.leave(child)
-
-    def _leave(self, child: str) -> None:
-        link = self._links.pop(child, None)
-        if link is not None:
-            link.close()
-            self._core.leave(child)
 
     def __repr__(self) -> str:
         return f"Pubend({self._identity.topic!r}[{self._identity.partition}])"

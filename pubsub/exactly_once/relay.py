@@ -20,7 +20,17 @@ from tidewheel.pubsub.exactly_once.asked import Asked
 from tidewheel.pubsub.exactly_once.curiosity import CuriosityStream
 from tidewheel.pubsub.exactly_once.fanout import Fanout, Filter, Outgoing
 from tidewheel.pubsub.exactly_once.knowledge import KnowledgeStream
-from tidewheel.pubsub.exactly_once.messages import Ack, KnowledgeMessage, Nack, Ranges, Rejected, Upstream
+from tidewheel.pubsub.exactly_once.messages import (
+    RELAY_PREFIX,
+    Ack,
+    Downstream,
+    KnowledgeMessage,
+    Nack,
+    Ranges,
+    Rejected,
+    Stranger,
+    Upstream,
+)
 from tidewheel.pubsub.exactly_once.pubend import CACHE_BYTES
 from tidewheel.pubsub.exactly_once.tick_set import FOREVER, TickRange, TickSet
 
@@ -50,12 +60,12 @@ class Relay:
         for line in self._lines:
             line.leave(child)
 
-    def receive(self, message: KnowledgeMessage | Rejected, now_s: float) -> list[Outgoing]:
+    def receive(self, message: Downstream, now_s: float) -> list[Outgoing]:
         """Take what comes from upstream; return what to tell."""
         line = self._lines[message.pubend]
-        if isinstance(message, Rejected):
-            return line.reject(message)
-        return line.learn(message, now_s)
+        if isinstance(message, KnowledgeMessage):
+            return line.learn(message, now_s)
+        return line.pass_on(message)
 
     def nack(self, child: str, nack: Nack, now_s: float) -> tuple[list[Outgoing], list[Upstream]]:
         """Take a nack; return what to tell the child, and what to ask upstream."""
@@ -70,9 +80,15 @@ class Relay:
         told = [outgoing for line in self._lines for outgoing in line.fanout.flush()]
         return told, [ack for line in self._lines for ack in line.take_acks()]
 
-    def reconnected(self, now_s: float) -> list[Upstream]:
-        """Take note that there is another upstream, which knows nothing of what was asked; return what to ask it."""
-        return [nack for line in self._lines for nack in line.reconnected(now_s)]
+    def reconnected(self, now_s: float, pubend: int | None = None) -> list[Upstream]:
+        """Take note that there is another upstream, which knows nothing of what was asked; return what to ask it.
+
+        Args:
+            now_s: the time, in seconds.
+            pubend: to which that is the way; None for all.
+        """
+        lines = self._lines if pubend is None else [self._lines[pubend]]
+        return [nack for line in lines for nack in line.reconnected(now_s)]
 
     @property
     def cached_bytes(self) -> int:
@@ -102,8 +118,13 @@ class _Line:
         self._curiosity.pop(child, None)
         self._cut_short.discard(child)
 
-    def reject(self, message: Rejected) -> list[Outgoing]:
-        return [Outgoing(child, message) for child in self.fanout.children]
+    def pass_on(self, message: Rejected | Stranger) -> list[Outgoing]:
+        children = self.fanout.children
+        if isinstance(message, Stranger):
+            # A reader that is no child may be one of a relay's.
+            is_child = message.reader in self.fanout
+            children = [message.reader] if is_child else [name for name in children if name.startswith(RELAY_PREFIX)]
+        return [Outgoing(child, message) for child in children]
 
     # Downstream
 

@@ -21,7 +21,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.exactly_once.knowledge import KnowledgeStream
-from tidewheel.pubsub.exactly_once.messages import Ack, KnowledgeMessage, Nack, Upstream
+from tidewheel.pubsub.exactly_once.messages import Ack, KnowledgeMessage, Nack, Ranges, Upstream
 from tidewheel.pubsub.exactly_once.pubend import Start
 from tidewheel.pubsub.exactly_once.round_trips import RoundTrips
 from tidewheel.pubsub.exactly_once.tick_set import FOREVER, TickRange, TickSet
@@ -77,7 +77,8 @@ class Subend:
             DeliveryError: messages that it has not had are forgotten; all before them can still be taken.
         """
         incoming = self._incoming[message.pubend]
-        if message.lost_end > incoming.horizon:
+        # What is acknowledged may have been forgotten here: the horizon is before it then.
+        if message.lost_end > incoming.horizon and message.lost_end > incoming.acknowledged.prefix_end:
             raise DeliveryError(
                 f"subscription {self._name!r} has had all of pubend {message.pubend} before tick {incoming.horizon}, "
                 f"and what was published before tick {message.lost_end} is no longer kept: messages may be lost to it. "
@@ -118,6 +119,14 @@ class Subend:
             if ranges is not None:
                 found.append(Ack(pubend, {self._name: ranges}))
         return found
+
+    def position(self, pubend: int) -> int:
+        """Return the first tick of a pubend that is not acknowledged."""
+        return self._incoming[pubend].acknowledged.prefix_end
+
+    def acknowledged(self, pubend: int) -> Ranges:
+        """Return all that is acknowledged of a pubend."""
+        return self._incoming[pubend].acknowledged.ranges()
 
     def repeat_acks(self) -> None:
         """Have `acks` return everything again, since it may have been lost."""

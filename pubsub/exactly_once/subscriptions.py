@@ -1,4 +1,7 @@
-"""What each subscription of a pubend has acknowledged, by its name, and what nobody needs any more.
+"""What each subscription of a pubend has acknowledged, by its name, who reads it, and what nobody needs any more.
+
+A subscription has one reader at a time, the newest that came. Only what that one says is taken: a reader from which
+another has taken over does not know what the other has been told to begin with.
 
 Source: seed "Gryphon exactly-once", section 2.1.1 (consolidation of acknowledgements).
 """
@@ -19,10 +22,14 @@ class Subscriptions:
     (True, 20)
     >>> subscriptions.begin("a", 60)
     ((0, 30), (40, 50))
+    >>> subscriptions.give("a", "reader 1"), subscriptions.give("a", "reader 2"), subscriptions.name_of("reader 1")
+    (None, 'reader 1', None)
     """
 
     def __init__(self) -> None:
         self._curiosity: dict[str, CuriosityStream] = {}
+        self._readers: dict[str, str] = {}
+        self._names: dict[str, str] = {}
 
     def begin(self, name: str, tick: int) -> Ranges:
         """Take on a subscription that begins at ``tick``, unless there is one; return what it has acknowledged."""
@@ -30,14 +37,40 @@ class Subscriptions:
             self.restore(name, ((0, tick),))
         return self.acknowledged(name)
 
-    def restore(self, name: str, acknowledged: Ranges) -> None:
+    def restore(self, name: str, acknowledged: Ranges, reader: str | None = None) -> None:
         """Take on a subscription as it was."""
         stream = self._curiosity[name] = CuriosityStream()
         stream.acknowledge(acknowledged)
+        if reader is not None:
+            self.give(name, reader)
 
     def end(self, name: str) -> None:
         """Forget a subscription; does nothing if there is none."""
         self._curiosity.pop(name, None)
+        reader = self._readers.pop(name, None)
+        if reader is not None:
+            del self._names[reader]
+
+    # Readers
+
+    def give(self, name: str, reader: str) -> str | None:
+        """Give a subscription to a reader, which has no other; return who had it before."""
+        before = self._readers.get(name)
+        if before is not None:
+            del self._names[before]
+        self._readers[name] = reader
+        self._names[reader] = name
+        return before
+
+    def reader_of(self, name: str) -> str | None:
+        """Return the id of who has a subscription; None if nobody has, or it is not known."""
+        return self._readers.get(name)
+
+    def name_of(self, reader: str) -> str | None:
+        """Return the subscription that a reader has; None if it has none, or no more."""
+        return self._names.get(reader)
+
+    # Acknowledgements
 
     def acknowledge(self, name: str, ranges: Iterable[tuple[int, int]]) -> bool:
         """Take what a subscription says; tell whether it is new. Of one that is not known nothing is taken."""
@@ -55,6 +88,11 @@ class Subscriptions:
     def needing(self, tick: int) -> list[str]:
         """Return the subscriptions that have not acknowledged all ticks before ``tick``."""
         return [name for name, stream in self._curiosity.items() if stream.acknowledged.prefix_end < tick]
+
+    @property
+    def names(self) -> list[str]:
+        """All of them."""
+        return list(self._curiosity)
 
     def __contains__(self, name: str) -> bool:
         return name in self._curiosity

@@ -96,9 +96,14 @@ class WorkerLink:
             self._unsure.append((self._pubend.written_tick, len(messages)))
 
     def _refuse(self, reason: str) -> None:
-        self._say(refusal_answer(reason))
-        self.close()
+        self.refuse(reason)
         self._refused(reason)
+
+    def refuse(self, reason: str) -> None:
+        """Tell the worker that nothing more is taken of it, and why, and let go of the connection."""
+        if not self._is_closed:
+            self._say(refusal_answer(reason))
+            self.close()
 
     def _say(self, answer: bytes) -> None:
         """Write an answer; a worker that does not read them has more than enough of them waiting, and is not there."""

@@ -154,6 +154,7 @@ class GroupCommit:
                 self._error = outcome
                 group = [*group, *self._waiting]
                 self._waiting.clear()
+                self._awaits_segment = False  # of what will not be logged
             self._bytes -= sum(batch.size for batch in group)
         for batch in group:
             try:

@@ -7,9 +7,10 @@ that something is durable that is not. A process that is killed leaves the last 
 import logging
 import os
 import struct
-import zlib
 from dataclasses import dataclass
 from pathlib import Path
+
+from crc32c import crc32c
 
 from tidewheel.pubsub.log.files import Files, write_all
 
@@ -41,7 +42,7 @@ class MarkFile:
         if not data:
             return None
         content = data[: _MARK.size]
-        if data[_MARK.size :] != _CHECKSUM.pack(zlib.crc32(content)):
+        if data[_MARK.size :] != _CHECKSUM.pack(crc32c(content)):
             _LOG.warning(
                 "%s is damaged: the log is recovered without, but damage to what was logged last would be taken for a "
                 "write that was never finished",
@@ -54,7 +55,7 @@ class MarkFile:
         """Put another mark in place of the one that is there; warn, once, if that is not possible."""
         content = _MARK.pack(mark.segment, mark.size)
         try:
-            write_all(self._files, self._descriptor, [content + _CHECKSUM.pack(zlib.crc32(content))], 0)
+            write_all(self._files, self._descriptor, [content + _CHECKSUM.pack(crc32c(content))], 0)
         except OSError as error:
             if not self._warned:
                 _LOG.warning("%s cannot be written (%s): the log goes on without", self._path, error)

@@ -70,6 +70,11 @@ class StoredSegments:
         return next((tick for tick in ticks if tick is not None), self.last_tick + 1)
 
     @property
+    def removed_end(self) -> int:
+        """One after the tick of the last record that was removed; 0 if none was."""
+        return self._segments[0].tick_before + 1
+
+    @property
     def last_tick(self) -> int:
         """The tick of the last record that is durable, also if it has been removed since; -1 if there never was one."""
         return self._segments[-1].last_tick

@@ -39,7 +39,7 @@ def run_program(name: str, *options: str, **environment: str) -> str:
 def test_every_program_is_run() -> None:
     """Examples that can be started are those here, and those with a test of their own, which need Spark or a job."""
     programs = {file.stem for file in EXAMPLES.glob("*.py") if 'if __name__ == "__main__":' in file.read_text()}
-    assert programs == SAID.keys() | {"dependencies", "watch_components"}
+    assert programs == SAID.keys() | {"billing", "dependencies", "watch_components"}
 
 
 @pytest.mark.parametrize("name", SAID)
@@ -53,6 +53,12 @@ def test_it_says_what_it_found(name: str) -> None:
 def test_it_runs_on_ray(name: str, ray_cluster: str) -> None:
     """On two Ray actors, which find the modules that it imports."""
     assert re.search(SAID[name], run_program(name, RAY_ADDRESS=ray_cluster))
+
+
+@pytest.mark.ray
+def test_bills_are_stored_once(ray_cluster: str) -> None:
+    """Though who stores them crashes, each time between storing and acknowledging."""
+    assert run_program("billing", RAY_ADDRESS=ray_cluster) == "120 bills of 21420 cents in all, after 3 crashes\n"
 
 
 def test_examples_are_short() -> None:

@@ -219,6 +219,22 @@ def test_without_room_for_a_segment_the_entries_are_logged(tmp_path: Path, files
         assert len(log.segments()) == 2
 
 
+def test_a_segment_begins_after_one_was_due_and_the_disk_was_full(tmp_path: Path, files: Gate) -> None:
+    """A batch that brought a snapshot, and waited behind what did not fit, is not waited for."""
+    with open_log(tmp_path, files, segment_bytes=10) as log:
+        commit, done = GroupCommit(log), queue.Queue[object]()
+        commit.submit([Entry(1, 1, (b"x" * 1000,))], done.put)
+        assert done.get(timeout=WITHIN_S) == 1
+        files.full_once = lambda: commit.submit(entries([3]), done.put, lambda: b"lost")
+        commit.submit(entries([2]), done.put)
+        assert all(isinstance(done.get(timeout=WITHIN_S), LogFull) for _ in range(2))
+        commit.resume()
+        commit.submit(entries([2, 3]), done.put, lambda: b"state")
+        commit.close(WITHIN_S)
+        assert [one.last_tick for one in log.segments()] == [3, 3]
+        assert log.snapshot_at(3).snapshot == b"state"
+
+
 def test_many_threads_hand_in_at_a_time(log: Log) -> None:
     """Each is told of all of its own, in order, and nothing is lost or doubled."""
     commit = GroupCommit(log, capacity_bytes=20_000)

@@ -1,9 +1,9 @@
 """The bytes of headers and records."""
 
 import struct
-import zlib
 
 import pytest
+from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -44,7 +44,7 @@ def test_a_record_says_what_was_put_into_it(tick: int, kind: int, parts: list[by
     payload = b"".join(parts)
     head = decode_head(b"??" + data, 2, offset, 5)
     assert head is not None
-    assert head == RecordHead(len(payload), zlib.crc32(payload), tick, 60, kind)
+    assert head == RecordHead(len(payload), crc32c(payload), tick, 60, kind)
     assert head.size == len(data)
     assert payload_matches(head, data[HEAD_BYTES:])
     assert decode_head(data, 0, offset + 1, 5) is None
@@ -104,7 +104,7 @@ def test_every_flipped_bit_of_a_header_is_noticed() -> None:
 def test_a_header_of_another_version_is_not_read() -> None:
     """Whatever it may say; that it is whole can be told, as the first bytes mean the same in all versions."""
     start = struct.pack("<8sHI", b"tidewlog", FORMAT_VERSION + 1, 3)
-    data = start + struct.pack("<I", zlib.crc32(start + b"new")) + b"new"
+    data = start + struct.pack("<I", crc32c(start + b"new")) + b"new"
     assert header_bytes(data) == len(data)
     with pytest.raises(UnknownFormat, match=f"format {FORMAT_VERSION + 1}, and this is a reader of format"):
         decode_header(data)

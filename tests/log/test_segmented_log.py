@@ -168,10 +168,10 @@ def test_whole_segments_are_trimmed_and_ticks_are_remembered(tmp_path: Path) -> 
         log.append(entries([6]))
         log.sync()
         before = log.total_bytes
-        assert log.trim(2) == 0
+        assert (log.trim(2), log.removed_end) == (0, 0)
         removed = log.trim(5)
         assert removed == before - log.total_bytes > 0
-        assert (log.first_tick, log.last_tick) == (5, 6)
+        assert (log.first_tick, log.last_tick, log.removed_end) == (5, 6, 5)
         assert ticks_of(log) == [5, 6]
         log.trim(ALL)
         assert ticks_of(log) == [6]
@@ -180,7 +180,7 @@ def test_whole_segments_are_trimmed_and_ticks_are_remembered(tmp_path: Path) -> 
         assert (ticks_of(log), log.first_tick, log.last_tick) == ([], 7, 6)
         assert len(segments_in(tmp_path)) == 1
     with open_log(tmp_path) as log:
-        assert (ticks_of(log), log.first_tick, log.last_tick) == ([], 7, 6)
+        assert (ticks_of(log), log.first_tick, log.last_tick, log.removed_end) == ([], 7, 6, 7)
         with pytest.raises(ValueError, match="too late"):
             log.append(entries([5]))
 

@@ -2,11 +2,11 @@
 
 import pickle
 import struct
-import zlib
 from itertools import product
 from pathlib import Path
 
 import pytest
+from crc32c import crc32c
 
 from tests.log.faulty_files import (
     FaultyFiles,
@@ -273,7 +273,7 @@ def test_another_format_is_named(tmp_path: Path) -> None:
     """A segment of a version to come, or a file that never was a segment, is not read, and not removed."""
     path = tmp_path / "00000000000000000001.segment"
     start = struct.pack("<8sHI", b"tidewlog", 2, 0)
-    path.write_bytes(start + struct.pack("<I", zlib.crc32(start)))
+    path.write_bytes(start + struct.pack("<I", crc32c(start)))
     with pytest.raises(LogMismatch, match="format 2, and this is a reader of format 1"):
         open_log(tmp_path)
     path.write_bytes(b"something else altogether")

@@ -16,17 +16,17 @@ class Disk:
     def __init__(self) -> None:
         self._durable: list[tuple[str, int, Any]] = []
         self._written: list[tuple[str, int, Any]] = []
-        self._acks: dict[str, tuple[tuple[int, int], ...]] = {}
+        self._acks: dict[str, tuple[tuple[tuple[int, int], ...], str | None]] = {}
         self.published: dict[int, Any] = {}
-        self.acks: dict[str, tuple[tuple[int, int], ...]] = {}
+        self.acks: dict[str, tuple[tuple[tuple[int, int], ...], str | None]] = {}
 
     def write(self, kind: str, tick: int, message: Any = None) -> None:
         """Write a record, which is not durable."""
         self._written.append((kind, tick, message))
 
-    def write_ack(self, name: str, ranges: tuple[tuple[int, int], ...]) -> None:
-        """Write what a subscription has acknowledged, which is not durable."""
-        self._acks[name] = ranges
+    def write_ack(self, name: str, ranges: tuple[tuple[int, int], ...], reader: str | None) -> None:
+        """Write what a subscription has acknowledged, and who has it, which is not durable."""
+        self._acks[name] = (ranges, reader)
 
     def sync(self, records: int) -> list[tuple[str, int, Any]]:
         """Make the first records that were written durable; return them."""

@@ -65,10 +65,19 @@ class AnswersFromMemoryOnly(Pubend):
 class BeginsAnew(Pubend):
     """Lets who comes back begin with what is told next, whatever he has yet to have."""
 
-    def subscribe(self, name: str, tick: int | None = None) -> Start:
+    def subscribe(self, name: str, tick: int | None = None, reader: str | None = None) -> Start:
         """Forget who was there."""
         self.subscriptions.end(name)
-        return super().subscribe(name, tick)
+        return super().subscribe(name, tick, reader)
+
+
+class TakesAcksOfWhoHasGone(Pubend):
+    """Takes what an earlier reader of a subscription says, which is not what the present one has had."""
+
+    def ack(self, ack: Ack) -> list[str]:
+        """Take it for anybody's."""
+        names = {reader: reader.partition(",")[0] for reader in ack.acks}
+        return [name for reader, name in names.items() if self.subscriptions.acknowledge(name, ack.acks[reader])]
 
 
 class RefusesLargeMessages(Pubend):
@@ -234,6 +243,7 @@ _PUBENDS: list[type] = [
     ForgetsEarly,
     AnswersFromMemoryOnly,
     BeginsAnew,
+    TakesAcksOfWhoHasGone,
     RefusesLargeMessages,
     TakesForeignTicks,
 ]

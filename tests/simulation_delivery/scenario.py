@@ -9,6 +9,7 @@ from tests.simulation_delivery.network import Network, Weather
 from tests.simulation_delivery.subscriber import ROOM_BYTES, Habits, SubendNode
 from tests.simulation_delivery.world import CACHE_BYTES, LOOK_S, Kinds, RelayNode, World
 from tidewheel.progress import ProtocolError
+from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.exactly_once.subend import Delivered, Order
 
 TROUBLE_S = 3.0
@@ -51,7 +52,7 @@ def report_on(seeds: Iterable[int], kinds: type[Kinds] = Kinds) -> str | None:
     for seed in seeds:
         try:
             run(seed, kinds)
-        except (ViolationError, ProtocolError, AssertionError) as error:
+        except (ViolationError, ProtocolError, DeliveryError, AssertionError) as error:
             return f"seed {seed}: {type(error).__name__}: {error}"
     return None
 

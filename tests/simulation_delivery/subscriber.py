@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, NamedTuple
 
 from tests.simulation_delivery.filters import Multiple
-from tidewheel.pubsub.exactly_once.messages import Downstream, KnowledgeMessage
+from tidewheel.pubsub.exactly_once.messages import Downstream, KnowledgeMessage, Stranger
 from tidewheel.pubsub.exactly_once.pubend import Start
 from tidewheel.pubsub.exactly_once.subend import Delivered, Order, Subend
 from tidewheel.pubsub.exactly_once.tick_set import TickSet
@@ -34,6 +34,7 @@ class SubendNode:
 
     Attributes:
         had: what was delivered, in order, without what has to be delivered again.
+        reader: the id of its present life.
         done: what the reader has acknowledged, in all its lives.
         lives: what was delivered in each life.
         most_waiting: how many bytes waited at most.
@@ -45,6 +46,7 @@ class SubendNode:
         self._world = world
         self.name, self.parent, self.where, self.order, self.habits = name, parent, where, order, habits
         self.core: Subend | None = None
+        self.reader = ""
         self._cursors = {number: TickSet() for number in range(world.pubends_count)}
         self._unacknowledged: list[Delivered] = []
         self.starts: dict[int, int] = {}
@@ -58,8 +60,9 @@ class SubendNode:
         if not all(node.is_there for node in self._world.pubends):
             return
         starts = {}
+        self.reader = f"{self.name}, life {len(self.lives)}"
         for number, node in enumerate(self._world.pubends):
-            begin = node.subscribe(self.name)
+            begin = node.subscribe(self.name, self.reader)
             self.starts.setdefault(number, TickSet(begin.acknowledged).prefix_end)
             if not self.habits.keeps_cursor:
                 self._cursors[number].clear()
@@ -71,7 +74,7 @@ class SubendNode:
         ]
         self.lives.append([])
         self.core = self._world.kinds.subend(
-            self.name, starts, len, order=self.order, room_bytes=ROOM_BYTES, idle_s=0.5
+            self.reader, starts, len, order=self.order, room_bytes=ROOM_BYTES, idle_s=0.5
         )
 
     def crash(self) -> None:
@@ -98,6 +101,9 @@ class SubendNode:
     def receive(self, sender: str, message: Downstream) -> None:
         """Take what comes from upstream."""
         if self.core is None:
+            return
+        if isinstance(message, Stranger):
+            assert message.reader != self.reader, "who has a subscription is known"
             return
         assert isinstance(message, KnowledgeMessage), message
         self.core.receive(message, self._world.network.now_s)

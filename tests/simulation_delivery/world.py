@@ -9,7 +9,7 @@ from tests.simulation_delivery.filters import Multiple
 from tests.simulation_delivery.network import Network
 from tests.simulation_delivery.subscriber import Habits, SubendNode
 from tidewheel.pubsub.exactly_once.fanout import Outgoing
-from tidewheel.pubsub.exactly_once.messages import Ack, Downstream, Nack, Upstream
+from tidewheel.pubsub.exactly_once.messages import Ack, Downstream, Nack, Stranger, Upstream
 from tidewheel.pubsub.exactly_once.pubend import Pubend, Start
 from tidewheel.pubsub.exactly_once.relay import Relay
 from tidewheel.pubsub.exactly_once.subend import Order, Subend
@@ -49,8 +49,8 @@ class PubendNode:
         self.core = self._world.kinds.pubend(
             self._number, self._pubends, disk, len, cache_bytes=CACHE_BYTES, next_tick=disk.next_tick
         )
-        for name, ranges in disk.acks.items():
-            self.core.subscriptions.restore(name, ranges)
+        for name, (ranges, reader) in disk.acks.items():
+            self.core.subscriptions.restore(name, ranges, reader)
         self._is_syncing = False
         self.tell(self.core.be_silent(disk.next_tick))
 
@@ -114,16 +114,23 @@ class PubendNode:
             self.tell(self.core.nack(sender, message))
         else:
             for name in self.core.ack(message):
-                self.disk.write_ack(name, self.core.subscriptions.acknowledged(name))
-            self.disk.sync(0)
+                self._note(name)
+            strangers = self.core.strangers(message)
+            self.tell([Outgoing(sender, Stranger(self._number, reader)) for reader in strangers])
 
-    def subscribe(self, name: str) -> Start:
-        """Take on a subscription, durably, or go on with the one there is."""
+    def subscribe(self, name: str, reader: str) -> Start:
+        """Take on a subscription, durably, or go on with the one there is, and give it to a reader."""
         assert self.core is not None
-        begin = self.core.subscribe(name)
-        self.disk.write_ack(name, begin.acknowledged)
-        self.disk.sync(0)
+        begin = self.core.subscribe(name, reader=reader)
+        self._note(name)
         return begin
+
+    def _note(self, name: str) -> None:
+        """Have it durable where a subscription is, and who has it."""
+        assert self.core is not None
+        subscriptions = self.core.subscriptions
+        self.disk.write_ack(name, subscriptions.acknowledged(name), subscriptions.reader_of(name))
+        self.disk.sync(0)
 
     def join(self, child: str, where: Any) -> None:
         """Take on a child."""

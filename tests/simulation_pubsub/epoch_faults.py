@@ -8,7 +8,7 @@ from tidewheel.progress import Antichain, Time
 from tidewheel.pubsub import EpochAssembler, Event, Subscriber
 from tidewheel.pubsub.epoch_filter import EpochFilter
 from tidewheel.pubsub.epoch_states import EpochStates
-from tidewheel.pubsub.wire import LowerFrontierUpdate, Message
+from tidewheel.pubsub.wire import LowerFrontierUpdate, Numbered
 
 
 def upper_frontiers_only() -> Injection:
@@ -54,13 +54,14 @@ def upper_frontier_forgotten() -> Injection:
 def frontier_of_the_quickest() -> Injection:
     """Merge lower frontiers by maximum: one partition is ahead of what another one still sends."""
 
-    def wrong(subscriber: Subscriber, partition: int, message: Message) -> list[Event]:
+    def wrong(subscriber: Subscriber, partition: int, numbered: Numbered) -> list[Event]:
+        message = numbered.message
         if isinstance(message, LowerFrontierUpdate):
             gone = [time for time, change in message.updates if change < 0]
             come = [(time, 1) for time, change in message.updates if change > 0]
             held = [(time, -subscriber._lower.count(time)) for time in gone if subscriber._lower.count(time) > 0]
             return subscriber._frontier_changed() if subscriber._lower.update(held + come) else []
-        return original(subscriber, partition, message)
+        return original(subscriber, partition, numbered)
 
     original = Subscriber._deliver
     return replaced(Subscriber, "_deliver", lambda _: wrong)
@@ -70,10 +71,11 @@ def ended_partition_holds_back() -> Injection:
     """Do not retract the frontier of a partition that ends: it freezes all others."""
 
     def make(update: Callable[..., list[Event]]) -> Callable[..., list[Event]]:
-        def wrong(subscriber: Subscriber, partition: int, message: Message) -> list[Event]:
+        def wrong(subscriber: Subscriber, partition: int, numbered: Numbered) -> list[Event]:
+            message = numbered.message
             if isinstance(message, LowerFrontierUpdate) and all(change < 0 for _, change in message.updates):
                 return []
-            return update(subscriber, partition, message)
+            return update(subscriber, partition, numbered)
 
         return wrong
 
@@ -96,7 +98,8 @@ def one_partition_late() -> Injection:
 
     def make(start: Callable[..., list[Event]]) -> Callable[..., list[Event]]:
         def wrong(subscriber: Subscriber) -> list[Event]:
-            subscriber._waiting = [found for found in subscriber._waiting if isinstance(found[1], LowerFrontierUpdate)]
+            moves = [found for found in subscriber._waiting if isinstance(found[1].message, LowerFrontierUpdate)]
+            subscriber._waiting = moves
             return start(subscriber)
 
         return wrong

@@ -1,111 +1,18 @@
 """A pubend with a real log: what is told survives, and nothing is told or logged twice."""
 
-import queue
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from random import Random
-from typing import Any
 
 import pytest
 
-from tidewheel.progress import IntegerDomain, ProtocolError
-from tidewheel.pubsub.exactly_once.durable_pubend import DurablePubend, size_of
-from tidewheel.pubsub.exactly_once.encoded_message import decode, encode
-from tidewheel.pubsub.exactly_once.fanout import Outgoing
-from tidewheel.pubsub.exactly_once.messages import Ack, KnowledgeMessage, Nack, Rejected
-from tidewheel.pubsub.exactly_once.pubend import Start
-from tidewheel.pubsub.exactly_once.subend import Subend
-from tidewheel.pubsub.exactly_once.tick_set import TickSet
+from tests.unit.exactly_once.partitions import Dying, NoSync, NoWrite, Partition, Reader, opened
+from tidewheel.progress import ProtocolError
+from tidewheel.pubsub.exactly_once.encoded_message import decode
+from tidewheel.pubsub.exactly_once.messages import KnowledgeMessage, Nack, Rejected
 from tidewheel.pubsub.log.errors import LogCorrupted, LogError, LogFailed
-from tidewheel.pubsub.log.files import FILES, Files
-from tidewheel.pubsub.log.record_format import LogIdentity
-from tidewheel.pubsub.wire import DataMessage, LowerFrontierUpdate, PartitionEnded
-
-DOMAIN = IntegerDomain()
-IDENTITY = LogIdentity("topic", 0, 1, "integers")
-DEADLINE_S = 30.0
-
-
-class Partition:
-    """A pubend whose thread is the test, and what it has told."""
-
-    def __init__(self, directory: Path, **options: Any) -> None:
-        self._calls: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
-        self.told: list[Outgoing] = []
-        self.core = DurablePubend(directory, IDENTITY, DOMAIN, tell=self.told.extend, later=self._calls.put, **options)
-
-    def settle(self) -> None:
-        """Wait until all that was fed is durable, or will not be."""
-        deadline_s = time.monotonic() + DEADLINE_S
-        while not self.core.is_durable and self.core.error is None:
-            self._calls.get(timeout=deadline_s - time.monotonic())()
-
-    def send(self, time: int, *contents: bytes, index: int = 0) -> None:
-        """Feed batches of one time."""
-        self.core.feed(
-            [encode(DataMessage(time, content, "pickle", 1), index + at) for at, content in enumerate(contents)]
-        )
-
-    def advance(self, before: int, *after: int) -> None:
-        """Move the worker's frontier."""
-        self.core.feed([encode(LowerFrontierUpdate([(before, -1), *((time, 1) for time in after)]))])
-
-
-@contextmanager
-def opened(directory: Path, **options: Any) -> Iterator[Partition]:
-    partition = Partition(directory, **options)
-    try:
-        yield partition
-    finally:
-        partition.core.close()
-
-
-class Reader:
-    """A subscription that keeps what it has had and where it was."""
-
-    def __init__(self, name: str = "reader", start: int | None = 0) -> None:
-        self._name, self._start = name, start
-        self._core: Subend | None = None
-        self._done = TickSet()
-        self.had: list[Any] = []
-        self.lower: list[Any] = []
-
-    def attach(self, partition: Partition) -> None:
-        """Begin, or go on with what the pubend says that was acknowledged."""
-        begun, frontiers = partition.core.subscribe(self._name, self._start, durable=True)
-        self.lower = frontiers.lower
-        self._done.update(begun.acknowledged)
-        self._core = Subend(self._name, {0: Start(self._done.ranges(), begun.told_end)}, size_of)
-        partition.core.join(self._name)
-
-    def read(self, partition: Partition, acknowledges: int | None = None) -> None:
-        """Ask, take all there is, and acknowledge the first messages of that, by default all."""
-        assert self._core is not None
-        for nack in self._core.ask(0.0):
-            assert isinstance(nack, Nack)
-            partition.core.nack(self._name, nack)
-        for child, message in partition.told:
-            if child == self._name:
-                assert isinstance(message, KnowledgeMessage)
-                self._core.receive(message, 0.0)
-        partition.told.clear()
-        taken = self._core.take()
-        self.had += [decode(delivered.message) for delivered in taken]
-        for delivered in taken[:acknowledges]:
-            self._core.acknowledge(0, delivered.tick)
-            self._done.add(delivered.tick, delivered.tick + 1)
-        for ack in self._core.acks():
-            assert isinstance(ack, Ack)
-            partition.core.ack(ack)
-        partition.core.look()
-        partition.settle()
-
-    @property
-    def contents(self) -> list[bytes]:
-        """The batches that it has had."""
-        return [bytes(event.payload) for event in self.had if isinstance(event, DataMessage)]
+from tidewheel.pubsub.log.files import FILES
+from tidewheel.pubsub.wire import DataMessage, PartitionEnded
 
 
 def test_nothing_is_told_before_it_is_durable(tmp_path: Path) -> None:
@@ -163,7 +70,7 @@ def test_what_is_not_acknowledged_comes_again(tmp_path: Path) -> None:
         reader.attach(partition)
         reader.read(partition)
         assert reader.contents == [b"a", b"b", b"c", b"c"]
-        partition.core.unsubscribe("reader")
+        partition.core.end("reader")
         partition.settle()
     with opened(tmp_path) as partition:
         assert not partition.core.cursors()
@@ -190,18 +97,6 @@ def test_files_go_once_everything_is_acknowledged(tmp_path: Path) -> None:
             partition.send(100, b"x", index=1)
 
 
-class NoSync(Files):
-    """A disk that fails when told."""
-
-    is_broken = False
-
-    def sync(self, descriptor: int) -> None:
-        """Fail, or sync."""
-        if self.is_broken:
-            raise OSError(5, "Input/output error")
-        super().sync(descriptor)
-
-
 def test_a_failed_disk_stops_publishing(tmp_path: Path) -> None:
     """With an error that says so; what was durable can be read."""
     files = NoSync()
@@ -216,7 +111,7 @@ def test_a_failed_disk_stops_publishing(tmp_path: Path) -> None:
     assert isinstance(partition.core.error, LogFailed)
     with pytest.raises(LogFailed, match=r"Input/output error"):
         partition.send(0, b"c", index=2)
-    partition.core.nack("reader", Nack(0, ((0, 1 << 62),), 1000))
+    partition.core.nack("process/reader/1", Nack(0, ((0, 1 << 62),), 1000))
     data = [decode(message) for _, told in partition.told for _, message in getattr(told, "data", ())]
     assert [bytes(event.payload) for event in data if isinstance(event, DataMessage)] == [b"a", b"a"]
     partition.core.close()
@@ -239,33 +134,6 @@ def test_a_flipped_byte_is_told_to_who_asks(tmp_path: Path) -> None:
     assert segment.name in rejected[0].reason
     with pytest.raises(LogCorrupted, match=segment.name):
         Partition(tmp_path)
-
-
-class Dying(Files):
-    """A disk that takes so many calls and then no more, as when the process is killed."""
-
-    def __init__(self, calls: int) -> None:
-        self._calls = calls
-
-    def _call(self) -> None:
-        self._calls -= 1
-        if self._calls < 0:
-            raise OSError(5, "killed")
-
-    def write(self, descriptor: int, parts: Any, offset: int) -> int:
-        """Write, of the last call only a part."""
-        self._call()
-        return super().write(descriptor, parts if self._calls else [bytes(parts[0])[:7]], offset)
-
-    def sync(self, descriptor: int) -> None:
-        """Sync, or not."""
-        self._call()
-        super().sync(descriptor)
-
-    def rename(self, old: Path, new: Path) -> None:
-        """Rename, or not."""
-        self._call()
-        super().rename(old, new)
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -323,16 +191,6 @@ def test_silence_alone_is_not_logged(tmp_path: Path) -> None:
             reader.read(partition)
         assert partition.core._log.total_bytes - before < 500
         assert partition.core.cursors()["reader"][0][1] > partition.core.written_tick
-
-
-class NoWrite(NoSync):
-    """One that takes nothing when told."""
-
-    def write(self, descriptor: int, parts: Any, offset: int) -> int:
-        """Fail, or write."""
-        if self.is_broken:
-            raise OSError(5, "Input/output error")
-        return super().write(descriptor, parts, offset)
 
 
 def test_files_stay_as_long_as_a_cursor_on_the_disk_needs_them(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from tidewheel.progress import ProtocolError
 from tidewheel.pubsub.exactly_once import frames
 from tidewheel.pubsub.exactly_once.encoded_message import EncodedMessage, encode
 from tidewheel.pubsub.exactly_once.frames import FRAME_BYTES, ChildMessage, Join, decode_downstream, decode_upstream
-from tidewheel.pubsub.exactly_once.messages import Ack, Downstream, KnowledgeMessage, Nack, Rejected
+from tidewheel.pubsub.exactly_once.messages import Ack, Downstream, KnowledgeMessage, Nack, Rejected, Stranger
 from tidewheel.pubsub.exactly_once.tick_set import FOREVER
 from tidewheel.pubsub.socket_frames import LARGE, FrameReader, frame_of
 from tidewheel.pubsub.where import Where
@@ -35,6 +35,7 @@ DATA = st.lists(st.tuples(TICKS, MESSAGES), max_size=5).map(tuple)
 DOWNSTREAM = st.one_of(
     st.builds(KnowledgeMessage, PUBENDS, RANGE_TUPLES, DATA, st.booleans(), st.booleans(), TICKS),
     st.builds(Rejected, PUBENDS, st.text(max_size=20)),
+    st.builds(Stranger, PUBENDS, st.text(max_size=20)),
 )
 UPSTREAM = st.one_of(
     st.builds(Nack, PUBENDS, RANGE_TUPLES, st.integers(-(2**63), 2**63 - 1)),
@@ -110,6 +111,7 @@ def test_cut_at_every_byte() -> None:
         KnowledgeMessage(1, ((0, 5), (6, FOREVER)), ((5, small), (7, small)), more=True),
         KnowledgeMessage(1, ((0, 5),), ((5, small),), is_answer=True, lost_end=3),
         Rejected(0, "no"),
+        Stranger(1, "12ab/billing/34cd"),
     ]
     said: list[ChildMessage] = [Join("child", Where(len)), Nack(1, ((3, FOREVER),), 100), Ack(0, {"name": ((0, 7),)})]
     cases: list[tuple[bool, Sequence[Downstream | ChildMessage]]] = [(False, told), (True, said)]

@@ -19,8 +19,9 @@ from tests.waiting import eventually
 from tidewheel.pubsub.exactly_once import frames
 from tidewheel.pubsub.exactly_once.frames import HAS_GONE, ChildMessage, Join, decode_upstream
 from tidewheel.pubsub.exactly_once.messages import Ack, Downstream, Nack, Ranges, Rejected
-from tidewheel.pubsub.exactly_once.parent_link import MOST_NACKED_RANGES, ParentLink
+from tidewheel.pubsub.exactly_once.parent_link import ParentLink
 from tidewheel.pubsub.exactly_once.tick_set import FOREVER, TickSet
+from tidewheel.pubsub.exactly_once.unsaid import MOST_NACKED_RANGES
 from tidewheel.pubsub.socket_frames import FrameReader
 
 NAMES = st.sampled_from(["a", "b"])

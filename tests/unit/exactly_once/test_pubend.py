@@ -59,6 +59,14 @@ def test_ticks_grow_and_are_those_of_one_pubend(number: int) -> None:
     assert pubend.assign([], 2000) == []
 
 
+def test_what_is_no_message_has_a_tick_of_its_own() -> None:
+    """Also where the clock stands still: that it is durable says nothing of a message behind it."""
+    pubend = Pubend(0, 1, Disk(), len)
+    ticks = [pubend.pass_over(5), pubend.pass_over(5), pubend.assign([b"a"], 5)[0][0], pubend.pass_over(5)]
+    assert ticks == [5, 6, 7, 8]
+    assert pubend.logged(6) == []
+
+
 def test_a_message_is_told_once_it_is_durable() -> None:
     """With the silence before it, and none of what comes after."""
     pubend = Pubend(0, 1, Disk(), len)
@@ -145,7 +153,9 @@ def test_what_all_have_acknowledged_is_forgotten_and_final() -> None:
     assert publishing.pubend.forget() == 0
     publishing.pubend.ack(Ack(0, {"other": ((0, 6),)}))
     assert publishing.pubend.forget() == publishing.pubend.first_tick == 6
-    assert publishing.ask((0, FOREVER)) == [KnowledgeMessage(0, ((0, 6), (6, 8)), ((8, b"b"),), is_answer=True)]
+    assert publishing.ask((0, FOREVER)) == [
+        KnowledgeMessage(0, ((0, 6), (6, 8)), ((8, b"b"),), is_answer=True, lost_end=6)
+    ]
     publishing.pubend.ack(Ack(0, {"one": ((0, 1000),), "other": ((0, 1000),)}))
     assert publishing.pubend.forget() == 9
 

@@ -321,6 +321,19 @@ def test_gaps_that_nobody_fills_do_not_pile_up() -> None:
     assert nack[-1][1] == FOREVER
 
 
+def test_what_is_acknowledged_is_not_lost() -> None:
+    """Though it was acknowledged in an earlier life, and what was known of it there was no room to remember."""
+    subend = Subend("name", {0: Start(((0, 5), (6, 7)), 100)}, len, room_bytes=1)
+    subend.receive(told(5, 5), 0.0)
+    subend._incoming[0]._forget(6)
+    assert [one.tick for one in subend.take()] == [5]
+    subend.acknowledge(0, 5)
+    assert (subend.horizon(0), subend.acknowledged(0)) == (6, ((0, 7),))
+    subend.receive(KnowledgeMessage(0, (), lost_end=7), 0.0)
+    with pytest.raises(DeliveryError, match=r"before tick 6, .* before tick 8 is no longer kept"):
+        subend.receive(KnowledgeMessage(0, (), lost_end=8), 0.0)
+
+
 def test_what_is_lost_raises_and_what_came_before_is_delivered() -> None:
     """Where messages may be forgotten that it has not had; not if it has had them."""
     subend = subend_of()

@@ -9,6 +9,7 @@ from tests.unit.pubsub.called_publisher import CalledPublisher
 from tidewheel.progress import IntegerDomain
 from tidewheel.pubsub import CATALOG_TOPIC, DeliveryError, TopicInfo
 from tidewheel.pubsub.catalog_actor import CatalogActor
+from tidewheel.pubsub.catalog_relays import RelayInfo
 from tidewheel.pubsub.catalog_topic import CatalogTopic
 from tidewheel.pubsub.change_signal import ChangeSignal
 
@@ -216,5 +217,28 @@ def test_a_publisher_that_does_not_answer_is_no_trouble_for_the_catalog() -> Non
         await actor.register(topic("a", "first"))
         await turns()
         assert await actor.topics() == [topic("a", "first")]
+
+    asyncio.run(scenario())
+
+
+def test_relays_of_a_topic_are_known_as_long_as_it_is() -> None:
+    """A catalog that does not know the topic takes their word; a relay of an earlier life learns that it is over."""
+
+    async def scenario() -> None:
+        actor = catalog(Fates())
+        first, second = (RelayInfo(f"relay {number}", "a", number, "here", f"actor {number}", 0) for number in "12")
+        assert await actor.announce(first)
+        assert await actor.parent("a", "1", "here") == "actor 1"
+        await actor.register(topic("a", "1"))
+        assert not await actor.announce(second)
+        assert await actor.parent("a", "2", "here") is None
+        assert await actor.retract("a", "1")
+        assert await actor.parent("a", "1", "here") is None
+        await actor.register(topic("a", "2"))
+        assert not await actor.announce(first)
+        assert await actor.announce(second)
+        assert await actor.parent("a", "2", "here") == "actor 2"
+        await actor.forget_relay("relay 2")
+        assert await actor.parent("a", "2", "here") is None
 
     asyncio.run(scenario())

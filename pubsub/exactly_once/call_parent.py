@@ -1,0 +1,133 @@
+"""The way from a relay or subend to a parent to which there is no socket, as it is on another node: by calls.
+
+At least one call is under way, which the parent answers when it has something to tell; what is to be said meanwhile
+goes with another. It can be polled like a socket. Ray's calls come to others' threads: these only ring.
+"""
+
+import socket
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future
+from contextlib import suppress
+from typing import Final
+
+from tidewheel.pubsub.exactly_once.frames import ChildMessage
+from tidewheel.pubsub.exactly_once.messages import Downstream
+from tidewheel.pubsub.exactly_once.unsaid import Unsaid
+
+WAIT_S: Final = 5.0
+"""So long a parent waits for something to tell before it answers that there is nothing."""
+
+SILENT_S: Final = 30.0
+"""A parent that answers nothing for so long beyond that is lost."""
+
+_MOST_CALLS = 2
+_RINGS_AT_ONCE = 64
+
+
+class CallParent:
+    """The child's end; what it says first is a `Join`. To be used by one thread at a time, and closed.
+
+    Args:
+        talk: calls the parent with what to say and how long it may wait, and returns what will have its answer.
+        clock: seconds, which never go back.
+
+    Attributes:
+        why_lost: why the parent is not there any more; empty as long as it is.
+    """
+
+    is_waiting = False
+    """It never has to be polled for writing."""
+
+    def __init__(
+        self,
+        talk: "Callable[[list[ChildMessage], float], Future[list[Downstream]]]",
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._talk = talk
+        self._clock = clock
+        self._unsaid = Unsaid()
+        self._under_way: dict[Future[list[Downstream]], float] = {}
+        self._answers: deque[Future[list[Downstream]]] = deque()
+        self._has_joined = False
+        self._lock = threading.Lock()
+        self._bell, self._rope = socket.socketpair()
+        self._bell.setblocking(False)
+        self._rope.setblocking(False)
+        self.why_lost = ""
+
+    def fileno(self) -> int:
+        """Return what to poll for reading; then call `read`."""
+        return self._bell.fileno()
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether nothing more will come; what came before has been returned."""
+        return bool(self.why_lost)
+
+    def read(self) -> list[Downstream]:
+        """Return what has come, without waiting for it, and say what waits."""
+        told: list[Downstream] = []
+        with suppress(OSError):  # mostly, that there is nothing more
+            while self._bell.recv(_RINGS_AT_ONCE):
+                pass
+        while self._answers and not self.is_lost:
+            answer = self._answers.popleft()
+            del self._under_way[answer]
+            error = answer.exception()
+            if error is None:
+                self._has_joined = True
+                told += answer.result()
+            else:
+                self._lose(f"{type(error).__name__}: {error}")
+        late_s = self._clock() - WAIT_S - SILENT_S
+        if any(called_s < late_s for called_s in self._under_way.values()):
+            self._lose(f"it has not answered for {WAIT_S + SILENT_S:g} s")
+        self._say()
+        return told
+
+    def say(self, messages: Iterable[ChildMessage]) -> None:
+        """Say something, without waiting for the parent to take it; if it has gone, `read` finds out."""
+        for message in messages:
+            self._unsaid.add(message)
+        self._say()
+
+    def _say(self) -> None:
+        """Call, if there is something to say, or no other call is under way to which the parent could answer."""
+        while not self.is_lost and self._may_call():
+            try:
+                # Nobody else may come before who says who this is.
+                answer = self._talk(self._unsaid.take(), WAIT_S if self._has_joined else 0.0)
+            except Exception as error:  # noqa: BLE001 - Ray has many for an actor that it cannot reach
+                self._lose(f"{type(error).__name__}: {error}")
+                self._ring()  # who polls has to find out
+                return
+            self._under_way[answer] = self._clock()
+            answer.add_done_callback(self._answered)
+
+    def _may_call(self) -> bool:
+        if not self._has_joined:
+            return bool(self._unsaid) and not self._under_way
+        return not self._under_way or (bool(self._unsaid) and len(self._under_way) < _MOST_CALLS)
+
+    def _answered(self, answer: "Future[list[Downstream]]") -> None:
+        """Keep an answer until it is read; on any thread."""
+        self._answers.append(answer)
+        self._ring()
+
+    def _ring(self) -> None:
+        with self._lock, suppress(OSError):  # it has rung often enough, or nobody listens any more
+            self._rope.send(b".")
+
+    def _lose(self, why: str) -> None:
+        self.why_lost = self.why_lost or why
+        self._unsaid.take()
+
+    def close(self) -> None:
+        """Call no more; calls that are under way are not waited for."""
+        self._lose("the link is closed")
+        with self._lock:
+            self._bell.close()
+            self._rope.close()

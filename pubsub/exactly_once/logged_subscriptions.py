@@ -1,0 +1,263 @@
+"""The subscriptions of a pubend that has a log: where each began, and what the log says of those that are durable.
+
+=============  ======================  ==============================  =============================================
+name           ``again``               who has it                      what becomes of it
+=============  ======================  ==============================  =============================================
+known          no                      anybody                         goes on; this reader has it from now on
+known          yes                     this reader                     goes on
+known          yes                     another one                     refused: that one has taken over
+unknown        no                                                      begins
+unknown        yes, durable                                            refused: it was ended
+unknown        yes, not durable                                        goes on where its reader says that it was
+abandoned      either                                                  goes on if it has missed nothing, else begins
+=============  ======================  ==============================  =============================================
+
+No I/O: what is to be logged is returned, and what was logged is told.
+"""
+
+import pickle
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from tidewheel.pubsub.errors import DeliveryError
+from tidewheel.pubsub.exactly_once.begun import Begun
+from tidewheel.pubsub.exactly_once.messages import Ack, Ranges
+from tidewheel.pubsub.exactly_once.partition_log import Cursor, Standing
+from tidewheel.pubsub.exactly_once.pubend import Pubend
+from tidewheel.pubsub.exactly_once.tick_set import FOREVER
+from tidewheel.pubsub.wire import InitialFrontierSnapshot
+
+
+@dataclass(slots=True)
+class _Terms:
+    """What is known of a subscription beside what it has acknowledged."""
+
+    first: InitialFrontierSnapshot
+    is_durable: bool
+    lost_end: int
+
+
+class _Place(NamedTuple):
+    """Where one begins that is not known; ``first`` is where it first began, if that is not here."""
+
+    acknowledged: Ranges
+    lost_end: int
+    first: InitialFrontierSnapshot | None = None
+
+
+class LoggedSubscriptions:
+    """The subscriptions of one pubend.
+
+    Args:
+        pubend: which has what they acknowledge.
+        standings: what the log says.
+        where: what it is that is subscribed to, for messages.
+    """
+
+    def __init__(self, pubend: Pubend, standings: Mapping[str, Standing], where: str) -> None:
+        self._pubend = pubend
+        self._core = pubend.subscriptions
+        self._where = where
+        self._terms: dict[str, _Terms] = {}
+        self._abandoned: dict[str, Standing] = {}
+        self._noted = dict(standings)
+        self._on_disk = dict(standings)
+        self._moved: set[str] = set()
+        self._must_note: set[str] = set()
+        for name, standing in standings.items():
+            if standing.is_abandoned:
+                self._abandoned[name] = standing
+            else:
+                self._core.restore(name, standing.ranges, standing.reader)
+                self._terms[name] = _Terms(_unpickled(standing.first), True, standing.lost_end)
+
+    # ------------------------------------------------------------------ who comes and goes
+
+    def subscribe(
+        self,
+        name: str,
+        reader: str,
+        start: int | None,
+        frontiers_at: Callable[[int], InitialFrontierSnapshot],
+        *,
+        durable: bool,
+        again: bool,
+    ) -> Begun:
+        """Take on a subscription, or go on with the one of that name, and give it to a reader.
+
+        Args:
+            name: of the subscription.
+            reader: the id of who reads it.
+            start: the first tick that is wanted of a new one, None for what is told next. For a reader that had it
+                before: the first tick that this has not acknowledged.
+            frontiers_at: returns both frontiers before what is at a tick, which is not forgotten.
+            durable: whether it is to be remembered over restarts; what is to be logged for that is `due`.
+            again: whether this reader had it already.
+
+        Raises:
+            DeliveryError: it had it, and cannot have it back.
+        """
+        self._check(name, reader, durable=durable, again=again)
+        terms = self._terms.get(name)
+        if terms is None:
+            place = self._place(name, start, again=again)
+        else:
+            place = _Place(self._core.acknowledged(name), terms.lost_end, terms.first)
+        frontiers = frontiers_at(max(prefix_end(place.acknowledged), self._pubend.first_tick))
+        if terms is None:
+            terms = self._terms[name] = _Terms(place.first or frontiers, False, place.lost_end)
+            self._abandoned.pop(name, None)
+            self._core.restore(name, place.acknowledged)
+        terms.is_durable = terms.is_durable or durable
+        self._core.give(name, reader)
+        self._must_note.add(name)
+        return Begun(place.acknowledged, self._pubend.told_end, frontiers, terms.first, terms.lost_end)
+
+    def _check(self, name: str, reader: str, *, durable: bool, again: bool) -> None:
+        if self._core.name_of(reader) not in (None, name):
+            raise DeliveryError(f"{self._where}: reader {reader!r} has subscription {self._core.name_of(reader)!r}")
+        if not again:
+            return
+        if name in self._core:
+            if self._core.reader_of(name) != reader:
+                raise DeliveryError(
+                    f"{self._where}: another reader has taken subscription {name!r} over, and this one gets nothing "
+                    "more. A subscription has one reader at a time: subscribe under another name to read beside it"
+                )
+        elif durable and name not in self._abandoned:
+            raise DeliveryError(
+                f"{self._where}: subscription {name!r} has been ended, or the log was removed that knew of it. "
+                "Subscribe anew"
+            )
+
+    def _place(self, name: str, start: int | None, *, again: bool) -> _Place:
+        pubend, abandoned = self._pubend, self._abandoned.get(name)
+        if abandoned is not None and pubend.lost_end <= prefix_end(abandoned.ranges):
+            return _Place(abandoned.ranges, abandoned.lost_end, _unpickled(abandoned.first))
+        # Of one that was here before and does not say where it was, whatever there is may be needed.
+        begin = (0 if again else pubend.told_end) if start is None else start
+        tick = max(begin, pubend.first_tick)
+        has_lost = (start or FOREVER) < pubend.lost_end or (abandoned is not None and not (again and start))
+        return _Place(((0, tick),) if tick else (), pubend.lost_end if has_lost else 0)
+
+    def leave(self, reader: str, acknowledged: Ranges) -> str | None:
+        """Take a last word of a reader that goes; return its subscription if that is durable, and so stays.
+
+        Until another reader has that, acknowledgements of this one that come late are taken.
+        """
+        name = self._core.name_of(reader)
+        if name is None:
+            return None
+        self._core.acknowledge(name, acknowledged)
+        if not self._terms[name].is_durable:
+            self.end(name)
+            return None
+        self._terms[name].lost_end = 0
+        self._must_note.add(name)
+        return name
+
+    def end(self, name: str) -> None:
+        """End a subscription for good, durable or not, also an abandoned one; does nothing if there is none."""
+        self._core.end(name)
+        self._terms.pop(name, None)
+        self._abandoned.pop(name, None)
+        self._must_note.add(name)
+
+    def abandon(self, name: str) -> None:
+        """Let a durable subscription hold nothing any more, and remember where it was."""
+        standing = replace(self._standing(name), reader=None, is_abandoned=True)
+        self.end(name)
+        self._abandoned[name] = standing
+
+    def ack(self, ack: Ack) -> list[str]:
+        """Take acknowledgements; return the readers that are strangers."""
+        self._moved.update(self._pubend.ack(ack))
+        strangers = []
+        for reader in ack.acks:
+            name = self._core.name_of(reader)
+            if name is None:
+                strangers.append(reader)
+            elif self._terms[name].lost_end:
+                self._terms[name].lost_end = 0  # it goes on, so it knows
+                self._must_note.add(name)
+        return strangers
+
+    # ------------------------------------------------------------------ the log
+
+    @property
+    def is_due(self) -> bool:
+        """Whether it may be that something is `due`."""
+        return bool(self._moved or self._must_note)
+
+    def due(self) -> list[Cursor]:
+        """Return what is to be logged now: what has to be, and who has acknowledged messages. Silence alone is not.
+
+        It is to be logged before what is returned later.
+        """
+        moved = [name for name in self._moved - self._must_note if self._has_moved(name)]
+        due = [cursor for name in [*self._must_note, *moved] if (cursor := self._note(name)) is not None]
+        self._moved.clear()
+        self._must_note.clear()
+        return due
+
+    def _has_moved(self, name: str) -> bool:
+        noted = self._noted.get(name)
+        return noted is not None and prefix_end(noted.ranges) < self._pubend.message_end
+
+    def _note(self, name: str) -> Cursor | None:
+        """Take note of how a subscription is, and return what to log of that; None if there is no need."""
+        standing = self._standing(name) if self.is_durable(name) else self._abandoned.get(name)
+        if standing == self._noted.get(name):
+            return None
+        if standing is None:
+            del self._noted[name]
+        else:
+            self._noted[name] = standing
+        return Cursor(name, standing)
+
+    def _standing(self, name: str) -> Standing:
+        terms = self._terms[name]
+        first = pickle.dumps((terms.first.lower, terms.first.upper), 5)
+        return Standing(self._core.acknowledged(name), self._core.reader_of(name), first, terms.lost_end)
+
+    def logged(self, cursors: Iterable[Cursor]) -> None:
+        """Take note that this is durable."""
+        for name, standing in ((cursor.name, cursor.standing) for cursor in cursors):
+            if standing is None:
+                self._on_disk.pop(name, None)
+            else:
+                self._on_disk[name] = standing
+
+    @property
+    def needed_from(self) -> int:
+        """The first tick with messages that would be needed after a restart, by what is durable."""
+        ends = (prefix_end(standing.ranges) for standing in self._on_disk.values() if not standing.is_abandoned)
+        return min((end for end in ends if end < self._pubend.message_end), default=FOREVER)
+
+    @property
+    def noted(self) -> dict[str, Standing]:
+        """What was to be logged of durable subscriptions, by name."""
+        return dict(self._noted)
+
+    # ------------------------------------------------------------------ questions
+
+    def is_durable(self, name: str) -> bool:
+        """Tell whether there is a durable subscription of that name that is not abandoned."""
+        return name in self._terms and self._terms[name].is_durable
+
+    def is_logged(self, name: str) -> bool:
+        """Tell whether all that is known of a subscription that was to be logged is durable."""
+        return name not in self._must_note and self._noted.get(name) == self._on_disk.get(name)
+
+
+def _unpickled(first: bytes) -> InitialFrontierSnapshot:
+    lower, upper = pickle.loads(first)  # noqa: S301 - from a file of this user
+    return InitialFrontierSnapshot(lower, upper)
+
+
+def prefix_end(ranges: Ranges) -> int:
+    """Return the first tick that is not among ranges that are in order."""
+    return ranges[0][1] if ranges and ranges[0][0] == 0 else 0

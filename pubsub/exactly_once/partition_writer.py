@@ -1,0 +1,215 @@
+"""Writes the log of one partition, in order, whatever comes between: no room in memory, or none on the disk.
+
+What is written goes to a thread of the log's, and comes back as durable. Where there is no room on the disk it comes
+back as well, and waits here, before what was written since, until `PartitionWriter.resume` finds that there is room
+again: nothing is lost, and no message overtakes another.
+
+Notes, which are entries that say nothing of messages, may be durable before messages that were written before them. So
+where a disk is full, it can still become known which files are needed no more: a few bytes find room in the last block
+of a file where many do not.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from itertools import chain
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from tidewheel.pubsub.log.errors import LogError, LogFull
+from tidewheel.pubsub.log.group_commit import GroupCommit
+from tidewheel.pubsub.log.record_format import Entry
+from tidewheel.pubsub.log.segmented_log import Log
+
+
+class _Write(NamedTuple):
+    """What was written by one call, and what is called once it is durable."""
+
+    entries: list[Entry]
+    durable: Callable[[], None] | None
+    is_note: bool
+
+
+class PartitionWriter:
+    """The only one that writes a log. All calls are on one thread.
+
+    Args:
+        log: what to write; it is closed with this.
+        snapshot: returns the state after all that was written, for another segment.
+        durable: told up to which tick everything is durable, after those who wait for just that.
+        later: has something called soon on the thread of all calls; may be called by any thread.
+    """
+
+    def __init__(
+        self,
+        log: Log,
+        snapshot: Callable[[], bytes],
+        durable: Callable[[int], None],
+        later: Callable[[Callable[[], None]], None],
+    ) -> None:
+        self._log = log
+        self._snapshot = snapshot
+        self._durable = durable
+        self._later = later
+        self._waiting: list[_Write] = []
+        self._returned: list[_Write] = []
+        self._handed: deque[list[_Write]] = deque()
+        self._outcomes: deque[int | LogError] = deque()
+        self._full: LogFull | None = None
+        self._error: LogError | None = None
+        self._tried_notes = False
+        self._last_tick = self._durable_tick = log.last_tick
+        self._commit = GroupCommit(log)
+
+    # ------------------------------------------------------------------ how it is
+
+    @property
+    def has_room(self) -> bool:
+        """Whether all that was written is on its way to the disk."""
+        return not self._waiting and self._full is None
+
+    @property
+    def is_durable(self) -> bool:
+        """Whether all that was written is durable."""
+        return not (self._waiting or self._handed or self._returned)
+
+    @property
+    def last_tick(self) -> int:
+        """The tick of the last entry that was written."""
+        return self._last_tick
+
+    @property
+    def durable_tick(self) -> int:
+        """Everything up to this tick is durable."""
+        return self._durable_tick
+
+    @property
+    def full(self) -> LogFull | None:
+        """That there was no room on the disk, if that is so: what is written waits for that."""
+        return self._full
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether everything that there was no room for is back, so that `resume` may find that there is some."""
+        return self._full is not None and not self._handed
+
+    @property
+    def has_notes(self) -> bool:
+        """Whether notes wait."""
+        return any(write.is_note for write in self._waiting)
+
+    @property
+    def error(self) -> LogError | None:
+        """Why nothing more will be durable, if that is so."""
+        return self._error
+
+    # ------------------------------------------------------------------ writing
+
+    def write(
+        self, entries: Iterable[Entry], durable: Callable[[], None] | None = None, *, is_note: bool = False
+    ) -> None:
+        """Log entries behind all others.
+
+        Args:
+            entries: with ticks that do not go back; no note has the tick of a message that comes later.
+            durable: called once they are durable.
+            is_note: whether it makes no difference if they are durable before messages that were written before them.
+        """
+        write = _Write(list(entries), durable, is_note)
+        if write.entries:
+            self._last_tick = write.entries[-1].tick
+            self._waiting.append(write)
+        if self._full is None:
+            self._hand_in()
+
+    def _hand_in(self) -> None:
+        """Give the log what waits, if it has room."""
+        if self._waiting and self._submit(self._waiting, self._snapshot):
+            self._waiting = []
+
+    def _submit(self, writes: list[_Write], snapshot: Callable[[], bytes] | None) -> bool:
+        entries = [entry for write in writes for entry in write.entries]
+        try:
+            is_taken = self._commit.submit(entries, self._bring_back, snapshot)
+        except LogError:
+            return False  # as the outcome of something before will tell, which is on its way back
+        if is_taken:
+            self._handed.append(writes)
+        return is_taken
+
+    def _bring_back(self, outcome: int | LogError) -> None:
+        """Have the outcome of the oldest writes looked at on the right thread; on that of the log."""
+        self._outcomes.append(outcome)
+        self._later(self._take_outcome)
+
+    def _take_outcome(self) -> None:
+        if not self._outcomes:
+            return  # it was closed meanwhile
+        outcome, writes = self._outcomes.popleft(), self._handed.popleft()
+        if isinstance(outcome, LogFull):
+            self._take_back(writes, outcome)
+        elif isinstance(outcome, LogError):
+            self._error = self._error or outcome
+        else:
+            self._go_on(writes)
+
+    def _go_on(self, writes: list[_Write]) -> None:
+        """Tell that these are durable."""
+        self._durable_tick = max(self._durable_tick, writes[-1].entries[-1].tick)
+        if not self._waiting:
+            self._full = None
+        for write in writes:
+            if write.durable is not None:
+                write.durable()
+        self._durable(self._durable_tick)
+        if self._full is None:
+            self._hand_in()
+
+    # ------------------------------------------------------------------ a disk that is full
+
+    def _take_back(self, writes: list[_Write], full: LogFull) -> None:
+        """Keep what there was no room for; all that was handed in behind it comes back, too."""
+        self._full = full
+        self._returned += writes
+        if not self._handed:
+            self._waiting[:0], self._returned = self._returned, []
+
+    def resume(self) -> None:
+        """Try again whether there is room, if it `is_stuck`: for notes alone, and the next time for everything."""
+        if self._error is not None or not (self.is_stuck and self._waiting):
+            return
+        self._commit.resume()
+        notes = [write for write in self._waiting if write.is_note and self._durable_tick >= 0]
+        self._tried_notes = bool(notes) and not self._tried_notes
+        if not self._tried_notes:
+            self._hand_in()
+            return
+        # They go before messages, so they cannot keep their ticks. Those of a state with messages are none of theirs.
+        early = [write._replace(entries=self._at_durable_tick(write.entries)) for write in notes]
+        if self._submit(early, None):
+            self._waiting = [write for write in self._waiting if write not in notes]
+
+    def _at_durable_tick(self, entries: list[Entry]) -> list[Entry]:
+        return [replace(entry, tick=self._durable_tick) for entry in entries]
+
+    # ------------------------------------------------------------------ the end
+
+    def close(self, timeout_s: float) -> None:
+        """Make durable what was written, as far as the disk takes it, and let go of the log. Nobody is told of it.
+
+        Raises:
+            LogError: that did not work.
+        """
+        try:
+            self._commit.close(timeout_s)
+            returned = self._returned
+            while self._outcomes:
+                outcome, writes = self._outcomes.popleft(), self._handed.popleft()
+                if isinstance(outcome, LogFull):
+                    returned += writes
+                elif isinstance(outcome, LogError):
+                    self._error = self._error or outcome
+            if self._error is None:
+                self._log.append(chain.from_iterable(write.entries for write in [*returned, *self._waiting]))
+        finally:
+            self._log.close()

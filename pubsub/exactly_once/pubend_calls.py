@@ -1,0 +1,149 @@
+"""What one reader asks of the pubends of its topic by calls: to be taken on, to be taken on again, and to leave."""
+
+import logging
+import time
+from collections.abc import Sequence
+from typing import Any, Final
+
+from tidewheel.progress import TidewheelError
+from tidewheel.pubsub.catalog import TopicInfo
+from tidewheel.pubsub.errors import DeliveryError, PublisherLost
+from tidewheel.pubsub.exactly_once.begun import Begun
+from tidewheel.pubsub.exactly_once.messages import Ranges
+from tidewheel.pubsub.exactly_once.parents import ParentGone
+from tidewheel.pubsub.exactly_once.subscription_options import SubscriptionOptions
+
+_LOG = logging.getLogger(__name__)
+
+SUBSCRIBED_WITHIN_S: Final = 60.0
+LEFT_WITHIN_S: Final = 10.0
+_AGAIN_S = 0.2
+
+
+class PubendCalls:
+    """The calls of one reader.
+
+    Args:
+        info: the topic.
+        name: of the subscription.
+        reader: the id of the reader.
+        options: what it asks for.
+    """
+
+    def __init__(self, info: TopicInfo, name: str, reader: str, options: SubscriptionOptions) -> None:
+        self._info = info
+        self._name = name
+        self._reader = reader
+        self._options = options
+        self._is_durable = options.name is not None
+
+    def subscribe(self) -> list[Begun]:
+        """Have all pubends take this reader on, also those that are just being started again.
+
+        Returns:
+            Where it begins at each.
+
+        Raises:
+            DeliveryError: one of them does not.
+        """
+        deadline_s = time.monotonic() + SUBSCRIBED_WITHIN_S
+        calls = [self._subscribe(pubend, self._options.tick, again=False) for pubend in self._info.partitions]
+        return [self._begun(partition, call, deadline_s) for partition, call in enumerate(calls)]
+
+    def _begun(self, partition: int, call: Any, deadline_s: float) -> Begun:
+        """Return what a call has begun; where there was nobody to answer it is made again."""
+        import ray
+
+        while True:
+            try:
+                begun: Begun = ray.get(call, timeout=max(0.0, deadline_s - time.monotonic()))
+            except ray.exceptions.GetTimeoutError as error:
+                text = f"{self.where(partition)}: the publisher has not answered for {SUBSCRIBED_WITHIN_S:g} s"
+                raise DeliveryError(text, topic=self._info.name, partition=partition) from error
+            except ray.exceptions.ActorUnavailableError as error:
+                if time.monotonic() > deadline_s:
+                    raise self._refused(partition, error) from error
+                time.sleep(_AGAIN_S)
+                call = self._subscribe(self._info.partitions[partition], self._options.tick, again=False)
+            except ray.exceptions.RayError as error:
+                raise self._refused(partition, error) from error
+            else:
+                return begun
+
+    def subscribe_again(self, partition: int, tick: int) -> None:
+        """Have a pubend that was started again go on with this reader, from ``tick`` on if it does not remember.
+
+        Raises:
+            ParentGone: it does not answer.
+            DeliveryError: it does not take it on.
+        """
+        import ray
+
+        try:
+            call = self._subscribe(self._info.partitions[partition], tick, again=True)
+            ray.get(call, timeout=SUBSCRIBED_WITHIN_S)
+        except (ray.exceptions.ActorUnavailableError, ray.exceptions.GetTimeoutError) as error:
+            raise ParentGone(f"{self.where(partition)}: {error}") from error
+        except ray.exceptions.RayActorError as error:
+            raise ParentGone(f"{self.where(partition)}: {error}", is_for_good=True) from error
+        except ray.exceptions.RayError as error:
+            raise self._refused(partition, error) from error
+
+    def _subscribe(self, pubend: Any, tick: int | None, *, again: bool) -> Any:
+        return pubend.subscribe.remote(self._name, self._reader, tick, durable=self._is_durable, again=again)
+
+    def leave(self, acknowledged: Sequence[Ranges]) -> None:
+        """Tell the pubends what this reader has acknowledged, and that it goes; wait until they have noted it.
+
+        It makes no difference to them if they are dead, but then what was acknowledged last may come again.
+        """
+        import ray
+
+        if not ray.is_initialized():
+            return
+        deadline_s = time.monotonic() + LEFT_WITHIN_S
+        calls = [self._leave(partition, ranges) for partition, ranges in enumerate(acknowledged)]
+        errors = [
+            self._left(partition, call, ranges, deadline_s)
+            for partition, (call, ranges) in enumerate(zip(calls, acknowledged, strict=True))
+        ]
+        if self._is_durable and any(errors):
+            _LOG.warning(
+                "subscription %r of topic %r: what was acknowledged last may come again: %s",
+                self._name,
+                self._info.name,
+                next(filter(None, errors)),
+            )
+
+    def _leave(self, partition: int, acknowledged: Ranges) -> Any:
+        return self._info.partitions[partition].unsubscribe.remote(self._reader, acknowledged)
+
+    def _left(self, partition: int, call: Any, acknowledged: Ranges, deadline_s: float) -> Exception | None:
+        """Wait until a pubend has noted that this reader leaves; return why it has not."""
+        import ray
+
+        while True:
+            try:
+                ray.get(call, timeout=max(0.0, deadline_s - time.monotonic()))
+            except ray.exceptions.ActorUnavailableError as error:
+                if time.monotonic() > deadline_s:
+                    return error
+                time.sleep(_AGAIN_S)
+                call = self._leave(partition, acknowledged)
+            except ray.exceptions.RayError as error:
+                return error
+            else:
+                return None
+
+    def where(self, partition: int) -> str:
+        """Return what an error is about."""
+        return f"topic {self._info.name!r}, partition {partition}"
+
+    def _refused(self, partition: int, error: Exception) -> DeliveryError:
+        cause = getattr(error, "cause", None)
+        if isinstance(cause, DeliveryError):
+            return cause
+        if isinstance(cause, TidewheelError):
+            return DeliveryError(f"{self.where(partition)}: {cause}", topic=self._info.name, partition=partition)
+        text = f"{self.where(partition)}: the publisher is dead or broken: {error}"
+        return PublisherLost(text, topic=self._info.name, partition=partition)

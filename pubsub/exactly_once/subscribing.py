@@ -1,0 +1,59 @@
+"""Connecting one reader to a topic with exactly-once delivery."""
+
+import uuid
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
+from typing import Final
+
+from tidewheel.pubsub.catalog import TopicInfo
+from tidewheel.pubsub.cluster import node_id, process_id
+from tidewheel.pubsub.exactly_once.frames import Join
+from tidewheel.pubsub.exactly_once.kept_parent import KeptParent
+from tidewheel.pubsub.exactly_once.message_filter import MessageFilter
+from tidewheel.pubsub.exactly_once.parents import Parent, find_parent
+from tidewheel.pubsub.exactly_once.pubend_calls import PubendCalls
+from tidewheel.pubsub.exactly_once.subend_reader import SubendReader
+from tidewheel.pubsub.exactly_once.subend_stream import SubendStream
+from tidewheel.pubsub.exactly_once.subscription_options import SubscriptionOptions
+from tidewheel.pubsub.relay_search import RelaySearch
+from tidewheel.pubsub.topic_reader import TopicReader
+from tidewheel.pubsub.where import Where
+
+_LIFE_DIGITS: Final = 12
+
+
+def read_exactly_once(info: TopicInfo, where: Where | None, options: SubscriptionOptions) -> TopicReader:
+    """Return a reader of a topic, connected: to a relay if there is one, otherwise to the pubends.
+
+    Raises:
+        DeliveryError: a publisher does not take it on.
+    """
+    life = uuid.uuid4().hex[:_LIFE_DIGITS]
+    name = options.name or f"unnamed-{life}"
+    reader = f"{process_id()}/{name}/{life}"
+    calls = PubendCalls(info, name, reader, options)
+    begun = calls.subscribe()
+    stream = SubendStream(reader, begun, options.order)
+    greeting = Join(reader, None if where is None else MessageFilter(where))
+    node = node_id()
+
+    def find(partition: int, is_again: bool) -> Parent:
+        if is_again:
+            calls.subscribe_again(partition, stream.position(partition))
+        return find_parent(info.partitions[partition], reader, node)
+
+    def parents_of(ring: Callable[[], None], is_needed: Callable[[int], bool]) -> Mapping[KeptParent, Collection[int]]:
+        numbers = range(len(info.partitions))
+        relays = RelaySearch(info, reader, node, is_needed)
+        if relays.begin():
+            return {KeptParent(f"topic {info.name!r}", relays.find, greeting, ring): numbers}
+        return {KeptParent(calls.where(number), partial(find, number), greeting, ring): [number] for number in numbers}
+
+    reading = SubendReader(reader, calls, begun, stream, parents_of)
+    try:
+        reading.attach()
+    except BaseException:
+        reading.leave()
+        reading.close()
+        raise
+    return reading

@@ -1,0 +1,47 @@
+"""What a relay or subend has to say to its parent and could not say yet, kept short.
+
+The newest acknowledgements of a subscription say all that earlier ones did, and nacks of one pubend become one.
+"""
+
+from typing import Final
+
+from tidewheel.pubsub.exactly_once.frames import ChildMessage, Join
+from tidewheel.pubsub.exactly_once.messages import Ack, Nack, Ranges
+from tidewheel.pubsub.exactly_once.tick_set import TickSet
+
+MOST_NACKED_RANGES: Final = 10_000
+"""Where nacks that wait have more ranges than that together, only the newest stays: others are asked for again."""
+
+
+class Unsaid:
+    """What waits to be said; false if that is nothing."""
+
+    def __init__(self) -> None:
+        self._join: Join | None = None
+        self._nacks: dict[int, Nack] = {}
+        self._acks: dict[int, dict[str, Ranges]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._join or self._nacks or self._acks)
+
+    def add(self, message: ChildMessage) -> None:
+        """Take something to say, in the place of what that makes superfluous."""
+        match message:
+            case Join():
+                self._join = message
+            case Nack(pubend, ranges, room_bytes):
+                ticks = TickSet(ranges)
+                if pubend in self._nacks:
+                    ticks.update(self._nacks[pubend].ranges)
+                is_short = len(ticks) <= MOST_NACKED_RANGES
+                self._nacks[pubend] = Nack(pubend, ticks.ranges(), room_bytes) if is_short else message
+            case Ack(pubend, acks):
+                self._acks.setdefault(pubend, {}).update(acks)
+
+    def take(self) -> list[ChildMessage]:
+        """Return what there is to say, who one is first, and forget it."""
+        said: list[ChildMessage] = [] if self._join is None else [self._join]
+        said += self._nacks.values()
+        said += (Ack(pubend, acks) for pubend, acks in self._acks.items())
+        self._join, self._nacks, self._acks = None, {}, {}
+        return said

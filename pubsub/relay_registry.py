@@ -1,0 +1,83 @@
+"""What a relay and the catalog of the cluster tell each other."""
+
+import asyncio
+from contextlib import suppress
+from typing import Any, Final
+
+from tidewheel.pubsub.catalog import TopicInfo
+from tidewheel.pubsub.catalog_actor import find_catalog
+from tidewheel.pubsub.catalog_relays import RelayInfo
+from tidewheel.pubsub.cluster import node_id
+from tidewheel.pubsub.errors import DeliveryError
+from tidewheel.pubsub.exactly_once.relay_actor import TopicLife
+
+_ANSWERS_WITHIN_S: Final = 10.0
+
+
+class RelayRegistry:
+    """The catalog as the relays of one topic see it.
+
+    It does not start one: jobs that publish do.
+
+    Args:
+        topic: what they pass on.
+    """
+
+    def __init__(self, topic: str) -> None:
+        self._topic = topic
+        self._catalog: Any = None
+
+    @property
+    def node(self) -> str:
+        """The node of the cluster that this process is on."""
+        return node_id()
+
+    async def life(self, timeout_s: float) -> TopicLife | None:
+        """Return the life of the topic as soon as it has one; None if it has none in that time, or is best effort.
+
+        Raises:
+            DeliveryError: there is no catalog, or it does not answer.
+        """
+        info: TopicInfo | None = await self._ask("lookup", self._topic, timeout_s, within_s=timeout_s)
+        if info is None or info.delivery != "exactly_once":
+            return None
+        return TopicLife(info.registration, len(info.partitions), info.partitions)
+
+    async def announce(self, name: str, registration: str, children: int) -> bool:
+        """Say that a relay is there for a life of the topic; tell whether no other life has begun.
+
+        Raises:
+            DeliveryError: there is no catalog, or it does not answer.
+        """
+        import ray
+
+        actor = ray.get_runtime_context().current_actor
+        relay = RelayInfo(name, self._topic, registration, self.node, actor, children)
+        return bool(await self._ask("announce", relay))
+
+    async def _ask(self, method: str, *arguments: Any, within_s: float = 0.0) -> Any:
+        """Call a method of the catalog; one that has died is looked for the next time."""
+        try:
+            self._catalog = self._catalog or find_catalog()
+            async with asyncio.timeout(within_s + _ANSWERS_WITHIN_S):
+                return await getattr(self._catalog, method).remote(*arguments)
+        except Exception as error:  # Ray has many, and there may be no catalog at all
+            self._catalog = None
+            raise DeliveryError(f"the catalog of topics does not answer: {error}") from error
+
+    def __getstate__(self) -> str:
+        return self._topic
+
+    def __setstate__(self, topic: str) -> None:
+        self._topic = topic
+        self._catalog = None
+
+
+def forget_relay(name: str) -> None:
+    """Have the catalog, if there is one, send nobody to a relay any more."""
+    import ray
+
+    with suppress(Exception):  # it forgets the relay by itself, a little later
+        catalog = find_catalog()
+        if catalog is not None:
+            ray.get(catalog.forget_relay.remote(name), timeout=_ANSWERS_WITHIN_S)

@@ -1,0 +1,181 @@
+"""Relays on a real Ray cluster: everybody has everything once, in order, also when they are killed."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tidewheel as tw
+from tests.waiting import eventually
+from tidewheel.pubsub import DeliveryError, UnknownTopic
+from tidewheel.pubsub.catalog_actor import ask_catalog
+from tidewheel.pubsub.cluster import node_id
+
+pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
+
+DEADLINE_S = 60.0
+ROOT = Path(__file__).parents[3]
+PROGRAM = "tests.ray.topics.durable_program"
+
+
+@pytest.fixture
+def topic(request: pytest.FixtureRequest) -> str:
+    """A name that no other test uses."""
+    return str(request.node.name)
+
+
+@contextmanager
+def publishing(topic: str, log: Path, **options: Any) -> Iterator[Any]:
+    """A job that publishes its input from two workers, exactly once."""
+    flow = tw.Dataflow(f"publishes {topic}")
+    numbers = flow.input("numbers").exchange(lambda n: n)
+    numbers.publish(topic, delivery="exactly_once", log=log, **options).probe("published")
+    with tw.run(flow, workers=2) as job:
+        yield job
+
+
+def send(numbers: Any, epochs: range) -> None:
+    """Send epochs of four records each."""
+    for epoch in epochs:
+        numbers.send([epoch * 10 + n for n in range(4)])
+        numbers.advance_to(epoch + 1)
+
+
+def expected(epochs: range) -> list[tuple[int, list[int]]]:
+    return [(epoch, [epoch * 10 + n for n in range(4)]) for epoch in epochs]
+
+
+def read(subscription: tw.Subscription, count: int) -> list[tuple[int, list[int]]]:
+    """Return the next epochs."""
+    epochs = subscription.epochs(timeout=DEADLINE_S)
+    return [(epoch.time, sorted(epoch.records)) for _, epoch in zip(range(count), epochs, strict=False)]
+
+
+def kill(actor: Any) -> None:
+    """Kill the process of an actor as the system would."""
+    import ray
+
+    os.kill(ray.get(actor.__ray_call__.remote(lambda _: os.getpid()), timeout=DEADLINE_S), signal.SIGKILL)
+
+
+def children(relay: tw.RelayHandle) -> list[int]:
+    return [one.children for one in relay.statistics()]
+
+
+def test_everybody_has_everything_once_though_relays_are_killed(topic: str, tmp_path: Path, ray_cluster: str) -> None:
+    """Two relays, subscribers of this process, and durable ones in processes of their own; each relay dies twice."""
+    with ExitStack() as stack:
+        job = stack.enter_context(publishing(topic, tmp_path / "log"))
+        relay = stack.enter_context(tw.relay(topic, count=2))
+        plain = [stack.enter_context(tw.subscribe(topic)) for _ in range(4)]
+        files = [tmp_path / f"durable-{number}" for number in range(2)]
+        programs = [
+            stack.enter_context(
+                subprocess.Popen(
+                    [sys.executable, "-m", PROGRAM, topic, file.name, "publisher", str(file)],
+                    cwd=ROOT,
+                    env={**os.environ, "RAY_ADDRESS": ray_cluster},
+                )
+            )
+            for file in files
+        ]
+        assert eventually(lambda: sum(children(relay)) == 6, DEADLINE_S), children(relay)
+        assert min(children(relay)) >= 2
+        numbers = stack.enter_context(job.input("numbers"))
+        for turn in range(4):
+            epochs = range(20 * turn, 20 * turn + 20)
+            send(numbers, epochs[:10])
+            kill(relay.actors[turn % 2])
+            send(numbers, epochs[10:])
+            assert [read(subscription, 20) for subscription in plain] == [expected(epochs)] * 4
+        numbers.close()
+        job.wait(timeout=DEADLINE_S)
+        assert [list(subscription.epochs(timeout=DEADLINE_S)) for subscription in plain] == [[]] * 4
+        assert [program.wait(DEADLINE_S) for program in programs] == [0, 0]
+    for file in files:
+        assert file.read_text().splitlines() == [
+            *(f"[{at}, {records}]" for at, records in expected(range(80))),
+            '"end"',
+        ]
+
+
+def test_a_relay_that_is_killed_comes_back(topic: str, tmp_path: Path) -> None:
+    """Its subscribers have gone on without it; who comes later is sent to it again."""
+    with publishing(topic, tmp_path) as job, tw.relay(topic, [node_id()]) as relay, job.input("numbers") as numbers:
+        with tw.subscribe(topic) as first:
+            send(numbers, range(3))
+            assert read(first, 3) == expected(range(3))
+            assert children(relay) == [1]
+            kill(relay.actors[0])
+            send(numbers, range(3, 6))
+            assert read(first, 3) == expected(range(3, 6))
+            assert eventually(lambda: bool(ask_catalog("parent", *life(topic), node_id())), DEADLINE_S)
+            with tw.subscribe(topic) as second:
+                assert eventually(lambda: children(relay) == [1], DEADLINE_S)
+                send(numbers, range(6, 9))
+                assert read(first, 3) == read(second, 3) == expected(range(6, 9))
+
+
+def life(topic: str) -> tuple[str, str]:
+    """Return a topic, and what tells this life of it from others."""
+    return topic, ask_catalog("lookup", topic, DEADLINE_S).registration
+
+
+def test_relays_that_are_closed_are_missed_by_nobody(topic: str, tmp_path: Path) -> None:
+    """Neither by those who were connected to them, nor by those who come."""
+    with ExitStack() as stack:
+        job = stack.enter_context(publishing(topic, tmp_path))
+        numbers = stack.enter_context(job.input("numbers"))
+        with tw.relay(topic) as relay:
+            first = stack.enter_context(tw.subscribe(topic))
+            assert children(relay) == [1]
+            send(numbers, range(3))
+        assert relay.statistics() == []
+        relay.close()
+        second = stack.enter_context(tw.subscribe(topic))
+        send(numbers, range(3, 6))
+        assert read(first, 6) == expected(range(6))
+        assert read(second, 3) == expected(range(3, 6))
+
+
+def test_a_relay_goes_on_with_the_next_life_of_its_topic(topic: str, tmp_path: Path) -> None:
+    """Which may have another number of partitions; nobody has to start it again."""
+    with ExitStack() as stack:
+        with publishing(topic, tmp_path / "first") as job:
+            relay = stack.enter_context(tw.relay(topic))
+            with tw.subscribe(topic) as subscription:
+                with job.input("numbers") as numbers:
+                    send(numbers, range(3))
+                assert read(subscription, 4) == expected(range(3))
+            job.wait(timeout=DEADLINE_S)
+        with publishing(topic, tmp_path / "second", partition="merged") as job, job.input("numbers") as numbers:
+            assert eventually(lambda: bool(ask_catalog("parent", *life(topic), node_id())), DEADLINE_S)
+            with tw.subscribe(topic) as subscription:
+                assert children(relay) == [1]
+                send(numbers, range(3))
+                assert read(subscription, 3) == expected(range(3))
+
+
+def test_what_cannot_be_relayed_is_an_error(topic: str, tmp_path: Path) -> None:
+    """That says what to do."""
+    with pytest.raises(UnknownTopic, match=topic):
+        tw.relay(topic, timeout=0.1)
+    flow = tw.Dataflow("best effort")
+    flow.input("numbers").publish(topic)
+    with tw.run(flow, workers=1), pytest.raises(DeliveryError, match="publish it with delivery='exactly_once'"):
+        tw.relay(topic)
+    with tw.run(flow, engine="local"), pytest.raises(DeliveryError, match="run the job with engine='ray'"):
+        tw.relay(topic)
+    with publishing(f"{topic} 2", tmp_path):
+        with pytest.raises(DeliveryError, match="there is no node 'nowhere' in the cluster; those there are"):
+            tw.relay(f"{topic} 2", ["nowhere"])
+        with pytest.raises(DeliveryError, match="nodes is a list of ids of nodes, not 'nowhere'"):
+            tw.relay(f"{topic} 2", "nowhere")
+        with pytest.raises(DeliveryError, match="count is how many relays to have on each node, not 0"):
+            tw.relay(f"{topic} 2", count=0)

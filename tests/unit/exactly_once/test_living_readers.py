@@ -1,0 +1,93 @@
+"""Who lives, who is warned of, and who is given up, without a clock."""
+
+import pytest
+
+from tidewheel.pubsub.exactly_once.living_readers import LivingReaders, Overdue
+
+NOTHING = Overdue([], [])
+
+
+def readers() -> LivingReaders:
+    """A lease of 10 s and a retention of 100 s, and a subscription of each kind."""
+    found = LivingReaders(lease_s=10.0, retention_s=100.0)
+    found.seat("live", "reader 1", durable=False, now_s=0.0)
+    found.seat("billing", "reader 2", durable=True, now_s=0.0)
+    return found
+
+
+def test_who_has_just_come_lives() -> None:
+    """For as long as a lease; then it has to be connected, or be heard of."""
+    living = readers()
+    assert (living.living(9.0), living.living(10.0)) == (["live", "billing"], [])
+
+
+def test_who_is_connected_lives_and_dies_with_the_connection() -> None:
+    """At once; its subscription waits for it from then on."""
+    living = readers()
+    assert living.look({"reader 1", "reader 2", "relay/1"}, 5.0) == NOTHING
+    assert living.living(1000.0) == ["live", "billing"]
+    assert living.look({"reader 2"}, 1000.0) == NOTHING
+    assert living.living(1000.0) == ["billing"]
+    assert living.look({"reader 2"}, 1009.0) == NOTHING
+    assert living.look({"reader 2"}, 1010.0) == Overdue([], ["live"])
+
+
+def test_who_is_heard_of_lives() -> None:
+    """For a lease each time; word that comes late takes nothing away."""
+    living = readers()
+    living.look({"reader 1"}, 0.0)
+    living.heard("live", 1.0)
+    living.heard("nobody", 1.0)
+    living.heard("billing", 9.0)
+    assert living.living(18.0) == ["live", "billing"]
+    assert living.look((), 18.0) == NOTHING
+    assert living.living(18.0) == ["billing"]
+    living.heard("live", 20.0)
+    assert living.look((), 25.0) == NOTHING
+    assert living.living(25.0) == ["live"]
+
+
+@pytest.mark.parametrize("comes_back", [False, True])
+def test_a_durable_one_waits_for_long_and_warns_once(comes_back: bool) -> None:
+    """Half way through; who comes back has all the time again."""
+    living = readers()
+    living.leave("billing", 0.0)
+    living.heard("live", 300.0)
+    assert (living.look((), 49.0), living.look((), 50.0), living.look((), 99.0)) == (
+        NOTHING,
+        Overdue(["billing"], []),
+        NOTHING,
+    )
+    assert living.away_s("billing", 99.0) == 99.0
+    if comes_back:
+        living.seat("billing", "reader 3", durable=True, now_s=99.0)
+        assert (living.look((), 150.0), living.look((), 159.0)) == (NOTHING, Overdue(["billing"], []))
+    else:
+        assert (living.look((), 100.0), living.look((), 200.0)) == (Overdue([], ["billing"]), NOTHING)
+
+
+def test_one_that_the_log_knows_waits_from_the_start() -> None:
+    """Whoever had it before may come back, or be heard of, and does not live until then."""
+    living = LivingReaders(lease_s=10.0, retention_s=100.0)
+    living.seat("billing", "reader 1", durable=True, now_s=0.0, is_here=False)
+    living.seat("other", "reader 2", durable=True, now_s=0.0, is_here=False)
+    assert living.living(0.0) == []
+    assert living.look({"reader 2"}, 1.0) == NOTHING
+    assert living.living(1.0) == ["other"]
+    living.forget("other")
+    living.heard("billing", 5.0)
+    assert living.living(14.0) == ["billing"]
+    assert living.look((), 114.0) == Overdue(["billing"], [])
+    assert living.look((), 115.0) == Overdue([], ["billing"])
+
+
+def test_what_was_ended_is_forgotten() -> None:
+    """And so is who has left, also if it is connected for a while, or is heard of."""
+    living = readers()
+    living.forget("live")
+    living.forget("live")
+    living.leave("billing", 1.0)
+    living.leave("live", 1.0)
+    living.heard("billing", 1.5)
+    assert living.look({"reader 1", "reader 2"}, 2.0) == NOTHING
+    assert living.living(2.0) == []
