@@ -22,9 +22,10 @@ from tidewheel.pubsub.exactly_once.children import Children
 from tidewheel.pubsub.exactly_once.durable_pubend import DurablePubend
 from tidewheel.pubsub.exactly_once.fanout import Outgoing
 from tidewheel.pubsub.exactly_once.frames import ChildMessage, Join
-from tidewheel.pubsub.exactly_once.living_readers import LEASE_S, RETENTION_S, LivingReaders
+from tidewheel.pubsub.exactly_once.living_readers import LEASE_S, LivingReaders
 from tidewheel.pubsub.exactly_once.messages import Downstream, Nack, Ranges, Rejected
 from tidewheel.pubsub.exactly_once.pubend_statistics import PubendStatistics, statistics_of
+from tidewheel.pubsub.exactly_once.topic_log import RETENTION_S
 from tidewheel.pubsub.exactly_once.worker_link import WorkerLink
 from tidewheel.pubsub.log.errors import LogError
 from tidewheel.pubsub.log.record_format import LogIdentity

@@ -18,7 +18,8 @@ from tidewheel.progress import ProtocolError
 from tidewheel.pubsub.errors import DeliveryError, PublisherLost
 from tidewheel.pubsub.exactly_once.begun import Begun
 from tidewheel.pubsub.exactly_once.kept_parent import KeptParent
-from tidewheel.pubsub.exactly_once.messages import Downstream, Rejected, Stranger, Upstream
+from tidewheel.pubsub.exactly_once.messages import Downstream, KnowledgeMessage, Rejected, Stranger, Upstream
+from tidewheel.pubsub.exactly_once.parents import ParentGone
 from tidewheel.pubsub.exactly_once.pubend_calls import PubendCalls
 from tidewheel.pubsub.exactly_once.subend_stream import SubendStream
 from tidewheel.pubsub.topic_reader import WAIT_S, Fetched, TopicReader
@@ -146,10 +147,27 @@ class SubendReader(TopicReader):
                 raise PublisherLost(f"{where}: the publisher has disconnected this subscriber: {reason}")
             case Stranger(pubend, reader):
                 if reader == self._reader:
-                    self._calls.subscribe_again(pubend, self._stream.position(pubend))
-                    self._stream.reconnected()
+                    self._subscribe_again(pubend)
             case _:
-                self._stream.receive(message, now_s)
+                self._learn(message, now_s)
+
+    def _learn(self, message: KnowledgeMessage, now_s: float) -> None:
+        try:
+            self._stream.receive(message, now_s)
+        except DeliveryError:
+            # If it is since another reader has acknowledged what is gone, that is what is to be said.
+            self._subscribe_again(message.pubend)
+            raise
+
+    def _subscribe_again(self, pubend: int) -> None:
+        """Have a pubend take this reader on again; one that is just being started says so again if it has to."""
+        try:
+            self._calls.subscribe_again(pubend, self._stream.position(pubend))
+        except ParentGone as error:
+            if error.is_for_good:
+                raise
+            return
+        self._stream.reconnected()
 
     # ------------------------------------------------------------------ the consumer
 

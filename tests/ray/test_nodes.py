@@ -214,12 +214,12 @@ class Nodes:
 
     @contextmanager
     def child(self, program: Program, *arguments: Any, before: tuple[str, ...] = (), **more: str) -> Iterator[Child]:
-        """Run a function of this module; its process finds the cluster by RAY_ADDRESS, and ends with its input."""
-        code = f"import json, sys; from {__name__} import {program.__name__} as run; run(*json.loads(sys.argv[1]))"
-        log = self.folder / f"{program.__name__}-{secrets.token_hex(4)}.log"
+        """Run a function of a module; its process finds the cluster by RAY_ADDRESS, and ends with its input."""
+        name, code = program.__name__, "import json, sys; from {} import {} as run; run(*json.loads(sys.argv[1]))"
+        log = self.folder / f"{name}-{secrets.token_hex(4)}.log"
         with log.open("a") as output:
             process = subprocess.Popen(
-                [*before, sys.executable, "-c", code, json.dumps(arguments)],
+                [*before, sys.executable, "-c", code.format(program.__module__, name), json.dumps(arguments)],
                 cwd=ROOT,
                 env={**self.environment, **more},
                 stdin=subprocess.PIPE,
@@ -259,8 +259,8 @@ def cluster(nodes: list[Settings], tokens: Mapping[str, str], before: tuple[str,
 
 def processes_of(folder: str) -> list[list[str]]:
     """Return the processes that have the folder for their temporary files."""
-    processes = psutil.process_iter(["environ", "cmdline"])
-    return [each.info["cmdline"] for each in processes if (each.info["environ"] or {}).get("TMPDIR") == folder]
+    found = (each.info for each in psutil.process_iter(["environ", "cmdline"]))
+    return [info["cmdline"] for info in found if (info["environ"] or {}).get("TMPDIR") == folder]
 
 
 @pytest.fixture(scope="module")

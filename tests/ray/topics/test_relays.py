@@ -90,6 +90,7 @@ def test_everybody_has_everything_once_though_relays_are_killed(topic: str, tmp_
         numbers = stack.enter_context(job.input("numbers"))
         for turn in range(4):
             epochs = range(20 * turn, 20 * turn + 20)
+            assert eventually(lambda: len(children(relay)) == 2, DEADLINE_S)
             send(numbers, epochs[:10])
             kill(relay.actors[turn % 2])
             send(numbers, epochs[10:])

@@ -229,10 +229,13 @@ def published(host: Host, epochs: int) -> DurableFeed:
     return feed
 
 
-def finish(feed: DurableFeed) -> None:
-    """Send something, and wait until it is durable."""
-    feed.send([LowerFrontierUpdate([(0, -1), (7, 1)])])
-    feed.finish()
+def finish(feed: DurableFeed, at: int) -> None:
+    """Send an epoch, and wait until it is durable."""
+    try:
+        send(feed, at)
+        feed.finish()
+    finally:
+        feed.close()
 
 
 def read_all(reader: Reader, host: Host, epochs: int) -> None:

@@ -108,10 +108,10 @@ def test_a_topic_that_fails_tells_everybody_why(tmp_path: Path) -> None:
         assert host.call(host.actor.problem()) == "it rains"
         assert host.call(host.actor.drained(0.0))
         with pytest.raises(FeedRefused, match="it rains"):
-            feed.finish()
+            finish(feed, 1)
         another = DurableFeed(DOMAIN, host.connection)
         with pytest.raises(FeedRefused, match="it rains"):
-            finish(another)
+            finish(another, 0)
         with pytest.raises(DeliveryError, match="it rains"):
             host.call(host.actor.subscribe("late", "late"))
         late = ParentLink(host.connection("late"))
@@ -133,7 +133,7 @@ def test_a_worker_is_refused_at_the_end(tmp_path: Path) -> None:
         assert eventually(lambda: host.run(lambda: host.actor._core.messages > 0 and host.actor._core.is_durable))
         host.call(host.actor.close())
         with pytest.raises(FeedRefused, match=r"is closed: its topic has ended"):
-            finish(feed)
+            finish(feed, 1)
         host.call(host.actor.close())
 
 
