@@ -11,7 +11,8 @@ disk to do slows down who comes next.
   with best effort. It is told in two ways. With the log in a file system in memory, where an fdatasync has nothing to
   do, all of the log is left but that. With the log on the disk, it is compared with the time of a batch with best
   effort and of writing as much to a file, with an fdatasync a MiB, one after the other.
-- How fast one catches up with a log (`log_history.py`), and how long the death of a relay shows (`relay_death.py`).
+- Then, of another job: how fast one catches up with a log (`log_history.py`), and for how long the death of a relay
+  shows (`relay_death.py`).
 
 Beside it: Redis Streams with ``appendfsync always``, over a Unix socket, with consumer groups, ``XACK``, hiredis, and
 pipelines of a MiB, each synced as a whole; NATS JetStream with a file store, ``sync_interval: always``, and 256 batches
@@ -41,7 +42,7 @@ from contestants import (
     started_servers,
     take_turns,
 )
-from exactly_once_peers import BEST_EFFORT, EXACTLY_ONCE, IN_MEMORY
+from exactly_once_peers import BEST_EFFORT, EXACTLY_ONCE, HISTORY, IN_MEMORY, RELAYED
 from file_systems import disk_folder, memory_folder, type_of
 from log_history import measure_catching_up
 from measurement import Report, arguments
@@ -106,8 +107,10 @@ def main() -> None:
         print(f"on the disk: {folder}, {type_of(folder)}")
         servers = started_servers(running, SERVERS, Path(disk))
         measure(report, servers, Path(disk), size)
-        measure_catching_up(report, Path(disk), *size.history, size.catching_up)
-        measure_relay_deaths(report, Path(disk), size.deaths)
+        log = Path(disk, "later")
+        with deploy(dict.fromkeys((HISTORY, RELAYED), log)) as job:
+            measure_catching_up(report, job, log, *size.history, size.catching_up)
+            measure_relay_deaths(report, job, size.deaths)
     report.finish(options.json)
 
 
@@ -115,15 +118,15 @@ def measure(report: Report, servers: Mapping[str, Server], disk: Path, size: Siz
     """Let the contestants take turns, with one subscriber and with more."""
     memory = memory_folder(LOG_ROOM_BYTES)
     with ExitStack() as running:
-        in_memory = None
-        if memory is None:
-            print("log in memory: missing (there is no file system in memory with enough room)")
+        logs = {BEST_EFFORT: None, EXACTLY_ONCE: disk / "log"}
+        if memory is not None:
+            logs[IN_MEMORY] = Path(running.enter_context(TemporaryDirectory(prefix="exactly-once-", dir=memory)))
         else:
-            in_memory = running.enter_context(TemporaryDirectory(prefix="exactly-once-", dir=memory))
-        job = running.enter_context(deploy(disk / "log", in_memory))
+            print("log in memory: missing (there is no file system in memory with enough room)")
+        job = running.enter_context(deploy(logs))
         for subscribers, batches in size.batches.items():
             with ExitStack() as connected:
-                contestants = connect(connected, job, servers, disk, subscribers, has_memory=in_memory is not None)
+                contestants = connect(connected, job, servers, disk, subscribers, has_memory=memory is not None)
                 paced = without(contestants, GROUPED_FLOOR)  # it would wait until there is a MiB
                 order = Order("stamps", max(2, int(size.rate * size.seconds)), size.rate)
                 measure_latency(report, paced, subscribers, order, size.rounds)
@@ -132,13 +135,11 @@ def measure(report: Report, servers: Mapping[str, Server], disk: Path, size: Siz
                     measure_throughput(report, contestants, subscribers, order, size.fast_rounds)
 
 
-def deploy(log: Path, log_in_memory: str | None) -> tw.Job:
-    """Run a job with the topics that are there."""
+def deploy(logs: Mapping[str, Path | None]) -> tw.Job:
+    """Run a job with topics; those that have a log have exactly-once delivery."""
     flow = tw.Dataflow("exactly once")
-    produced(flow, BEST_EFFORT).publish(BEST_EFFORT)
-    produced(flow, EXACTLY_ONCE).publish(EXACTLY_ONCE, delivery="exactly_once", log=log)
-    if log_in_memory is not None:
-        produced(flow, IN_MEMORY).publish(IN_MEMORY, delivery="exactly_once", log=log_in_memory)
+    for topic, log in logs.items():
+        produced(flow, topic).publish(topic, delivery="best_effort" if log is None else "exactly_once", log=log)
     return tw.run(flow, workers=1)
 
 

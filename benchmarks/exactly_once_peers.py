@@ -18,7 +18,8 @@ from pubsub_peers import AT_ONCE, FIELD, TOPIC, redis_client, run, stream_publis
 from pubsub_traffic import Order, Receipt, Receiver, Turn, decode, encode
 from tidewheel.pubsub.log.segmented_log import SEGMENT_BYTES
 
-BEST_EFFORT, EXACTLY_ONCE, IN_MEMORY, HISTORY = "best effort", "exactly once", "log in memory", "history"
+BEST_EFFORT, EXACTLY_ONCE, IN_MEMORY = "best effort", "exactly once", "log in memory"
+HISTORY, RELAYED = "history", "relayed"
 """The topics; of all but the first, what is told has been in a log before: of the third, in a file system in memory."""
 A_GROUP_BYTES = 1 << 20
 _UNACKNOWLEDGED = 256

@@ -22,7 +22,6 @@ from measurement import Report
 from peer_processes import PeerProcesses
 from peer_roles import DEADLINE_S, answer, end_if_late, lines
 from pubsub_traffic import Order, Receipt, encoded_bytes
-from topic_job import produced
 
 BATCH_BYTES = 64 * 1024
 AS_FAST_AS_LIVE = 2.0
@@ -31,33 +30,30 @@ _ENDING = 1
 """A turn has one batch more, which says that it is over."""
 
 
-def measure_catching_up(report: Report, disk: Path, batches: int, a_turn: int, rounds: int) -> None:
+def measure_catching_up(report: Report, job: tw.Job, log: Path, batches: int, a_turn: int, rounds: int) -> None:
     """Report how fast batches come from the log, and live.
 
     Args:
         report: takes it.
-        disk: a folder.
+        job: publishes the topic.
+        log: where its log is.
         batches: how many there are in the end.
         a_turn: how many are published at a time.
         rounds: how often somebody catches up.
     """
     import ray
 
-    log = disk / "history"
     order = Order("sized tables", a_turn, size=BATCH_BYTES)
     turn_mb = a_turn * encoded_bytes(order) / 1e6
     turns = batches // a_turn
-    flow = tw.Dataflow("history")
-    produced(flow, HISTORY).publish(HISTORY, delivery="exactly_once", log=log)
-    with tw.run(flow, workers=1) as job, ExitStack() as running:
-        tw.subscribe(HISTORY, name="holds the log").close()
-        with ExitStack() as live:
-            turn = job_turn(live, "exactly_once_peers.py", job, HISTORY, HISTORY, 1)
-            published = [turn_mb / seconds(turn(order)) for _ in range(turns)][1:]
-        what = f"{turns * turn_mb:,.0f} MB in batches of 64 KB"
-        usual = report.add(f"{what}, live", published, "MB/s")
-        address = ray.get_runtime_context().gcs_address
-        reader = running.enter_context(PeerProcesses([[sys.executable, FOLDER / "log_history.py", address]]))
+    tw.subscribe(HISTORY, name="holds the log").close()
+    with ExitStack() as live:
+        turn = job_turn(live, "exactly_once_peers.py", job, HISTORY, HISTORY, 1)
+        published = [turn_mb / seconds(turn(order)) for _ in range(turns)][1:]
+    what = f"{turns * turn_mb:,.0f} MB in batches of 64 KB"
+    usual = report.add(f"{what}, live", published, "MB/s")
+    address = ray.get_runtime_context().gcs_address
+    with PeerProcesses([[sys.executable, FOLDER / "log_history.py", address]]) as reader:
 
         def caught_up() -> float:
             (receipt,) = receipts_of(reader.ask(str(turns * (a_turn + _ENDING))))

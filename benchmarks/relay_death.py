@@ -11,17 +11,16 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import NamedTuple
 
 import tidewheel as tw
+from exactly_once_peers import RELAYED
 from job_processes import actors_beside
 from measurement import Report
 from peer_roles import DEADLINE_S
 from pubsub_traffic import OVER, Order, wait
-from topic_job import give, produced
+from topic_job import give
 
-TOPIC = "relayed"
 A_SECOND = 200
 _RECORDS = 200
 _KILLED_AT = 60
@@ -37,11 +36,9 @@ class Arrival(NamedTuple):
     came_ns: int
 
 
-def measure_relay_deaths(report: Report, disk: Path, deaths: int) -> None:
+def measure_relay_deaths(report: Report, job: tw.Job, deaths: int) -> None:
     """Report how long it took to go on, and how long records take behind a relay that lives."""
-    flow = tw.Dataflow("relayed")
-    produced(flow, TOPIC).publish(TOPIC, delivery="exactly_once", log=disk / "relayed")
-    with tw.run(flow, workers=1) as job, tw.relay(TOPIC) as relays:
+    with tw.relay(RELAYED) as relays:
         rounds = [kill_one(job, relays) for _ in range(deaths)]
     usual = [(arrival.came_ns - arrival.sent_ns) / 1e3 for arrivals, _ in rounds for arrival in arrivals[:_KILLED_AT]]
     report.add(f"behind a relay, {A_SECOND} messages/s: one message", usual, "us")
@@ -54,7 +51,7 @@ def kill_one(job: tw.Job, relays: tw.RelayHandle) -> tuple[list[Arrival], int]:
     with behind(relays) as subscription:
         reader = threading.Thread(target=read, args=(subscription, arrivals), daemon=True)
         reader.start()
-        give(job, TOPIC, Order("stamps", _RECORDS, A_SECOND))
+        give(job, RELAYED, Order("stamps", _RECORDS, A_SECOND))
         if not is_soon(lambda: len(arrivals) >= _KILLED_AT, DEADLINE_S):
             raise TimeoutError(f"{len(arrivals)} of {_KILLED_AT} records have come in {DEADLINE_S} s")
         (relay,) = actors_beside(job, "RelayActor")
@@ -71,7 +68,7 @@ def behind(relays: tw.RelayHandle) -> Iterator[tw.Subscription]:
     """Subscribe, once there is a relay to subscribe to: one that was killed is started again."""
     deadline_s = time.monotonic() + DEADLINE_S
     while time.monotonic() < deadline_s:
-        with tw.subscribe(TOPIC) as subscription:
+        with tw.subscribe(RELAYED) as subscription:
             if is_soon(lambda: any(one.children for one in relays.statistics()), _CONNECTED_WITHIN_S):
                 yield subscription
                 return

@@ -50,7 +50,7 @@ def page() -> str:
         _section(
             "To subscribe",
             [
-                *_functions(tw.subscribe, tw.topics, tw.watch_topics),
+                *_functions(tw.subscribe, tw.topics, tw.watch_topics, tw.relay),
                 *_pick(tw.Subscription, "epochs", "take", "to_arrow", "to_pandas", "statistics", "close"),
             ],
         ),

@@ -130,7 +130,8 @@ class Dataflow(DataflowDescription):
             atomic: whether to leave out epochs of which a part was published before.
             where: which records are wanted, as `tidewheel.subscribe` has it.
             slow: what happens if this job falls behind: ``"block"`` holds back the other job, ``"drop_epochs"`` leaves
-                out whole epochs, ``"disconnect"`` fails this job.
+                out whole epochs, ``"disconnect"`` fails this job. A topic with exactly-once delivery keeps what is not
+                read yet in its log, and holds nobody back.
             block_limit: for how long it may hold the other back and take nothing, in seconds, before it fails.
             schema: what records are expected to be, a type or a `pyarrow.Schema`; something else fails this job.
 

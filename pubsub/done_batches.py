@@ -1,6 +1,6 @@
 """What the consumer of a subscription is done with: said by it, or taken for so when it comes back for more."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from tidewheel.pubsub.epoch import Epoch
 from tidewheel.pubsub.errors import DeliveryError
@@ -13,13 +13,16 @@ class DoneBatches:
 
     Args:
         topic: its name.
-        acknowledge: takes the partition and the number of each batch that is done with; None where nobody keeps
-            anything until then.
+        acknowledge: takes the partition and the number of each of some batches that are done with, together; None
+            where nobody keeps anything until then.
         ack: who says so.
     """
 
     def __init__(
-        self, topic: str, acknowledge: Callable[[int, int], None] | None = None, ack: Acknowledging = "auto"
+        self,
+        topic: str,
+        acknowledge: Callable[[Sequence[tuple[int, int]]], None] | None = None,
+        ack: Acknowledging = "auto",
     ) -> None:
         self._topic = topic
         self._acknowledge = acknowledge
@@ -72,5 +75,4 @@ class DoneBatches:
 
     def _tell(self, batches: Iterable[Batch]) -> None:
         assert self._acknowledge is not None, "somebody wants to know"
-        for batch in batches:
-            self._acknowledge(batch.partition, batch.number)
+        self._acknowledge([(batch.partition, batch.number) for batch in batches])

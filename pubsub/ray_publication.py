@@ -3,6 +3,7 @@
 import logging
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -11,6 +12,7 @@ from tidewheel.pubsub.cluster import process_id
 from tidewheel.pubsub.errors import DeliveryError, PublisherLost
 from tidewheel.pubsub.publication import STOPPED_EARLY, Publication, PublicationHost, RunningPublication
 from tidewheel.pubsub.ray_publishers import connection, start_publishers
+from tidewheel.pubsub.retired_publishers import retire, take_over
 
 _LOG = logging.getLogger(__name__)
 
@@ -34,13 +36,15 @@ class RayPublication(RunningPublication):
         self._lock = threading.Lock()
         self._is_finished = False
         self._silent: set[int] = set()
-        self._has_log = publication.log is not None
+        self._log = "" if publication.log is None else publication.log.of_topic(publication.topic)
         self._publishers = start_publishers(publication, host)
         self._entry = CatalogEntry(publication.entry(host, self._publishers))
         try:
             self._entry.register()
-            if self._has_log:
+            if self._log:
+                take_over(self._log)
                 self._open()
+                self._warn_of_an_end()
         except BaseException:
             self._kill()
             raise
@@ -62,16 +66,30 @@ class RayPublication(RunningPublication):
         import ray
 
         calls = [publisher.open.remote() for publisher in self._publishers]
+        ray.wait(calls, num_returns=len(calls), timeout=_OPEN_S)
+        refused: list[tuple[int, Exception]] = []
         for partition, call in enumerate(calls):
             try:
-                ray.get(call, timeout=_OPEN_S)
+                ray.get(call, timeout=0)
             except ray.exceptions.RayError as error:
-                reason = getattr(error, "cause", None) or error
-                self._entry.retract(f"its log cannot be opened: {reason}")
-                if isinstance(reason, DeliveryError):
-                    raise reason from None
-                text = f"topic {self._topic!r}, partition {partition}: its log cannot be opened: {error}"
-                raise DeliveryError(text, topic=self._topic, partition=partition) from error
+                refused.append((partition, error))
+        for partition, refusal in refused:
+            reason = getattr(refusal, "cause", None) or refusal
+            self._entry.retract(f"its log cannot be opened: {reason}")
+            if isinstance(reason, DeliveryError):
+                raise reason from None
+            text = f"topic {self._topic!r}, partition {partition}: its log cannot be opened: {refusal}"
+            raise DeliveryError(text, topic=self._topic, partition=partition) from refusal
+
+    def _warn_of_an_end(self) -> None:
+        """Say so if the log is that of a job which ran to its end: what another run publishes is not in it then."""
+        if all(self._ask("ended", 0.0, within_s=0.0, give_up=False)):
+            _LOG.warning(
+                "topic %r: the log in %s has the topic to its end already. What this job publishes is taken for the "
+                "same again, and left out: give another run a log of its own, or remove that directory first",
+                self._topic,
+                self._log,
+            )
 
     def check(self) -> None:
         """Look whether all publishers live, and whether the catalog knows them; do not wait."""
@@ -93,7 +111,7 @@ class RayPublication(RunningPublication):
             try:
                 has_ended = ray.get(call)
             except ray.exceptions.ActorUnavailableError as error:
-                if not self._has_log:
+                if not self._log:
                     raise self._lost(partition, error) from error
                 _LOG.warning(
                     "topic %r, partition %s: the publisher is started again: %s", self._topic, partition, error
@@ -138,14 +156,14 @@ class RayPublication(RunningPublication):
         except BaseException:
             self._kill()
             raise
-        if self._has_log and all(is_read is not False for is_read in are_read):
-            self._ask("close", within_s=_CLOSE_S)
-        for publisher, is_read in zip(self._publishers, are_read, strict=True):
-            if is_read is False:
-                # Subscriptions of this very process: what they have not read waits for them, and then the actor goes.
-                publisher.retire.options(num_returns=0).remote(process_id())
-            else:
-                ray.kill(publisher, no_restart=True)
+        late = [partition for partition, is_read in enumerate(are_read) if is_read is False]
+        done = [partition for partition, is_read in enumerate(are_read) if is_read is not False]
+        if self._log:
+            self._ask("close", within_s=_CLOSE_S, of=done)  # what was acknowledged becomes durable
+        for partition in done:
+            ray.kill(self._publishers[partition], no_restart=True)
+        if late:
+            retire(self._log, [self._publishers[partition] for partition in late])
 
     def _end(self, error: str | None, deadline_s: float) -> None:
         reason = error
@@ -160,19 +178,23 @@ class RayPublication(RunningPublication):
         if not all(self._ask("drained", remaining_s, process_id(), within_s=remaining_s)):
             _LOG.warning("topic %r: some subscribers may not have fetched its last messages", self._topic)
 
-    def _ask(self, method: str, *arguments: Any, within_s: float, give_up: bool = True) -> list[Any]:
+    def _ask(
+        self, method: str, *arguments: Any, within_s: float, give_up: bool = True, of: Sequence[int] | None = None
+    ) -> list[Any]:
         """Call every publisher; return the answers by partition, None for one that is dead or does not answer.
 
-        With ``give_up``, one that has not answered in time, because it hangs, is not waited for again.
+        With ``give_up``, one that has not answered in time, because it hangs, is not waited for again. With ``of``,
+        only those of some partitions are called.
         """
         import ray
 
-        calls = [getattr(publisher, method).remote(*arguments) for publisher in self._publishers]
-        waiting = [call for partition, call in enumerate(calls) if partition not in self._silent]
+        partitions = range(len(self._publishers)) if of is None else of
+        calls = {partition: getattr(self._publishers[partition], method).remote(*arguments) for partition in partitions}
+        waiting = [call for partition, call in calls.items() if partition not in self._silent]
         done = ray.wait(waiting, num_returns=len(waiting), timeout=within_s + _REPLY_MARGIN_S)[0] if waiting else []
         if give_up:
-            self._silent.update(partition for partition, call in enumerate(calls) if call not in done)
-        return [_answer(call) if call in done else None for call in calls]
+            self._silent.update(partition for partition, call in calls.items() if call not in done)
+        return [_answer(call) if call in done else None for call in calls.values()]
 
     def _kill(self) -> None:
         import ray

@@ -19,6 +19,9 @@ STARTED_WITHIN_S: Final = 60.0
 CLOSED_WITHIN_S: Final = 5.0
 _MOST_CALLS = 10_000
 
+_RUNNING: "set[RelayHandle]" = set()
+"""What has not been closed: Ray ends an actor of which nobody has a handle, so who starts relays need not keep one."""
+
 
 def relay(topic: str, nodes: Sequence[str] | None = None, *, count: int = 1, timeout: float = 10.0) -> "RelayHandle":
     """Start relays for a topic that is published with exactly-once delivery, between it and its subscribers.
@@ -82,15 +85,15 @@ def _nodes(topic: str, nodes: Sequence[str] | None) -> list[str]:
 def _started(topic: str, node: str) -> tuple[str, Any]:
     """Start a relay on a node; return its name, and its handle."""
     import ray
-    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     from tidewheel.pubsub.exactly_once.relay_actor import RelayActor
     from tidewheel.pubsub.relay_registry import RelayRegistry
 
     name = f"{RELAY_PREFIX}{uuid.uuid4().hex[:12]}"
+    # A soft NodeAffinitySchedulingStrategy would do as well, but Ray does not keep to that when a node is a bit late.
+    there, anywhere = ({"label_selector": selector} for selector in ({"ray.io/node-id": node}, {}))
     actor: Any = ray.remote(num_cpus=0, max_restarts=-1, max_task_retries=0)(RelayActor)
-    there = NodeAffinitySchedulingStrategy(node, soft=True)  # or it would not be started again when the node is dead
-    options = actor.options(scheduling_strategy=there, max_concurrency=_MOST_CALLS)
+    options = actor.options(**there, fallback_strategy=[anywhere], max_concurrency=_MOST_CALLS)
     return name, options.remote(name, RelayRegistry(topic))
 
 
@@ -107,6 +110,7 @@ class RelayHandle:
         self.actors = [actor for _, actor in relays]
         self._names = [name for name, _ in relays]
         self._is_closed = False
+        _RUNNING.add(self)
         try:
             self._wait()
         except BaseException:
@@ -135,6 +139,7 @@ class RelayHandle:
 
         from tidewheel.pubsub.relay_registry import forget_relay
 
+        _RUNNING.discard(self)
         if self._is_closed or not ray.is_initialized():
             return
         self._is_closed = True

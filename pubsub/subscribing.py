@@ -56,7 +56,8 @@ def subscribe(  # noqa: PLR0913 - what a subscriber can ask for, by name
             raises ends the subscription with an error; nobody else notices.
         slow: what happens if more waits than the publishers keep: ``"disconnect"`` ends the subscription with an error,
             ``"drop_epochs"`` leaves out whole epochs, the oldest first, each told as `Dropped`, and batches come once
-            their epoch is complete; ``"block"`` holds back the dataflow that publishes, and so its sources.
+            their epoch is complete; ``"block"`` holds back the dataflow that publishes, and so its sources. With
+            exactly-once delivery the log keeps everything: nobody is cut off or held back, and no epoch left out.
         block_limit: for how long it may do so without taking anything, in seconds, before it is cut off.
         schema: what records are expected to be, said as for `Stream.publish`. A topic that is said to have something
             else is an error at once; of one of which nothing is said each batch is checked when it is looked at.

@@ -369,7 +369,7 @@ class Subscription:
                     events = self._subscriber.receive(fetched.partition, numbered)
                     self._events.extend(events)
                     if not events and isinstance(numbered.message, DataMessage):
-                        self._reader.acknowledge(fetched.partition, numbered.sequence)  # nobody will ever see it
+                        self._reader.acknowledge([(fetched.partition, numbered.sequence)])  # nobody will ever see it
                     if isinstance(numbered.message, PartitionEnded):
                         self._reader.detach(fetched.partition)
         except (DeliveryError, ProtocolError) as error:

@@ -57,8 +57,8 @@ class TopicReader(ABC):
         """Do what `read` does, on a thread of its own: what others do meanwhile may be what it waits for."""
         return self.read(wanted, timeout_s)
 
-    def acknowledge(self, partition: int, number: int) -> None:  # noqa: B027 - most keep nothing
-        """Take note that nobody needs a batch any more; any thread may call this."""
+    def acknowledge(self, batches: Sequence[tuple[int, int]]) -> None:  # noqa: B027 - most keep nothing
+        """Take note that nobody needs some batches any more, each a partition and its number there; from any thread."""
 
     def leave(self) -> None:  # noqa: B027 - most keep nothing
         """Have noted what was acknowledged; waits some seconds at most. To be called once, before `close`."""

@@ -23,6 +23,9 @@ NOTED_WITHIN_S: Final = 30.0
 RETURN_WITHIN_S: Final = 10.0
 """So long after a restart it counts that readers which nobody knows any more may be about to come back."""
 
+LEAVE_WITHIN_S: Final = 5.0
+"""So long after a topic has failed its readers may take to say what they have acknowledged."""
+
 _MOST_STEP_S = 1.0
 _DAY_S = 24 * 3600.0
 
@@ -36,7 +39,6 @@ class Audience:
         changed: wakes those who wait, here too.
         living: who lives; of the subscriptions that the log knows nothing yet.
         grace_s: so long after the start nothing is forgotten: who was connected before may come back.
-        is_restart: whether there was somebody connected before, as far as is known.
     """
 
     def __init__(
@@ -47,32 +49,40 @@ class Audience:
         living: LivingReaders,
         *,
         grace_s: float = LEASE_S,
-        is_restart: bool = False,
     ) -> None:
         self._where = where
         self._pubend = pubend
         self._changed = changed
         self._living = living
         self._grace_s = grace_s
-        self._return_s = min(RETURN_WITHIN_S, grace_s) if is_restart else 0.0
+        self._return_s = min(RETURN_WITHIN_S, grace_s)
         self._looked_s: float | None = None
         self._now_s = 0.0
         self._alive: list[str] = []
         self._is_over = False
+        self._leaving: list[str] | None = None
+        self._leave_until_s = 0.0
         for name in pubend.subscriptions.names:
             reader = pubend.subscriptions.reader_of(name)
             living.seat(name, reader, durable=True, now_s=0.0, is_here=False)
 
+    def expect_nobody(self) -> None:
+        """Take note that nobody was connected before, so that it need not be waited for who may be about to return."""
+        self._return_s = 0.0
+        self._changed.notify()
+
     # ------------------------------------------------------------------ coming and going
 
-    async def subscribe(self, name: str, reader: str, start: int | None, *, durable: bool, again: bool) -> Begun:
+    async def subscribe(
+        self, name: str, reader: str, start: int | None, *, durable: bool, again: bool, acknowledged: Ranges = ()
+    ) -> Begun:
         """Take on a reader; return once that is durable, if it has to be.
 
         Raises:
             DeliveryError: it cannot have the subscription back.
             LogError: the log is damaged, or takes nothing.
         """
-        begun = self._pubend.subscribe(name, reader, start, durable=durable, again=again)
+        begun = self._pubend.subscribe(name, reader, start, durable=durable, again=again, acknowledged=acknowledged)
         is_durable = self._pubend.is_durable_subscription(name)
         self._living.seat(name, reader, durable=is_durable, now_s=self._now_s)
         self._changed.notify()
@@ -80,7 +90,7 @@ class Audience:
             await self._be_logged(name)
         return begun
 
-    async def unsubscribe(self, reader: str, acknowledged: Ranges) -> None:
+    async def unsubscribe(self, reader: str, acknowledged: Ranges, everywhere: tuple[Ranges, ...] = ()) -> None:
         """Let a reader go, and take its last word; return once that is durable, if it has to be.
 
         Raises:
@@ -89,7 +99,7 @@ class Audience:
         name = self._pubend.subscriptions.name_of(reader)
         if name is None:
             return
-        self._pubend.unsubscribe(reader, acknowledged)
+        self._pubend.unsubscribe(reader, acknowledged, everywhere)
         if self._pubend.is_durable_subscription(name):
             self._living.leave(name, self._now_s)
         else:
@@ -114,7 +124,8 @@ class Audience:
             lambda: self._is_over or pubend.is_logged(name) or pubend.error is not None, NOTED_WITHIN_S
         ) and pubend.is_logged(name):
             return
-        why = pubend.error or pubend.full or f"that has not become durable within {NOTED_WITHIN_S:g} s"
+        late = "the publisher has ended meanwhile" if self._is_over else f"it took more than {NOTED_WITHIN_S:g} s"
+        why = pubend.error or pubend.full or late
         raise LogError(f"{self._where}: where subscription {name!r} is could not be noted: {why}")
 
     def heard(self, ack: Ack) -> None:
@@ -140,7 +151,8 @@ class Audience:
         for name in overdue.over:
             self._give_up(name)
         alive = self._living.living(self._now_s)
-        if alive != self._alive or self._now_s < self._return_s + 2 * _MOST_STEP_S:
+        is_timed = self._leaving is not None or self._now_s < self._return_s + 2 * _MOST_STEP_S
+        if alive != self._alive or is_timed:
             self._alive = alive
             self._changed.notify()
 
@@ -148,8 +160,8 @@ class Audience:
         away_s = self._living.away_s(name, self._now_s)
         _LOG.warning(
             "%s: nobody has read subscription %r for %s, and it keeps about %d bytes of the log. After as long again "
-            "without a reader they are given up, and what it has not acknowledged is lost to it. Read it, end it if it "
-            "is needed no more, or publish with a longer retention",
+            "without a reader they are given up, and what it has not acknowledged is lost to it. Read it, or "
+            "publish with a longer retention",
             self._where,
             name,
             _duration(away_s),
@@ -199,18 +211,24 @@ class Audience:
     async def drained(self, timeout_s: float, but_for: str | None) -> bool:
         """Wait until everything is durable and everybody who reads has acknowledged it; tell whether that is so.
 
-        Readers of the process ``but_for`` do not count.
+        After a failure this waits for nothing but the last words of those who read. Readers of the process ``but_for``
+        do not count.
         """
         return await self._changed.wait_until(lambda: self._is_drained(but_for), timeout_s)
 
     def _is_drained(self, but_for: str | None) -> bool:
         if self._is_over:
             return True
+        if self._leaving is not None:
+            return all(self._is_of(name, but_for) for name in self._still_leaving(self._leaving))
         pubend = self._pubend
         is_published = pubend.durable_tick >= pubend.written_tick or pubend.error is not None
         if self._now_s < self._return_s or not is_published:
             return False
         return all(self._is_of(name, but_for) for name in self.unread())
+
+    def _still_leaving(self, names: list[str]) -> list[str]:
+        return [name for name in names if self._living.has_reader(name)] if self._now_s < self._leave_until_s else []
 
     def _is_of(self, name: str, process: str | None) -> bool:
         reader = self._pubend.subscriptions.reader_of(name)
@@ -225,7 +243,9 @@ class Audience:
         given_up: set[str] = set()
 
         def is_done() -> bool:
-            return self._is_drained(None) or (self._now_s >= self._return_s and not self.unread().keys() - given_up)
+            if self._leaving is not None or self._is_drained(None):
+                return self._is_drained(None)
+            return self._now_s >= self._return_s and not self.unread().keys() - given_up
 
         while not await self._changed.wait_until(is_done, patience_s):
             unread = self.unread()
@@ -235,6 +255,16 @@ class Audience:
                 _LOG.warning("%s: the last messages are not kept for subscription %r any longer", self._where, name)
             given_up |= late
             before = unread
+
+    def fail(self) -> None:
+        """Wait for nobody any more to read everything, but a moment for what durable subscriptions have acknowledged.
+
+        Whoever reads is told of the failure, closes the subscription, and says it then.
+        """
+        living = self._living.living(self._now_s)
+        self._leaving = [name for name in living if self._pubend.is_durable_subscription(name)]
+        self._leave_until_s = self._now_s + min(LEAVE_WITHIN_S, self._grace_s)
+        self._changed.notify()
 
     def end(self) -> None:
         """Have nobody wait for readers any more: there will be none."""

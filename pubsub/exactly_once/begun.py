@@ -18,6 +18,7 @@ class Begun:
         lost_end: if this is not 0, messages before this tick are no longer kept that it should have had: nobody read it
             for too long, or it wants to begin at an earlier tick. What it gets begins behind them. Of a durable
             subscription every reader is told, until one that was acknowledges something, or leaves.
+        everywhere: the ticks that it has acknowledged at each pubend of the topic, as far as this one was told.
     """
 
     acknowledged: Ranges
@@ -25,3 +26,4 @@ class Begun:
     frontiers: InitialFrontierSnapshot
     first_frontiers: InitialFrontierSnapshot
     lost_end: int = 0
+    everywhere: tuple[Ranges, ...] = ()

@@ -292,7 +292,14 @@ class DurablePubend:
             self._tell([Outgoing(child, Rejected(nack.pubend, str(error)))])
 
     def subscribe(
-        self, name: str, reader: str, start: int | None = None, *, durable: bool, again: bool = False
+        self,
+        name: str,
+        reader: str,
+        start: int | None = None,
+        *,
+        durable: bool,
+        again: bool = False,
+        acknowledged: Ranges = (),
     ) -> Begun:
         """Take on a subscription, or go on with the one of that name, and give it to a reader.
 
@@ -303,13 +310,16 @@ class DurablePubend:
                 the first tick that it has not acknowledged.
             durable: whether it is remembered over restarts: once it `is_logged`.
             again: whether this reader had it already, and is refused if another one has it by now.
+            acknowledged: what was, as this reader has learnt, if it had it already.
 
         Raises:
             DeliveryError: it cannot have it back.
             LogError: the log is damaged.
         """
         before = self._pubend.subscriptions.reader_of(name)
-        begun = self._subscriptions.subscribe(name, reader, start, self._frontiers_at, durable=durable, again=again)
+        begun = self._subscriptions.subscribe(
+            name, reader, start, self._frontiers_at, durable=durable, again=again, acknowledged=acknowledged
+        )
         self._note()
         if before not in {None, reader}:
             self._tell([Outgoing(before, Stranger(self._number, before))])
@@ -322,9 +332,9 @@ class DurablePubend:
             epochs = recover(self._log, self._domain, tick - 1).journal.epochs()
         return InitialFrontierSnapshot(list(epochs.lower), epochs.upper())
 
-    def unsubscribe(self, reader: str, acknowledged: Ranges = ()) -> str | None:
+    def unsubscribe(self, reader: str, acknowledged: Ranges = (), everywhere: tuple[Ranges, ...] = ()) -> str | None:
         """Take the last word of a reader, which leaves; return its subscription if that is durable, and so stays."""
-        name = self._subscriptions.leave(reader, acknowledged)
+        name = self._subscriptions.leave(reader, acknowledged, everywhere)
         self._note()
         return name
 

@@ -96,6 +96,7 @@ class _NackHead(_Head, tag="N", frozen=True, array_like=True, gc=False):
 class _AckHead(_Head, tag="A", frozen=True, array_like=True, gc=False):
     pubend: _Number
     acks: dict[str, _Ranges]
+    everywhere: dict[str, tuple[_Ranges, ...]] = {}
 
 
 class _JoinHead(_Head, tag="J", frozen=True, array_like=True, gc=False):
@@ -123,8 +124,8 @@ def encode(message: Downstream | ChildMessage) -> list[Any]:
             return [part for one in _split(message) for part in _knowledge(one)]
         case Nack(pubend, ranges, room_bytes):
             return _frame(_NackHead(pubend, ranges, room_bytes))
-        case Ack(pubend, acks):
-            return _frame(_AckHead(pubend, acks))
+        case Ack(pubend, acks, everywhere):
+            return _frame(_AckHead(pubend, acks, everywhere))
         case Rejected(pubend, reason):
             return _frame(_RejectedHead(pubend, reason))
         case Stranger(pubend, reader):
@@ -189,10 +190,13 @@ def decode_upstream(head: Payload, payload: Payload) -> ChildMessage:
         case _NackHead(pubend, ranges, room_bytes):
             _check(ranges)
             return Nack(pubend, ranges, room_bytes)
-        case _AckHead(pubend, acks):
+        case _AckHead(pubend, acks, everywhere):
             for ranges in acks.values():
                 _check(ranges)
-            return Ack(pubend, acks)
+            for vector in everywhere.values():
+                for ranges in vector:
+                    _check(ranges)
+            return Ack(pubend, acks, everywhere)
         case _JoinHead(name, where):
             return Join(name, unpickled(where) if where else None)
 

@@ -109,6 +109,11 @@ class LivingReaders:
             del self._seats[name]
         return Overdue(to_warn, over)
 
+    def has_reader(self, name: str) -> bool:
+        """Tell whether a subscription has a reader that has not left, alive or not."""
+        seat = self._seats.get(name)
+        return seat is not None and seat.reader is not None
+
     def living(self, now_s: float) -> list[str]:
         """Return the subscriptions that somebody reads."""
         return [name for name, seat in self._seats.items() if seat.until_s > now_s]

@@ -27,6 +27,7 @@ from tidewheel.pubsub.exactly_once.begun import Begun
 from tidewheel.pubsub.exactly_once.messages import Ack, Ranges
 from tidewheel.pubsub.exactly_once.partition_log import Cursor, Standing
 from tidewheel.pubsub.exactly_once.pubend import Pubend
+from tidewheel.pubsub.exactly_once.subscriptions import merged
 from tidewheel.pubsub.exactly_once.tick_set import FOREVER
 from tidewheel.pubsub.wire import InitialFrontierSnapshot
 
@@ -67,12 +68,14 @@ class LoggedSubscriptions:
         self._on_disk = dict(standings)
         self._moved: set[str] = set()
         self._must_note: set[str] = set()
+        self._everywhere: dict[str, tuple[Ranges, ...]] = {}
         for name, standing in standings.items():
             if standing.is_abandoned:
                 self._abandoned[name] = standing
             else:
                 self._core.restore(name, standing.ranges, standing.reader)
                 self._terms[name] = _Terms(_unpickled(standing.first), True, standing.lost_end)
+                self._everywhere[name] = standing.everywhere
 
     # ------------------------------------------------------------------ who comes and goes
 
@@ -85,6 +88,7 @@ class LoggedSubscriptions:
         *,
         durable: bool,
         again: bool,
+        acknowledged: Ranges = (),
     ) -> Begun:
         """Take on a subscription, or go on with the one of that name, and give it to a reader.
 
@@ -96,11 +100,14 @@ class LoggedSubscriptions:
             frontiers_at: returns both frontiers before what is at a tick, which is not forgotten.
             durable: whether it is to be remembered over restarts; what is to be logged for that is `due`.
             again: whether this reader had it already.
+            acknowledged: what was, as this reader has learnt, if it had it already.
 
         Raises:
             DeliveryError: it had it, and cannot have it back.
         """
         self._check(name, reader, durable=durable, again=again)
+        if again and self._core.acknowledge(name, acknowledged):
+            self._moved.add(name)
         terms = self._terms.get(name)
         if terms is None:
             place = self._place(name, start, again=again)
@@ -114,7 +121,8 @@ class LoggedSubscriptions:
         terms.is_durable = terms.is_durable or durable
         self._core.give(name, reader)
         self._must_note.add(name)
-        return Begun(place.acknowledged, self._pubend.told_end, frontiers, terms.first, terms.lost_end)
+        everywhere = self._everywhere.get(name, ())
+        return Begun(place.acknowledged, self._pubend.told_end, frontiers, terms.first, terms.lost_end, everywhere)
 
     def _check(self, name: str, reader: str, *, durable: bool, again: bool) -> None:
         if self._core.name_of(reader) not in (None, name):
@@ -143,7 +151,7 @@ class LoggedSubscriptions:
         has_lost = (start or FOREVER) < pubend.lost_end or (abandoned is not None and not (again and start))
         return _Place(((0, tick),) if tick else (), pubend.lost_end if has_lost else 0)
 
-    def leave(self, reader: str, acknowledged: Ranges) -> str | None:
+    def leave(self, reader: str, acknowledged: Ranges, everywhere: tuple[Ranges, ...] = ()) -> str | None:
         """Take a last word of a reader that goes; return its subscription if that is durable, and so stays.
 
         Until another reader has that, acknowledgements of this one that come late are taken.
@@ -152,6 +160,7 @@ class LoggedSubscriptions:
         if name is None:
             return None
         self._core.acknowledge(name, acknowledged)
+        self._learn(name, everywhere)
         if not self._terms[name].is_durable:
             self.end(name)
             return None
@@ -164,7 +173,13 @@ class LoggedSubscriptions:
         self._core.end(name)
         self._terms.pop(name, None)
         self._abandoned.pop(name, None)
+        self._everywhere.pop(name, None)
         self._must_note.add(name)
+
+    def _learn(self, name: str, everywhere: tuple[Ranges, ...]) -> None:
+        """Take note of what is acknowledged at other pubends as well."""
+        if everywhere:
+            self._everywhere[name] = merged(self._everywhere.get(name, ()), everywhere)
 
     def abandon(self, name: str) -> None:
         """Let a durable subscription hold nothing any more, and remember where it was."""
@@ -183,6 +198,8 @@ class LoggedSubscriptions:
             elif self._terms[name].lost_end:
                 self._terms[name].lost_end = 0  # it goes on, so it knows
                 self._must_note.add(name)
+            if name is not None:
+                self._learn(name, ack.everywhere.get(reader, ()))
         return strangers
 
     # ------------------------------------------------------------------ the log
@@ -221,7 +238,10 @@ class LoggedSubscriptions:
     def _standing(self, name: str) -> Standing:
         terms = self._terms[name]
         first = pickle.dumps((terms.first.lower, terms.first.upper), 5)
-        return Standing(self._core.acknowledged(name), self._core.reader_of(name), first, terms.lost_end)
+        everywhere = self._everywhere.get(name, ())
+        return Standing(
+            self._core.acknowledged(name), self._core.reader_of(name), first, terms.lost_end, everywhere=everywhere
+        )
 
     def logged(self, cursors: Iterable[Cursor]) -> None:
         """Take note that this is durable."""

@@ -59,10 +59,13 @@ class Ack(msgspec.Struct, frozen=True):
     Attributes:
         pubend: its number.
         acks: the ticks that are A, by the ids of readers. One without any says that its reader is there.
+        everywhere: the ticks that are A at each pubend of the topic, by the ids of readers, where it has several. What
+            is acknowledged together is in the same message, so a pubend that has it knows what others may have missed.
     """
 
     pubend: int
     acks: dict[str, Ranges]
+    everywhere: dict[str, tuple[Ranges, ...]] = {}
 
 
 class Rejected(msgspec.Struct, frozen=True):

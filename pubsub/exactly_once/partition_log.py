@@ -31,6 +31,7 @@ class Standing(msgspec.Struct, frozen=True):
         first: both frontiers where it first began, pickled.
         lost_end: messages before this tick are gone that it had not acknowledged, and its reader may not know; or 0.
         is_abandoned: whether nobody had it for so long that it holds nothing any more.
+        everywhere: the ticks that it has acknowledged at each pubend of the topic, as far as this one was told.
     """
 
     ranges: Ranges
@@ -38,6 +39,7 @@ class Standing(msgspec.Struct, frozen=True):
     first: bytes
     lost_end: int = 0
     is_abandoned: bool = False
+    everywhere: tuple[Ranges, ...] = ()
 
 
 class Cursor(msgspec.Struct, frozen=True):

@@ -23,8 +23,9 @@ from tidewheel.pubsub.exactly_once.durable_pubend import DurablePubend
 from tidewheel.pubsub.exactly_once.fanout import Outgoing
 from tidewheel.pubsub.exactly_once.frames import ChildMessage, Join
 from tidewheel.pubsub.exactly_once.living_readers import LEASE_S, LivingReaders
-from tidewheel.pubsub.exactly_once.messages import Downstream, Nack, Ranges, Rejected
+from tidewheel.pubsub.exactly_once.messages import Ack, Downstream, Nack, Ranges, Rejected
 from tidewheel.pubsub.exactly_once.pubend_statistics import PubendStatistics, statistics_of
+from tidewheel.pubsub.exactly_once.room_watch import RoomWatch
 from tidewheel.pubsub.exactly_once.topic_log import RETENTION_S
 from tidewheel.pubsub.exactly_once.worker_link import WorkerLink
 from tidewheel.pubsub.log.errors import LogError
@@ -83,7 +84,8 @@ class PubendActor:
         self._workers: list[WorkerLink] = []
         self._problem = ""
         self._refusal = ""
-        self._is_closed = self._is_full = False
+        self._is_closed = False
+        self._room = RoomWatch(self)
         self._timer: asyncio.TimerHandle | None = None
         self._housekeeping: asyncio.Task[None] | None = None
         self._kept_house_s = 0.0
@@ -91,15 +93,16 @@ class PubendActor:
     # ------------------------------------------------------------------ calls of the publication
 
     async def open(self) -> None:
-        """Open the log. After a restart that happens with the first call, whichever that is.
+        """Open the log, in the actor's first life. After a restart that happens with the first call, whichever that is.
 
         Raises:
             LogError: it cannot be opened.
             DeliveryError: this was closed.
         """
-        self._open(is_restart=False)
+        self._open()
+        self._audience.expect_nobody()
 
-    def _open(self, *, is_restart: bool = True) -> None:
+    def _open(self) -> None:
         if self._is_closed:
             raise DeliveryError(f"{self!r} is closed: its topic has ended", topic=self._identity.topic)
         if self._pubend is not None:
@@ -118,7 +121,7 @@ class PubendActor:
         )
         living = LivingReaders(self._lease_s, self._retention_s)
         where = f"topic {self._identity.topic!r}, partition {self._identity.partition}"
-        self._audience = Audience(where, pubend, self._changed, living, grace_s=self._lease_s, is_restart=is_restart)
+        self._audience = Audience(where, pubend, self._changed, living, grace_s=self._lease_s)
         self._pubend = pubend
         self._listener: TicketListener[str | None] = TicketListener(self._node, self._admitted)
         self._look()
@@ -160,7 +163,10 @@ class PubendActor:
         return await self._audience.drained(timeout_s, but_for)
 
     async def fail(self, reason: str) -> None:
-        """End the partition before its time, with ``reason`` for those who read, or come to read. The log stays."""
+        """End the partition before its time, with ``reason`` for those who read, or come to read. The log stays.
+
+        What was acknowledged until then is still taken.
+        """
         self._open()
         if self._refusal:
             return
@@ -170,7 +176,7 @@ class PubendActor:
             worker.refuse(reason)
         for child in self._children.names:
             self._reject(child, reason)
-        self._audience.end()
+        self._audience.fail()
 
     async def retire(self, owner: str) -> None:
         """End this actor once everybody who reads has acknowledged all, or nothing for as long as a lease.
@@ -188,11 +194,7 @@ class PubendActor:
         ray.actor.exit_actor()
 
     async def close(self) -> None:
-        """Make durable what was sent and acknowledged, and let go of everybody for good; each is told why.
-
-        Raises:
-            LogError: that did not work.
-        """
+        """Make durable what was sent and acknowledged, and let go of everybody for good. Raises LogError."""
         if self._is_closed or self._pubend is None:
             self._is_closed = True
             return
@@ -250,7 +252,14 @@ class PubendActor:
         return await self._children.talk(child, said, wait_s)
 
     async def subscribe(
-        self, name: str, reader: str, start: int | None = None, *, durable: bool = False, again: bool = False
+        self,
+        name: str,
+        reader: str,
+        start: int | None = None,
+        *,
+        durable: bool = False,
+        again: bool = False,
+        acknowledged: Ranges = (),
     ) -> Begun:
         """Take on a subscription, or go on with the one of that name, and give it to a reader.
 
@@ -261,6 +270,7 @@ class PubendActor:
                 ``again``, the first tick that this reader has not acknowledged.
             durable: whether it is remembered over restarts; if so this returns when that is sure.
             again: whether this reader had it already, before the pubend was started again.
+            acknowledged: for ``again``: what was, as this reader has learnt from other pubends.
 
         Raises:
             DeliveryError: another reader has the subscription by now, or it was ended, or so was the topic.
@@ -269,28 +279,27 @@ class PubendActor:
         self._open()
         if self._refusal:
             raise DeliveryError(f"{self!r}: {self._refusal}", topic=self._identity.topic)
-        return await self._audience.subscribe(name, reader, start, durable=durable, again=again)
+        return await self._audience.subscribe(
+            name, reader, start, durable=durable, again=again, acknowledged=acknowledged
+        )
 
-    async def unsubscribe(self, reader: str, acknowledged: Ranges = ()) -> None:
+    async def unsubscribe(self, reader: str, acknowledged: Ranges = (), everywhere: tuple[Ranges, ...] = ()) -> None:
         """Let a reader go: its subscription ends if it is not durable, and otherwise waits for another reader.
 
         Args:
             reader: its id; of one that is not known, or no more, nothing is taken.
-            acknowledged: all that it has acknowledged, since what it says by its connection may come later. Of a
-                durable subscription this returns when that is durable.
+            acknowledged: all that it has acknowledged: what it says by its connection may come later. Of a durable
+                subscription this returns when that is durable.
+            everywhere: the same for each pubend of the topic.
 
         Raises:
             LogError: the log takes nothing.
         """
         self._open()
-        await self._audience.unsubscribe(reader, acknowledged)
+        await self._audience.unsubscribe(reader, acknowledged, everywhere)
 
     async def forget_subscription(self, name: str) -> None:
-        """End a subscription for good, durable or not, and whoever reads it: what only it needed may go.
-
-        Raises:
-            LogError: the log takes nothing.
-        """
+        """End a subscription for good, durable or not, and whoever reads it. Raises LogError."""
         self._open()
         await self._audience.forget(name)
 
@@ -311,19 +320,10 @@ class PubendActor:
         call()
         if self._core.error is not None:
             self._fail(str(self._core.error))
-        self._watch_room()
+        self._room.look(self._core.full)
         for worker in self._workers:
             worker.settle()
         self._changed.notify()
-
-    def _watch_room(self) -> None:
-        """Say it once when the disk is full, and when it is no more."""
-        full = self._core.full
-        if full is not None and not self._is_full:
-            _LOG.error("%r: %s. Until there is room nothing is published, and its worker is held back", self, full)
-        elif full is None and self._is_full:
-            _LOG.warning("%r: the log has room again, and publishing goes on", self)
-        self._is_full = full is not None
 
     def _look(self) -> None:
         """Do what is due, again and again."""
@@ -370,10 +370,9 @@ class PubendActor:
 
     def _hear(self, child: str, said: list[ChildMessage]) -> None:
         for message in said:
-            if self._refusal:
+            if self._refusal and not isinstance(message, Ack):
                 self._reject(child, self._refusal)
-                return
-            if isinstance(message, Join):
+            elif isinstance(message, Join):
                 self._core.join(child, message.where)
             elif message.pubend != self._identity.partition:
                 self._reject(child, f"it asked pubend {self._identity.partition} about pubend {message.pubend}")

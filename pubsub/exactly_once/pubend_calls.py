@@ -2,7 +2,8 @@
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from typing import Any, Final
 
 from tidewheel.progress import TidewheelError
@@ -12,6 +13,7 @@ from tidewheel.pubsub.exactly_once.begun import Begun
 from tidewheel.pubsub.exactly_once.messages import Ranges
 from tidewheel.pubsub.exactly_once.parents import ParentGone
 from tidewheel.pubsub.exactly_once.subscription_options import SubscriptionOptions
+from tidewheel.pubsub.exactly_once.subscriptions import merged
 
 _LOG = logging.getLogger(__name__)
 
@@ -47,10 +49,12 @@ class PubendCalls:
             DeliveryError: one of them does not.
         """
         deadline_s = time.monotonic() + SUBSCRIBED_WITHIN_S
-        calls = [self._subscribe(pubend, self._options.tick, again=False) for pubend in self._info.partitions]
-        return [self._begun(partition, call, deadline_s) for partition, call in enumerate(calls)]
+        numbers = range(len(self._info.partitions))
+        calls = [partial(self._call, number, self._options.tick, again=False) for number in numbers]
+        made = [call() for call in calls]
+        return [self._begun(number, made[number], calls[number], deadline_s) for number in numbers]
 
-    def _begun(self, partition: int, call: Any, deadline_s: float) -> Begun:
+    def _begun(self, partition: int, call: Any, make: Callable[[], Any], deadline_s: float) -> Begun:
         """Return what a call has begun; where there was nobody to answer it is made again."""
         import ray
 
@@ -64,7 +68,7 @@ class PubendCalls:
                 if time.monotonic() > deadline_s:
                     raise self._refused(partition, error) from error
                 time.sleep(_AGAIN_S)
-                call = self._subscribe(self._info.partitions[partition], self._options.tick, again=False)
+                call = make()
             except ray.exceptions.RayError as error:
                 raise self._refused(partition, error) from error
             else:
@@ -80,8 +84,7 @@ class PubendCalls:
         import ray
 
         try:
-            call = self._subscribe(self._info.partitions[partition], tick, again=True)
-            ray.get(call, timeout=SUBSCRIBED_WITHIN_S)
+            ray.get(self._call(partition, tick, again=True), timeout=SUBSCRIBED_WITHIN_S)
         except (ray.exceptions.ActorUnavailableError, ray.exceptions.GetTimeoutError) as error:
             raise ParentGone(f"{self.where(partition)}: {error}") from error
         except ray.exceptions.RayActorError as error:
@@ -89,24 +92,48 @@ class PubendCalls:
         except ray.exceptions.RayError as error:
             raise self._refused(partition, error) from error
 
-    def _subscribe(self, pubend: Any, tick: int | None, *, again: bool) -> Any:
-        return pubend.subscribe.remote(self._name, self._reader, tick, durable=self._is_durable, again=again)
+    def agree(self, begun: Sequence[Begun]) -> list[Begun]:
+        """Have all pubends know what some of them know to be acknowledged; return where it goes on at each then.
 
-    def leave(self, acknowledged: Sequence[Ranges]) -> None:
+        What is acknowledged together, such as an epoch, reaches some of them first: it must not come again in part.
+
+        Raises:
+            DeliveryError: one of them does not answer.
+        """
+        known = tuple(one.acknowledged for one in begun)
+        for one in begun:
+            known = merged(known, one.everywhere)
+        deadline_s = time.monotonic() + SUBSCRIBED_WITHIN_S
+        agreed = list(begun)
+        for partition, ranges in enumerate(known):
+            if ranges != begun[partition].acknowledged:
+                call = partial(self._call, partition, None, again=True, acknowledged=ranges)
+                agreed[partition] = self._begun(partition, call(), call, deadline_s)
+        return agreed
+
+    def _call(self, partition: int, tick: int | None, *, again: bool, acknowledged: Ranges = ()) -> Any:
+        return self._info.partitions[partition].subscribe.remote(
+            self._name, self._reader, tick, durable=self._is_durable, again=again, acknowledged=acknowledged
+        )
+
+    def leave(self, acknowledged: Sequence[Ranges], over: Collection[int] = ()) -> None:
         """Tell the pubends what this reader has acknowledged, and that it goes; wait until they have noted it.
 
         It makes no difference to them if they are dead, but then what was acknowledged last may come again.
+
+        Args:
+            acknowledged: by partition.
+            over: the partitions that have ended, and of which all is acknowledged: their pubends may have gone, since
+                they wait for just that.
         """
         import ray
 
         if not ray.is_initialized():
             return
         deadline_s = time.monotonic() + LEFT_WITHIN_S
-        calls = [self._leave(partition, ranges) for partition, ranges in enumerate(acknowledged)]
-        errors = [
-            self._left(partition, call, ranges, deadline_s)
-            for partition, (call, ranges) in enumerate(zip(calls, acknowledged, strict=True))
-        ]
+        calls = [self._leave(partition, acknowledged) for partition in range(len(acknowledged))]
+        errors = [self._left(partition, call, acknowledged, deadline_s) for partition, call in enumerate(calls)]
+        errors = [error for partition, error in enumerate(errors) if partition not in over]
         if self._is_durable and any(errors):
             _LOG.warning(
                 "subscription %r of topic %r: what was acknowledged last may come again: %s",
@@ -115,10 +142,11 @@ class PubendCalls:
                 next(filter(None, errors)),
             )
 
-    def _leave(self, partition: int, acknowledged: Ranges) -> Any:
-        return self._info.partitions[partition].unsubscribe.remote(self._reader, acknowledged)
+    def _leave(self, partition: int, acknowledged: Sequence[Ranges]) -> Any:
+        everywhere = tuple(acknowledged) if len(acknowledged) > 1 else ()
+        return self._info.partitions[partition].unsubscribe.remote(self._reader, acknowledged[partition], everywhere)
 
-    def _left(self, partition: int, call: Any, acknowledged: Ranges, deadline_s: float) -> Exception | None:
+    def _left(self, partition: int, call: Any, acknowledged: Sequence[Ranges], deadline_s: float) -> Exception | None:
         """Wait until a pubend has noted that this reader leaves; return why it has not."""
         import ray
 

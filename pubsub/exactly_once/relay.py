@@ -32,6 +32,7 @@ from tidewheel.pubsub.exactly_once.messages import (
     Upstream,
 )
 from tidewheel.pubsub.exactly_once.pubend import CACHE_BYTES
+from tidewheel.pubsub.exactly_once.subscriptions import merged
 from tidewheel.pubsub.exactly_once.tick_set import FOREVER, TickRange, TickSet
 
 MOST_RANGES = 1000
@@ -112,6 +113,7 @@ class _Line:
         self._room_bytes = 1
         self._asked = Asked()
         self._acks: dict[str, TickSet] = {}
+        self._everywhere: dict[str, tuple[Ranges, ...]] = {}
 
     def leave(self, child: str) -> None:
         self.fanout.leave(child)
@@ -131,13 +133,7 @@ class _Line:
     def learn(self, message: KnowledgeMessage, now_s: float) -> list[Outgoing]:
         stream = self.stream
         self.fanout.lost_end = max(self.fanout.lost_end, message.lost_end)
-        for first, end in message.final:
-            stream.accumulate_final(first, end)
-        for tick, payload in message.data:
-            stream.accumulate_data(tick, payload, self._size_of(payload))
-        covered = TickSet(message.final)
-        for tick, _ in message.data:
-            covered.add(tick, tick + 1)
+        covered = self._accumulate(message)
         if self._asked:
             self._asked.answered(covered, now_s, more=message.more)
         outgoing = self._forward(message, covered)
@@ -148,6 +144,24 @@ class _Line:
             # Whoever still wants to know of the gaps is told when he asks.
             self._told.add(0, self._told.ranges()[MOST_RANGES // 2][0])
         return outgoing
+
+    def _accumulate(self, message: KnowledgeMessage) -> TickSet:
+        """Learn what a message says; return the ticks that it speaks of."""
+        stream, covered = self.stream, TickSet()
+        final = iter((*message.final, (FOREVER, FOREVER)))
+        first, end = next(final)
+        for tick, payload in message.data:
+            while first <= tick:  # in order, so that each range or tick comes to the end of what is known
+                stream.accumulate_final(first, end)
+                covered.add(first, end)
+                first, end = next(final)
+            stream.accumulate_data(tick, payload, self._size_of(payload))
+            covered.add(tick, tick + 1)
+        while first < FOREVER:
+            stream.accumulate_final(first, end)
+            covered.add(first, end)
+            first, end = next(final)
+        return covered
 
     def _forward(self, message: KnowledgeMessage, covered: TickSet) -> list[Outgoing]:
         """Return what to tell of a message: to all what is new, and to those who were curious the rest."""
@@ -235,12 +249,15 @@ class _Line:
     def ack(self, ack: Ack) -> None:
         for name, ranges in ack.acks.items():
             self._acks.setdefault(name, TickSet()).update(ranges)
+        for name, vector in ack.everywhere.items():
+            self._everywhere[name] = merged(self._everywhere.get(name, ()), vector)
 
     def take_acks(self) -> list[Upstream]:
         acks, self._acks = self._acks, {}
         if not acks:
             return []
-        return [Ack(self._pubend, {name: acknowledged.ranges() for name, acknowledged in acks.items()})]
+        everywhere, self._everywhere = self._everywhere, {}
+        return [Ack(self._pubend, {name: acknowledged.ranges() for name, acknowledged in acks.items()}, everywhere)]
 
 
 def _within(ticks: TickSet, message: KnowledgeMessage) -> tuple[Ranges, list[tuple[int, Any]]]:

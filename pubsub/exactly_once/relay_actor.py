@@ -22,13 +22,13 @@ from tidewheel.pubsub.exactly_once.child_link import WAITING_BYTES
 from tidewheel.pubsub.exactly_once.children import Children
 from tidewheel.pubsub.exactly_once.fanout import Outgoing
 from tidewheel.pubsub.exactly_once.frames import ChildMessage, Join
+from tidewheel.pubsub.exactly_once.joined_knowledge import joined
 from tidewheel.pubsub.exactly_once.messages import (
     RELAY_PREFIX,
     Ack,
     Downstream,
     KnowledgeMessage,
     Nack,
-    Ranges,
     Rejected,
     Upstream,
 )
@@ -53,7 +53,7 @@ SIGN_OF_LIFE_S: Final = 5.0
 
 _AGAIN_S = 0.5
 _LIFE_WAIT_S = 30.0
-_MOST_REPEATED_RANGES = 4
+_MOST_REPEATED_RANGES = 100
 
 Answer = TypeVar("Answer")
 
@@ -120,7 +120,7 @@ class RelayActor:
         self._is_announced = False
         self._pubends = 0
         self._parents: list[RelayParent] = []
-        self._acknowledged: dict[str, dict[int, Ranges]] = {}
+        self._acknowledged: dict[str, dict[int, Ack]] = {}
         self._flushing: asyncio.TimerHandle | None = None
         self._changed = ChangeSignal()
         self._alive_s = 0.0
@@ -262,7 +262,7 @@ class RelayActor:
         if relay is None:
             return
         is_rejected = False
-        for message in told:
+        for message in joined(told):
             if message.pubend != pubend and (pubend is not None or not 0 <= message.pubend < self._pubends):
                 raise ProtocolError(f"it tells of pubend {message.pubend} of {self._pubends}")
             self._children.tell(relay.receive(message, now_s))
@@ -315,7 +315,7 @@ class RelayActor:
             else:
                 relay.ack(message)
                 if child in message.acks and child in self._acknowledged:
-                    self._acknowledged[child][message.pubend] = message.acks[child][:_MOST_REPEATED_RANGES]
+                    self._acknowledged[child][message.pubend] = _repeated(child, message)
 
     def _reject(self, child: str, reason: str) -> None:
         _LOG.warning("%s: %s: %s", self._name, child, reason)
@@ -348,4 +348,12 @@ class RelayActor:
         for child, acknowledged in self._acknowledged.items():
             if not child.startswith(RELAY_PREFIX):
                 for pubend in range(self._pubends):
-                    relay.ack(Ack(pubend, {child: acknowledged.get(pubend, ())}))
+                    relay.ack(acknowledged.get(pubend, Ack(pubend, {child: ()})))
+
+
+def _repeated(child: str, ack: Ack) -> Ack:
+    """Return what to repeat of what a child has said: all of it, or if that is long only that it is there."""
+    ranges, everywhere = ack.acks[child], ack.everywhere.get(child, ())
+    if sum(map(len, everywhere), len(ranges)) > _MOST_REPEATED_RANGES:
+        return Ack(ack.pubend, {child: ()})
+    return Ack(ack.pubend, {child: ranges}, {child: everywhere} if everywhere else {})

@@ -114,10 +114,14 @@ class Subend:
         That is without what comes after so many messages that are not acknowledged that it has `MOST_RANGES` pieces.
         """
         found: list[Upstream] = []
+        everywhere: dict[str, tuple[Ranges, ...]] = {}
         for pubend, incoming in self._incoming.items():
             ranges = incoming.new_acks()
-            if ranges is not None:
-                found.append(Ack(pubend, {self._name: ranges}))
+            if ranges is None:
+                continue
+            if len(self._incoming) > 1 and not everywhere:
+                everywhere[self._name] = tuple(map(_Incoming.acks, self._incoming.values()))
+            found.append(Ack(pubend, {self._name: ranges}, everywhere))
         return found
 
     def position(self, pubend: int) -> int:
@@ -261,6 +265,9 @@ class _Incoming:
         if not self.has_new_acks:
             return None
         self.has_new_acks = False
+        return self.acks()
+
+    def acks(self) -> tuple[TickRange, ...]:
         return self.acknowledged.first_ranges(MOST_RANGES)
 
     # ------------------------------------------------------------------ asking

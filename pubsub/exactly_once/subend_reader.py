@@ -56,7 +56,7 @@ class SubendReader(TopicReader):
         self._calls = calls
         self._stream = stream
         self._live = set(range(len(begun)))
-        self._done: deque[tuple[int, int]] = deque()
+        self._done: deque[Sequence[tuple[int, int]]] = deque()
         self._error: Exception | None = None
         self._told_s = 0.0
         self._reading = threading.Lock()
@@ -99,10 +99,14 @@ class SubendReader(TopicReader):
 
     def _speak(self, now_s: float) -> None:
         """Tell parents what is acknowledged, and ask them for what is missing."""
-        while self._done:
-            self._stream.acknowledge(*self._done.popleft())
+        self._take_acknowledged()
         self._say(self._stream.upstream(now_s))
         self._told_s = now_s
+
+    def _take_acknowledged(self) -> None:
+        while self._done:
+            for partition, number in self._done.popleft():
+                self._stream.acknowledge(partition, number)
 
     def _say(self, messages: Sequence[Upstream]) -> None:
         for message in messages:
@@ -171,9 +175,12 @@ class SubendReader(TopicReader):
 
     # ------------------------------------------------------------------ the consumer
 
-    def acknowledge(self, partition: int, number: int) -> None:
-        """Take note that nobody needs a batch any more, and have the pubend told soon; any thread may call this."""
-        self._done.append((partition, number))
+    def acknowledge(self, batches: Sequence[tuple[int, int]]) -> None:
+        """Take note that nobody needs some batches any more, and have pubends told soon; any thread may call this.
+
+        They are told together: who goes on later gets all of these batches again, or none.
+        """
+        self._done.append(batches)
         now_s = time.monotonic()
         if now_s - self._told_s < TOLD_WITHIN_S:
             return
@@ -194,9 +201,9 @@ class SubendReader(TopicReader):
             if self._has_left:
                 return
             self._has_left = True
-            while self._done:
-                self._stream.acknowledge(*self._done.popleft())
-        self._calls.leave([self._stream.acknowledged(number) for number in sorted(self._parent_of)])
+            self._take_acknowledged()
+        over = [number for number in self._parent_of if number not in self._live and self._stream.is_done(number)]
+        self._calls.leave([self._stream.acknowledged(number) for number in sorted(self._parent_of)], over)
 
     def detach(self, partition: int) -> None:
         """Take note that a partition has ended: its parent is needed no more, unless others are not over."""

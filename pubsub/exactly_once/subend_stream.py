@@ -71,6 +71,10 @@ class SubendStream:
         """Take note that the consumer is done with a batch; does nothing if it was before."""
         self._partitions[partition].acknowledge(tick)
 
+    def is_done(self, partition: int) -> bool:
+        """Tell whether all that was delivered of a partition is acknowledged."""
+        return self._partitions[partition].is_done
+
     def upstream(self, now_s: float) -> list[Upstream]:
         """Return what to tell and to ask upstream now."""
         return [*self._subend.ask(now_s), *self._subend.acks()]
@@ -103,6 +107,11 @@ class _Partition:
         self._open: deque[int] = deque()
         self._batches: set[int] = set()
         self._has_ended = not frontiers.lower
+
+    @property
+    def is_done(self) -> bool:
+        """Whether all that was delivered is acknowledged."""
+        return not self._open
 
     def begin(self) -> list[Numbered]:
         """Return what comes before everything else: of a partition that is over, and acknowledged, also its end."""

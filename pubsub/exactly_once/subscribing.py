@@ -36,6 +36,7 @@ def read_exactly_once(info: TopicInfo, where: Where | None, options: Subscriptio
     calls = PubendCalls(info, name, reader, options)
     begun = calls.subscribe()
     check_begun(info, name, begun, calls)
+    begun = calls.agree(begun)
     stream = SubendStream(reader, begun, options.order)
     greeting = Join(reader, None if where is None else MessageFilter(where))
     node = node_id()

@@ -7,9 +7,11 @@ Source: seed "Gryphon exactly-once", section 2.1.1 (consolidation of acknowledge
 """
 
 from collections.abc import Iterable
+from itertools import zip_longest
 
 from tidewheel.pubsub.exactly_once.curiosity import CuriosityStream
 from tidewheel.pubsub.exactly_once.messages import Ranges
+from tidewheel.pubsub.exactly_once.tick_set import TickSet
 
 
 class Subscriptions:
@@ -99,3 +101,12 @@ class Subscriptions:
 
     def __len__(self) -> int:
         return len(self._curiosity)
+
+
+def merged(one: tuple[Ranges, ...], other: tuple[Ranges, ...]) -> tuple[Ranges, ...]:
+    """Return the ticks of both, pubend by pubend.
+
+    >>> merged((((0, 5),), ()), (((3, 8),), ((1, 2),)))
+    (((0, 8),), ((1, 2),))
+    """
+    return tuple(TickSet((*first, *second)).ranges() for first, second in zip_longest(one, other, fillvalue=()))

@@ -26,8 +26,11 @@ class TopicLog:
 
     def of_partition(self, topic: str, partition: int) -> str:
         """Return the directory of one partition."""
-        name = quote(topic, safe="").replace(".", "%2E")
-        return str(Path(self.directory) / name / f"partition-{partition}")
+        return str(Path(self.of_topic(topic)) / f"partition-{partition}")
+
+    def of_topic(self, topic: str) -> str:
+        """Return the directory of all partitions of a topic, on whichever nodes they are."""
+        return str(Path(self.directory) / quote(topic, safe="").replace(".", "%2E"))
 
 
 def topic_log(topic: str, delivery: object, directory: object, retention_s: object) -> TopicLog | None:
@@ -49,7 +52,7 @@ def topic_log(topic: str, delivery: object, directory: object, retention_s: obje
             "node. A job that is started again with the same one goes on where it was",
             topic=topic,
         )
-    if not isinstance(directory, str | os.PathLike) or not os.fspath(directory):
+    if not isinstance(directory, str | os.PathLike) or not os.fspath(directory) or "\0" in str(directory):
         raise DeliveryError(f"topic {topic!r}: log is a directory, a text or a path, not {directory!r}", topic=topic)
     if isinstance(retention_s, bool) or not isinstance(retention_s, int | float) or not retention_s > 0:
         raise DeliveryError(

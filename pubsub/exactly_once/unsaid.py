@@ -6,7 +6,7 @@ The newest acknowledgements of a subscription say all that earlier ones did, and
 from typing import Final
 
 from tidewheel.pubsub.exactly_once.frames import ChildMessage, Join
-from tidewheel.pubsub.exactly_once.messages import Ack, Nack, Ranges
+from tidewheel.pubsub.exactly_once.messages import Ack, Nack
 from tidewheel.pubsub.exactly_once.tick_set import TickSet
 
 MOST_NACKED_RANGES: Final = 10_000
@@ -19,7 +19,7 @@ class Unsaid:
     def __init__(self) -> None:
         self._join: Join | None = None
         self._nacks: dict[int, Nack] = {}
-        self._acks: dict[int, dict[str, Ranges]] = {}
+        self._acks: dict[int, Ack] = {}
 
     def __bool__(self) -> bool:
         return bool(self._join or self._nacks or self._acks)
@@ -35,13 +35,14 @@ class Unsaid:
                     ticks.update(self._nacks[pubend].ranges)
                 is_short = len(ticks) <= MOST_NACKED_RANGES
                 self._nacks[pubend] = Nack(pubend, ticks.ranges(), room_bytes) if is_short else message
-            case Ack(pubend, acks):
-                self._acks.setdefault(pubend, {}).update(acks)
+            case Ack(pubend, acks, everywhere):
+                before = self._acks.get(pubend, Ack(pubend, {}))
+                self._acks[pubend] = Ack(pubend, before.acks | acks, before.everywhere | everywhere)
 
     def take(self) -> list[ChildMessage]:
         """Return what there is to say, who one is first, and forget it."""
         said: list[ChildMessage] = [] if self._join is None else [self._join]
         said += self._nacks.values()
-        said += (Ack(pubend, acks) for pubend, acks in self._acks.items())
+        said += self._acks.values()
         self._join, self._nacks, self._acks = None, {}, {}
         return said

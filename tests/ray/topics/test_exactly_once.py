@@ -198,6 +198,61 @@ def fail(job: Any, billing: tw.Subscription) -> None:
     job.wait(timeout=DEADLINE_S)
 
 
+@pytest.mark.parametrize("ack", ["auto", "manual"])
+def test_what_was_acknowledged_when_a_job_is_stopped_stays_so(topic: str, tmp_path: Path, ack: Any) -> None:
+    """Though the subscription is closed after that."""
+    with publishing(topic, tmp_path) as job:
+        with tw.subscribe(topic, name="billing", ack=ack) as billing:
+            send(job.input("numbers"), range(3))
+            for epoch in billing.epochs(timeout=DEADLINE_S):
+                if ack == "manual":
+                    billing.acknowledge(epoch)
+                if epoch.time == 2:
+                    break
+            job.stop()
+    with publishing(topic, tmp_path) as job:
+        with tw.subscribe(topic, name="billing") as billing:
+            with job.input("numbers") as numbers:
+                send(numbers, range(5))
+            assert read(billing, 9) == expected(range(3, 5))
+        job.wait(timeout=DEADLINE_S)
+
+
+def test_a_job_gets_the_log_though_another_one_s_last_epochs_are_not_read(
+    topic: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Who has not read them is told to subscribe again, and then has them; who publishes again, that it has ended."""
+    with publishing(topic, tmp_path) as job:
+        billing = tw.subscribe(topic, name="billing", ack="manual")
+        with job.input("numbers") as numbers:
+            send(numbers, range(3))
+        job.wait(timeout=DEADLINE_S)
+    with publishing(topic, tmp_path) as job:
+        with pytest.raises(PublisherLost, match="another job goes on with its log"):
+            list(billing)
+        billing.close()
+        with job.input("numbers") as numbers:
+            send(numbers, range(4))
+        with tw.subscribe(topic, name="billing") as billing:
+            assert read(billing, 9) == expected(range(3))
+        job.wait(timeout=DEADLINE_S)
+    assert caplog.text.count("has the topic to its end already") == 1
+
+
+def test_another_dataflow_reads_it(topic: str, tmp_path: Path) -> None:
+    """It never has to hold back the one that publishes."""
+    second = tw.Dataflow("reads")
+    second.from_topic(topic).publish(f"{topic} again", delivery="exactly_once", log=tmp_path, partition="merged")
+    with publishing(topic, tmp_path) as job, tw.run(second, workers=2) as other:
+        job.topic(topic).wait_for_subscribers(1, timeout=DEADLINE_S)
+        with tw.subscribe(f"{topic} again") as again:
+            with job.input("numbers") as numbers:
+                send(numbers, range(4))
+            assert read(again, 9) == expected(range(4))
+        other.wait(timeout=DEADLINE_S)
+        job.wait(timeout=DEADLINE_S)
+
+
 def test_the_newest_reader_has_the_name(topic: str, tmp_path: Path) -> None:
     """So that a subscriber which was killed can start again at once; one that was not gets an error."""
     with publishing(topic, tmp_path) as job:

@@ -86,7 +86,7 @@ def test_everybody_has_everything_once_though_relays_are_killed(topic: str, tmp_
             for file in files
         ]
         assert eventually(lambda: sum(children(relay)) == 6, DEADLINE_S), children(relay)
-        assert min(children(relay)) >= 2
+        assert min(children(relay)) >= 1
         numbers = stack.enter_context(job.input("numbers"))
         for turn in range(4):
             epochs = range(20 * turn, 20 * turn + 20)
@@ -108,19 +108,22 @@ def test_everybody_has_everything_once_though_relays_are_killed(topic: str, tmp_
 
 def test_a_relay_that_is_killed_comes_back(topic: str, tmp_path: Path) -> None:
     """Its subscribers have gone on without it; who comes later is sent to it again."""
-    with publishing(topic, tmp_path) as job, tw.relay(topic, [node_id()]) as relay, job.input("numbers") as numbers:
-        with tw.subscribe(topic) as first:
-            send(numbers, range(3))
-            assert read(first, 3) == expected(range(3))
-            assert children(relay) == [1]
-            kill(relay.actors[0])
-            send(numbers, range(3, 6))
-            assert read(first, 3) == expected(range(3, 6))
-            assert eventually(lambda: bool(ask_catalog("parent", *life(topic), node_id())), DEADLINE_S)
-            with tw.subscribe(topic) as second:
-                assert eventually(lambda: children(relay) == [1], DEADLINE_S)
-                send(numbers, range(6, 9))
-                assert read(first, 3) == read(second, 3) == expected(range(6, 9))
+    with ExitStack() as stack:
+        job = stack.enter_context(publishing(topic, tmp_path))
+        relay = stack.enter_context(tw.relay(topic, [node_id()]))
+        numbers = stack.enter_context(job.input("numbers"))
+        first = stack.enter_context(tw.subscribe(topic))
+        send(numbers, range(3))
+        assert read(first, 3) == expected(range(3))
+        assert children(relay) == [1]
+        kill(relay.actors[0])
+        send(numbers, range(3, 6))
+        assert read(first, 3) == expected(range(3, 6))
+        assert eventually(lambda: bool(ask_catalog("parent", *life(topic), node_id())), DEADLINE_S)
+        second = stack.enter_context(tw.subscribe(topic))
+        assert eventually(lambda: children(relay) == [1], DEADLINE_S)
+        send(numbers, range(6, 9))
+        assert read(first, 3) == read(second, 3) == expected(range(6, 9))
 
 
 def life(topic: str) -> tuple[str, str]:

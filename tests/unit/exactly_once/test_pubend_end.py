@@ -98,7 +98,7 @@ def test_it_retires_when_everybody_has_read(
 def test_a_topic_that_fails_tells_everybody_why(tmp_path: Path) -> None:
     """Who reads, who publishes, and who comes later; and nobody is waited for. The log goes on another time."""
     with hosted(tmp_path) as host:
-        reader = Reader(host, "billing", start=0)
+        reader = Reader(host, "live", start=0, durable=False)
         feed = DurableFeed(DOMAIN, host.connection)
         send(feed, 0)
         reader.read(lambda events: len(contents(events)) == 2)
@@ -118,11 +118,63 @@ def test_a_topic_that_fails_tells_everybody_why(tmp_path: Path) -> None:
         late.say([Join("late", None)])
         assert told(late, Rejected) == [Rejected(0, "it rains")]
         late.close()
+        reader.close()
         host.restart()
         published(host, 2)
-        reader.others.clear()
+        reader = Reader(host, "live", start=0, durable=False)
         reader.read(lambda events: len(contents(events)) == 4)
         reader.close()
+
+
+def test_what_was_acknowledged_before_a_failure_is_noted_after_it(tmp_path: Path) -> None:
+    """For a moment it is waited for readers of durable subscriptions, who leave when they are told; it is no error."""
+    with hosted(tmp_path) as host:
+        readers = [Reader(host, name, start=0, process=process) for name, process in (("a", "own"), ("b", "other"))]
+        feed = DurableFeed(DOMAIN, host.connection)
+        send(feed, 0)
+        for reader in readers:
+            reader.read(lambda events: len(contents(events)) == 2)
+        host.call(host.actor.fail("it rains"))
+        for reader in readers:
+            assert reader.hear() == [Rejected(0, "it rains")]
+            reader.close()
+        assert not host.call(host.actor.drained(0.0, "own"))
+        tick = host.run(lambda: host.actor._core.durable_tick)
+        for reader in readers[::-1]:
+            assert not host.call(host.actor.drained(0.0))
+            host.call(host.actor.unsubscribe(reader.id, ((0, tick),)))
+            assert host.call(host.actor.drained(0.0, "own"))
+        assert host.call(host.actor.drained(0.0))
+        host.restart()
+        again = Reader(host, "a", start=0)
+        assert host.run(lambda: host.actor._core.subscriptions.acknowledged("a")[0][1]) >= tick
+        again.close()
+        with pytest.raises(FeedRefused, match="it rains"):
+            finish(feed, 1)
+
+
+def test_nobody_waits_long_for_who_does_not_leave_after_a_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may have died just then."""
+    monkeypatch.setattr("tidewheel.pubsub.exactly_once.audience.LEAVE_WITHIN_S", 0.5)
+    with hosted(tmp_path) as host:
+        reader = Reader(host, "billing", start=0)
+        published(host, 2)
+        host.call(host.actor.fail("it rains"))
+        assert not host.call(host.actor.drained(0.0))
+        assert host.call(host.actor.drained(10.0))
+        reader.close()
+
+
+def test_a_first_life_waits_for_nobody_whoever_calls_first(tmp_path: Path) -> None:
+    """The catalog looks after a publisher as soon as it knows it, which may be before its log is open."""
+    with hosted(tmp_path) as host:
+        host.restart()
+        assert not host.call(host.actor.ended(0.0))
+        assert not host.call(host.actor.drained(0.0))
+        host.call(host.actor.open())
+        assert host.call(host.actor.drained(0.0))
 
 
 def test_a_worker_is_refused_at_the_end(tmp_path: Path) -> None:

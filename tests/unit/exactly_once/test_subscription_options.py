@@ -50,7 +50,8 @@ def test_what_a_topic_does_not_have_cannot_be_asked_of_it() -> None:
         check_options(info("best_effort"), DeliveryOptions(), SubscriptionOptions(name="billing"))
     with pytest.raises(DeliveryError, match=r"slow='drop_epochs' is not for it"):
         check_options(info("exactly_once"), DeliveryOptions(slow="drop_epochs"), SubscriptionOptions())
-    check_options(info("best_effort"), DeliveryOptions(slow="block"), SubscriptionOptions())
+    for delivery in ("best_effort", "exactly_once"):
+        check_options(info(delivery), DeliveryOptions(slow="block"), SubscriptionOptions())
     check_options(
         info("exactly_once"), DeliveryOptions(), SubscriptionOptions("billing", "manual", "earliest", "total")
     )

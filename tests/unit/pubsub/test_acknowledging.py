@@ -1,6 +1,6 @@
 """What a consumer of a topic with exactly-once delivery is done with, and when its publishers hear of it."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 
 import pytest
 
@@ -43,9 +43,9 @@ class KeptReader(TopicReader):
         """Return the next message."""
         return [Fetched(0, [self._messages.pop(0)])] if self._messages else []
 
-    def acknowledge(self, partition: int, number: int) -> None:
+    def acknowledge(self, batches: Sequence[tuple[int, int]]) -> None:
         """Note that."""
-        self.log.append(number)
+        self.log += (number for _, number in batches)
 
     def leave(self) -> None:
         """Note that."""
