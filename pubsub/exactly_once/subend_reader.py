@@ -39,6 +39,7 @@ class SubendReader(TopicReader):
         parents_of: returns the parents that tell of all partitions, each with those it tells of; they are connected
             here. It gets what a parent is to call when there is something to do, and what tells whether there is more
             to come of a partition.
+        tells_at_once: whether what is acknowledged is told upstream at once, as the consumer has said so by hand.
     """
 
     is_durable = True
@@ -50,12 +51,15 @@ class SubendReader(TopicReader):
         begun: Sequence[Begun],
         stream: SubendStream,
         parents_of: Callable[[Callable[[], None], Callable[[int], bool]], Mapping[KeptParent, Collection[int]]],
+        *,
+        tells_at_once: bool = False,
     ) -> None:
         self.began = [one.first_frontiers for one in begun]
         self._reader = reader
         self._calls = calls
         self._stream = stream
         self._live = set(range(len(begun)))
+        self._tells_at_once = tells_at_once
         self._done: deque[Sequence[tuple[int, int]]] = deque()
         self._error: Exception | None = None
         self._told_s = 0.0
@@ -182,7 +186,7 @@ class SubendReader(TopicReader):
         """
         self._done.append(batches)
         now_s = time.monotonic()
-        if now_s - self._told_s < TOLD_WITHIN_S:
+        if not self._tells_at_once and now_s - self._told_s < TOLD_WITHIN_S:
             return
         if not self._reading.acquire(blocking=False):
             self._ring()

@@ -53,7 +53,7 @@ def read_exactly_once(info: TopicInfo, where: Where | None, options: Subscriptio
             return {KeptParent(f"topic {info.name!r}", relays.find, greeting, ring): numbers}
         return {KeptParent(calls.where(number), partial(find, number), greeting, ring): [number] for number in numbers}
 
-    reading = SubendReader(reader, calls, begun, stream, parents_of)
+    reading = SubendReader(reader, calls, begun, stream, parents_of, tells_at_once=options.ack == "manual")
     try:
         reading.attach()
     except BaseException:

@@ -1,17 +1,15 @@
-"""Exactly-once delivery between nodes: by calls of Ray, with relays and without, and over a publisher's death."""
+"""Exactly-once delivery between nodes without relays: by calls of Ray, and over a publisher's death."""
 
 import os
 import signal
-from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import tidewheel as tw
-from tests.ray.test_nodes import NO_TOKEN, Nodes, cluster, say
+from tests.ray.test_nodes import NO_TOKEN, cluster, say
 
 pytestmark = pytest.mark.ray
 
@@ -26,16 +24,15 @@ def read(name: str) -> list[tuple[int, int]]:
         return [(epoch.time, len(set(epoch.records))) for epoch in bills.epochs(timeout=DEADLINE_S)]
 
 
-def bill(folder: str, *, has_relays: bool) -> None:
-    """Publish on two nodes, read on both, and kill a publisher; say on which nodes things were, and what was read."""
+def bill(folder: str) -> None:
+    """Publish on two nodes, read on both, and kill a publisher; say what was read."""
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     flow = tw.Dataflow("bills")
     flow.input("numbers").rebalance().publish("bills", delivery="exactly_once", log=folder).probe("published")
     config = tw.RuntimeConfig(resources={"CPU": 1})
-    with tw.run(flow, workers=2, config=config) as job, ThreadPoolExecutor() as threads, ExitStack() as relaying:
-        relays = relaying.enter_context(tw.relay("bills")) if has_relays else None
+    with tw.run(flow, workers=2, config=config) as job, ThreadPoolExecutor() as threads:
         here = ray.get_runtime_context().get_node_id()
         [there] = [node["NodeID"] for node in ray.nodes() if node["NodeID"] != here]
         on = NodeAffinitySchedulingStrategy(there, soft=False)
@@ -53,9 +50,8 @@ def bill(folder: str, *, has_relays: bool) -> None:
                 kill_publisher(there)
         numbers.close()
         topics = [future.result(DEADLINE_S) for future in seen]
-        children = [] if relays is None else [one.children for one in relays.statistics()]
         job.wait(timeout=DEADLINE_S)
-    say({"topics": topics, "relays": len(children)})
+    say(topics)
 
 
 def kill_publisher(node: str) -> None:
@@ -73,31 +69,9 @@ def kill_publisher(node: str) -> None:
     os.kill(placed[node], signal.SIGKILL)
 
 
-def bill_with_relays(folder: str) -> None:
-    """With a relay on each node."""
-    bill(folder, has_relays=True)
-
-
-def bill_without_relays(folder: str) -> None:
-    """With every reader connected to the publishers."""
-    bill(folder, has_relays=False)
-
-
-@pytest.fixture(scope="module")
-def two_nodes() -> Iterator[Nodes]:
-    """Two nodes with room for one worker each."""
-    with cluster([{}, {}], NO_TOKEN) as nodes:
-        yield nodes
-
-
-@pytest.mark.parametrize(
-    ("program", "relays"), [(bill_without_relays, 0), (bill_with_relays, 2)], ids=["none", "relays"]
-)
-def test_who_reads_on_another_node_has_everything_once(
-    two_nodes: Nodes, tmp_path: Path, program: Callable[[str], None], relays: int
-) -> None:
-    """On the publishers' nodes or not, whatever the way, and over a publisher's death."""
-    with two_nodes.child(program, str(tmp_path)) as driver:
-        result = driver.hear()
+def test_who_reads_on_another_node_has_everything_once(tmp_path: Path) -> None:
+    """On both of the publishers' nodes, over a publisher's death."""
+    with cluster([{}, {}], NO_TOKEN) as nodes, nodes.child(bill, str(tmp_path)) as driver:
+        topics = driver.hear()
     expected = [[epoch, RECORDS] for epoch in range(EPOCHS)]
-    assert result == {"topics": [expected, expected], "relays": relays}
+    assert topics == [expected, expected]

@@ -201,15 +201,14 @@ def fail(job: Any, billing: tw.Subscription) -> None:
 @pytest.mark.parametrize("ack", ["auto", "manual"])
 def test_what_was_acknowledged_when_a_job_is_stopped_stays_so(topic: str, tmp_path: Path, ack: Any) -> None:
     """Though the subscription is closed after that."""
-    with publishing(topic, tmp_path) as job:
-        with tw.subscribe(topic, name="billing", ack=ack) as billing:
-            send(job.input("numbers"), range(3))
-            for epoch in billing.epochs(timeout=DEADLINE_S):
-                if ack == "manual":
-                    billing.acknowledge(epoch)
-                if epoch.time == 2:
-                    break
-            job.stop()
+    with publishing(topic, tmp_path) as job, tw.subscribe(topic, name="billing", ack=ack) as billing:
+        send(job.input("numbers"), range(3))
+        for epoch in billing.epochs(timeout=DEADLINE_S):
+            if ack == "manual":
+                billing.acknowledge(epoch)
+            if epoch.time == 2:
+                break
+        job.stop()
     with publishing(topic, tmp_path) as job:
         with tw.subscribe(topic, name="billing") as billing:
             with job.input("numbers") as numbers:

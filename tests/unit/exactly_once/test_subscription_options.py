@@ -65,10 +65,11 @@ def test_what_a_topic_does_not_have_cannot_be_asked_of_it() -> None:
         ("exactly_once", None, 1.0, "needs a log on disk: say log="),
         ("exactly_once", "", 1.0, "log is a directory, a text or a path, not ''"),
         ("exactly_once", 7, 1.0, "not 7"),
+        ("exactly_once", "/lo\0gs", 1.0, "log is a directory, a text or a path, not '/lo\\x00gs'"),
         ("exactly_once", "/logs", 0, "retention is a number of seconds above 0, not 0"),
         ("exactly_once", "/logs", "a week", "not 'a week'"),
     ],
-    ids=["delivery", "log too much", "no log", "empty", "number", "zero", "text"],
+    ids=["delivery", "log too much", "no log", "empty", "number", "nul", "zero", "text"],
 )
 def test_a_publication_says_what_is_wrong_with_its_log(
     delivery: str, directory: object, retention: object, message: str
