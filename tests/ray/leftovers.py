@@ -22,7 +22,12 @@ from tests.ray.driver_program import WORKERS, halving, send_epoch
 from tests.waiting import eventually
 from tidewheel.pubsub.catalog_actor import CATALOG_NAME, catalog_actor
 
-TITLES = {"worker": "ray::WorkerActor", "publisher": "ray::PublisherActor"}
+TITLES = {
+    "worker": "ray::WorkerActor",
+    "publisher": "ray::PublisherActor",
+    "pubend": "ray::PubendActor",
+    "relay": "ray::RelayActor",
+}
 """How Ray names the processes of actors while they live, by what they are."""
 
 _SOCKET_DIRECTORY = re.compile(r"/tidewheel-(\d+)-[^/]*")
