@@ -210,7 +210,12 @@ class SubendReader(TopicReader):
         self._calls.leave([self._stream.acknowledged(number) for number in sorted(self._parent_of)], over)
 
     def detach(self, partition: int) -> None:
-        """Take note that a partition has ended: its parent is needed no more, unless others are not over."""
+        """Take note that a partition has ended: its parent is needed no more, unless others are not over.
+
+        In total order its silence is needed until all of them have ended: what they still have may come only after it.
+        """
+        if self._stream.is_total:
+            return
         self._live.discard(partition)
         parent = self._parent_of[partition]
         parent.is_needed = not self._live.isdisjoint(self._parents[parent])

@@ -31,6 +31,9 @@ class SubendStream:
         begun: where the subscription begins, or goes on, at each partition.
         order: of messages of different partitions.
         room_bytes: how much of each partition may wait.
+
+    Attributes:
+        is_total: whether messages come in the order of their ticks, for which the silence of each partition is needed.
     """
 
     def __init__(
@@ -40,6 +43,7 @@ class SubendStream:
         self._subend = Subend(reader, starts, size_of, order=order, room_bytes=room_bytes)
         self._partitions = [_Partition(self._subend, number, one.frontiers) for number, one in enumerate(begun)]
         self._is_new = True
+        self.is_total = order == "total"
 
     def receive(self, message: KnowledgeMessage, now_s: float) -> None:
         """Take what comes from upstream.

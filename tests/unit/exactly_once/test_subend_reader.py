@@ -14,6 +14,7 @@ from tidewheel.pubsub.exactly_once.frames import ChildMessage, Join
 from tidewheel.pubsub.exactly_once.kept_parent import KeptParent
 from tidewheel.pubsub.exactly_once.messages import Ack, Downstream, KnowledgeMessage, Ranges, Rejected, Stranger
 from tidewheel.pubsub.exactly_once.pubend_calls import PubendCalls
+from tidewheel.pubsub.exactly_once.subend import Order
 from tidewheel.pubsub.exactly_once.subend_reader import SubendReader
 from tidewheel.pubsub.exactly_once.subend_stream import SubendStream
 from tidewheel.pubsub.exactly_once.subscription_options import SubscriptionOptions
@@ -81,15 +82,16 @@ class Calls(PubendCalls):
 class Reading:
     """A reader of one partition, which begins at tick 5."""
 
-    def __init__(self, *, tells_at_once: bool = False) -> None:
+    def __init__(self, *, tells_at_once: bool = False, order: Order = "publisher") -> None:
         begun = [Begun(((0, 5),), 5, FRONTIERS, FRONTIERS)]
         self.parent = Told()
         self.calls = Calls(INFO, "billing", "reader", SubscriptionOptions("billing"))
 
         def parents_of(ring: Callable[[], None], _: object) -> dict[KeptParent, list[int]]:
-            return {KeptParent("topic 'bills'", lambda _: self.parent, Join("reader", None), ring): [0]}
+            self.kept = KeptParent("topic 'bills'", lambda _: self.parent, Join("reader", None), ring)
+            return {self.kept: [0]}
 
-        stream = SubendStream("reader", begun)
+        stream = SubendStream("reader", begun, order)
         self.reader = SubendReader("reader", self.calls, begun, stream, parents_of, tells_at_once=tells_at_once)
         self.reader.attach()
 
@@ -158,3 +160,12 @@ def test_a_rejection_comes_after_all_that_came_before(reading: Reading) -> None:
     for _ in range(2):
         with pytest.raises(PublisherLost, match=r"partition 0: .* the job failed"):
             reading.read()
+
+
+@pytest.mark.parametrize("order", ["publisher", "total"])
+def test_in_total_order_a_partition_that_has_ended_is_still_needed(order: Order) -> None:
+    """Its silence is: without it nothing that comes later from another one could be given out."""
+    made = Reading(order=order)
+    made.reader.detach(0)
+    assert made.kept.is_needed == (order == "total")
+    made.reader.close()
