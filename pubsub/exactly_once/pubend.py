@@ -17,7 +17,6 @@ Source: seed "Gryphon exactly-once", section 2.2.
 
 from collections import deque
 from collections.abc import Callable, Iterable
-from itertools import takewhile
 from typing import Any, NamedTuple, Protocol
 
 from tidewheel.pubsub.exactly_once.fanout import Fanout, Filter, Outgoing
@@ -124,10 +123,6 @@ class Pubend:
         tick = max(self._next_tick, now)
         self._next_tick = tick + 1
         return tick
-
-    def pending_up_to(self, tick: int) -> list[Any]:
-        """Return the messages up to a tick that are not durable as far as this knows, in order."""
-        return [message for _, message in takewhile(lambda pending: pending[0] <= tick, self._pending)]
 
     def logged(self, tick: int) -> list[Outgoing]:
         """Take note that all messages up to ``tick`` are durable; return what to tell."""

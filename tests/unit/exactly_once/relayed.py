@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from tests.unit.exactly_once.hosts import Times
 from tidewheel.progress import IntegerDomain
 from tidewheel.pubsub.change_signal import ChangeSignal
 from tidewheel.pubsub.exactly_once.durable_feed import DurableFeed
 from tidewheel.pubsub.exactly_once.durable_pubend import size_of
-from tidewheel.pubsub.exactly_once.encoded_message import EncodedMessage, decode
+from tidewheel.pubsub.exactly_once.encoded_message import decode
 from tidewheel.pubsub.exactly_once.frames import Join
 from tidewheel.pubsub.exactly_once.messages import RELAY_PREFIX, KnowledgeMessage, Stranger
 from tidewheel.pubsub.exactly_once.parents import Parent, ParentGone, find_parent
@@ -221,17 +222,6 @@ def connection(pubend: Handle) -> Any:
     return found
 
 
-@dataclass(frozen=True)
-class Divisible:
-    """Wants the batches of times that can be divided by a number."""
-
-    divisor: int
-
-    def of(self, message: EncodedMessage) -> EncodedMessage | None:
-        event = decode(message)
-        return None if isinstance(event, DataMessage) and event.time % self.divisor else message
-
-
 class Reader:
     """A subscription that survives whoever is upstream.
 
@@ -253,7 +243,7 @@ class Reader:
         self.parents = parents
         self._topic = topic
         self._divisor = divisor
-        self._where = None if divisor == 1 else Divisible(divisor)
+        self._where = None if divisor == 1 else Times(divisor)
         self._node = node
         self._links: dict[int, Parent] = {}
         begun = [pubend.run(pubend.actor.subscribe(name, name, start)) for pubend in topic.pubends]

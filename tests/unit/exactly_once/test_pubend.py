@@ -73,7 +73,6 @@ def test_a_message_is_told_once_it_is_durable() -> None:
     pubend.join("child")
     assert pubend.assign([b"a", b"b"], 5) == [(5, b"a"), (6, b"b")]
     assert pubend.assign([b"c"], 9) == [(9, b"c")]
-    assert pubend.pending_up_to(6) == [b"a", b"b"]
     assert pubend.told_end == 0
     assert pubend.logged(6) == [Outgoing("child", KnowledgeMessage(0, ((0, 5),), ((5, b"a"), (6, b"b"))))]
     assert pubend.logged(6) == []
