@@ -161,18 +161,19 @@ class NoWrite(NoSync):
 class Dying(Files):
     """A disk that takes so many calls and then no more, as when the process is killed."""
 
-    def __init__(self, calls: int) -> None:
-        self._calls = calls
+    def __init__(self, calls: int = 1 << 40) -> None:
+        super().__init__()
+        self.calls_left = calls
 
     def _call(self) -> None:
-        self._calls -= 1
-        if self._calls < 0:
+        self.calls_left -= 1
+        if self.calls_left < 0:
             raise OSError(5, "killed")
 
     def write(self, descriptor: int, parts: Any, offset: int) -> int:
         """Write, of the last call only a part."""
         self._call()
-        return super().write(descriptor, parts if self._calls else [bytes(parts[0])[:7]], offset)
+        return super().write(descriptor, parts if self.calls_left else [bytes(parts[0])[:7]], offset)
 
     def sync(self, descriptor: int) -> None:
         """Sync, or not."""

@@ -5,7 +5,6 @@ once and in order, and gets nothing again that was acknowledged by one which has
 empty. ``TIDEWHEEL_SUBSCRIPTION_RUNS`` says how many are tried, and a failure says which.
 """
 
-import errno
 import os
 from collections import defaultdict
 from collections.abc import Callable
@@ -16,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.exactly_once.partitions import Full, Partition
+from tests.unit.exactly_once.partitions import Dying, Full, Partition
 from tidewheel.pubsub.exactly_once.durable_pubend import size_of
 from tidewheel.pubsub.exactly_once.encoded_message import decode, encode
 from tidewheel.pubsub.exactly_once.messages import Ack, KnowledgeMessage, Nack
@@ -33,32 +32,8 @@ STEPS = 250
 ROOM = 1 << 40
 
 
-class Frail(Full):
+class Frail(Dying, Full):
     """A disk that may be full, and whose process may be killed in the middle of a call."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.calls_left = ROOM
-
-    def _call(self) -> None:
-        self.calls_left -= 1
-        if self.calls_left < 0:
-            raise OSError(errno.EIO, "killed")
-
-    def write(self, descriptor: int, parts: Any, offset: int) -> int:
-        """Write, of the last call only a part."""
-        self._call()
-        return super().write(descriptor, parts if self.calls_left else [bytes(parts[0])[:7]], offset)
-
-    def sync(self, descriptor: int) -> None:
-        """Sync, or not."""
-        self._call()
-        super().sync(descriptor)
-
-    def rename(self, old: Path, new: Path) -> None:
-        """Rename, or not."""
-        self._call()
-        super().rename(old, new)
 
 
 class Life:
