@@ -26,11 +26,9 @@ def connection(publication: Publication, partition: int, publisher: Any) -> RayC
 
 def _best_effort(publication: Publication, partition: int, partitions: int, node: str) -> Any:
     import ray
-    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     actor: Any = ray.remote(num_cpus=0, max_restarts=0, max_task_retries=0)(PublisherActor)
-    there = NodeAffinitySchedulingStrategy(node, soft=True)
-    return actor.options(scheduling_strategy=there).remote(
+    return actor.options(scheduling_strategy=_only_on(node)).remote(
         publication.topic, partition, publication.domain, publication.capacity_bytes, node
     )
 
@@ -38,16 +36,24 @@ def _best_effort(publication: Publication, partition: int, partitions: int, node
 def _exactly_once(publication: Publication, partition: int, partitions: int, node: str) -> Any:
     """Start one that Ray starts again when it has died, and only where its log is."""
     import ray
-    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     assert publication.log is not None, "this is for topics with a log"
     actor: Any = ray.remote(num_cpus=0, max_restarts=-1, max_task_retries=0)(PubendActor)
-    there = NodeAffinitySchedulingStrategy(node, soft=False)
     identity = LogIdentity(publication.topic, partition, partitions, _named(publication.domain))
     directory = publication.log.of_partition(publication.topic, partition)
-    return actor.options(scheduling_strategy=there).remote(
+    return actor.options(scheduling_strategy=_only_on(node)).remote(
         directory, identity, publication.domain, node, retention_s=publication.log.retention_s
     )
+
+
+def _only_on(node: str) -> Any:
+    """Return how to say that: the node of a worker, without which there is no job either.
+
+    With soft=True Ray takes another node at times, and the publisher is lost with that.
+    """
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    return NodeAffinitySchedulingStrategy(node, soft=False)
 
 
 def _named(domain: TimeDomain) -> str:

@@ -86,21 +86,22 @@ class WorkerWatch:
                 )
 
     def death_behind(self, error: TidewheelError) -> JobError | None:
-        """Return the death of the worker that an error is about, None if it lives.
+        """Return the death of the worker that is behind an error, None if all that may be behind it live.
 
-        A peer that has lost its connection to a worker may tell so before Ray tells that the worker has died.
+        A peer that has lost its connection to a worker may tell so before Ray tells that the worker has died; so may a
+        publisher that was on the same node.
         """
         import ray
 
-        worker = error.worker if isinstance(error, JobError) and error.operator is None else None
-        if worker is None or worker == self._hung:
+        if not isinstance(error, JobError) or error.operator is not None:
             return None
-        call = self._actors[worker].watch.remote({}, 0.0)
-        if ray.wait([call], timeout=_DEATH_TOLD_WITHIN_S)[0]:
+        suspects = range(len(self._actors)) if error.worker is None else [error.worker]
+        calls = {self._actors[worker].watch.remote({}, 0.0): worker for worker in suspects if worker != self._hung}
+        for call in ray.wait(list(calls), num_returns=len(calls), timeout=_DEATH_TOLD_WITHIN_S)[0] if calls else ():
             try:
                 ray.get(call)
             except ray.exceptions.RayError as death:
-                return self._death_of(worker, death)
+                return self._death_of(calls[call], death)
         return None
 
     def _death_of(self, worker: int, error: Exception) -> JobError:

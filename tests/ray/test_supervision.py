@@ -129,6 +129,8 @@ def test_a_death_is_told_before_lost_connections(topic: str) -> None:
             assert "the connection to worker 1 has broken" in str(told)
             watch = WorkerWatch(job.name, actors, ["process A", "process B"], DEADLINE_S)
             assert "(process B) died" in str(watch.death_behind(told))
+            lost = tw.JobError("a publisher is lost, which was on the same node")
+            assert "(process B) died" in str(watch.death_behind(lost))
         with pytest.raises(tw.JobError, match=rf"worker 1 of job .*process {job.pids[1]} .*died") as failure:
             job.wait(timeout=ENDS_WITHIN_S)
         assert failure.value.worker == 1
