@@ -24,6 +24,8 @@ from tidewheel.pubsub.exactly_once.pubend_calls import PubendCalls
 from tidewheel.pubsub.exactly_once.subend_stream import SubendStream
 from tidewheel.pubsub.topic_reader import WAIT_S, Fetched, TopicReader
 
+TOLD_EVERY_S: Final = 0.01
+"""While there is something to read, what is acknowledged is told upstream so often at most, in seconds."""
 TOLD_WITHIN_S: Final = 0.1
 """What is acknowledged is told upstream within so many seconds, if the consumer goes on with something."""
 
@@ -89,10 +91,13 @@ class SubendReader(TopicReader):
         with self._reading:
             while not self._is_closed:
                 now_s = time.monotonic()
-                self._speak(now_s)
+                self._say(self._stream.ask(now_s))
+                if now_s - self._told_s >= TOLD_EVERY_S:
+                    self._tell(now_s)
                 found = self._stream.take()
                 if found:
                     return found
+                self._tell(now_s)
                 if self._error is not None:
                     raise self._error
                 if self._wait(deadline_s, now_s):
@@ -101,10 +106,10 @@ class SubendReader(TopicReader):
                     break
         return []
 
-    def _speak(self, now_s: float) -> None:
-        """Tell parents what is acknowledged, and ask them for what is missing."""
+    def _tell(self, now_s: float) -> None:
+        """Tell parents what is acknowledged."""
         self._take_acknowledged()
-        self._say(self._stream.upstream(now_s))
+        self._say(self._stream.acks())
         self._told_s = now_s
 
     def _take_acknowledged(self) -> None:
@@ -193,7 +198,7 @@ class SubendReader(TopicReader):
             return
         try:
             if not self._is_closed:
-                self._speak(now_s)
+                self._tell(now_s)
         finally:
             self._reading.release()
 

@@ -79,9 +79,13 @@ class SubendStream:
         """Tell whether all that was delivered of a partition is acknowledged."""
         return self._partitions[partition].is_done
 
-    def upstream(self, now_s: float) -> list[Upstream]:
-        """Return what to tell and to ask upstream now."""
-        return [*self._subend.ask(now_s), *self._subend.acks()]
+    def ask(self, now_s: float) -> list[Upstream]:
+        """Return what to ask upstream now."""
+        return self._subend.ask(now_s)
+
+    def acks(self) -> list[Upstream]:
+        """Return what to tell upstream of what is acknowledged."""
+        return self._subend.acks()
 
     def ask_at_s(self) -> float:
         """Return when to look what to ask again, if nothing comes before."""

@@ -8,6 +8,7 @@ import socket
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from typing import Final
 
 from tidewheel.progress import ProtocolError
 from tidewheel.pubsub.exactly_once.durable_pubend import DurablePubend
@@ -16,6 +17,10 @@ from tidewheel.pubsub.exactly_once.worker_frames import decode_frame, durable_an
 from tidewheel.pubsub.log.errors import LogError
 from tidewheel.pubsub.socket_frames import FrameReader
 from tidewheel.pubsub.socket_writer import SocketWriter
+
+
+TOLD_EVERY_S: Final = 0.005
+"""A worker is told so often at most what is durable: each time its thread that listens takes the interpreter from it."""
 
 
 class WorkerLink:
@@ -43,24 +48,37 @@ class WorkerLink:
         self._writer = SocketWriter(connection)
         self._has_begun = False
         self._unsure: deque[tuple[int, int]] = deque()
+        self._untold = 0
+        self._told_s = 0.0
+        self._telling: asyncio.TimerHandle | None = None
         self._is_paused = True
         self._is_closed = False
         self._resume()
 
     def settle(self) -> None:
-        """Tell the worker what has become durable, and go on reading if there is room; to be called after news."""
+        """Tell the worker soon what has become durable, and go on reading if there is room; to be called after news."""
         if self._is_closed:
             return
         if self._pubend.error is not None:
             self._refuse(str(self._pubend.error))
             return
-        durable = 0
         while self._unsure and self._unsure[0][0] <= self._pubend.durable_tick:
-            durable += self._unsure.popleft()[1]
-        if durable:
-            self._say(durable_answer(durable))
+            self._untold += self._unsure.popleft()[1]
+        if self._untold and self._telling is None:
+            wait_s = self._told_s + TOLD_EVERY_S - self._loop.time()
+            if wait_s > 0:
+                self._telling = self._loop.call_later(wait_s, self._tell)
+            else:
+                self._tell()
         if self._pubend.has_room:
             self._resume()
+
+    def _tell(self) -> None:
+        self._telling = None
+        if not self._is_closed:
+            self._told_s = self._loop.time()
+            durable, self._untold = self._untold, 0
+            self._say(durable_answer(durable))
 
     def _resume(self) -> None:
         if self._is_paused and not self._is_closed:
@@ -120,5 +138,7 @@ class WorkerLink:
         """Let go of the connection."""
         if not self._is_closed:
             self._is_closed = True
+            if self._telling is not None:
+                self._telling.cancel()
             self._loop.remove_reader(self._connection)
             self._connection.close()

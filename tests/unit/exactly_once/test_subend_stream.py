@@ -112,7 +112,7 @@ class Reader:
         self.tell()
 
     def tell(self, deaf: int | None = None) -> None:
-        for message in self.stream.upstream(0.0):
+        for message in self.stream.acks():
             if isinstance(message, Ack) and message.pubend != deaf:
                 self.acknowledged[message.pubend] = message.acks["reader"]
                 self.everywhere[message.pubend] = message.everywhere["reader"]
