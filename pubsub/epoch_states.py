@@ -16,7 +16,7 @@ time. A latent epoch may well be earlier than an active one: epochs begin in any
 Source: seed "Strymon publish-subscribe", section "Design Goals" (its figure of epoch states).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from enum import Enum
 
 from tidewheel.progress import Antichain, MutableAntichain, ProtocolError, Time, TimeDomain
@@ -112,10 +112,20 @@ class EpochStates:
         Raises:
             ProtocolError: the frontier moved back.
         """
-        before = self.lower
         changes = self._lower.update(updates)
-        if not before.dominates(self.lower):
-            raise ProtocolError(f"the lower frontier moved back from {before!r} to {self.lower!r}")
+        if has_moved_back(self._domain, changes):
+            after = list(self.lower)
+            came = [time for time, change in changes if change > 0]
+            before = [time for time, change in changes if change < 0] + [time for time in after if time not in came]
+            raise ProtocolError(f"the lower frontier moved back from {before!r} to {after!r}")
         if changes:
             self._active = {time: None for time in self._active if self._lower.less_equal(time)}
         return changes
+
+
+def has_moved_back(domain: TimeDomain, changes: Sequence[tuple[Time, int]]) -> bool:
+    """Tell whether a frontier that has changed so has an element that is not at or after one that it had before."""
+    gone = [time for time, change in changes if change < 0]
+    less_equal = domain.less_equal
+    came = [time for time, change in changes if change > 0]
+    return not all(any(less_equal(element, time) for element in gone) for time in came)

@@ -161,11 +161,23 @@ def place_of(message: EncodedMessage) -> Place | None:
     Raises:
         ProtocolError: as `decode` does.
     """
+    found = place_or_event(message)
+    return found if isinstance(found, Place) else None
+
+
+def place_or_event(message: EncodedMessage) -> Place | LowerFrontierUpdate | PartitionEnded:
+    """Return which batch a message is, or the event that it is, if it is no batch.
+
+    Raises:
+        ProtocolError: as `decode` does.
+    """
     match unpickled(message.head):
         case (time, _, int(), int(number)):
             return Place(time, number)
-        case () | (list(),):
-            return None
+        case (list(updates),):
+            return LowerFrontierUpdate(updates)
+        case ():
+            return PartitionEnded()
         case fields:
             raise _no_head(fields)
 

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from crc32c import crc32c
 
 from tidewheel.progress import MutableAntichain, ProtocolError, Time, TimeDomain
-from tidewheel.pubsub.epoch_states import EpochState, EpochStates
+from tidewheel.pubsub.epoch_states import EpochState, EpochStates, has_moved_back
 from tidewheel.pubsub.wire import Payload
 
 
@@ -84,6 +84,7 @@ class Journal:
         self._worker = MutableAntichain(self._domain)
         self._worker.update((time, 1) for time in ([self._domain.minimum()] if position is None else position.lower))
         self._sent = {} if position is None else dict(position.sent)
+        self._is_abreast = self._worker.frontier == self._epochs.lower
         missing = [time for time in self._sent if not self._has(time, self._sent[time])]
         if missing or not self._worker.frontier.dominates(self._epochs.lower):
             raise ProtocolError(
@@ -134,25 +135,28 @@ class Journal:
             ProtocolError: the frontier moved back.
             ResentDifferentlyError: it has passed a time of which more is logged than the worker sent.
         """
-        before = self._worker.frontier
-        self._worker.update(updates)
-        worker = self._worker.frontier
-        if not before.dominates(worker):
-            raise ProtocolError(f"the frontier moved back from {before!r} to {worker!r}")
+        moved = self._worker.update(updates)
+        if has_moved_back(self._domain, moved):
+            raise ProtocolError(f"the frontier moved back to {self._worker.frontier!r}, by {moved!r}")
         for time, checksums in self._checksums.items():
-            if not worker.less_equal(time) and self._sent.get(time, 0) < len(checksums):
+            if not self._worker.less_equal(time) and self._sent.get(time, 0) < len(checksums):
                 raise ResentDifferentlyError(
                     f"{len(checksums)} batches of time {time!r} are logged, and after {self._sent.get(time, 0)} of "
                     "them the worker says that there are no more: a job that starts again has to send the same batches"
                 )
-        self._sent = {time: sent for time, sent in self._sent.items() if worker.less_equal(time)}
-        logged = self._epochs.lower
-        if not logged.dominates(worker):
-            return []  # it is not where the log is
-        changes = [(time, -1) for time in logged if time not in worker]
-        changes += [(time, 1) for time in worker if time not in logged]
+        self._sent = {time: sent for time, sent in self._sent.items() if self._worker.less_equal(time)}
+        is_abreast, changes = (True, moved) if self._is_abreast else self._caught_up()
         self.advance(changes)
+        self._is_abreast = is_abreast
         return changes
+
+    def _caught_up(self) -> tuple[bool, list[tuple[Time, int]]]:
+        """Return whether the worker has come to where the log is, and how the log's frontier changes by that."""
+        worker, logged = self._worker.frontier, self._epochs.lower
+        if not logged.dominates(worker):
+            return False, []
+        changes = [(time, -1) for time in logged if time not in worker]
+        return True, changes + [(time, 1) for time in worker if time not in logged]
 
     # What is in the log
 
@@ -164,6 +168,7 @@ class Journal:
     def advance(self, changes: list[tuple[Time, int]]) -> None:
         """Take note that a move of the frontier is logged."""
         if changes:
+            self._is_abreast = False
             self._epochs.advance(changes)
             lower = self._epochs.lower
             self._checksums = {time: found for time, found in self._checksums.items() if lower.less_equal(time)}

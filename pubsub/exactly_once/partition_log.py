@@ -8,7 +8,7 @@ import msgspec
 
 from tidewheel.progress import ProtocolError, Time, TimeDomain
 from tidewheel.pubsub.epoch_states import EpochStates
-from tidewheel.pubsub.exactly_once.encoded_message import EncodedMessage, decode, encode, place_of
+from tidewheel.pubsub.exactly_once.encoded_message import EncodedMessage, Place, encode, place_or_event
 from tidewheel.pubsub.exactly_once.journal import Journal, checksum_of
 from tidewheel.pubsub.exactly_once.messages import Ranges
 from tidewheel.pubsub.log.record_format import Entry, Record
@@ -160,11 +160,10 @@ def new_messages(journal: Journal, message: EncodedMessage) -> list[Step]:
     Raises:
         ProtocolError: it makes no sense, or is not what was sent before.
     """
-    place = place_of(message)
-    if place is not None:
-        is_new = journal.data(place.time, place.number, checksum_of(message.payload))
-        return [Step(message, place.time)] if is_new else []
-    event = decode(message)
+    event = place_or_event(message)
+    if isinstance(event, Place):
+        is_new = journal.data(event.time, event.number, checksum_of(message.payload))
+        return [Step(message, event.time)] if is_new else []
     if not isinstance(event, LowerFrontierUpdate):
         raise ProtocolError(f"a worker does not send {event!r}")
     changes = journal.frontier(event.updates)
@@ -177,15 +176,11 @@ def new_messages(journal: Journal, message: EncodedMessage) -> list[Step]:
 
 def replay_message(journal: Journal, message: EncodedMessage) -> None:
     """Take note in a journal of a message that is in the log."""
-    place = place_of(message)
-    if place is not None:
-        journal.record(place.time, checksum_of(message.payload))
-        return
-    event = decode(message)
-    if isinstance(event, LowerFrontierUpdate):
+    event = place_or_event(message)
+    if isinstance(event, Place):
+        journal.record(event.time, checksum_of(message.payload))
+    elif isinstance(event, LowerFrontierUpdate):
         journal.advance(list(event.updates))
-    else:
-        assert isinstance(event, PartitionEnded)
 
 
 class PartitionLog:

@@ -18,9 +18,8 @@ from tidewheel.pubsub.log.errors import LogError
 from tidewheel.pubsub.socket_frames import FrameReader
 from tidewheel.pubsub.socket_writer import SocketWriter
 
-
 TOLD_EVERY_S: Final = 0.005
-"""A worker is told so often at most what is durable: each time its thread that listens takes the interpreter from it."""
+"""A worker is told so often at most what is durable: each time its thread that listens holds up the one that works."""
 
 
 class WorkerLink:
