@@ -173,15 +173,17 @@ class Segments:
 
 
 def write(segments: Segments, order: Order, group_bytes: int) -> Receipt:
-    """Write a turn; a batch has arrived once it is on the disk."""
+    """Write a turn; a batch has arrived once it is on the disk. All are written as the first is encoded."""
     receipts: list[Receipt] = []
     receiver = Receiver(receipts.append)
     written: list[Any] = []
     waiting_bytes = 0
+    encoded: Any = None
     turn = Turn(order)
     for batch in turn.paced():
+        encoded = encode(batch) if encoded is None else encoded
         written.append(batch)
-        waiting_bytes += segments.append(encode(batch))
+        waiting_bytes += segments.append(encoded)
         if waiting_bytes >= group_bytes or turn.is_over:
             segments.sync()
             for one in written:
