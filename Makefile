@@ -5,7 +5,7 @@ VENV ?= .venv
 # An absolute path, because examples and tests may run programs from other directories.
 override VENV := $(abspath $(VENV))
 PIP_INSTALL = $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
-# Two processes share the tests; all that start Ray or Spark run in one of them, but for the benchmarks.
+# Two processes share the tests, file by file, in the order of tests/conftest.py.
 PARALLEL = --numprocesses 2 --dist loadscope --no-loadscope-reorder
 
 .PHONY: demo test fast check docs

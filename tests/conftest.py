@@ -1,8 +1,10 @@
 """What every test shares: the Hypothesis profile, and a seed that is said aloud so that a run can be repeated."""
 
+import os
 import re
 import secrets
 import shutil
+import tempfile
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -20,6 +22,9 @@ settings.load_profile("tidewheel")
 _SHELLS = ("bash", "env", "sh")
 _TOOLS = ("basename", "cat", "cut", "dirname", "expr", "grep", "ls", "nice", "ps", "readlink", "setsid", "tty", "uname")
 
+_TESTS = Path(__file__).parent
+_LAST = ("spark", "benchmarks")
+
 _SPARK_SOCKET = r"ignore:unclosed <socket\.socket.*127\.0\.0\.1:ResourceWarning"
 
 
@@ -28,6 +33,23 @@ def pytest_configure(config: pytest.Config) -> None:
     """Choose the seed of Hypothesis here unless `--hypothesis-seed` names one, so that it can be printed."""
     if config.option.hypothesis_seed is None:
         config.option.hypothesis_seed = str(secrets.randbits(32))
+    if hasattr(config, "workerinput") or not config.getoption("numprocesses", None):
+        _have_a_temporary_folder(config)
+
+
+def _have_a_temporary_folder(config: pytest.Config) -> None:
+    """Give this process, and all that it starts, a folder of its own for temporary files until its end.
+
+    So nothing that another process of tests has is found in it: neither the address of its Ray cluster nor the sockets
+    of its jobs. Its path is short, as those of sockets have to be. What `tmp_path` gives is kept after a run, elsewhere.
+    """
+    patch = pytest.MonkeyPatch()
+    config.add_cleanup(patch.undo)
+    patch.setenv("PYTEST_DEBUG_TEMPROOT", os.environ.get("PYTEST_DEBUG_TEMPROOT") or tempfile.gettempdir())
+    folder = tempfile.mkdtemp(prefix="tw-", dir="/tmp")
+    config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+    patch.setenv("TMPDIR", folder)
+    patch.setattr(tempfile, "tempdir", folder)
 
 
 def _how_to_repeat(config: pytest.Config) -> str:
@@ -45,18 +67,25 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, exitstatu
         terminalreporter.write_line(_how_to_repeat(config))
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Let PySpark leave a local socket open whenever it fetches a result; nobody else may. Put the lots in order.
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let PySpark leave a local socket open whenever it fetches a result; nobody else may. Put the items in order.
 
-    What needs no cluster runs in a process that has not had one yet. Where several share the tests, the lot that takes
-    longest begins at once.
+    What needs no cluster runs in a process that has not had one yet. Of the rest, what takes long comes before what is
+    short, so that processes that share the tests end together.
     """
-    order = ["cluster", "", "topics", "benchmarks"] if hasattr(config, "workerinput") else ["", "cluster", "topics"]
-    lots = {path: _lot(config, path) for path in {item.nodeid.partition("::")[0] for item in items}}
-    items.sort(key=lambda item: order.index(lot) if (lot := lots[item.nodeid.partition("::")[0]]) in order else 9)
+    items.sort(key=lambda item: _turn(item.path))
     for item in items:
         if item.get_closest_marker("spark"):
             item.add_marker(pytest.mark.filterwarnings(_SPARK_SOCKET))
+
+
+@cache
+def _turn(path: Path) -> int:
+    """Return when the tests of a file have their turn: 0 for those without a cluster, benchmarks last."""
+    folder = path.relative_to(_TESTS).parts[0] if path.is_relative_to(_TESTS) else ""
+    if folder in _LAST:
+        return 2 + _LAST.index(folder)
+    return int(re.search(r"pytest\.mark\.(ray|spark)\b", path.read_text(encoding="utf-8")) is not None)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -75,33 +104,18 @@ def _is_on_ray(item: pytest.Item) -> bool:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Keep tests on Ray or Spark in one process where several share the tests: they look for what is left.
+    """Have each file's tests run in one process, and those on the same Spark session, where several share the tests.
 
-    Benchmarks, and tests of topics, start processes of their own and look at nothing else; they are lots of their own,
-    with another Ray.
+    Each process has a Ray cluster and a temporary folder of its own, and looks only there for what a job has left.
     """
     from xdist.scheduler import LoadScopeScheduling
 
     class Scheduling(LoadScopeScheduling):  # type: ignore[misc,unused-ignore]
         def _split_scope(self, nodeid: str) -> str:
             path = nodeid.partition("::")[0]
-            return _lot(config, path) or path
+            return "tests/spark" if path.startswith("tests/spark/") else path
 
     return Scheduling(config, log)
-
-
-def _lot(config: pytest.Config, path: str) -> str:
-    """Return which lot a file is of; empty for one that is a lot of its own."""
-    if path.startswith("tests/benchmarks/"):
-        return "benchmarks"
-    if path.startswith("tests/ray/topics/"):
-        return "topics"
-    return "cluster" if _starts_a_cluster(config.rootpath / path) else ""
-
-
-@cache
-def _starts_a_cluster(path: Path) -> bool:
-    return re.search(r"pytest\.mark\.(ray|spark)\b", path.read_text(encoding="utf-8")) is not None
 
 
 @pytest.fixture(scope="session")
@@ -112,7 +126,7 @@ def ray_cluster() -> Iterator[str]:
     """
     import ray
 
-    if ray.is_initialized():  # a test of topics has found a cluster of somebody else's on this machine
+    if ray.is_initialized():  # a test has found a cluster of somebody else's on this machine
         ray.shutdown()
     with java_environment(find_java()):
         ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False, namespace="tidewheel")

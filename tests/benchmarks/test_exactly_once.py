@@ -1,5 +1,7 @@
 """The benchmark of exactly-once delivery runs on Ray beside the brokers there are, and leaves nothing behind."""
 
+from pathlib import Path
+
 import pytest
 
 from tests.benchmarks.quick_run import Figures, quick_run
@@ -15,14 +17,18 @@ OPTIONAL = {IN_MEMORY, "Redis Streams", "NATS JetStream", "NATS JetStream, a syn
 ONE = "1 subscriber"
 SIZES = ("1 KB", "64 KB", "1 MB")
 HISTORY = "21 MB in batches of 64 KB"
+MEMORY = Path("/dev/shm")
 FROM_LOG = ("from memory", "from the disk")
 
 
 @pytest.fixture(scope="module")
 def figures(ray_cluster: str) -> Figures:
     """What one quick run has measured; it fails if a subscriber has not had every batch once."""
+    before = set(MEMORY.glob("exactly-once-*"))
     with nothing_left():
-        return quick_run("exactly_once", RAY_ADDRESS=ray_cluster)
+        found = quick_run("exactly_once", RAY_ADDRESS=ray_cluster)
+    assert set(MEMORY.glob("exactly-once-*")) <= before
+    return found
 
 
 def test_it_has_latencies_and_throughputs_of_all(figures: Figures) -> None:

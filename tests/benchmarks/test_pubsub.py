@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import psutil
 import pytest
@@ -62,9 +63,9 @@ def test_it_says_what_is_expected(figures: Figures) -> None:
 
 
 @pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGKILL], ids=["interrupt", "kill"])
-def test_nothing_outlives_it(ray_cluster: str, tmp_path: Path, by: signal.Signals) -> None:
+def test_nothing_outlives_it(ray_cluster: str, by: signal.Signals) -> None:
     """Servers, publishers and subscribers end with the benchmark, however that ends, also in the middle of a turn."""
-    with nothing_left():
+    with TemporaryDirectory(prefix="tw") as folder, nothing_left():
         before = signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background it is ignored
         try:
             process = subprocess.Popen(
@@ -72,7 +73,7 @@ def test_nothing_outlives_it(ray_cluster: str, tmp_path: Path, by: signal.Signal
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
                 text=True,
-                env={**os.environ, "RAY_ADDRESS": ray_cluster, "TMPDIR": str(tmp_path)},
+                env={**os.environ, "RAY_ADDRESS": ray_cluster, "TMPDIR": folder},
             )
         finally:
             signal.signal(signal.SIGINT, before)

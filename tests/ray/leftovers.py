@@ -1,7 +1,7 @@
 """What jobs have on this machine, to the last file, for tests that nothing of it is left behind.
 
-Only what belongs to this process, to its Ray cluster or to nobody who still lives counts: other programs on the machine
-may run jobs meanwhile.
+Only what belongs to this process, to its Ray cluster or to its folder for temporary files counts, which is its own (see
+`tests/conftest.py`): other programs on the machine may run jobs meanwhile.
 """
 
 import re
@@ -30,9 +30,10 @@ TITLES = {
 }
 """How Ray names the processes of actors while they live, by what they are."""
 
-_SOCKET_DIRECTORY = re.compile(r"/tidewheel-(\d+)-[^/]*")
+_NOT_OURS = ("plasma", "exactly-once-")
+"""How names in `/dev/shm` begin of Ray's own store, where it has a file, and of logs that a benchmark keeps there."""
+
 _ANSWER_WITHIN_S = 10.0
-_CLOCKS_DIFFER_S = 1.0
 _COMES_UP_WITHIN_S = 60.0
 
 
@@ -91,25 +92,10 @@ def traces() -> set[str]:
     topics = ray.get(catalog_actor().topics.remote(), timeout=_ANSWER_WITHIN_S)
     found |= {f"topic {topic.name} of {topic.job}" for topic in topics}
     bound = [line.split()[7] for line in Path("/proc/net/unix").read_text().splitlines() if len(line.split()) > 7]
-    found |= {f"socket {path}" for path in bound if _is_ours(path)}
-    found |= {f"directory {path}" for path in map(str, Path(gettempdir()).glob("tidewheel-*")) if _is_ours(path)}
-    # Ray's own store has a file of its own name, where it has one at all.
-    return found | {f"memory {path}" for path in Path("/dev/shm").iterdir() if not path.name.startswith("plasma")}
-
-
-def _is_ours(path: str) -> bool:
-    """Tell whether a path is one of a worker's of this cluster, or of one that has died."""
-    match = _SOCKET_DIRECTORY.search(path)
-    if match is None:
-        return False
-    try:
-        owner = psutil.Process(int(match[1]))
-        with suppress(FileNotFoundError):
-            if Path(path[: match.end()]).stat().st_mtime < owner.create_time() - _CLOCKS_DIFFER_S:
-                return True  # whose it was has died long ago, and another process has its number
-        return psutil.Process() in [owner, *owner.parents()]
-    except psutil.NoSuchProcess:
-        return True
+    jobs = f"{gettempdir()}/"
+    found |= {f"socket {path}" for path in bound if path.startswith(jobs) and "/tidewheel-" in path}
+    found |= {f"directory {path}" for path in Path(gettempdir()).glob("tidewheel-*")}
+    return found | {f"memory {path}" for path in Path("/dev/shm").iterdir() if not path.name.startswith(_NOT_OURS)}
 
 
 def own_traces() -> Counter[str]:
