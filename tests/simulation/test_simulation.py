@@ -1,6 +1,6 @@
 """Whole clusters under random schedules: safety after every step, liveness at the end.
 
-``TIDEWHEEL_SIMULATIONS`` says how many (2,000 by default) and ``TIDEWHEEL_SIMULATION_SEED`` from which seed on;
+``TIDEWHEEL_SIMULATIONS`` says how many (1,000 by default) and ``TIDEWHEEL_SIMULATION_SEED`` from which seed on;
 ``python -m tests.simulation --runs 100000`` runs more of them, on all cores.
 """
 
@@ -18,9 +18,9 @@ from tests.simulation.random_schedule import RandomSchedule
 from tests.simulation.scenario import Scenario
 from tests.simulation.simulation import Simulation
 
-RUNS = int(os.environ.get("TIDEWHEEL_SIMULATIONS", "2000"))
+RUNS = int(os.environ.get("TIDEWHEEL_SIMULATIONS", "1000"))
 SEED = int(os.environ.get("TIDEWHEEL_SIMULATION_SEED", "0"))
-CHUNKS = 20
+CHUNKS = 10
 
 
 @pytest.mark.parametrize("chunk", range(CHUNKS))

@@ -1,6 +1,6 @@
 """Trees of pubends, relays and subends where everything may go wrong; in the end everybody has had everything once.
 
-``TIDEWHEEL_DELIVERY_SIMULATIONS`` says how many (1,500 by default) and ``TIDEWHEEL_DELIVERY_SIMULATION_SEED`` from
+``TIDEWHEEL_DELIVERY_SIMULATIONS`` says how many (750 by default) and ``TIDEWHEEL_DELIVERY_SIMULATION_SEED`` from
 which seed on; without it, other ones in every run, and a failure says which. ``python -m tests.simulation_delivery``
 runs 10,000.
 """
@@ -14,9 +14,9 @@ from tests.simulation_delivery.__main__ import main
 from tests.simulation_delivery.faults import FAULTS
 from tests.simulation_delivery.scenario import report_on, run
 
-RUNS = int(os.environ.get("TIDEWHEEL_DELIVERY_SIMULATIONS", "1500"))
+RUNS = int(os.environ.get("TIDEWHEEL_DELIVERY_SIMULATIONS", "750"))
 SEED = int(os.environ.get("TIDEWHEEL_DELIVERY_SIMULATION_SEED", str(secrets.randbits(40))))
-CHUNKS = 10
+CHUNKS = 5
 TRIES = 150
 
 

@@ -48,15 +48,18 @@ def same_rows(one: "DataFrame", other: "DataFrame") -> bool:
     return first.exceptAll(second).isEmpty() and second.exceptAll(first).isEmpty()
 
 
-@pytest.mark.parametrize("kind", COLUMNS)
-def test_values_survive_the_round_trip(spark: "SparkSession", kind: str) -> None:
-    """Every type comes back as it was and with the same values, nulls among them, as the same multiset of rows."""
-    value = COLUMNS[kind]
-    df = spark.range(ROWS).selectExpr(f"if(id % 7 = 0, null, {value}) as value", "cast(id % 5 as int) as epoch")
-    back = to_spark(spark, messages(from_spark(KeepsSource(), kind, df, time="epoch", partitions=3)))
+@pytest.mark.parametrize("kinds", [[kind for kind in COLUMNS if kind != "map"], ["map"]], ids=["all but maps", "maps"])
+def test_values_survive_the_round_trip(spark: "SparkSession", kinds: list[str]) -> None:
+    """Every type comes back as it was and with the same values, nulls among them, as the same multiset of rows.
+
+    Maps are apart, as Spark orders rows that hold one by their other columns.
+    """
+    values = [f"if((id + {at}) % 7 = 0, null, {COLUMNS[kind]}) as `{kind}`" for at, kind in enumerate(kinds)]
+    df = spark.range(ROWS).selectExpr(*values, "cast(id % 5 as int) as epoch")
+    back = to_spark(spark, messages(from_spark(KeepsSource(), "values", df, time="epoch", partitions=3)))
     assert back.schema.simpleString() == df.schema.simpleString()
     assert back.count() == ROWS
-    assert same_rows(df, back)
+    assert same_rows(df, back), [name for name in df.columns if not same_rows(df[[name]], back[[name]])]
 
 
 def test_differing_rows_are_told_apart(spark: "SparkSession") -> None:
