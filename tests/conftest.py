@@ -41,7 +41,7 @@ def _have_a_temporary_folder(config: pytest.Config) -> None:
     """Give this process, and all that it starts, a folder of its own for temporary files until its end.
 
     So nothing that another process of tests has is found in it: neither the address of its Ray cluster nor the sockets
-    of its jobs. Its path is short, as those of sockets have to be. What `tmp_path` gives is kept after a run, elsewhere.
+    of its jobs. Its path is short, as those of sockets have to be. What `tmp_path` gives is elsewhere, and stays.
     """
     patch = pytest.MonkeyPatch()
     config.add_cleanup(patch.undo)
