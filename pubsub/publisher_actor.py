@@ -18,6 +18,7 @@ from tidewheel.progress import OrderedInbox, ProtocolError, TimeDomain
 from tidewheel.pubsub import socket_offer
 from tidewheel.pubsub.change_signal import ChangeSignal
 from tidewheel.pubsub.delivery_options import EVERYTHING, DeliveryOptions
+from tidewheel.pubsub.freed_memory import keep_freed_memory
 from tidewheel.pubsub.holds import Holds, held_too_long
 from tidewheel.pubsub.lease import Leases
 from tidewheel.pubsub.outgoing_queue import size_of
@@ -56,6 +57,7 @@ class PublisherActor(PublisherHost):
         lease_s: float = LEASE_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        keep_freed_memory()
         self._name = f"{topic!r}[{partition}]"
         self._publisher = Publisher(domain, capacity_bytes)
         self._inbox: OrderedInbox[list[FeedEvent]] = OrderedInbox()

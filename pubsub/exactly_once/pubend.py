@@ -25,7 +25,8 @@ from tidewheel.pubsub.exactly_once.subscriptions import Subscriptions
 from tidewheel.pubsub.exactly_once.tick_messages import TickMessages
 from tidewheel.pubsub.exactly_once.tick_set import FOREVER, TickRange
 
-CACHE_BYTES = 32 * 1024 * 1024
+CACHE_BYTES = 4 * 1024 * 1024
+"""The system has the rest of the log in memory; more than the processor keeps at hand makes each message slower."""
 
 
 class LoggedMessages(Protocol):

@@ -28,6 +28,7 @@ from tidewheel.pubsub.exactly_once.pubend_statistics import PubendStatistics, st
 from tidewheel.pubsub.exactly_once.room_watch import RoomWatch
 from tidewheel.pubsub.exactly_once.topic_log import RETENTION_S
 from tidewheel.pubsub.exactly_once.worker_link import WorkerLink
+from tidewheel.pubsub.freed_memory import keep_freed_memory
 from tidewheel.pubsub.log.errors import LogError
 from tidewheel.pubsub.log.record_format import LogIdentity
 from tidewheel.pubsub.log.segmented_log import SEGMENT_BYTES
@@ -71,6 +72,7 @@ class PubendActor:
         clock: Callable[[], float] = time.time,
         segment_bytes: int = SEGMENT_BYTES,
     ) -> None:
+        keep_freed_memory()
         self._directory = Path(directory)
         self._identity = identity
         self._domain = domain

@@ -14,7 +14,7 @@ Source: seed "Gryphon exactly-once", sections 2.1.1, 2.4 and 3.
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from tidewheel.pubsub.exactly_once.asked import Asked
 from tidewheel.pubsub.exactly_once.curiosity import CuriosityStream
@@ -31,12 +31,14 @@ from tidewheel.pubsub.exactly_once.messages import (
     Stranger,
     Upstream,
 )
-from tidewheel.pubsub.exactly_once.pubend import CACHE_BYTES
 from tidewheel.pubsub.exactly_once.subscriptions import merged
 from tidewheel.pubsub.exactly_once.tick_set import FOREVER, TickRange, TickSet
 
 MOST_RANGES = 1000
 """So many pieces of what is known, with gaps between them about which nobody asks, are kept."""
+
+CACHE_BYTES: Final = 32 * 1024 * 1024
+"""A relay has no log: what it has forgotten it has to ask for."""
 
 
 class Relay:

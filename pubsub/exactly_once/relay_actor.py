@@ -33,10 +33,10 @@ from tidewheel.pubsub.exactly_once.messages import (
     Upstream,
 )
 from tidewheel.pubsub.exactly_once.parents import ParentGone
-from tidewheel.pubsub.exactly_once.pubend import CACHE_BYTES
-from tidewheel.pubsub.exactly_once.relay import Relay
+from tidewheel.pubsub.exactly_once.relay import CACHE_BYTES, Relay
 from tidewheel.pubsub.exactly_once.relay_parent import RelayParent
 from tidewheel.pubsub.exactly_once.relay_statistics import RelayStatistics
+from tidewheel.pubsub.freed_memory import keep_freed_memory
 from tidewheel.pubsub.socket_offer import SocketOffer
 from tidewheel.pubsub.ticket_listener import TicketListener
 
@@ -107,6 +107,7 @@ class RelayActor:
         cache_bytes: int = CACHE_BYTES,
         waiting_bytes: int = WAITING_BYTES,
     ) -> None:
+        keep_freed_memory()
         self._name = name
         self._registry = registry
         self._node = registry.node
