@@ -12,8 +12,8 @@ disk to do slows down who comes next.
   file on the disk, where the file has an fdatasync a MiB, and with both in a file system in memory, where an fdatasync
   has nothing to do. Memory that was not in use lately may take as long to write to as a disk, on a virtual machine
   even longer; so the log in memory is also compared with best effort alone, but that has no limit.
-- Then, of another job: how fast one catches up with a log (`log_history.py`), and for how long the death of a relay
-  shows (`relay_death.py`).
+- Then, of another job: how fast one catches up with a log (`log_history.py`), for how long the death of a relay shows
+  (`relay_death.py`), and what a subscriber that lags behind costs in memory (`lag_memory.py`).
 
 Beside it: Redis Streams with ``appendfsync always``, over a Unix socket, with consumer groups, ``XACK``, hiredis, and
 pipelines of a MiB, each synced as a whole; NATS JetStream with a file store, ``sync_interval: always``, and 256 batches
@@ -45,6 +45,7 @@ from contestants import (
 )
 from exactly_once_peers import BEST_EFFORT, EXACTLY_ONCE, HISTORY, IN_MEMORY, RELAYED
 from file_systems import disk_folder, memory_folder, type_of
+from lag_memory import measure_lag
 from log_history import measure_catching_up
 from measurement import Report, arguments
 from peer_processes import PeerMissingError
@@ -81,6 +82,7 @@ class Size(NamedTuple):
         history: how many batches of 64 KB are caught up with, published in turns of so many.
         catching_up: how often.
         deaths: how often a relay is killed.
+        lag: by how many batches of 64 KB a subscriber lags behind.
     """
 
     rounds: int
@@ -91,12 +93,21 @@ class Size(NamedTuple):
     history: tuple[int, int]
     catching_up: int
     deaths: int
+    lag: int
 
 
 FULL = Size(
-    9, 200, 3.0, 15, {1: {KB: 3000, 64 * KB: 800, MB: 60}, 10: {64 * KB: 150}}, (8000, 800), catching_up=7, deaths=9
+    9,
+    200,
+    3.0,
+    15,
+    {1: {KB: 3000, 64 * KB: 800, MB: 60}, 10: {64 * KB: 150}},
+    (8000, 800),
+    catching_up=7,
+    deaths=9,
+    lag=16_000,
 )
-QUICK = Size(2, 100, 0.3, 2, {1: {KB: 200, 64 * KB: 60, MB: 6}}, (320, 80), catching_up=2, deaths=2)
+QUICK = Size(2, 100, 0.3, 2, {1: {KB: 200, 64 * KB: 60, MB: 6}}, (320, 80), catching_up=2, deaths=2, lag=320)
 
 
 def main() -> None:
@@ -112,6 +123,7 @@ def main() -> None:
         with deploy(dict.fromkeys((HISTORY, RELAYED), log)) as job:
             measure_catching_up(report, job, log, *size.history, size.catching_up)
             measure_relay_deaths(report, job, size.deaths)
+            measure_lag(report, job, size.lag)
     report.finish(options.json)
 
 

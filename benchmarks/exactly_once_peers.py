@@ -201,7 +201,7 @@ PUBLISHERS: Mapping[str, Publisher] = {
 }
 SUBSCRIBERS: Mapping[str, Subscriber] = {
     BEST_EFFORT: best_effort_subscriber,
-    **{topic: durable_subscriber(topic) for topic in (EXACTLY_ONCE, IN_MEMORY, HISTORY)},
+    **{topic: durable_subscriber(topic) for topic in (EXACTLY_ONCE, IN_MEMORY, HISTORY, RELAYED)},
     "redis": group_subscriber,
     "jetstream": jetstream_subscriber,
 }

@@ -48,6 +48,11 @@ class PeerProcesses:
     def __exit__(self, *_: object) -> None:
         self._end()
 
+    @property
+    def pids(self) -> list[int]:
+        """The numbers of the processes."""
+        return [process.pid for process in self._processes]
+
     def ask(self, line: str) -> list[str]:
         """Send a line to each and return what each answers. RuntimeError if one ends instead."""
         for process in self._processes:

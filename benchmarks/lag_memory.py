@@ -1,0 +1,108 @@
+"""How much memory a subscriber that lags behind costs: itself, its relay, and the publisher.
+
+The subscriber's process, behind a relay, is stopped by a SIGSTOP while batches of 64 KB are published, and goes on when
+all of them are in the log. What each process has in memory is looked at until the subscriber has had everything.
+"""
+
+import os
+import signal
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+import psutil
+
+import tidewheel as tw
+from contestants import receipts_of, subscriber_commands
+from exactly_once_peers import RELAYED
+from job_processes import actors_beside
+from measurement import Report
+from peer_processes import PeerProcesses
+from peer_roles import DEADLINE_S
+from pubsub_traffic import Order, encoded_bytes
+from relay_death import is_soon
+from topic_job import give
+
+BATCH_BYTES = 64 * 1024
+MIB = 1 << 20
+MOST_MIB = 64
+"""By how much any of the processes may grow, however far the subscriber lags: several bounds of 4 to 32 MiB."""
+
+_WARM_BATCHES = 200
+_LOOK_S = 0.02
+
+
+def measure_lag(report: Report, job: tw.Job, batches: int) -> None:
+    """Report by how much the processes grow where a subscriber lags behind by so many batches."""
+    import ray
+
+    order = Order("sized tables", batches, size=BATCH_BYTES)
+    address = ray.get_runtime_context().gcs_address
+    commands = subscriber_commands("exactly_once_peers.py", RELAYED, address, 1)
+    with tw.relay(RELAYED) as relays, PeerProcesses(commands) as peers:
+        if not is_soon(lambda: any(one.children for one in relays.statistics()), DEADLINE_S):
+            raise TimeoutError("the subscriber is not behind the relay")
+        give(job, RELAYED, order._replace(messages=_WARM_BATCHES))
+        peers.ask(RELAYED)
+        (pid,) = peers.pids
+        processes = {
+            "the publisher": _largest(job, "PubendActor"),
+            "the relay": _largest(job, "RelayActor"),
+            "the subscriber": psutil.Process(pid),
+        }
+        with growth(processes) as grown:
+            lag(job, order, pid)
+            (receipt,) = receipts_of(peers.ask(RELAYED))
+    if receipt.messages != batches:
+        raise RuntimeError(f"the subscriber has had {receipt.messages:,} of {batches:,} batches")
+    what = f"{batches * encoded_bytes(order) / 1e6:,.0f} MB behind"
+    for name, growth_bytes in grown.items():
+        report.add(f"{what}: growth of {name}", [growth_bytes / MIB], "MiB")
+        report.expect(f"{what}: growth of {name}, MiB", growth_bytes / MIB, MOST_MIB)
+
+
+def lag(job: tw.Job, order: Order, pid: int) -> None:
+    """Have everything published while a process is stopped."""
+    before = published_bytes(job)
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        give(job, RELAYED, order)
+        size = order.messages * encoded_bytes(order)
+        if not is_soon(lambda: published_bytes(job) >= before + size, DEADLINE_S):
+            raise TimeoutError(f"{published_bytes(job) - before:,} of {size:,} bytes are in the log")
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+def published_bytes(job: tw.Job) -> int:
+    """Return how many bytes are in the log, or on their way."""
+    (said,) = job.statistics().topics[RELAYED]
+    return int(said["bytes"])
+
+
+@contextmanager
+def growth(processes: Mapping[str, psutil.Process]) -> Iterator[dict[str, int]]:
+    """Yield what has, after the block, by how many bytes each process had grown in it, at most."""
+    before = {name: process.memory_info().rss for name, process in processes.items()}
+    most = dict(before)
+    grown: dict[str, int] = {}
+    is_over = threading.Event()
+
+    def look() -> None:
+        while not is_over.wait(_LOOK_S):
+            for name, process in processes.items():
+                most[name] = max(most[name], process.memory_info().rss)
+
+    thread = threading.Thread(target=look, daemon=True)
+    thread.start()
+    try:
+        yield grown
+    finally:
+        is_over.set()
+        thread.join(DEADLINE_S)
+        grown.update({name: most[name] - before[name] for name in processes})
+
+
+def _largest(job: tw.Job, kind: str) -> psutil.Process:
+    """Return the process of an actor that has most in memory, as the one has that was asked to do something."""
+    return max(actors_beside(job, kind), key=lambda process: int(process.memory_info().rss))
