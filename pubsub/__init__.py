@@ -2,6 +2,7 @@
 
 from tidewheel.pubsub.catalog import Catalog, TopicInfo
 from tidewheel.pubsub.connection import PublisherConnection
+from tidewheel.pubsub.ended_subscriptions import end_subscription
 from tidewheel.pubsub.epoch import Epoch
 from tidewheel.pubsub.epoch_assembler import EpochAssembler
 from tidewheel.pubsub.epochs import Epochs
@@ -48,6 +49,7 @@ __all__ = [
     "TopicSchema",
     "TopicWatch",
     "UnknownTopic",
+    "end_subscription",
     "relay",
     "subscribe",
     "topic_schema",

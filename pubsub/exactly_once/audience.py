@@ -107,16 +107,19 @@ class Audience:
         self._changed.notify()
         await self._be_logged(name)
 
-    async def forget(self, name: str) -> None:
-        """End a subscription for good.
+    async def end_durable(self, name: str) -> list[str]:
+        """End a durable subscription for good, if there is one of that name; return the names of all there were.
 
         Raises:
             LogError: the log takes nothing.
         """
-        self._pubend.end(name)
-        self._living.forget(name)
-        self._changed.notify()
-        await self._be_logged(name)
+        names = self._pubend.durable_names
+        if name in names:
+            self._pubend.end(name)
+            self._living.forget(name)
+            self._changed.notify()
+            await self._be_logged(name)
+        return names
 
     async def _be_logged(self, name: str) -> None:
         pubend = self._pubend

@@ -196,10 +196,7 @@ class DurablePubend:
     # ------------------------------------------------------------------ what is due
 
     def look(self, *, forgets: bool = True) -> None:
-        """Do what is due: tell silence, and note how far subscriptions are. To be called again and again.
-
-        Args:
-            forgets: whether to forget what all subscriptions have acknowledged.
+        """Do what is due: tell silence, note how far subscriptions are, and, if it ``forgets``, forget what all have.
 
         Raises:
             LogError: the log takes nothing more.
@@ -339,7 +336,7 @@ class DurablePubend:
         return name
 
     def end(self, name: str) -> None:
-        """End a subscription for good, durable or not; what only it needed may go."""
+        """End a subscription for good."""
         self._subscriptions.end(name)
         self._note()
 
@@ -359,8 +356,13 @@ class DurablePubend:
         return self._pubend.subscriptions
 
     def is_durable_subscription(self, name: str) -> bool:
-        """Tell whether a subscription is remembered over restarts."""
+        """Tell whether one is remembered over restarts."""
         return self._subscriptions.is_durable(name)
+
+    @property
+    def durable_names(self) -> list[str]:
+        """The durable subscriptions, also those that hold nothing any more as nobody has read them for long."""
+        return self._subscriptions.durable_names
 
     def is_logged(self, name: str) -> bool:
         """Tell whether all that was noted of a durable subscription, also that it has ended, is durable."""

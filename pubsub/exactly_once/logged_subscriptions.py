@@ -268,6 +268,11 @@ class LoggedSubscriptions:
         """Tell whether there is a durable subscription of that name that is not abandoned."""
         return name in self._terms and self._terms[name].is_durable
 
+    @property
+    def durable_names(self) -> list[str]:
+        """The durable subscriptions, abandoned ones included."""
+        return [*filter(self.is_durable, self._terms), *self._abandoned]
+
     def is_logged(self, name: str) -> bool:
         """Tell whether all that is known of a subscription that was to be logged is durable."""
         return name not in self._must_note and self._noted.get(name) == self._on_disk.get(name)

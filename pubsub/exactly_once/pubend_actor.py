@@ -300,10 +300,10 @@ class PubendActor:
         self._open()
         await self._audience.unsubscribe(reader, acknowledged, everywhere)
 
-    async def forget_subscription(self, name: str) -> None:
-        """End a subscription for good, durable or not, and whoever reads it. Raises LogError."""
+    async def end_subscription(self, name: str) -> list[str]:
+        """End a durable subscription for good, and whoever reads it; return all that there were. Raises LogError."""
         self._open()
-        await self._audience.forget(name)
+        return await self._audience.end_durable(name)
 
     # ------------------------------------------------------------------ on the loop
 

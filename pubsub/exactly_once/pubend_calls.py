@@ -1,4 +1,4 @@
-"""What one reader asks of the pubends of its topic by calls: to be taken on, to be taken on again, and to leave."""
+"""What is asked of a topic's pubends by calls: to take a reader on, and again, to let it go, and to end its name."""
 
 import logging
 import time
@@ -52,15 +52,27 @@ class PubendCalls:
         numbers = range(len(self._info.partitions))
         calls = [partial(self._call, number, self._options.tick, again=False) for number in numbers]
         made = [call() for call in calls]
-        return [self._begun(number, made[number], calls[number], deadline_s) for number in numbers]
+        return [self._answer(number, made[number], calls[number], deadline_s) for number in numbers]
 
-    def _begun(self, partition: int, call: Any, make: Callable[[], Any], deadline_s: float) -> Begun:
-        """Return what a call has begun; where there was nobody to answer it is made again."""
+    def end(self) -> set[str]:
+        """Have all pubends end the subscription for good; return the durable ones that there were at any of them.
+
+        Raises:
+            DeliveryError: one of them does not; others have.
+        """
+        deadline_s = time.monotonic() + SUBSCRIBED_WITHIN_S
+        calls = [partial(pubend.end_subscription.remote, self._name) for pubend in self._info.partitions]
+        made = [call() for call in calls]
+        answers = [self._answer(number, made[number], call, deadline_s) for number, call in enumerate(calls)]
+        return {name for answer in answers for name in answer}
+
+    def _answer(self, partition: int, call: Any, make: Callable[[], Any], deadline_s: float) -> Any:
+        """Return what a call returns; where there was nobody to answer it is made again."""
         import ray
 
         while True:
             try:
-                begun: Begun = ray.get(call, timeout=max(0.0, deadline_s - time.monotonic()))
+                return ray.get(call, timeout=max(0.0, deadline_s - time.monotonic()))
             except ray.exceptions.GetTimeoutError as error:
                 text = f"{self.where(partition)}: the publisher has not answered for {SUBSCRIBED_WITHIN_S:g} s"
                 raise DeliveryError(text, topic=self._info.name, partition=partition) from error
@@ -71,8 +83,6 @@ class PubendCalls:
                 call = make()
             except ray.exceptions.RayError as error:
                 raise self._refused(partition, error) from error
-            else:
-                return begun
 
     def subscribe_again(self, partition: int, tick: int) -> None:
         """Have a pubend that was started again go on with this reader, from ``tick`` on if it does not remember.
@@ -108,7 +118,7 @@ class PubendCalls:
         for partition, ranges in enumerate(known):
             if ranges != begun[partition].acknowledged:
                 call = partial(self._call, partition, None, again=True, acknowledged=ranges)
-                agreed[partition] = self._begun(partition, call(), call, deadline_s)
+                agreed[partition] = self._answer(partition, call(), call, deadline_s)
         return agreed
 
     def _call(self, partition: int, tick: int | None, *, again: bool, acknowledged: Ranges = ()) -> Any:

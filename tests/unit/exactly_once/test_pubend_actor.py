@@ -71,7 +71,7 @@ def test_a_subscription_goes_on_where_it_was(tmp_path: Path) -> None:
             second.read(lambda events: len(contents(events)) == 2)
             second.close()
             assert contents(second.events) == everything(range(5, 6))
-            host.call(host.actor.forget_subscription("billing"))
+            host.call(host.actor.end_subscription("billing"))
             host.restart()
             assert host.call(host.actor.subscribe("billing", "another")).acknowledged[0][1] > 0
         finally:

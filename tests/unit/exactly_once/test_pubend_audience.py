@@ -82,7 +82,7 @@ def test_one_that_is_ended_tells_its_reader(tmp_path: Path) -> None:
     """With the next that this says; and it is gone for good."""
     with hosted(tmp_path) as host:
         reader = Reader(host, "billing", start=0)
-        host.call(host.actor.forget_subscription("billing"))
+        host.call(host.actor.end_subscription("billing"))
         reader.turn()
         published(host, 1)
         assert reader.hear()[0] == Stranger(0, reader.id)
