@@ -30,7 +30,7 @@ def main() -> None:
     options = arguments("Measure what an empty round of a loop costs.")
     report = Report()
     with ray_cluster():
-        measure(report, repetitions=2 if options.quick else 7, rounds=500 if options.quick else 3000)
+        measure(report, repetitions=1 if options.quick else 7, rounds=300 if options.quick else 3000)
     report.finish(options.json)
 
 

@@ -54,7 +54,7 @@ def main() -> None:
     report = Report()
     with ray_cluster(), examples_by_value():
         for graph in quick_graphs() if options.quick else full_graphs():
-            effort = Effort(rounds=3, longest_s=10) if options.quick else Effort(rounds=5, longest_s=45)
+            effort = Effort(rounds=1, longest_s=10) if options.quick else Effort(rounds=5, longest_s=45)
             measure(report, graph, options.peers, effort)
     report.finish(options.json)
 

@@ -77,7 +77,7 @@ def measure(report: Report, running: ExitStack, *, quick: bool) -> None:
         for link in LINKS:
             contestants[f"{kind}, link='{link}'"] = deployed(running, traffic, link)
     sizes = {LISTS: lists.size(), TABLES: tables.size()}
-    turns = alternate(contestants, rounds=2 if quick else 9)
+    turns = alternate(contestants, rounds=1 if quick else 9)
     rates: dict[str, float] = {}
     for name, seconds in turns.items():
         records, size = sizes[name.partition(",")[0]]

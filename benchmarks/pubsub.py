@@ -65,7 +65,7 @@ class Size(NamedTuple):
 
 
 FULL = Size(9, 3.0, 25, tables={1: 800, 10: 200, 100: 20}, lists={1: 2000})
-QUICK = Size(2, 0.3, 2, tables={1: 60, 10: 12}, lists={1: 200})
+QUICK = Size(1, 0.3, 1, tables={1: 60, 10: 12}, lists={1: 200})
 
 
 def main() -> None:

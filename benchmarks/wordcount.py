@@ -38,7 +38,7 @@ PLAIN, COLUMNAR = "tidewheel, Python functions", "tidewheel, Arrow's kernels"
 BYTEWAX, PATHWAY, SPARK = "Bytewax", "Pathway", "Spark SQL"
 LIMITS = [(PLAIN, BYTEWAX, 2), (COLUMNAR, BYTEWAX, 5), (COLUMNAR, SPARK, 1)]
 """Which ought to be how many times as fast as which."""
-MANY, FEW, QUICK = 5, 3, 2
+MANY, FEW, QUICK = 5, 3, 1
 """How often fast contestants take turns, how often slow ones do, and how often all of them do with ``--quick``."""
 
 
