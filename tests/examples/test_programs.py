@@ -49,10 +49,9 @@ def test_it_says_what_it_found(name: str) -> None:
 
 
 @pytest.mark.ray
-@pytest.mark.parametrize("name", ["strongly_connected", "enrichment"])
-def test_it_runs_on_ray(name: str, ray_cluster: str) -> None:
+def test_it_runs_on_ray(ray_cluster: str) -> None:
     """On two Ray actors, which find the modules that it imports."""
-    assert re.search(SAID[name], run_program(name, RAY_ADDRESS=ray_cluster))
+    assert re.search(SAID["enrichment"], run_program("enrichment", RAY_ADDRESS=ray_cluster))
 
 
 @pytest.mark.ray

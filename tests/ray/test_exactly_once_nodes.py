@@ -70,7 +70,7 @@ def kill_publisher(node: str) -> None:
 
 
 def test_who_reads_on_another_node_has_everything_once(tmp_path: Path) -> None:
-    """On both of the publishers' nodes, over a publisher's death."""
+    """On both of the publishers' nodes, over a publisher's death. The cluster asks for no token, and gets none."""
     with cluster([{}, {}], NO_TOKEN) as nodes, nodes.child(bill, str(tmp_path)) as driver:
         topics = driver.hear()
     expected = [[epoch, RECORDS] for epoch in range(EPOCHS)]

@@ -1,4 +1,7 @@
-"""`job.explain` and `job.statistics` on real Ray actors, also while one of them does not answer."""
+"""`job.explain` and `job.statistics` on real Ray actors, also while one of them does not answer.
+
+Explanations under both ways to spread progress are tested in `tests/unit/runtime/`.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,8 +17,6 @@ from tidewheel.runtime.stable_hash import stable_hash
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
 
-every_spread = pytest.mark.parametrize("progress", ["broadcast", "accumulated"])
-
 
 def build_hoarder(context: tw.OperatorContext) -> Any:
     """Build an operator that keeps a token for every message and forgets all about it."""
@@ -27,12 +28,11 @@ def build_hoarder(context: tw.OperatorContext) -> Any:
     return schedule
 
 
-@every_spread
-def test_a_leak_is_named(progress: SpreadName) -> None:
+def test_a_leak_is_named() -> None:
     """With operator, time, workers and the way to the probe, as workers in other processes report it."""
     flow = tw.Dataflow("leaky")
     flow.input("numbers").exchange(lambda n: n).unary("hoard", build_hoarder).map(str).probe("done")
-    job = tw.run(flow, workers=3, progress=progress)
+    job = tw.run(flow, workers=3, progress="accumulated")
     with job:
         numbers = job.input("numbers")
         numbers.send(list(range(30)))
@@ -50,13 +50,12 @@ def test_a_leak_is_named(progress: SpreadName) -> None:
         job.stop()
 
 
-@every_spread
-def test_an_input_that_nobody_advanced_is_named(progress: SpreadName) -> None:
+def test_an_input_that_nobody_advanced_is_named() -> None:
     """The likeliest reason: the driver has not said that it is done with a time."""
     flow = tw.Dataflow("waiting")
     left, right = flow.input("left"), flow.input("right")
     left.concat(right).exchange(lambda n: n).map(str).probe("done")
-    job = tw.run(flow, workers=2, progress=progress)
+    job = tw.run(flow, workers=2, progress="broadcast")
     with job:
         job.input("left").close()
         job.input("right").send([1, 2, 3])
@@ -108,7 +107,7 @@ def test_an_operator_that_does_not_return_is_named(tmp_path: Path) -> None:
             assert sorted(n for entry in job.captured("results") for n in entry.batch) == [0, 1]
 
 
-@every_spread
+@pytest.mark.parametrize("progress", ["broadcast", "accumulated"])
 def test_statistics_add_up(progress: SpreadName) -> None:
     """Records, edges and messages, summed over three processes."""
     flow = tw.Dataflow("counting")

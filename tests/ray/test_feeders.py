@@ -43,6 +43,10 @@ class Feeder:
         self.kept.send([1])
         return os.getpid()
 
+    def forget(self) -> None:
+        """Keep no handle any more."""
+        self.kept = None
+
     def keep_other(self, handles: list[tw.InputHandle]) -> None:
         """Use another handle."""
         handles[0].send([2])
@@ -81,14 +85,25 @@ class Feeder:
         return at_once, handle.statistics.seconds_waited > 0
 
 
-@pytest.fixture
-def feeders() -> Iterator[list[Any]]:
-    actor = ray.remote(Feeder).options(num_cpus=0)
-    found: list[Any] = [actor.remote(), actor.remote()]
-    ray.get([one.__ray_ready__.remote() for one in found], timeout=DEADLINE_S)
+@pytest.fixture(scope="module")
+def all_feeders(ray_cluster: str) -> Iterator[list[Any]]:
+    found: list[Any] = [new_feeder(), new_feeder()]
     yield found
     for one in found:
         ray.kill(one)
+
+
+def new_feeder() -> Any:
+    feeder: Any = ray.remote(Feeder).options(num_cpus=0).remote()
+    ray.get(feeder.__ray_ready__.remote(), timeout=DEADLINE_S)
+    return feeder
+
+
+@pytest.fixture
+def feeders(all_feeders: list[Any]) -> Iterator[list[Any]]:
+    """Two that have fed the jobs of other tests, and keep nothing of them."""
+    yield all_feeders
+    ray.get([feeder.forget.remote() for feeder in all_feeders], timeout=DEADLINE_S)
 
 
 def numbers_flow() -> tw.Dataflow:
@@ -176,7 +191,7 @@ def test_a_handle_holds_its_time_wherever_it_is(feeders: list[Any]) -> None:
 
 def test_a_handle_is_used_by_one_process(feeders: list[Any]) -> None:
     """The second that unpickles it is told who has it, and the job goes on."""
-    with tw.run(numbers_flow(), workers=2) as job:
+    with tw.run(numbers_flow(), workers=1) as job:
         shared = ray.put([job.input("numbers")])
         pid = ray.get(feeders[0].keep.remote(shared), timeout=DEADLINE_S)
         with pytest.raises(tw.TokenError, match=rf"unpickled twice: process {pid} on node .* uses it already"):
@@ -207,13 +222,13 @@ def test_a_feeder_that_dies_fails_the_job(feeders: list[Any], *, is_actor: bool)
         with pytest.raises(tw.JobError, match=rf"process {pid} on node .* fed 'numbers' and has gone without closing"):
             job.wait(timeout=ENDS_WITHIN_S)
         job.stop()
-        if is_actor:
-            feeders[0] = feeders[1]
+    if is_actor:
+        feeders[0] = new_feeder()
 
 
 def test_a_feeder_learns_that_the_job_has_ended(feeders: list[Any]) -> None:
     """Soon, with an error that says so; closing what it has left does not wait for ever."""
-    with tw.run(numbers_flow(), workers=2) as job:
+    with tw.run(numbers_flow(), workers=1) as job:
         ray.get(feeders[0].keep.remote([job.input("numbers")]), timeout=DEADLINE_S)
 
     def told() -> bool:
@@ -262,7 +277,7 @@ def test_many_threads_wait_and_send_at_once() -> None:
 
 def test_a_handle_is_used_by_one_object(feeders: list[Any]) -> None:
     """Unpickled twice in one process, it is two; the second is refused, and what the first sends arrives."""
-    with tw.run(numbers_flow(), workers=2) as job:
+    with tw.run(numbers_flow(), workers=1) as job:
         shared = ray.put([job.input("numbers")])
         ray.get(feeders[0].keep.remote(shared), timeout=DEADLINE_S)
         with pytest.raises(tw.TokenError, match="was unpickled twice in this process"):
@@ -312,7 +327,7 @@ def never_use(handle: tw.InputHandle) -> None:
 )
 def test_a_handle_that_is_given_up_fails_the_job(feed: Any, reason: str) -> None:
     """Though the process lives on, as those of tasks do: what would have been sent is missing."""
-    job = tw.run(numbers_flow(), workers=2)
+    job = tw.run(numbers_flow(), workers=1)
     call = ray.remote(feed).options(num_cpus=0, max_retries=0).remote(job.input("numbers"))
     with pytest.raises(tw.JobError, match=rf"process \d+ on node .* has given up a handle .*incomplete: .*{reason}"):
         job.wait(timeout=ENDS_WITHIN_S)
@@ -322,7 +337,7 @@ def test_a_handle_that_is_given_up_fails_the_job(feed: Any, reason: str) -> None
 
 def test_a_feeder_need_not_wait_for_a_job_that_is_paused(feeders: list[Any]) -> None:
     """It sends and closes; all of that arrives once the job runs."""
-    with tw.run(numbers_flow(), workers=2, paused=True) as job:
+    with tw.run(numbers_flow(), workers=1, paused=True) as job:
         ray.get(feeders[0].feed.remote(job.input("numbers"), 0, 3), timeout=DEADLINE_S)
         job.start()
         job.wait(timeout=DEADLINE_S)

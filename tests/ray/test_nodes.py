@@ -307,12 +307,6 @@ def assert_right(result: Any) -> None:
     assert result["gone"]
 
 
-def test_without_authentication() -> None:
-    """A cluster that asks for no token gets none."""
-    with cluster([{"labels": {"zone": "a"}, "resources": {"gold": 3}}], NO_TOKEN) as nodes:
-        assert nodes.result(place, 2, {}) == {"zones": ["a", "a"], "gold": 3, "gone": True}
-
-
 def test_nodes_with_addresses_of_their_own(two_networks: tuple[str, str]) -> None:
     """Workers on nodes that only a network joins, each with its own address, find each other."""
     enter, enter_other = (("ip", "netns", "exec", name) for name in two_networks)

@@ -99,6 +99,8 @@ def tour(cluster: Any, nodes: list[Any], log: str) -> dict[str, Any]:
         send(numbers, range(30, 40))
         had += read(readers, 10)
         children += [one.children for one in relay.statistics()]
+        for reader in readers:  # the end would wait for them to read it
+            ray.kill(reader)
     return {"had": had, "placed": [place == second for place in places], "children": children}
 
 

@@ -122,10 +122,7 @@ def test_topics_of_a_killed_driver_are_gone_within_seconds(ray_cluster: str, top
         job.stop()
 
 
-@pytest.mark.parametrize("kill", [kill_actor, kill_process], ids=["actor", "process"])
-def test_a_new_catalog_learns_what_lives(
-    ray_cluster: str, topic: str, watch: tw.TopicWatch, kill: Callable[[], None]
-) -> None:
+def test_a_new_catalog_learns_what_lives(ray_cluster: str, topic: str, watch: tw.TopicWatch) -> None:
     """Two jobs of two drivers: who reads goes on, and within seconds both topics are found again.
 
     Who watches hears nothing of that. Then all is as before: new subscribers find them, what comes and goes is told,
@@ -144,7 +141,7 @@ def test_a_new_catalog_learns_what_lives(
         epochs = early.epochs(timeout=DEADLINE_S)
         send_epoch(job, 0)
         assert sorted(next(epochs).records) == [0, 1]
-        kill()
+        kill_process()
         send_epoch(job, 1)
         assert sorted(next(epochs).records) == [10, 11]
         assert eventually(lambda: {topic, other} <= named().keys(), SECONDS)

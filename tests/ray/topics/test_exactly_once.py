@@ -3,9 +3,9 @@
 import os
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -198,22 +198,25 @@ def fail(job: Any, billing: tw.Subscription) -> None:
     job.wait(timeout=DEADLINE_S)
 
 
-@pytest.mark.parametrize("ack", ["auto", "manual"])
-def test_what_was_acknowledged_when_a_job_is_stopped_stays_so(topic: str, tmp_path: Path, ack: Any) -> None:
-    """Though the subscription is closed after that."""
-    with publishing(topic, tmp_path) as job, tw.subscribe(topic, name="billing", ack=ack) as billing:
+def test_what_was_acknowledged_when_a_job_is_stopped_stays_so(topic: str, tmp_path: Path) -> None:
+    """Though the subscriptions are closed after that, of which one acknowledges by itself and the other by hand."""
+    names: dict[str, Literal["auto", "manual"]] = {"billing": "auto", "audit": "manual"}
+    with publishing(topic, tmp_path) as job, ExitStack() as stack:
+        subscriptions = [stack.enter_context(tw.subscribe(topic, name=name, ack=ack)) for name, ack in names.items()]
         send(job.input("numbers"), range(3))
-        for epoch in billing.epochs(timeout=DEADLINE_S):
-            if ack == "manual":
-                billing.acknowledge(epoch)
-            if epoch.time == 2:
-                break
+        for subscription, ack in zip(subscriptions, names.values(), strict=True):
+            for epoch in subscription.epochs(timeout=DEADLINE_S):
+                if ack == "manual":
+                    subscription.acknowledge(epoch)
+                if epoch.time == 2:
+                    break
         job.stop()
     with publishing(topic, tmp_path) as job:
-        with tw.subscribe(topic, name="billing") as billing:
+        with ExitStack() as stack:
+            subscriptions = [stack.enter_context(tw.subscribe(topic, name=name)) for name in names]
             with job.input("numbers") as numbers:
                 send(numbers, range(5))
-            assert read(billing, 9) == expected(range(3, 5))
+            assert [read(subscription, 9) for subscription in subscriptions] == [expected(range(3, 5))] * 2
         job.wait(timeout=DEADLINE_S)
 
 
