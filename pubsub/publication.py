@@ -68,7 +68,7 @@ class RunningPublication(ABC):
 
     @property
     def problem(self) -> str | None:
-        """Why nobody can find the topic who looks for it now; None if it can be found."""
+        """Why nobody can find the topic who looks for it now, or nothing is published; None if neither is so."""
         return None
 
     @abstractmethod

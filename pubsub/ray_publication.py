@@ -99,8 +99,11 @@ class RayPublication(RunningPublication):
 
     @property
     def problem(self) -> str | None:
-        """Why nobody can find the topic who looks for it now; None if it can be found."""
-        return self._entry.problem
+        """Why nobody can find the topic who looks for it now, or nothing is published; None if neither is so."""
+        if self._entry.problem is not None or not self._log:
+            return self._entry.problem
+        problems = self._ask("problem", within_s=0.0, give_up=False)
+        return next((f"partition {number}: {text}" for number, text in enumerate(problems) if text), None)
 
     def _check_publishers(self) -> None:
         import ray

@@ -33,7 +33,7 @@ class RunningAttachment(Protocol):
 
     @property
     def problem(self) -> str | None:
-        """What hinders others in finding it, while it runs nevertheless; None if nothing does."""
+        """What keeps it from its work now, while it runs nevertheless; None if nothing does. It may wait a moment."""
 
     def check(self) -> None:
         """Raise a `TidewheelError` if something of it has died while the job runs; do not wait."""

@@ -227,7 +227,7 @@ class Job(ABC):
         return {**{name: Target(operator, 0) for name, operator in ends.items()}, **self.plan.probes}
 
     def _explain_in(self, view: JobView, name: str) -> Explanation:
-        return Explainer(view, self._explicable[name], self._inputs).explain(name, self._notes())
+        return Explainer(view, self._explicable[name], self._inputs).explain(name, (*self._notes(), *self._problems()))
 
     def _view(self) -> JobView:
         return JobView(self.plan, self._compiled, self._reports())
@@ -378,7 +378,13 @@ class Job(ABC):
     def _timed_out(self, what: str, timeout: float | None, probe: str | None = None) -> TimeoutError:
         named = [probe] if probe is not None else [*self.plan.probes, *self.plan.topics, *self.plan.captures]
         hint = f"; job.explain({named[0]!r}) says what holds it back" if named else ""
-        return TimeoutError(f"waited {timeout} s for {what}; {self._describe_inputs()}{hint}")
+        told = "; ".join((f"waited {timeout} s for {what}", *self._problems(), self._describe_inputs()))
+        return TimeoutError(f"{told}{hint}")
+
+    def _problems(self) -> list[str]:
+        """Say what keeps topics from being published."""
+        found = {name: running.problem for name, running in self._attachments.items()}
+        return [f"topic {name!r}: {problem}" for name, problem in found.items() if problem is not None]
 
     def _describe_inputs(self, among: Collection[str] | None = None) -> str:
         """Say which inputs, ``among`` those that matter if they are known, are open."""

@@ -219,7 +219,7 @@ class Log(StoredSegments):
         if isinstance(error, OSError) and error.errno in FULL and not is_lost:
             return LogFull(
                 f"the log in {self._directory} is full ({error}): what was to be written is not in it, and what was "
-                "durable stays. Make room, then write it again",
+                "durable stays. It goes on when there is room",
                 path=self._directory,
             )
         self._failure = (

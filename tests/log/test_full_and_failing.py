@@ -36,7 +36,7 @@ def test_a_full_disk_loses_nothing_and_is_gone_on_with(tmp_path: Path, code: int
         log.sync()
         files.refuses["write"] = code
         for _ in range(2):
-            with pytest.raises(LogFull, match="Make room, then write it again"):
+            with pytest.raises(LogFull, match="It goes on when there is room"):
                 log.append(entries([2, 3]))
         assert ticks_of(log) == [1]
         assert log.sync() == 1
