@@ -96,7 +96,9 @@ class JobStatistics:
     ``inputs`` what was sent from outside, by the input's name; of other processes, as of a second ago. ``topics`` has
     for each topic, and each of its partitions, what its publisher has sent, to how many ``subscribers``, how far the
     slowest lags (``lag_bytes``, ``lag_messages``), and how many fell behind: ``overflows`` were cut off,
-    ``epochs_dropped`` left out, ``holders`` hold back the dataflow; nothing of a publisher that does not answer.
+    ``epochs_dropped`` left out, ``holders`` hold back the dataflow; nothing of a publisher that does not answer. With
+    exactly-once delivery nobody falls behind like that: there are ``messages``, ``subscriptions``, how many of them are
+    ``unread``, ``log_bytes`` and others instead.
     """
 
     workers: tuple[WorkerStatistics, ...]
@@ -140,7 +142,7 @@ class JobStatistics:
         ]
         topics = [("topic", "partition", *(title.replace("_", " ") for title in _TOPIC_COUNTS))]
         topics += [
-            (name, str(partition), *(str(counts.get(title, "?")) for title in _TOPIC_COUNTS))
+            (name, str(partition), *(str(counts.get(title, "-" if counts else "?")) for title in _TOPIC_COUNTS))
             for name, partitions in self.topics.items()
             for partition, counts in enumerate(partitions)
         ]
