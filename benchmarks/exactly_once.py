@@ -107,7 +107,7 @@ FULL = Size(
     deaths=9,
     lag=16_000,
 )
-QUICK = Size(2, 100, 0.3, 2, {1: {KB: 200, 64 * KB: 60, MB: 6}}, (320, 80), catching_up=2, deaths=2, lag=320)
+QUICK = Size(1, 100, 0.3, 1, {1: {KB: 200, 64 * KB: 60, MB: 6}}, (320, 80), catching_up=1, deaths=1, lag=320)
 
 
 def main() -> None:
