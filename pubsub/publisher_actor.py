@@ -15,10 +15,10 @@ from collections.abc import Callable
 from msgspec import structs
 
 from tidewheel.progress import OrderedInbox, ProtocolError, TimeDomain
+from tidewheel.progress.allocator import keep_freed_memory
 from tidewheel.pubsub import socket_offer
 from tidewheel.pubsub.change_signal import ChangeSignal
 from tidewheel.pubsub.delivery_options import EVERYTHING, DeliveryOptions
-from tidewheel.pubsub.freed_memory import keep_freed_memory
 from tidewheel.pubsub.holds import Holds, held_too_long
 from tidewheel.pubsub.lease import Leases
 from tidewheel.pubsub.outgoing_queue import size_of

@@ -5,7 +5,7 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Final
 
 from tidewheel.pubsub.catalog_entry import CatalogEntry
 from tidewheel.pubsub.cluster import process_id
@@ -19,6 +19,8 @@ _LOG = logging.getLogger(__name__)
 _END_GRACE_S = 1.0
 _FAILURE_GRACE_S = 5.0
 _REPLY_MARGIN_S = 2.0
+AWAY: Final = "its publisher is being started again"
+
 _WATCH_S = 600.0
 _OPEN_S = 120.0
 _CLOSE_S = 10.0
@@ -52,6 +54,11 @@ class RayPublication(RunningPublication):
             host,
             [connection(publication, partition, publisher) for partition, publisher in enumerate(self._publishers)],
         )
+        self._problems: dict[int, str] = {}
+        self._heard: dict[Any, int] = {}
+        if self._log:
+            for partition in range(len(self._publishers)):
+                self._listen_for_problems(partition)
         # Calls that are answered when a partition has ended, and at once when its publisher dies.
         self._watched = {
             publisher.ended.remote(_WATCH_S): partition for partition, publisher in enumerate(self._publishers)
@@ -95,15 +102,15 @@ class RayPublication(RunningPublication):
         """Look whether all publishers live, and whether the catalog knows them; do not wait."""
         if self._watched:
             self._check_publishers()
+        if self._heard:
+            self._hear_problems()
         self._entry.keep()
 
     @property
     def problem(self) -> str | None:
         """Why nobody can find the topic who looks for it now, or nothing is published; None if neither is so."""
-        if self._entry.problem is not None or not self._log:
-            return self._entry.problem
-        problems = self._ask("problem", within_s=0.0, give_up=False)
-        return next((f"partition {number}: {text}" for number, text in enumerate(problems) if text), None)
+        found = (f"partition {partition}: {text}" for partition, text in sorted(self._problems.items()) if text)
+        return self._entry.problem or next(found, None)
 
     def _check_publishers(self) -> None:
         import ray
@@ -124,6 +131,22 @@ class RayPublication(RunningPublication):
                 raise self._lost(partition, error) from error
             if not has_ended:
                 self._watched[self._publishers[partition].ended.remote(_WATCH_S)] = partition
+
+    def _hear_problems(self) -> None:
+        import ray
+
+        for call in ray.wait(list(self._heard), num_returns=len(self._heard), timeout=0)[0]:
+            partition = self._heard.pop(call)
+            try:
+                self._problems[partition] = ray.get(call)
+            except ray.exceptions.RayError:
+                self._problems[partition] = AWAY
+            self._listen_for_problems(partition)
+
+    def _listen_for_problems(self, partition: int) -> None:
+        known = self._problems.get(partition, "")
+        call = self._publishers[partition].problem.remote(known, _WATCH_S)
+        self._heard[call] = partition
 
     def _lost(self, partition: int, error: Exception) -> PublisherLost:
         text = f"topic {self._topic!r}, partition {partition}: the publisher is dead: {error}"

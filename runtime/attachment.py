@@ -33,7 +33,7 @@ class RunningAttachment(Protocol):
 
     @property
     def problem(self) -> str | None:
-        """What keeps it from its work now, while it runs nevertheless; None if nothing does. It may wait a moment."""
+        """What keeps it from its work, as of a moment ago, while it runs nevertheless; None if nothing does."""
 
     def check(self) -> None:
         """Raise a `TidewheelError` if something of it has died while the job runs; do not wait."""

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tidewheel.runtime.allocator import keep_freed_memory
+from tidewheel.progress.allocator import keep_freed_memory
 from tidewheel.runtime.envelope import DRIVER, Envelope
 from tidewheel.runtime.errors import JobError
 from tidewheel.runtime.inputs.feeders import FeederName

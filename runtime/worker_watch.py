@@ -97,11 +97,16 @@ class WorkerWatch:
             return None
         suspects = range(len(self._actors)) if error.worker is None else [error.worker]
         calls = {self._actors[worker].watch.remote({}, 0.0): worker for worker in suspects if worker != self._hung}
-        for call in ray.wait(list(calls), num_returns=len(calls), timeout=_DEATH_TOLD_WITHIN_S)[0] if calls else ():
-            try:
-                ray.get(call)
-            except ray.exceptions.RayError as death:
-                return self._death_of(calls[call], death)
+        deadline_s = time.monotonic() + _DEATH_TOLD_WITHIN_S
+        while calls:
+            for call in ray.wait(list(calls), timeout=max(0.0, deadline_s - time.monotonic()))[0]:
+                suspect = calls.pop(call)
+                try:
+                    ray.get(call)
+                except ray.exceptions.RayError as death:
+                    return self._death_of(suspect, death)
+            if time.monotonic() >= deadline_s:
+                break
         return None
 
     def _death_of(self, worker: int, error: Exception) -> JobError:

@@ -118,6 +118,9 @@ class Audience:
             self._pubend.end(name)
             self._living.forget(name)
             self._changed.notify()
+        elif not self._pubend.is_logged(name):
+            names.append(name)  # it was ended just now, and that is not durable
+        if name in names:
             await self._be_logged(name)
         return names
 

@@ -318,9 +318,13 @@ class DurablePubend:
             name, reader, start, self._frontiers_at, durable=durable, again=again, acknowledged=acknowledged
         )
         self._note()
-        if before not in {None, reader}:
-            self._tell([Outgoing(before, Stranger(self._number, before))])
+        if before != reader:
+            self._tell_stranger(before)
         return begun
+
+    def _tell_stranger(self, reader: str | None) -> None:
+        if reader is not None:
+            self._tell([Outgoing(child, Stranger(self._number, reader)) for child in self._pubend.reaching(reader)])
 
     def _frontiers_at(self, tick: int) -> InitialFrontierSnapshot:
         """Return both frontiers as they were before what is at ``tick``."""
@@ -336,9 +340,11 @@ class DurablePubend:
         return name
 
     def end(self, name: str) -> None:
-        """End a subscription for good."""
+        """End a subscription for good, and tell who reads it."""
+        reader = self._pubend.subscriptions.reader_of(name)
         self._subscriptions.end(name)
         self._note()
+        self._tell_stranger(reader)
 
     def abandon(self, name: str) -> None:
         """Have a durable subscription hold nothing any more; if it comes back, and has missed something, it is told."""
@@ -378,17 +384,12 @@ class DurablePubend:
         needed_from = prefix_end(self._pubend.subscriptions.acknowledged(name))
         return sum(segment.size for segment in self._log.segments() if segment.last_tick >= needed_from)
 
-    def cursors(self) -> dict[str, Ranges]:
-        """Return what each durable subscription has acknowledged, as far as it was noted."""
-        return {name: one.ranges for name, one in self._subscriptions.noted.items() if not one.is_abandoned}
-
     # ------------------------------------------------------------------ the end
 
     def close(self) -> None:
         """Make durable what was fed and acknowledged, as far as the disk takes it, and let go of the log.
 
-        Raises:
-            LogError: that did not work.
+        Raises LogError: that did not work.
         """
         self._note()
         self._writer.close(_CLOSE_WITHIN_S)

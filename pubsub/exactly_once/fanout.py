@@ -10,7 +10,7 @@ from collections.abc import Hashable, Iterable
 from typing import Any, NamedTuple, Protocol
 
 from tidewheel.pubsub.errors import DeliveryError
-from tidewheel.pubsub.exactly_once.messages import Downstream, KnowledgeMessage, Ranges, Rejected
+from tidewheel.pubsub.exactly_once.messages import RELAY_PREFIX, Downstream, KnowledgeMessage, Ranges, Rejected
 from tidewheel.pubsub.exactly_once.tick_set import TickRange, TickSet
 
 
@@ -77,6 +77,10 @@ class Fanout:
     def children(self) -> list[str]:
         """Their names."""
         return list(self._filters)
+
+    def reaching(self, reader: str) -> list[str]:
+        """Return the children to tell what concerns a reader: itself, or the relays if it is none of them."""
+        return [reader] if reader in self else [child for child in self._filters if child.startswith(RELAY_PREFIX)]
 
     def __contains__(self, child: str) -> bool:
         return child in self._filters

@@ -271,6 +271,10 @@ class Pubend:
         """All messages that were told are before this tick."""
         return self._message_end
 
+    def reaching(self, reader: str) -> list[str]:
+        """Return the children to tell what concerns a reader."""
+        return self._fanout.reaching(reader)
+
     @property
     def children(self) -> int:
         """How many children there are."""

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tidewheel.progress import TimeDomain
+from tidewheel.progress.allocator import keep_freed_memory
 from tidewheel.pubsub import socket_offer
 from tidewheel.pubsub.change_signal import ChangeSignal
 from tidewheel.pubsub.errors import DeliveryError
@@ -28,7 +29,6 @@ from tidewheel.pubsub.exactly_once.pubend_statistics import PubendStatistics, st
 from tidewheel.pubsub.exactly_once.room_watch import RoomWatch
 from tidewheel.pubsub.exactly_once.topic_log import RETENTION_S
 from tidewheel.pubsub.exactly_once.worker_link import WorkerLink
-from tidewheel.pubsub.freed_memory import keep_freed_memory
 from tidewheel.pubsub.log.errors import LogError
 from tidewheel.pubsub.log.record_format import LogIdentity
 from tidewheel.pubsub.log.segmented_log import SEGMENT_BYTES
@@ -95,11 +95,9 @@ class PubendActor:
     # ------------------------------------------------------------------ calls of the publication
 
     async def open(self) -> None:
-        """Open the log, in the actor's first life. After a restart that happens with the first call, whichever that is.
+        """Open the log, in the actor's first life; after a restart the first call does, whichever that is.
 
-        Raises:
-            LogError: it cannot be opened.
-            DeliveryError: this was closed.
+        Raises LogError, or DeliveryError if this was closed.
         """
         self._open()
         self._audience.expect_nobody()
@@ -138,8 +136,13 @@ class PubendActor:
         self._open()
         return await self._changed.wait_until(lambda: self._core.has_ended or bool(self._problem), timeout_s)
 
-    async def problem(self) -> str:
-        """Return why nothing is published now: for good, or while the disk is full. Empty if there is no problem."""
+    async def problem(self, known: str = "", timeout_s: float = 0.0) -> str:
+        """Return why nothing is published now, for good or while the disk is full, once that is not what is known."""
+        self._open()
+        await self._changed.wait_until(lambda: self._why_not() != known, timeout_s)
+        return self._why_not()
+
+    def _why_not(self) -> str:
         full = None if self._pubend is None else self._pubend.full
         return self._problem or ("" if full is None else str(full))
 
@@ -165,10 +168,7 @@ class PubendActor:
         return await self._audience.drained(timeout_s, but_for)
 
     async def fail(self, reason: str) -> None:
-        """End the partition before its time, with ``reason`` for those who read, or come to read. The log stays.
-
-        What was acknowledged until then is still taken.
-        """
+        """End the partition before its time, with ``reason`` for who reads, or comes to; acknowledgements are taken."""
         self._open()
         if self._refusal:
             return
@@ -294,8 +294,7 @@ class PubendActor:
                 subscription this returns when that is durable.
             everywhere: the same for each pubend of the topic.
 
-        Raises:
-            LogError: the log takes nothing.
+        Raises LogError: the log takes nothing.
         """
         self._open()
         await self._audience.unsubscribe(reader, acknowledged, everywhere)

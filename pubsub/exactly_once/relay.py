@@ -21,7 +21,6 @@ from tidewheel.pubsub.exactly_once.curiosity import CuriosityStream
 from tidewheel.pubsub.exactly_once.fanout import Fanout, Filter, Outgoing
 from tidewheel.pubsub.exactly_once.knowledge import KnowledgeStream
 from tidewheel.pubsub.exactly_once.messages import (
-    RELAY_PREFIX,
     Ack,
     Downstream,
     KnowledgeMessage,
@@ -123,11 +122,8 @@ class _Line:
         self._cut_short.discard(child)
 
     def pass_on(self, message: Rejected | Stranger) -> list[Outgoing]:
-        children = self.fanout.children
-        if isinstance(message, Stranger):
-            # A reader that is no child may be one of a relay's.
-            is_child = message.reader in self.fanout
-            children = [message.reader] if is_child else [name for name in children if name.startswith(RELAY_PREFIX)]
+        fanout = self.fanout
+        children = fanout.reaching(message.reader) if isinstance(message, Stranger) else fanout.children
         return [Outgoing(child, message) for child in children]
 
     # Downstream

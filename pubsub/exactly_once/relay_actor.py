@@ -16,6 +16,7 @@ from operator import attrgetter
 from typing import Any, Final, Protocol, TypeVar
 
 from tidewheel.progress import ProtocolError, TidewheelError
+from tidewheel.progress.allocator import keep_freed_memory
 from tidewheel.pubsub import socket_offer
 from tidewheel.pubsub.change_signal import ChangeSignal
 from tidewheel.pubsub.exactly_once.child_link import WAITING_BYTES
@@ -36,7 +37,6 @@ from tidewheel.pubsub.exactly_once.parents import ParentGone
 from tidewheel.pubsub.exactly_once.relay import CACHE_BYTES, Relay
 from tidewheel.pubsub.exactly_once.relay_parent import RelayParent
 from tidewheel.pubsub.exactly_once.relay_statistics import RelayStatistics
-from tidewheel.pubsub.freed_memory import keep_freed_memory
 from tidewheel.pubsub.socket_offer import SocketOffer
 from tidewheel.pubsub.ticket_listener import TicketListener
 

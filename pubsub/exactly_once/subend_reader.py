@@ -87,7 +87,13 @@ class SubendReader(TopicReader):
             PublisherLost: a publisher has died for good, or has ended the topic before its time.
             DeliveryError: what comes next is no longer kept, or another reader has taken over this subscription.
         """
-        deadline_s = time.monotonic() + timeout_s
+        try:
+            return self._read(time.monotonic() + timeout_s)
+        finally:
+            if self._tells_at_once:
+                self._tell_acknowledged()
+
+    def _read(self, deadline_s: float) -> list[Fetched]:
         with self._reading:
             while not self._is_closed:
                 now_s = time.monotonic()
@@ -193,14 +199,19 @@ class SubendReader(TopicReader):
         now_s = time.monotonic()
         if not self._tells_at_once and now_s - self._told_s < TOLD_WITHIN_S:
             return
-        if not self._reading.acquire(blocking=False):
-            self._ring()
-            return
-        try:
-            if not self._is_closed:
-                self._tell(now_s)
-        finally:
-            self._reading.release()
+        self._tell_acknowledged()
+        if self._done:
+            self._ring()  # another thread reads: it tells
+
+    def _tell_acknowledged(self) -> None:
+        """Tell parents what is acknowledged, unless another thread reads, and does so."""
+        while self._done and self._reading.acquire(blocking=False):
+            try:
+                if self._is_closed:
+                    return
+                self._tell(time.monotonic())
+            finally:
+                self._reading.release()
 
     def leave(self) -> None:
         """Have noted what was acknowledged. Called again, it does nothing."""

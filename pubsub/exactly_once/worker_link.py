@@ -11,15 +11,16 @@ from contextlib import suppress
 from typing import Final
 
 from tidewheel.progress import ProtocolError
-from tidewheel.pubsub.exactly_once.durable_pubend import DurablePubend
+from tidewheel.pubsub.exactly_once.durable_pubend import DurablePubend, size_of
 from tidewheel.pubsub.exactly_once.encoded_message import EncodedMessage
 from tidewheel.pubsub.exactly_once.worker_frames import decode_frame, durable_answer, position_of, refusal_answer
 from tidewheel.pubsub.log.errors import LogError
 from tidewheel.pubsub.socket_frames import FrameReader
 from tidewheel.pubsub.socket_writer import SocketWriter
 
+TOLD_BYTES: Final = 1024 * 1024
 TOLD_EVERY_S: Final = 0.005
-"""A worker is told so often at most what is durable: each time its thread that listens holds up the one that works."""
+"""A worker is told what is durable when it is so much, or so often: its thread that listens holds up the other one."""
 
 
 class WorkerLink:
@@ -46,8 +47,8 @@ class WorkerLink:
         self._reader: FrameReader[EncodedMessage] = FrameReader(connection, decode_frame)
         self._writer = SocketWriter(connection)
         self._has_begun = False
-        self._unsure: deque[tuple[int, int]] = deque()
-        self._untold = 0
+        self._unsure: deque[tuple[int, int, int]] = deque()
+        self._untold = self._untold_bytes = 0
         self._told_s = 0.0
         self._telling: asyncio.TimerHandle | None = None
         self._is_paused = True
@@ -62,21 +63,24 @@ class WorkerLink:
             self._refuse(str(self._pubend.error))
             return
         while self._unsure and self._unsure[0][0] <= self._pubend.durable_tick:
-            self._untold += self._unsure.popleft()[1]
-        if self._untold and self._telling is None:
-            wait_s = self._told_s + TOLD_EVERY_S - self._loop.time()
-            if wait_s > 0:
-                self._telling = self._loop.call_later(wait_s, self._tell)
-            else:
-                self._tell()
+            _, messages, size_bytes = self._unsure.popleft()
+            self._untold += messages
+            self._untold_bytes += size_bytes
+        wait_s = self._told_s + TOLD_EVERY_S - self._loop.time()
+        if self._untold_bytes >= TOLD_BYTES or (self._untold and wait_s <= 0):
+            self._tell()
+        elif self._untold and self._telling is None:
+            self._telling = self._loop.call_later(wait_s, self._tell)
         if self._pubend.has_room:
             self._resume()
 
     def _tell(self) -> None:
-        self._telling = None
+        if self._telling is not None:
+            self._telling.cancel()
+            self._telling = None
         if not self._is_closed:
             self._told_s = self._loop.time()
-            durable, self._untold = self._untold, 0
+            durable, self._untold, self._untold_bytes = self._untold, 0, 0
             self._say(durable_answer(durable))
 
     def _resume(self) -> None:
@@ -110,7 +114,8 @@ class WorkerLink:
             self._pubend.begin(position_of(messages.pop(0)))
         if messages:
             self._pubend.feed(messages)
-            self._unsure.append((self._pubend.written_tick, len(messages)))
+            size_bytes = sum(map(size_of, messages))
+            self._unsure.append((self._pubend.written_tick, len(messages), size_bytes))
 
     def _refuse(self, reason: str) -> None:
         self.refuse(reason)

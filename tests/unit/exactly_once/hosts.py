@@ -13,6 +13,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
 
+from tests.unit.exactly_once.partitions import cursors
 from tests.waiting import eventually
 from tidewheel.progress import IntegerDomain
 from tidewheel.pubsub.errors import DeliveryError
@@ -215,7 +216,7 @@ def everything(times: range) -> list[tuple[int, bytes]]:
 async def acknowledged(host: Host, name: str) -> bool:
     """Tell whether it is noted in the log that a subscription is at the end."""
     core = host.actor._core
-    [(_, end), *rest] = core.cursors().get(name) or ((0, 0),)
+    [(_, end), *rest] = cursors(core).get(name) or ((0, 0),)
     return not rest and end > core.written_tick and core.is_durable
 
 

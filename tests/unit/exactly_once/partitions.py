@@ -12,7 +12,7 @@ from tidewheel.progress import IntegerDomain
 from tidewheel.pubsub.exactly_once.durable_pubend import DurablePubend, size_of
 from tidewheel.pubsub.exactly_once.encoded_message import decode, encode
 from tidewheel.pubsub.exactly_once.fanout import Outgoing
-from tidewheel.pubsub.exactly_once.messages import Ack, KnowledgeMessage, Nack, Stranger
+from tidewheel.pubsub.exactly_once.messages import Ack, KnowledgeMessage, Nack, Ranges, Stranger
 from tidewheel.pubsub.exactly_once.pubend import Start
 from tidewheel.pubsub.exactly_once.subend import Subend
 from tidewheel.pubsub.exactly_once.tick_set import TickSet
@@ -206,3 +206,8 @@ class Full(Files):
             raise OSError(errno.ENOSPC, "No space left on device")
         self.room -= size
         return super().write(descriptor, parts, offset)
+
+
+def cursors(core: DurablePubend) -> dict[str, Ranges]:
+    """Return what each durable subscription has acknowledged, as far as it was noted."""
+    return {name: one.ranges for name, one in core._subscriptions.noted.items() if not one.is_abandoned}

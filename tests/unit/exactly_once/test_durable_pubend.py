@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from tests.unit.exactly_once.partitions import Dying, NoSync, NoWrite, Partition, Reader, opened
+from tests.unit.exactly_once.partitions import Dying, NoSync, NoWrite, Partition, Reader, cursors, opened
 from tidewheel.progress import ProtocolError
 from tidewheel.pubsub.exactly_once.encoded_message import decode
 from tidewheel.pubsub.exactly_once.messages import KnowledgeMessage, Nack, Rejected
@@ -66,14 +66,14 @@ def test_what_is_not_acknowledged_comes_again(tmp_path: Path) -> None:
         partition.settle()
         reader.read(partition, acknowledges=2)
     with opened(tmp_path) as partition:
-        assert list(partition.core.cursors()) == ["reader"]
+        assert list(cursors(partition.core)) == ["reader"]
         reader.attach(partition)
         reader.read(partition)
         assert reader.contents == [b"a", b"b", b"c", b"c"]
         partition.core.end("reader")
         partition.settle()
     with opened(tmp_path) as partition:
-        assert not partition.core.cursors()
+        assert not cursors(partition.core)
 
 
 def test_files_go_once_everything_is_acknowledged(tmp_path: Path) -> None:
@@ -190,7 +190,7 @@ def test_silence_alone_is_not_logged(tmp_path: Path) -> None:
             now_s[0] += 0.1
             reader.read(partition)
         assert partition.core._log.total_bytes - before < 500
-        assert partition.core.cursors()["reader"][0][1] > partition.core.written_tick
+        assert cursors(partition.core)["reader"][0][1] > partition.core.written_tick
 
 
 def test_files_stay_as_long_as_a_cursor_on_the_disk_needs_them(tmp_path: Path) -> None:

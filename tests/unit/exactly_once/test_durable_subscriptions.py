@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.exactly_once.partitions import DEADLINE_S, Partition, opened
+from tests.unit.exactly_once.partitions import DEADLINE_S, Partition, cursors, opened
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.exactly_once.begun import Begun
 from tidewheel.pubsub.exactly_once.encoded_message import decode
@@ -47,6 +47,7 @@ def test_the_newest_reader_has_it(tmp_path: Path, restarts: bool) -> None:
     partition = Partition(tmp_path)
     try:
         partition.core.subscribe("billing", "first", 0, durable=True)
+        partition.core.join("first")
         publish(partition, 0)
         partition.ack("first", (0, 5))
         assert partition.strangers() == []
@@ -162,7 +163,7 @@ def test_what_was_acknowledged_before_it_closes_is_durable(tmp_path: Path) -> No
         end = partition.core.written_tick + 1
         partition.ack("reader", (0, end))
     with opened(tmp_path) as partition:
-        assert partition.core.cursors() == {"billing": ((0, end),)}
+        assert cursors(partition.core) == {"billing": ((0, end),)}
 
 
 # ---------------------------------------------------------------------- what is not kept
@@ -195,7 +196,7 @@ def test_an_abandoned_one_that_has_missed_something_is_told(tmp_path: Path, rest
     partition = Partition(tmp_path, segment_bytes=1000)
     try:
         end = abandoned(partition, is_missing=True)
-        assert list(partition.core.cursors()) == ["other"]
+        assert list(cursors(partition.core)) == ["other"]
         for reader in ("second", "third"):
             if restarts:
                 partition.core.close()

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.exactly_once.partitions import Full, Partition, Reader, opened
+from tests.unit.exactly_once.partitions import Full, Partition, Reader, cursors, opened
 from tidewheel.pubsub.exactly_once.encoded_message import decode
 from tidewheel.pubsub.exactly_once.messages import KnowledgeMessage
 from tidewheel.pubsub.log.errors import LogFull
@@ -72,12 +72,12 @@ def test_what_is_needed_no_more_makes_room(tmp_path: Path) -> None:
         files.room = 1500
         partition.send(0, b"large" * 1000, index=10)
         partition.turn_until(lambda: partition.core._writer.is_stuck)
-        noted = partition.core.cursors()["reader"]
+        noted = cursors(partition.core)["reader"]
         partition.ack(reader.id, (0, partition.core.durable_tick + 1))
         assert partition.core.trim() == 0
         partition.core.resume()
         partition.turn_until(lambda: partition.core.is_logged("reader"))
-        assert partition.core.cursors()["reader"] > noted
+        assert cursors(partition.core)["reader"] > noted
         assert isinstance(partition.core.full, LogFull)
         partition.core.look()
         files.room += partition.core.trim()
@@ -110,7 +110,7 @@ def test_notes_keep_their_order(tmp_path: Path) -> None:
         partition.core.resume()
         partition.settle()
     with opened(tmp_path) as partition:
-        assert partition.core.cursors() == {"billing": ((0, 5),)}
+        assert cursors(partition.core) == {"billing": ((0, 5),)}
 
 
 def test_a_worker_that_sends_again_finds_what_was_lost(tmp_path: Path) -> None:

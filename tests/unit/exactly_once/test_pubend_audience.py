@@ -1,5 +1,7 @@
 """The actor around a pubend and those who read: coming, being waited for, being given up, and the end. No Ray."""
 
+import asyncio
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,11 +18,17 @@ from tests.unit.exactly_once.hosts import (
     read_all,
     told,
 )
+from tests.unit.exactly_once.partitions import DOMAIN, IDENTITY, Full, cursors, opened
 from tests.waiting import eventually
+from tidewheel.pubsub.change_signal import ChangeSignal
 from tidewheel.pubsub.errors import DeliveryError
+from tidewheel.pubsub.exactly_once import audience
+from tidewheel.pubsub.exactly_once.durable_pubend import DurablePubend
 from tidewheel.pubsub.exactly_once.frames import Join
+from tidewheel.pubsub.exactly_once.living_readers import LivingReaders
 from tidewheel.pubsub.exactly_once.messages import Ack, Stranger
 from tidewheel.pubsub.exactly_once.parent_link import ParentLink
+from tidewheel.pubsub.log.errors import LogError
 
 RELAY = "relay/1"
 
@@ -73,22 +81,56 @@ def test_a_last_word_is_durable_when_the_call_returns(tmp_path: Path) -> None:
         published(host, 1)
         host.call(host.actor.unsubscribe(reader.id, ((0, 1 << 61),)))
         host.call(host.actor.unsubscribe("nobody", ((0, 5),)))
-        assert host.actor._core.cursors() == {"billing": ((0, 1 << 61),)}
+        assert cursors(host.actor._core) == {"billing": ((0, 1 << 61),)}
         assert host.run(lambda: host.actor._core.is_logged("billing"))
         reader.close()
 
 
 def test_one_that_is_ended_tells_its_reader(tmp_path: Path) -> None:
-    """With the next that this says; and it is gone for good."""
+    """At once, also behind a relay; and it is gone for good."""
     with hosted(tmp_path) as host:
-        reader = Reader(host, "billing", start=0)
-        host.call(host.actor.end_subscription("billing"))
+        reader, relay = Reader(host, "billing", start=0), Relay(host)
         reader.turn()
-        published(host, 1)
+        assert eventually(lambda: host.call(host.actor.statistics()).children == 2)
+        assert host.call(host.actor.end_subscription("billing")) == ["billing"]
         assert reader.hear()[0] == Stranger(0, reader.id)
+        host.call(host.actor.subscribe("away", "elsewhere", 0, durable=True))
+        host.call(host.actor.end_subscription("away"))
+        assert relay.strangers() == ["elsewhere"]
+        relay.close()
         with pytest.raises(DeliveryError, match=r"'billing' has been ended"):
             host.call(host.actor.subscribe("billing", reader.id, 0, durable=True, again=True))
         reader.close()
+
+
+def test_an_end_that_is_not_durable_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As long as there is no room for it, each time that is an error; then the subscription was there, and is not."""
+    monkeypatch.setattr(audience, "NOTED_WITHIN_S", 0.05)
+    files = Full()
+
+    async def end_again_and_again() -> None:
+        loop, changed = asyncio.get_running_loop(), ChangeSignal()
+
+        def later(call: Callable[[], None]) -> None:
+            loop.call_soon_threadsafe(call)
+            loop.call_soon_threadsafe(changed.notify)
+
+        core = DurablePubend(tmp_path, IDENTITY, DOMAIN, tell=lambda _: None, later=later, files=files)
+        seats = audience.Audience("topic 'bills'", core, changed, LivingReaders(10.0, 1000.0))
+        await seats.subscribe("billing", "reader", 0, durable=True, again=False)
+        room, files.room = files.room, 0
+        for _ in range(2):
+            with pytest.raises(LogError, match="'billing' is could not be noted"):
+                await seats.end_durable("billing")
+        files.room = room
+        core.resume()
+        assert await seats.end_durable("billing") == ["billing"]
+        assert await seats.end_durable("billing") == []
+        core.close()
+
+    asyncio.run(end_again_and_again())
+    with opened(tmp_path) as partition:
+        assert not partition.core.durable_names
 
 
 # ---------------------------------------------------------------------- who lives

@@ -2,9 +2,11 @@
 
 import socket
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from tests.waiting import eventually
 from tidewheel.progress import IntegerDomain
 from tidewheel.pubsub import DeliveryError, PublisherLost
 from tidewheel.pubsub.catalog import TopicInfo
@@ -120,6 +122,22 @@ def test_what_is_acknowledged_by_hand_is_told_at_once() -> None:
     assert [*made.read(), *made.read()] == [4, 9]
     made.reader.acknowledge([(0, 9)])
     assert made.parent.acks[-1] == ((0, 10),)
+    made.reader.close()
+
+
+def test_what_another_thread_acknowledges_by_hand_is_told_at_once() -> None:
+    """Also if the one that reads returns with something just then, and does not come back."""
+    made = Reading(tells_at_once=True)
+    made.publish(9)
+    assert [*made.read(), *made.read()] == [4, 9]
+    for tick in range(14, 114, 5):
+        with ThreadPoolExecutor(1) as other:
+            read = other.submit(made.read)
+            assert eventually(made.reader._reading.locked)
+            made.publish(tick)
+            made.reader.acknowledge([(0, tick - 5)])
+            assert read.result(10) == [tick]
+        assert made.parent.acks[-1] == ((0, tick - 4),)
     made.reader.close()
 
 
