@@ -8,19 +8,20 @@ import os
 import signal
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from typing import Any
 
 import psutil
 
 import tidewheel as tw
 from contestants import receipts_of, subscriber_commands
 from exactly_once_peers import RELAYED
-from job_processes import actors_beside
 from measurement import Report
 from peer_processes import PeerProcesses
 from peer_roles import DEADLINE_S
 from pubsub_traffic import Order, encoded_bytes
 from relay_death import is_soon
+from tidewheel.pubsub.catalog_actor import ask_catalog
 from topic_job import give
 
 BATCH_BYTES = 64 * 1024
@@ -45,11 +46,9 @@ def measure_lag(report: Report, job: tw.Job, batches: int) -> None:
         give(job, RELAYED, order._replace(messages=_WARM_BATCHES))
         peers.ask(RELAYED)
         (pid,) = peers.pids
-        processes = {
-            "the publisher": _largest(job, "PubendActor"),
-            "the relay": _largest(job, "RelayActor"),
-            "the subscriber": psutil.Process(pid),
-        }
+        (publisher,) = ask_catalog("lookup", RELAYED, DEADLINE_S).partitions
+        processes = {"the publisher": process_of(publisher), "the relay": process_of(*relays.actors)}
+        processes["the subscriber"] = psutil.Process(pid)
         with growth(processes) as grown:
             lag(job, order, pid)
             (receipt,) = receipts_of(peers.ask(RELAYED))
@@ -89,9 +88,10 @@ def growth(processes: Mapping[str, psutil.Process]) -> Iterator[dict[str, int]]:
     is_over = threading.Event()
 
     def look() -> None:
-        while not is_over.wait(_LOOK_S):
-            for name, process in processes.items():
-                most[name] = max(most[name], process.memory_info().rss)
+        with suppress(psutil.NoSuchProcess):
+            while not is_over.wait(_LOOK_S):
+                for name, process in processes.items():
+                    most[name] = max(most[name], process.memory_info().rss)
 
     thread = threading.Thread(target=look, daemon=True)
     thread.start()
@@ -100,9 +100,14 @@ def growth(processes: Mapping[str, psutil.Process]) -> Iterator[dict[str, int]]:
     finally:
         is_over.set()
         thread.join(DEADLINE_S)
-        grown.update({name: most[name] - before[name] for name in processes})
+    gone = [name for name, process in processes.items() if not process.is_running()]
+    if gone:
+        raise RuntimeError(f"this has not lived until the end: {', '.join(gone)}")
+    grown.update({name: most[name] - before[name] for name in processes})
 
 
-def _largest(job: tw.Job, kind: str) -> psutil.Process:
-    """Return the process of an actor that has most in memory, as the one has that was asked to do something."""
-    return max(actors_beside(job, kind), key=lambda process: int(process.memory_info().rss))
+def process_of(actor: Any) -> psutil.Process:
+    """Return the process that an actor is in."""
+    import ray
+
+    return psutil.Process(ray.get(actor.__ray_call__.remote(lambda _: os.getpid()), timeout=DEADLINE_S))
