@@ -133,7 +133,7 @@ def test_a_full_disk_leaves_no_gap(log: Log, files: Gate) -> None:
     assert [number for number, _ in told] == [2, 3]
     assert all(isinstance(outcome, LogFull) for _, outcome in told)
     for _ in range(2):
-        with pytest.raises(LogFull, match="Make room"):
+        with pytest.raises(LogFull, match="when there is room"):
             outcomes.submit(commit, [4])
     assert ticks_of(log) == [1]
     commit.resume()
