@@ -4,7 +4,8 @@ VENV ?= .venv
 
 # An absolute path, because examples and tests may run programs from other directories.
 override VENV := $(abspath $(VENV))
-PIP_INSTALL = $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+# Python compiles what is imported; pip would compile all of PySpark and Ray, which takes as long as the rest of it.
+PIP_INSTALL = $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt
 # Two processes share the tests, file by file, in the order of tests/conftest.py.
 PARALLEL = --numprocesses 2 --dist loadscope --no-loadscope-reorder
 

@@ -1,6 +1,6 @@
 """Topics under random schedules: what subscribers are told is checked after every step, and all of it at the end.
 
-``TIDEWHEEL_TOPIC_SIMULATIONS`` says how many (5,000 by default) and ``TIDEWHEEL_TOPIC_SIMULATION_SEED`` from which
+``TIDEWHEEL_TOPIC_SIMULATIONS`` says how many (10,000 by default) and ``TIDEWHEEL_TOPIC_SIMULATION_SEED`` from which
 seed on; without it, other ones in every run, and a failure says which. ``python -m tests.simulation_pubsub --runs
 100000`` runs more of them.
 """
@@ -14,9 +14,9 @@ from tests.simulation_pubsub.campaign import report_on
 from tests.simulation_pubsub.scenario import Scenario
 from tests.simulation_pubsub.simulation import Counts, Simulation
 
-RUNS = int(os.environ.get("TIDEWHEEL_TOPIC_SIMULATIONS", "5000"))
+RUNS = int(os.environ.get("TIDEWHEEL_TOPIC_SIMULATIONS", "10000"))
 SEED = int(os.environ.get("TIDEWHEEL_TOPIC_SIMULATION_SEED", str(secrets.randbits(40))))
-CHUNKS = 10
+CHUNKS = 20
 
 
 @pytest.mark.parametrize("chunk", range(CHUNKS))
