@@ -24,9 +24,9 @@ def end_subscription(topic: str, name: str, *, timeout: float = 10.0) -> None:
     from tidewheel.pubsub.exactly_once.pubend_calls import PubendCalls
     from tidewheel.pubsub.exactly_once.subscription_options import SubscriptionOptions
 
-    calls_for = SubscriptionOptions(name)
+    options = SubscriptionOptions(name)
     info = LOCAL_CATALOG.lookup(topic) or find_topic(topic, timeout)
-    names = PubendCalls(info, name, "", calls_for).end() if info.delivery == "exactly_once" else set()
+    names = PubendCalls(info, name, "", options).end() if info.delivery == "exactly_once" else set()
     if name not in names:
         there = ", ".join(map(repr, sorted(names))) or "none"
         raise DeliveryError(
