@@ -70,7 +70,7 @@ def collatz_steps(number: int) -> int:
 
 @pytest.mark.parametrize(
     ("workers", "progress"),
-    [(1, "broadcast"), (2, "broadcast"), (3, "accumulated")],
+    [(1, "broadcast"), (2, "broadcast"), (3, "broadcast"), (2, "accumulated"), (3, "accumulated")],
 )
 def test_a_loop_gives_the_same_on_any_number_of_workers(workers: int, progress: SpreadName) -> None:
     """Records that go round a loop of exchanges, several epochs in flight, come out at their epoch, each once."""
@@ -185,7 +185,7 @@ def test_stopping_a_job_that_still_runs_leaves_nothing() -> None:
         job.wait()
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", range(4))
 def test_a_late_subscriber_sees_whole_epochs(seed: int) -> None:
     """A subscriber that joins at a random moment, two partitions, sees an epoch whole or not at all, without holes."""
     chance = random.Random(seed)
