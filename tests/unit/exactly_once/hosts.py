@@ -55,6 +55,7 @@ class Host:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever)
         self._thread.start()
+        self._connections: list[socket.socket] = []
         self.actor = self._new()
         self.call(self.actor.open())
 
@@ -83,7 +84,7 @@ class Host:
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def connection(self, child: str | None = None) -> socket.socket:
-        """Connect a child, or the worker."""
+        """Connect a child, or the worker; what it does not close is closed at the end, also of a test that fails."""
         try:
             actor = self.actor
             offer = self.call(actor.listen() if child is None else actor.attach(child))
@@ -92,6 +93,7 @@ class Host:
         connection = None if offer is None else offer.connect(NODE)
         if connection is None:
             raise FeedLost("it has ended meanwhile")
+        self._connections.append(connection)
         return connection
 
     def stop(self) -> None:
@@ -100,6 +102,8 @@ class Host:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(DEADLINE_S)
         self._loop.close()
+        for connection in self._connections:
+            connection.close()
 
 
 @contextmanager

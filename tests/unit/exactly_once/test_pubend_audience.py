@@ -159,10 +159,11 @@ def test_readers_are_waited_for(tmp_path: Path) -> None:
 def test_readers_behind_a_relay_live_while_it_says_so(tmp_path: Path) -> None:
     """Of which nothing is heard for too long ends, and the relay is told; a durable one stays."""
     with hosted(tmp_path, lease_s=0.5) as host:
+        relay = Relay(host)
+        assert eventually(lambda: host.call(host.actor.statistics()).children == 1)
         for name in ("said", "silent"):
             host.call(host.actor.subscribe(name, f"p/{name}/1"))
         host.call(host.actor.subscribe("billing", "p/billing/1", durable=True))
-        relay = Relay(host)
 
         def has_ended() -> bool:
             relay.say("p/said/1")
@@ -170,6 +171,7 @@ def test_readers_behind_a_relay_live_while_it_says_so(tmp_path: Path) -> None:
 
         assert eventually(has_ended)
         assert host.run(lambda: host.actor._core.subscriptions.names) == ["said", "billing"]
+        assert relay.strangers() == ["p/silent/1"]
         assert host.call(host.actor.statistics()).subscribers == 1
         relay.say("p/silent/1", "p/said/1", "p/billing/1")
         assert relay.strangers() == ["p/silent/1"]
