@@ -89,6 +89,7 @@ class TicketListener(Generic[Who]):
             return
         self._strangers.pop(connection).cancel()
         self._loop.remove_reader(connection)
+        socket_offer.prepare(connection)
         self._admitted(connection, self._tickets.pop(ticket))
 
     def _turn_away(self, connection: socket.socket) -> None:
