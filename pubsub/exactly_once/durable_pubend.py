@@ -17,7 +17,7 @@ from pathlib import Path
 from tidewheel.progress import TimeDomain
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.exactly_once.begun import Begun
-from tidewheel.pubsub.exactly_once.encoded_message import EncodedMessage
+from tidewheel.pubsub.exactly_once.encoded_message import EncodedMessage, size_of
 from tidewheel.pubsub.exactly_once.fanout import Filter, Outgoing
 from tidewheel.pubsub.exactly_once.journal import Journal, WorkerPosition
 from tidewheel.pubsub.exactly_once.logged_subscriptions import LoggedSubscriptions, prefix_end
@@ -145,13 +145,14 @@ class DurablePubend:
                 steps += new_messages(self._journal, message)
         finally:
             assigned = self._pubend.assign([step.message for step in steps], self._now())
-            self._untold.extend((tick, step) for (tick, _), step in zip(assigned, steps, strict=True))
-            if assigned:
-                self._written_tick = assigned[-1][0]
+            written = [(tick, step) for (tick, _), step in zip(assigned, steps, strict=True)]
+            self._untold += written
+            if written:
+                self._written_tick = written[-1][0]
                 self._message_end = self._written_tick + 1
-                self.messages += len(assigned)
-                self.message_bytes += sum(size_of(message) for _, message in assigned)
-            self._writer.write(message_entry(tick, message) for tick, message in assigned)
+                self.messages += len(written)
+                self.message_bytes += sum(size_of(step.message) for step in steps)
+            self._writer.write(message_entry(tick, step) for tick, step in written)
 
     @property
     def has_room(self) -> bool:
@@ -224,11 +225,13 @@ class DurablePubend:
             entries = [cursor_entry(tick, cursor) for cursor in due]
             self._writer.write(entries, partial(self._subscriptions.logged, due), is_note=True)
 
-    def trim(self) -> int:
-        """Remove files that nobody needs, now or after a restart; returns how many bytes they had.
+    @property
+    def is_trim_due(self) -> bool:
+        """Whether there are files that nobody needs."""
+        return self._log.has_before(self._trim_to)
 
-        It waits for the disk; any thread may call it.
-        """
+    def trim(self) -> int:
+        """Remove files that nobody needs, and return how many bytes they had. It waits for the disk, on any thread."""
         return self._log.trim(self._trim_to)
 
     def resume(self) -> None:
@@ -393,8 +396,3 @@ class DurablePubend:
         """
         self._note()
         self._writer.close(_CLOSE_WITHIN_S)
-
-
-def size_of(message: EncodedMessage) -> int:
-    """Return how many bytes a message has."""
-    return message.size_bytes

@@ -3,12 +3,14 @@
 A message is a head, which says what it is, and a payload. Pubends, relays and the log pass both on as they are; only
 who publishes, who filters and who reads look inside.
 
-========  ==================================================================  ========
-4 bytes   as many as it says                                                  the rest
-length    the head, pickled: of a batch its time, encoding, records and       payload
-of the    number, of a frontier its updates, of the end nothing
-head
-========  ==================================================================  ========
+========  ==================================================================  =======
+the rest  as many as that says                                                4 bytes
+payload   the head, pickled: of a batch its time, encoding, records and       length
+          number, of a frontier its updates, of the end nothing               of the
+                                                                              head
+========  ==================================================================  =======
+
+The payload comes first, so that its checksum is a part of the one of the whole.
 
 Source: seed "Gryphon exactly-once", section 2.2, whose pubends log messages and serve them from there.
 """
@@ -65,18 +67,19 @@ class EncodedMessage(msgspec.Struct, frozen=True, eq=False, gc=False):
         Raises:
             ProtocolError: it is not long enough.
         """
-        size, begin = len(content), _LENGTH.size
-        if size >= begin:
-            begin += _LENGTH.unpack_from(content)[0]
-        if size < begin:
-            raise ProtocolError(f"{size} bytes are no message: it would have {begin} or more")
-        return cls(bytes(content[_LENGTH.size : begin]), slice_of(content, begin, size))
+        size, least = len(content), _LENGTH.size
+        if size >= least:
+            least += _LENGTH.unpack_from(content, size - _LENGTH.size)[0]
+        if size < least:
+            raise ProtocolError(f"{size} bytes are no message: it would have {least} or more")
+        end = size - least
+        return cls(bytes(content[end : size - _LENGTH.size]), slice_of(content, 0, end))
 
     @property
     def parts(self) -> tuple[Payload, ...]:
         """The bytes of the message: what it is when one comes behind the other. Nothing large is copied."""
-        start = _LENGTH.pack(len(self.head)) + self.head
-        return (start, self.payload) if len(self.payload) else (start,)
+        end = self.head + _LENGTH.pack(len(self.head))
+        return (self.payload, end) if len(self.payload) else (end,)
 
     @property
     def size_bytes(self) -> int:
@@ -106,6 +109,11 @@ class EncodedMessage(msgspec.Struct, frozen=True, eq=False, gc=False):
     def __reduce__(self) -> tuple[Any, ...]:
         payload = bytes(self.payload) if isinstance(self.payload, memoryview) else self.payload
         return type(self), (self.head, payload)
+
+
+def size_of(message: EncodedMessage) -> int:
+    """Return how many bytes a message has."""
+    return message.size_bytes
 
 
 def encode(event: Event, number: int = 0) -> EncodedMessage:

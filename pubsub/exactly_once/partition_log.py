@@ -79,9 +79,9 @@ class Recovered(NamedTuple):
     standings: dict[str, Standing]
 
 
-def message_entry(tick: int, message: EncodedMessage) -> Entry:
+def message_entry(tick: int, step: "Step") -> Entry:
     """Return what is logged of a message."""
-    return Entry(tick, _MESSAGE, message.parts)
+    return Entry(tick, _MESSAGE, step.message.parts, step.checksum)
 
 
 def reservation_entry(tick: int, reserved: int) -> Entry:
@@ -140,11 +140,13 @@ class Step(NamedTuple):
         message: the message.
         time: of a batch; None where it is none.
         changes: of the frontier, where it is no batch; nothing at the end.
+        checksum: of the payload of a batch, if it has one.
     """
 
     message: EncodedMessage
     time: Time
     changes: Sequence[tuple[Time, int]] | None = None
+    checksum: int | None = None
 
     def take(self, epochs: EpochStates) -> None:
         """Do that."""
@@ -162,8 +164,9 @@ def new_messages(journal: Journal, message: EncodedMessage) -> list[Step]:
     """
     event = place_or_event(message)
     if isinstance(event, Place):
-        is_new = journal.data(event.time, event.number, checksum_of(message.payload))
-        return [Step(message, event.time)] if is_new else []
+        checksum = checksum_of(message.payload)
+        is_new = journal.data(event.time, event.number, checksum)
+        return [Step(message, event.time, None, checksum if len(message.payload) else None)] if is_new else []
     if not isinstance(event, LowerFrontierUpdate):
         raise ProtocolError(f"a worker does not send {event!r}")
     changes = journal.frontier(event.updates)

@@ -333,7 +333,7 @@ class PubendActor:
         if self._core.error is None:
             self._core.look(forgets=self._audience.may_forget)
         is_idle = self._housekeeping is None or self._housekeeping.done()
-        if is_idle and now_s - self._kept_house_s >= _HOUSE_S:
+        if is_idle and now_s - self._kept_house_s >= (LOOK_S if self._core.is_trim_due else _HOUSE_S):
             self._kept_house_s = now_s
             self._housekeeping = self._loop.create_task(self._keep_house())
         self._timer = self._loop.call_later(LOOK_S, self._look)
@@ -347,6 +347,7 @@ class PubendActor:
             await asyncio.to_thread(core.trim)
         except LogError as error:
             _LOG.warning("%r: %s", self, error)
+            self._kept_house_s += _HOUSE_S
         core.resume()
 
     def _fail(self, reason: str) -> None:

@@ -11,8 +11,8 @@ from contextlib import suppress
 from typing import Final
 
 from tidewheel.progress import ProtocolError
-from tidewheel.pubsub.exactly_once.durable_pubend import DurablePubend, size_of
-from tidewheel.pubsub.exactly_once.encoded_message import EncodedMessage
+from tidewheel.pubsub.exactly_once.durable_pubend import DurablePubend
+from tidewheel.pubsub.exactly_once.encoded_message import EncodedMessage, size_of
 from tidewheel.pubsub.exactly_once.worker_frames import decode_frame, durable_answer, position_of, refusal_answer
 from tidewheel.pubsub.log.errors import LogError
 from tidewheel.pubsub.socket_frames import FrameReader

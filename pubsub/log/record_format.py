@@ -10,7 +10,7 @@ version        2  of the format
 length         4  of the body
 checksum       4  of the three above and the body
 body              a `SegmentHeader`, as msgpack
-records           to the end of the file
+records           to the end of the file, or of what has been written over
 =========  =====  ===================================================================================================
 
 =========  =====  ===================================================================================================
@@ -28,8 +28,9 @@ payload           bytes
 =========  =====  ===================================================================================================
 
 The salt is the checksum of the file's header. So a record is one only at its own place in its own segment: the bytes of
-a log inside a payload, or a block that a disk has put elsewhere, are none. The head has a checksum of its own, so that
-records can be stepped over without reading their payload, and the tick of one whose payload is damaged is known.
+a log inside a payload, what is left in a file that is written over, or a block that a disk has put elsewhere, are none.
+The head has a checksum of its own, so that records can be stepped over without reading their payload, and the tick of
+one whose payload is damaged is known.
 """
 
 import struct
@@ -91,6 +92,7 @@ class SegmentHeader(msgspec.Struct, frozen=True):
         bytes_before: the size of the segment before, which grows no more; 0 if there was none.
         begun_s: when it was begun, in seconds since 1970.
         snapshot: what its writer needs to know of all that was before.
+        spare_bytes: the size of its file when it was begun: so much of that may be left of another segment.
     """
 
     identity: LogIdentity
@@ -99,6 +101,7 @@ class SegmentHeader(msgspec.Struct, frozen=True):
     bytes_before: int
     begun_s: float
     snapshot: bytes
+    spare_bytes: int = 0
 
 
 class Entry(msgspec.Struct, frozen=True):
@@ -108,11 +111,13 @@ class Entry(msgspec.Struct, frozen=True):
         tick: at least 0, and that of the entry before.
         kind: 0 to 255.
         parts: together less than 4 GiB; they must not change any more.
+        checksum: the CRC-32C of the first part that is not empty, if somebody knows it, who is believed.
     """
 
     tick: int
     kind: int
     parts: tuple[Part, ...] = ()
+    checksum: int | None = None
 
 
 class Record(msgspec.Struct, frozen=True):
@@ -203,11 +208,13 @@ def encode_record(entry: Entry, offset: int, salt: int, durable: int, into: list
     place = len(into)
     into.append(b"")
     length = checksum = 0
+    known = entry.checksum
     for part in entry.parts:
         flat = _flat(part)
         size = len(flat)
         if size:
-            checksum = crc32c(flat, checksum)
+            checksum = crc32c(flat, checksum) if known is None else known
+            known = None
             length += size
             into.append(flat)
     if length > MOST_PAYLOAD_BYTES or not 0 <= entry.tick <= _MOST_TICK or not 0 <= entry.kind <= 255:

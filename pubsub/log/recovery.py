@@ -19,6 +19,10 @@ That tells a write that was torn, at whatever byte, from damage in all cases but
 - A last segment that is missing is not missed if the mark is older, damaged or removed, too; nor is a whole log without
   its mark.
 
+A file that is written over (`spare_segments.py`) is as long as it was: behind what was written lies what it had
+before, of which no record is one of this segment. A part of a write that has no whole head cannot be told from that;
+both are cut off, and what is said of how much that was is of what can be told.
+
 What lies behind the mark may be in memory and not on the disk, also when it can be read: after a sync that failed the
 kernel takes the pages for clean, and a second sync succeeds without having written anything. So it is written once more
 before anybody is told of it.
@@ -27,14 +31,15 @@ Sources: fsync(2); "PostgreSQL's fsync() surprise", LWN 2018.
 """
 
 import os
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
 from tidewheel.pubsub.log.errors import LogCorrupted, corrupted
 from tidewheel.pubsub.log.files import Files, write_all
 from tidewheel.pubsub.log.mark import Mark
-from tidewheel.pubsub.log.record_format import HEAD_BYTES, MAGIC, LogIdentity
-from tidewheel.pubsub.log.segment import READ_BYTES, SUFFIX, Segment, SegmentReader, open_segment
+from tidewheel.pubsub.log.record_format import HEAD_BYTES, MAGIC, LogIdentity, RecordHead
+from tidewheel.pubsub.log.segment import READ_BYTES, SUFFIX, Segment, SegmentReader, open_segment, read_segment
 
 
 def find_segments(directory: Path, identity: LogIdentity, mark: Mark | None) -> list[Segment]:
@@ -53,12 +58,12 @@ def find_segments(directory: Path, identity: LogIdentity, mark: Mark | None) -> 
         if following.number != segment.number + 1:
             raise _missing(directory, segment.number + 1)
         size = segment.path.stat().st_size
-        if size != following.bytes_before:
+        if size < following.bytes_before or size > max(following.bytes_before, segment.spare_bytes):
             what = f"it has {size} bytes and had {following.bytes_before} when the next segment was begun"
             raise corrupted(segment.path, min(size, following.bytes_before), what)
-        segment.size, segment.last_tick = size, following.tick_before
+        segment.size, segment.last_tick = following.bytes_before, following.tick_before
         if segment.size > segment.start:
-            with SegmentReader(segment, segment.size) as reader:
+            with read_segment(segment, segment.size) as reader:
                 reader.head(segment.start)  # so that its first tick is known
     if mark is not None and mark.segment > (segments[-1].number if segments else 0):
         raise _missing(directory, mark.segment)
@@ -68,20 +73,22 @@ def find_segments(directory: Path, identity: LogIdentity, mark: Mark | None) -> 
 def recover(segment: Segment, mark: Mark | None, descriptor: int, files: Files) -> int:
     """Make what is whole of the last segment durable, and cut off what is not; return how many bytes those were.
 
+    What is left of the former use of the file is cut off as well, and not counted.
+
     Raises:
         LogCorrupted: something is damaged.
         OSError: the disk is full, or fails.
     """
     marked = mark.size if mark is not None and mark.segment == segment.number else segment.start
     size = os.fstat(descriptor).st_size
-    whole = _check(segment, size, marked)
+    whole, end = _check(segment, size, marked)
     if whole < size:
         files.cut(descriptor, whole)
     for offset in range(marked, whole, READ_BYTES):
         write_all(files, descriptor, [os.pread(descriptor, min(READ_BYTES, whole - offset), offset)], offset)
     files.sync(descriptor)
     segment.size = whole
-    return size - whole
+    return end - whole
 
 
 def _missing(directory: Path, number: int) -> LogCorrupted:
@@ -93,13 +100,18 @@ def segment_path(directory: Path, number: int) -> Path:
     return directory / f"{number:020d}{SUFFIX}"
 
 
-def _check(segment: Segment, size: int, marked: int) -> int:
-    """Return where the last whole record of a segment ends, given how many bytes were durable, and are there.
+def _check(segment: Segment, size: int, marked: int) -> tuple[int, int]:
+    """Return where the last whole record of a segment ends, and all that was written of it, as far as that shows.
+
+    Args:
+        segment: the last one.
+        size: how many bytes its file has.
+        marked: how many of them were durable.
 
     Raises:
-        LogCorrupted: behind that was something durable.
+        LogCorrupted: behind the last whole record was something durable.
     """
-    with SegmentReader(segment, size) as reader:
+    with read_segment(segment, size) as reader:
         reader.ahead = READ_BYTES
         offset = segment.start
         while (head := reader.peek(offset)) is not None and reader.peek_payload(offset, head) is not None:
@@ -109,16 +121,17 @@ def _check(segment: Segment, size: int, marked: int) -> int:
         tick = None if head is None else head.tick
         if offset < marked:
             raise corrupted(segment.path, offset, f"there is no whole record, and {marked} bytes were durable", tick)
-        behind = _find_later(reader, offset, size)
-        if behind is not None:
-            what = f"there is no whole record, but behind it, at byte {behind}, one that was written later"
-            raise corrupted(segment.path, offset, what, tick)
-    return offset
+        end = size if size > segment.spare_bytes else offset
+        for behind, later in _heads(reader, offset, size):
+            if later.durable > offset:
+                what = f"there is no whole record, but behind it, at byte {behind}, one that was written later"
+                raise corrupted(segment.path, offset, what, tick)
+            end = max(end, min(behind + later.size, size))
+    return offset, end
 
 
-def _find_later(reader: SegmentReader, end: int, size: int) -> int | None:
-    """Return the offset of a record behind ``end`` that was written when the byte at ``end`` was durable."""
-    offset = end + 1
+def _heads(reader: SegmentReader, offset: int, size: int) -> Iterator[tuple[int, RecordHead]]:
+    """Yield all heads of records of a segment from ``offset`` on, and where they are; some lie inside of others."""
     while size - offset >= HEAD_BYTES:
         data, start = reader.bytes_at(offset, HEAD_BYTES)
         found = data.find(MAGIC, start)
@@ -127,7 +140,6 @@ def _find_later(reader: SegmentReader, end: int, size: int) -> int | None:
             continue
         offset += found - start
         head = reader.peek_head(offset)
-        if head is not None and head.durable > end:
-            return offset
+        if head is not None:
+            yield offset, head
         offset += 1
-    return None

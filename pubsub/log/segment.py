@@ -6,9 +6,10 @@ segments, and one that is removed meanwhile is read to its end.
 """
 
 import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING
 
 from tidewheel.pubsub.log.errors import LogMismatch, corrupted
 from tidewheel.pubsub.log.record_format import (
@@ -27,9 +28,6 @@ from tidewheel.pubsub.log.record_format import (
     salt_of,
 )
 from tidewheel.pubsub.log.sparse_index import SparseIndex
-
-if TYPE_CHECKING:
-    from typing import Self
 
 SUFFIX = ".segment"
 
@@ -59,11 +57,38 @@ class Segment:
         self.tick_before = header.tick_before
         self.bytes_before = header.bytes_before
         self.begun_s = header.begun_s
+        self.spare_bytes = header.spare_bytes
         self.start = start
         self.salt = salt
         self.index = SparseIndex(_INDEX_BYTES)
         self.size = start
         self.last_tick = header.tick_before
+        self._lock = threading.Lock()
+        self._readers = 0
+
+    @property
+    def is_read(self) -> bool:
+        """Whether somebody reads the file. Where it has lost its name, nobody begins to any more."""
+        return self._readers > 0
+
+    @contextmanager
+    def reading(self) -> Iterator[int]:
+        """Return a descriptor of the file, which keeps what it has for so long.
+
+        Raises:
+            FileNotFoundError: the file has been removed.
+        """
+        with self._lock:
+            self._readers += 1
+        try:
+            descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                yield descriptor
+            finally:
+                os.close(descriptor)
+        finally:
+            with self._lock:
+                self._readers -= 1
 
     @property
     def first_tick(self) -> int | None:
@@ -82,7 +107,7 @@ class Segment:
         """
         if self.size == self.start:
             return left
-        with SegmentReader(self, self.size) as reader:
+        with read_segment(self, self.size) as reader:
             offset = reader.seek(first_tick)
             while offset < reader.size:
                 reader.ahead = max(_STEP_BYTES, min(left, READ_BYTES))
@@ -102,7 +127,11 @@ def open_segment(path: Path, identity: LogIdentity) -> Segment:
         LogCorrupted: the header is damaged.
         LogMismatch: it is of another format, or of another log.
     """
-    header, data = _read_header(path)
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        header, data = _read_header(path, descriptor)
+    finally:
+        os.close(descriptor)
     if header.identity != identity:
         raise LogMismatch(
             f"{path.parent} holds the log of {header.identity}; asked for was that of {identity}: give each a "
@@ -119,12 +148,13 @@ def read_snapshot(segment: Segment) -> bytes:
         LogCorrupted: the header is damaged.
         FileNotFoundError: the file has been removed.
     """
-    return _read_header(segment.path)[0].snapshot
+    with segment.reading() as descriptor:
+        return _read_header(segment.path, descriptor)[0].snapshot
 
 
-def _read_header(path: Path) -> tuple[SegmentHeader, bytes]:
+def _read_header(path: Path, descriptor: int) -> tuple[SegmentHeader, bytes]:
     try:
-        with path.open("rb") as file:
+        with open(descriptor, "rb", closefd=False) as file:
             prefix = file.read(PREFIX_BYTES)
             data = prefix + file.read(header_bytes(prefix) - PREFIX_BYTES)
         return decode_header(data), data
@@ -134,32 +164,40 @@ def _read_header(path: Path) -> tuple[SegmentHeader, bytes]:
         raise LogMismatch(f"{path} cannot be read: {error}", path=path) from None
 
 
+@contextmanager
+def read_segment(segment: Segment, size: int) -> Iterator["SegmentReader"]:
+    """Return what reads a segment, as far as the end of the block.
+
+    Args:
+        segment: what to read.
+        size: nothing at or behind this offset is looked at.
+
+    Raises:
+        FileNotFoundError: the file has been removed.
+    """
+    with segment.reading() as descriptor:
+        yield SegmentReader(segment, descriptor, size)
+
+
 class SegmentReader:
     """Reads records of one segment by their offsets; several may do so at a time.
 
     Args:
         segment: what to read.
+        descriptor: of its file.
         size: nothing at or behind this offset is looked at.
 
     Attributes:
         ahead: how many bytes to read at a time.
     """
 
-    def __init__(self, segment: Segment, size: int) -> None:
+    def __init__(self, segment: Segment, descriptor: int, size: int) -> None:
         self._segment = segment
         self.size = size
         self.ahead = _STEP_BYTES
-        self._descriptor = os.open(segment.path, os.O_RDONLY | os.O_CLOEXEC)
+        self._descriptor = descriptor
         self._data = b""
         self._data_offset = 0
-
-    def __enter__(self) -> "Self":
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        os.close(self._descriptor)
 
     def bytes_at(self, offset: int, least: int) -> tuple[bytes, int]:
         """Return some bytes of the file, and where in them ``offset`` is; ``least`` from there on if it has them.

@@ -5,6 +5,8 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from tidewheel.pubsub.log.files import Files, write_all
 from tidewheel.pubsub.log.record_format import Entry, Part, SegmentHeader, encode_header, encode_record, salt_of
 from tidewheel.pubsub.log.segment import Segment
@@ -88,16 +90,23 @@ class SegmentWriter:
         os.close(self._descriptor)
 
 
-def prepare_segment(path: Path, header: SegmentHeader, files: Files) -> SegmentWriter:
+def prepare_segment(path: Path, header: SegmentHeader, files: Files, spare: Path | None = None) -> SegmentWriter:
     """Return a segment that is durable, but has another name as yet: `name_segment` gives it its own.
+
+    Args:
+        path: where it will be.
+        header: what it begins with.
+        files: what changes files.
+        spare: a file to write over, rather than a new one; it is not left under this name.
 
     Raises:
         OSError: the disk is full or fails; nothing is left.
     """
-    data = encode_header(header)
     temporary = _temporary(path)
-    descriptor = files.create(temporary)
+    descriptor = files.create(temporary) if spare is None else _reopen(spare, temporary, files)
     try:
+        header = replace(header, spare_bytes=os.fstat(descriptor).st_size)
+        data = encode_header(header)
         write_all(files, descriptor, [data], 0)
         files.sync(descriptor)
     except BaseException:
@@ -106,6 +115,17 @@ def prepare_segment(path: Path, header: SegmentHeader, files: Files) -> SegmentW
             files.remove(temporary)
         raise
     return SegmentWriter(Segment(path, header, len(data), salt_of(data)), descriptor, files)
+
+
+def _reopen(spare: Path, path: Path, files: Files) -> int:
+    try:
+        files.rename(spare, path)
+        return os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        for left in (spare, path):
+            with suppress(OSError):
+                files.remove(left)
+        raise
 
 
 def name_segment(path: Path, files: Files) -> None:

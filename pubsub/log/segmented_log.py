@@ -1,4 +1,4 @@
-"""A log in a directory: records in order of their ticks, in files of which whole ones are removed.
+"""A log in a directory: records in order of their ticks, in files of which whole ones are removed, or written over.
 
 Invariants:
 
@@ -30,6 +30,7 @@ from tidewheel.pubsub.log.record_format import Entry, LogIdentity, SegmentHeader
 from tidewheel.pubsub.log.recovery import find_segments, recover, segment_path
 from tidewheel.pubsub.log.segment import Segment
 from tidewheel.pubsub.log.segment_writer import SegmentWriter, name_segment, prepare_segment
+from tidewheel.pubsub.log.spare_segments import SpareSegments
 from tidewheel.pubsub.log.stored_segments import StoredSegments
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 
-SEGMENT_BYTES = 64 << 20
+SEGMENT_BYTES = 16 << 20
 """How long a segment becomes unless a log is told otherwise."""
 
 CLOSE_S = 30.0
@@ -61,7 +62,9 @@ class Log(StoredSegments):
         clock: Callable[[], float],
         files: Files,
     ) -> None:
-        super().__init__(directory, files)
+        self._spares = SpareSegments(directory, files, 2 * segment_bytes)
+        super().__init__(directory, self._spares)
+        self._files = files
         self._identity = identity
         self._segment_bytes = segment_bytes
         self._clock = clock
@@ -157,9 +160,21 @@ class Log(StoredSegments):
         with self._writing:
             self._check_usable()
             try:
-                self._writer.append(entries)
+                self._append(list(entries))
             except OSError as error:
                 raise self._error("writing", error, is_lost=self._writer.is_broken) from error
+
+    def _append(self, entries: list[Entry]) -> None:
+        try:
+            self._writer.append(entries)
+        except OSError as error:
+            if self._writer.is_broken or not self._has_made_room(error):
+                raise
+            self._writer.append(entries)
+
+    def _has_made_room(self, error: OSError) -> bool:
+        """Tell whether it helps to try again what has failed, as the disk was full and is no more."""
+        return error.errno in FULL and self._spares.free()
 
     def sync(self) -> int:
         """Make durable what was appended, with one fdatasync; return `last_tick`.
@@ -200,7 +215,7 @@ class Log(StoredSegments):
         header = SegmentHeader(self._identity, number, tick_before, bytes_before, self._clock(), snapshot)
         path = segment_path(self._directory, number)
         try:
-            writer = prepare_segment(path, header, self._files)
+            writer = self._prepare(path, header)
         except OSError as error:
             raise self._error("writing a new segment", error) from error
         try:
@@ -213,6 +228,14 @@ class Log(StoredSegments):
             raise
         self._mark.write(Mark(number, writer.segment.size))
         return writer
+
+    def _prepare(self, path: Path, header: SegmentHeader) -> SegmentWriter:
+        try:
+            return prepare_segment(path, header, self._files, self._spares.take())
+        except OSError as error:
+            if not self._has_made_room(error):
+                raise
+            return prepare_segment(path, header, self._files)
 
     def _error(self, what: str, error: BaseException, *, is_lost: bool = False) -> LogError:
         """Return what to raise; unless the disk is merely full, the log takes nothing more after that."""
@@ -254,6 +277,7 @@ class Log(StoredSegments):
                 if not self._failure:
                     self.sync()
                     self._failure = f"the log in {self._directory} is closed: open it anew"
+                self._spares.free()
         finally:
             self._writing.release()
 

@@ -10,9 +10,9 @@ from itertools import pairwise
 from pathlib import Path
 
 from tidewheel.pubsub.log.errors import LogCorrupted, LogError, corrupted
-from tidewheel.pubsub.log.files import Files
 from tidewheel.pubsub.log.record_format import Record
 from tidewheel.pubsub.log.segment import READ_BYTES, Segment, read_snapshot
+from tidewheel.pubsub.log.spare_segments import SpareSegments
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +54,13 @@ class StoredSegments:
 
     Args:
         directory: where they are.
-        files: what changes files.
+        spares: takes the files of those that are not needed any more.
     """
 
-    def __init__(self, directory: Path, files: Files) -> None:
+    def __init__(self, directory: Path, spares: SpareSegments) -> None:
         self._directory = directory
         self._segments: list[Segment] = []
-        self._files = files
+        self._spares = spares
         self._trimming = threading.Lock()
 
     @property
@@ -181,21 +181,25 @@ class StoredSegments:
         if segment in self._segments:
             raise corrupted(segment.path, 0, "the file is missing")
 
+    def has_before(self, tick: int) -> bool:
+        """Tell whether there is a segment that `trim` would remove."""
+        return len(self._segments) > 1 and self._segments[0].last_tick < tick
+
     def trim(self, tick: int) -> int:
         """Remove the segments, but for the one in writing, that have only records before ``tick``.
 
-        It waits for the disk, and holds up nobody who writes. Returns how many bytes were removed.
+        It waits for the disk, and holds up nobody who writes. Returns how many bytes they had; some of their files are
+        kept to be written over.
 
         Raises:
             LogError: a file could not be removed; it counts as there.
         """
         removed = 0
         with self._trimming:
-            while len(self._segments) > 1 and (oldest := self._segments[0]).last_tick < tick:
-                del self._segments[0]  # before the file goes, so that a reader who misses it knows why
+            while self.has_before(tick):
+                oldest = self._segments.pop(0)  # before the file goes, so that a reader who misses it knows why
                 try:
-                    self._files.remove(oldest.path)
-                    self._files.sync_directory(self._directory)
+                    self._spares.retire(oldest)
                 except OSError as error:
                     self._segments.insert(0, oldest)
                     raise LogError(f"{oldest.path} cannot be removed: {error}", path=oldest.path) from error

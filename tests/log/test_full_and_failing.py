@@ -263,7 +263,7 @@ def test_a_segment_that_cannot_be_removed_is_still_there(tmp_path: Path) -> None
     with open_log(tmp_path, files) as log:
         log.append(entries([1]))
         log.begin_segment(b"")
-        files.refuses["remove"] = errno.EACCES
+        files.refuses = dict.fromkeys(("rename", "remove"), errno.EACCES)
         with pytest.raises(LogError, match=r"00001.segment cannot be removed: .*Permission denied"):
             log.trim(5)
         assert ticks_of(log) == [1]
@@ -295,14 +295,14 @@ def live(directory: Path, files: FaultyFiles) -> list[int]:
     except LogError:
         return acknowledged
     try:
-        for tick in range(10, 16):
+        for tick in range(10, 18):
             log.append([entry(tick), entry(tick, kind=2)])
             assert log.sync() == tick
             acknowledged.append(tick)
             log.append([entry(tick, kind=3)])
             if tick % 2:
                 log.begin_segment(b"%d" % tick)
-            if tick == 14:
+            if tick == 13:
                 log.trim(12)
     except LogError:
         pass
@@ -332,10 +332,42 @@ def test_a_process_may_end_anywhere(tmp_path: Path, stops_after: bool) -> None:
             log.append(entries([20]))
             log.sync()
             assert ticks_of(log) == [*ticks, 20]
-        if acknowledged == list(range(10, 16)):
+        if acknowledged == list(range(10, 18)):
             break
         calls += 1
     assert calls > 40
+    with open_log(tmp_path / str(calls)) as log:
+        assert log._segments[-1].spare_bytes > 0
+
+
+@pytest.mark.parametrize("call", ["rename", "sync_directory"])
+def test_a_name_that_cannot_be_taken_away_is_taken_away_later(tmp_path: Path, call: str) -> None:
+    """Where a file cannot be kept to be written over, it is removed; where nobody knows, the next trim does it."""
+    files = FaultyFiles()
+    with open_log(tmp_path, files) as log:
+        log.append(entries([1]))
+        log.begin_segment(b"")
+        files.refuses[call] = errno.ENOSPC
+        if call == "rename":
+            assert log.trim(5) > 0
+        else:
+            with pytest.raises(LogError, match=r"00001.segment cannot be removed"):
+                log.trim(5)
+        files.refuses.clear()
+        log.trim(5)
+        assert ticks_of(log) == []
+        assert len(segments_in(tmp_path)) == 1
+        log.begin_segment(b"")
+        log.append(entries([6]))
+    assert reopened_ticks(tmp_path) == [6]
+
+
+def reopened_ticks(directory: Path) -> list[int]:
+    """Return what a log has that is opened anew; nothing else is left in its directory."""
+    with open_log(directory) as log:
+        names = {path.suffix for path in directory.iterdir()}
+        assert names <= {".segment", ""}
+        return ticks_of(log)
 
 
 def test_a_recovery_may_end_anywhere_and_be_done_again(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.log.writing_processes import IDENTITY, entry
+from tests.log.writing_processes import IDENTITY, KEPT_TICKS, entry
 from tidewheel.pubsub.log import Log
 
 KILLS = 100
@@ -43,13 +43,17 @@ def test_a_hundred_kills_lose_nothing_that_was_acknowledged(tmp_path: Path) -> N
         [sys.executable, str(program), str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
         last_tick = -1
+        written_over = 0
         for _ in range(KILLS):
             acknowledged = kill_one(process, choices.randrange(MOST_ACKNOWLEDGED))
             with Log.open(tmp_path, IDENTITY) as log:
                 last_tick = log.last_tick
                 assert check(log) == last_tick >= acknowledged, f"seed {seed}"
+                assert log.removed_end <= max(0, last_tick - KEPT_TICKS), f"seed {seed}"
+                written_over += log._segments[-1].spare_bytes > 0
     assert process.returncode == 0
     assert last_tick > KILLS
+    assert written_over > KILLS / 10
 
 
 def check(log: Log) -> int:

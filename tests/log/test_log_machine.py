@@ -85,6 +85,7 @@ class LogMachine(RuleBasedStateMachine):
     def begin_segment(self) -> None:
         count = len(self.durable) + len(self.pending)
         self.log.begin_segment(b"%d" % count)
+        self.former = segments_in(self.directory)[-1].read_bytes()
         self.settle()
         self.snapshots.append(count)
 
@@ -122,12 +123,20 @@ class LogMachine(RuleBasedStateMachine):
 
     @rule(part=st.floats(0, 1), older=st.integers(0, 3), filler=st.sampled_from([b"", b"\0" * 50, b"\xd7rec" * 20]))
     def lose_power(self, part: float, older: int, filler: bytes) -> None:
-        """Of what was not synced some bytes may be there, and something else behind; the mark may be an older one."""
+        """Of what was not synced some bytes may be there, and something else behind; the mark may be an older one.
+
+        In a file that is written over that is what it had before.
+        """
         durable_bytes = self.log.segments()[-1].size
+        written_bytes = durable_bytes + sum(HEAD_BYTES + len(record.payload) for record in self.pending)
         abandon(self.log, self.files)
         path = segments_in(self.directory)[-1]
         data = path.read_bytes()
-        kept = durable_bytes + round(part * (len(data) - durable_bytes))
+        kept = durable_bytes + round(part * (written_bytes - durable_bytes))
+        is_used_file = len(data) > written_bytes
+        if is_used_file:
+            filler = self.former[kept:]
+            assert len(filler) == len(data) - kept
         path.write_bytes(data[:kept] + filler)
         if self.marks:
             (self.directory / "mark").write_bytes(self.marks[max(0, len(self.marks) - 1 - older)])
@@ -140,7 +149,8 @@ class LogMachine(RuleBasedStateMachine):
             self.durable.append(record)
         self.pending = []
         whole = self.log.segments()[-1].size
-        assert self.log.cut_bytes == kept + len(filler) - whole
+        assert self.log.cut_bytes == kept + len(filler) - whole or is_used_file
+        assert self.log.cut_bytes <= written_bytes - whole or not is_used_file
         self.settle()
 
     @rule(back=st.integers(-3, 30), max_bytes=st.sampled_from([0, 1, 100, 5000, 1 << 20]))

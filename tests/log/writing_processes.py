@@ -16,7 +16,9 @@ from tidewheel.pubsub.log.files import Files
 from tidewheel.pubsub.log.record_format import Part
 
 IDENTITY = LogIdentity("killed", 0, 1, "IntegerDomain()")
-SEGMENT_BYTES = 400_000
+SEGMENT_BYTES = 100_000
+KEPT_TICKS = 10
+"""At least so many are not trimmed."""
 
 
 class SlowFiles(Files):
@@ -34,16 +36,17 @@ def entry(tick: int) -> Entry:
 
 
 def write(directory: Path) -> None:
-    """Write groups of a size that varies, as fast as that goes, and say what is durable."""
+    """Write groups of a size that varies, as fast as that goes, and say what is durable; files are written over."""
     with Log.open(directory, IDENTITY, segment_bytes=SEGMENT_BYTES, wait_s=10, files=SlowFiles()) as log:
         tick = log.last_tick + 1
-        log.trim(tick)
+        log.trim(log.last_tick - KEPT_TICKS)
         while True:
             log.append([entry(tick + place) for place in range(1 + tick % 5)])
             tick += 1 + tick % 5
             os.write(1, b"%d\n" % log.sync())
             if log.is_segment_due:
                 log.begin_segment(b"%d" % log.last_tick)
+                log.trim(log.last_tick - KEPT_TICKS)
 
 
 def main(directory: Path) -> None:

@@ -18,8 +18,7 @@ from tests.waiting import eventually
 from tidewheel.progress import IntegerDomain
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.exactly_once.durable_feed import DurableFeed
-from tidewheel.pubsub.exactly_once.durable_pubend import size_of
-from tidewheel.pubsub.exactly_once.encoded_message import EncodedMessage, decode
+from tidewheel.pubsub.exactly_once.encoded_message import EncodedMessage, decode, size_of
 from tidewheel.pubsub.exactly_once.frames import Join
 from tidewheel.pubsub.exactly_once.messages import KnowledgeMessage
 from tidewheel.pubsub.exactly_once.parent_link import ParentLink

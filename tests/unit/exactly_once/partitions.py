@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from tidewheel.progress import IntegerDomain
-from tidewheel.pubsub.exactly_once.durable_pubend import DurablePubend, size_of
-from tidewheel.pubsub.exactly_once.encoded_message import decode, encode
+from tidewheel.pubsub.exactly_once.durable_pubend import DurablePubend
+from tidewheel.pubsub.exactly_once.encoded_message import decode, encode, size_of
 from tidewheel.pubsub.exactly_once.fanout import Outgoing
 from tidewheel.pubsub.exactly_once.messages import Ack, KnowledgeMessage, Nack, Ranges, Stranger
 from tidewheel.pubsub.exactly_once.pubend import Start

@@ -14,8 +14,7 @@ from tests.unit.exactly_once.hosts import Times
 from tidewheel.progress import IntegerDomain
 from tidewheel.pubsub.change_signal import ChangeSignal
 from tidewheel.pubsub.exactly_once.durable_feed import DurableFeed
-from tidewheel.pubsub.exactly_once.durable_pubend import size_of
-from tidewheel.pubsub.exactly_once.encoded_message import decode
+from tidewheel.pubsub.exactly_once.encoded_message import decode, size_of
 from tidewheel.pubsub.exactly_once.frames import Join
 from tidewheel.pubsub.exactly_once.messages import RELAY_PREFIX, KnowledgeMessage, Stranger
 from tidewheel.pubsub.exactly_once.parents import Parent, ParentGone, find_parent

@@ -16,8 +16,7 @@ from typing import Any
 import pytest
 
 from tests.unit.exactly_once.partitions import Dying, Full, Partition
-from tidewheel.pubsub.exactly_once.durable_pubend import size_of
-from tidewheel.pubsub.exactly_once.encoded_message import decode, encode
+from tidewheel.pubsub.exactly_once.encoded_message import decode, encode, size_of
 from tidewheel.pubsub.exactly_once.messages import Ack, KnowledgeMessage, Nack
 from tidewheel.pubsub.exactly_once.pubend import Start
 from tidewheel.pubsub.exactly_once.subend import Subend
