@@ -139,22 +139,21 @@ def file_publisher(group_bytes: int) -> Publisher:
 
 
 class Segments:
-    """Files that are begun, and removed, as a log's are: on some disks it takes longer to write where nothing was.
+    """Two files that are written over in turn, as a log's are: it takes longer to write where nothing was.
 
     Args:
         folder: of them alone.
     """
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._begun = 0
-        self._file = self._begin()
+        self._file, self._other = (FileIO(folder / name, "xb") for name in "ab")
 
     def append(self, payload: Any) -> int:
-        """Write to a file, another one if the last is full; return how many bytes."""
+        """Write to a file, or to the other one if it is full; return how many bytes."""
         if self._file.tell() >= SEGMENT_BYTES:
-            self.close()
-            self._file = self._begin()
+            self.sync()
+            self._file, self._other = self._other, self._file
+            self._file.seek(0)
         return self._file.write(payload)
 
     def sync(self) -> None:
@@ -162,14 +161,9 @@ class Segments:
         os.fdatasync(self._file.fileno())
 
     def close(self) -> None:
-        """Sync, and remove what there is."""
-        self.sync()
-        self._file.close()
-        Path(self._file.name).unlink()
-
-    def _begin(self) -> FileIO:
-        self._begun += 1
-        return FileIO(self._folder / str(self._begun), "xb")
+        """Let go of them."""
+        for file in (self._file, self._other):
+            file.close()
 
 
 def write(segments: Segments, order: Order, group_bytes: int) -> Receipt:

@@ -45,6 +45,8 @@ TRANSITIONS: dict[tuple[EpochState, EpochEvent], EpochState] = {
 }
 """The table above; what is not in it is a `ProtocolError`."""
 
+_TAKE_DATA = tuple(state for state, event in TRANSITIONS if event is EpochEvent.DATA)
+
 
 class EpochStates:
     """The states of all epochs at one publisher, kept as the lower frontier and the set of active epochs.
@@ -72,15 +74,24 @@ class EpochStates:
         return self._lower.frontier
 
     @property
+    def has_ended(self) -> bool:
+        """Whether the lower frontier is empty: no batch will come at all."""
+        return not self._lower.elements()
+
+    @property
     def active(self) -> int:
         """How many epochs are active."""
         return len(self._active)
 
     def state(self, time: Time) -> EpochState:
         """Return the state of the epoch ``time``."""
-        if not self._lower.less_equal(time):
+        if self.is_completed(time):
             return EpochState.COMPLETED
         return EpochState.ACTIVE if time in self._active else EpochState.LATENT
+
+    def is_completed(self, time: Time) -> bool:
+        """Tell whether the lower frontier has passed the epoch ``time``."""
+        return not self._lower.less_equal(time)
 
     def upper(self) -> list[Time]:
         """Return the upper frontier: the maximal active epochs. Complexity: O(active * maximal)."""
@@ -100,7 +111,7 @@ class EpochStates:
         """
         if time in self._active:
             return
-        if (self.state(time), EpochEvent.DATA) not in TRANSITIONS:
+        if self.state(time) not in _TAKE_DATA:
             raise ProtocolError(f"a batch came at time {time!r}, which the lower frontier {self.lower!r} has passed")
         self._active[time] = None
 
@@ -125,7 +136,9 @@ class EpochStates:
 
 def has_moved_back(domain: TimeDomain, changes: Sequence[tuple[Time, int]]) -> bool:
     """Tell whether a frontier that has changed so has an element that is not at or after one that it had before."""
-    gone = [time for time, change in changes if change < 0]
     less_equal = domain.less_equal
+    if len(changes) == 2 and changes[0][1] < 0 < changes[1][1]:  # as nearly always; generators cost several times that
+        return not less_equal(changes[0][0], changes[1][0])
+    gone = [time for time, change in changes if change < 0]
     came = [time for time, change in changes if change > 0]
     return not all(any(less_equal(element, time) for element in gone) for time in came)

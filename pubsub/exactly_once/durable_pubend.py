@@ -177,7 +177,7 @@ class DurablePubend:
     @property
     def has_ended(self) -> bool:
         """Whether the last message is durable, and will be told to everybody who asks."""
-        return not self._told.lower
+        return self._told.has_ended
 
     @property
     def error(self) -> LogError | None:

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from crc32c import crc32c
 
 from tidewheel.progress import MutableAntichain, ProtocolError, Time, TimeDomain
-from tidewheel.pubsub.epoch_states import EpochState, EpochStates, has_moved_back
+from tidewheel.pubsub.epoch_states import EpochStates, has_moved_back
 from tidewheel.pubsub.wire import Payload
 
 
@@ -112,7 +112,7 @@ class Journal:
         """
         if not self._worker.less_equal(time):
             raise ProtocolError(f"a batch came at time {time!r}, which the frontier of its worker has passed")
-        if self._epochs.state(time) is EpochState.COMPLETED:
+        if self._epochs.is_completed(time):
             return False
         logged = self._checksums.get(time, [])
         if number > len(logged):
@@ -170,8 +170,13 @@ class Journal:
         if changes:
             self._is_abreast = False
             self._epochs.advance(changes)
-            lower = self._epochs.lower
-            self._checksums = {time: found for time, found in self._checksums.items() if lower.less_equal(time)}
+            is_completed = self._epochs.is_completed
+            self._checksums = {time: found for time, found in self._checksums.items() if not is_completed(time)}
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the partition has."""
+        return self._epochs.has_ended
 
     @property
     def lower(self) -> list[Time]:

@@ -174,7 +174,7 @@ def new_messages(journal: Journal, message: EncodedMessage) -> list[Step]:
         return []
     moved = message if changes == event.updates else encode(LowerFrontierUpdate(changes))
     step = Step(moved, None, changes)
-    return [step] if journal.lower else [step, Step(encode(PartitionEnded()), None, ())]
+    return [step, Step(encode(PartitionEnded()), None, ())] if journal.has_ended else [step]
 
 
 def replay_message(journal: Journal, message: EncodedMessage) -> None:

@@ -138,8 +138,9 @@ class PubendActor:
 
     async def problem(self, known: str = "", timeout_s: float = 0.0) -> str:
         """Return why nothing is published now, for good or while the disk is full, once that is not what is known."""
-        self._open()
-        await self._changed.wait_until(lambda: self._why_not() != known, timeout_s)
+        if not self._is_closed:
+            self._open()
+            await self._changed.wait_until(lambda: self._why_not() != known, timeout_s)
         return self._why_not()
 
     def _why_not(self) -> str:

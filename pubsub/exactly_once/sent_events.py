@@ -61,13 +61,16 @@ class SentEvents:
         """
         if count > len(self._events):
             raise ProtocolError(f"{count} events are said to be durable, and {len(self._events)} were sent")
+        updates: list[tuple[Time, int]] = []
         for _ in range(count):
             event, message = self._events.popleft()
             self._bytes -= message.size_bytes
             if isinstance(event, DataMessage):
                 self._durable[event.time] = self._durable.get(event.time, 0) + 1
-                continue
-            self._lower.update(event.updates)
+            else:
+                updates += event.updates
+        if updates:
+            self._lower.update(updates)
             passed = [time for time in self._durable if not self._lower.less_equal(time)]
             for time in passed:
                 del self._durable[time]

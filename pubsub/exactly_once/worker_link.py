@@ -12,7 +12,7 @@ from typing import Final
 
 from tidewheel.progress import ProtocolError
 from tidewheel.pubsub.exactly_once.durable_pubend import DurablePubend
-from tidewheel.pubsub.exactly_once.encoded_message import EncodedMessage, size_of
+from tidewheel.pubsub.exactly_once.encoded_message import EncodedMessage
 from tidewheel.pubsub.exactly_once.worker_frames import decode_frame, durable_answer, position_of, refusal_answer
 from tidewheel.pubsub.log.errors import LogError
 from tidewheel.pubsub.socket_frames import FrameReader
@@ -113,8 +113,9 @@ class WorkerLink:
             self._has_begun = True
             self._pubend.begin(position_of(messages.pop(0)))
         if messages:
+            before = self._pubend.message_bytes
             self._pubend.feed(messages)
-            size_bytes = sum(map(size_of, messages))
+            size_bytes = self._pubend.message_bytes - before
             self._unsure.append((self._pubend.written_tick, len(messages), size_bytes))
 
     def _refuse(self, reason: str) -> None:

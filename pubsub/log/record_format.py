@@ -229,7 +229,7 @@ def encode_record(entry: Entry, offset: int, salt: int, durable: int, into: list
 
 def _flat(part: Part) -> Part:
     """Return a part such that its length is its number of bytes."""
-    return part.cast("B") if isinstance(part, memoryview) and part.nbytes else part
+    return part.cast("B") if isinstance(part, memoryview) and part.nbytes != len(part) else part
 
 
 def decode_head(data: bytes, start: int, offset: int, salt: int) -> RecordHead | None:

@@ -55,11 +55,12 @@ def test_the_overhead_is_told_for_each_size(figures: Figures) -> None:
         alone.append("in memory, exactly once by best effort alone")
     compared = {f"{ONE}, {size}, {how}" for size in SIZES for how in ways + alone}
     assert {row for row in rows if "exactly once by" in row} == {
-        f"{what}: {figure}" for what in compared for figure in ("longer", "ratio")
+        f"{what}: {figure}" for what in compared for figure in ("longer", "ratio", "throughput lost")
     }
     for how in ways + alone:
-        ratio = figures["expectations"][f"{ONE}, 64 KB, {how}, ratio"]
-        assert ratio == pytest.approx(rows[f"{ONE}, 64 KB, {how}: ratio"])
+        lost = figures["expectations"][f"{ONE}, 64 KB, {how}, throughput lost, %"]
+        assert lost == pytest.approx(rows[f"{ONE}, 64 KB, {how}: throughput lost"])
+        assert lost == pytest.approx(100 * (1 - 1 / rows[f"{ONE}, 64 KB, {how}: ratio"]))
 
 
 def test_a_log_is_caught_up_with(figures: Figures) -> None:

@@ -178,7 +178,7 @@ def test_a_first_life_waits_for_nobody_whoever_calls_first(tmp_path: Path) -> No
 
 
 def test_a_worker_is_refused_at_the_end(tmp_path: Path) -> None:
-    """At once: it does not look for its publisher for a minute."""
+    """At once: it does not look for its publisher for a minute. Who asks for problems then is told that all is well."""
     with hosted(tmp_path) as host:
         feed = DurableFeed(DOMAIN, host.connection)
         send(feed, 0)
@@ -187,6 +187,7 @@ def test_a_worker_is_refused_at_the_end(tmp_path: Path) -> None:
         with pytest.raises(FeedRefused, match=r"is closed: its topic has ended"):
             finish(feed, 1)
         host.call(host.actor.close())
+        assert host.call(host.actor.problem("", 5.0)) == ""
 
 
 @pytest.mark.parametrize("has_read", [False, True])

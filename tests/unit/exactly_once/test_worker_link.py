@@ -67,6 +67,7 @@ class Pubend:
 
     def __init__(self) -> None:
         self.written_tick = self.durable_tick = -1
+        self.message_bytes = 0
         self.is_slow = False
 
     def begin(self, _: WorkerPosition) -> None:
@@ -74,7 +75,9 @@ class Pubend:
 
     def feed(self, messages: Iterable[EncodedMessage]) -> None:
         """Take messages."""
-        self.written_tick += len(list(messages))
+        for message in messages:
+            self.written_tick += 1
+            self.message_bytes += message.size_bytes
         if not self.is_slow:
             self.durable_tick = self.written_tick
 
