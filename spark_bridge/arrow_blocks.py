@@ -13,8 +13,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tidewheel.spark_bridge.driver_transport import collected, is_on_ray, note
 from tidewheel.spark_bridge.errors import BridgeError
 from tidewheel.spark_bridge.ray_cluster import EXECUTOR
+from tidewheel.spark_bridge.spark_types import readable_schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -22,6 +24,12 @@ if TYPE_CHECKING:
     from ray import ObjectRef
 
 _logger = logging.getLogger(__name__)
+
+ROWS_PER_BATCH = 65_536
+"""How many rows Spark reads at once."""
+
+ROWS_PER_BLOCK = 65_536
+"""How many rows ``from_spark`` puts in a block with an epoch column, unless it is told how many blocks to make."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +66,11 @@ def arrow_schema(df: "DataFrame", name: str) -> "pa.Schema":
     )
 
 
-def store_blocks(df: "DataFrame", name: str) -> ArrowBlocks:
+def store_blocks(df: "DataFrame", name: str, count: int | None = None) -> ArrowBlocks:
     """Compute ``df`` and return its rows as blocks, all of them in the object store already.
 
-    Spark keeps nothing of it afterwards, so the blocks outlive the Spark session; a block that Ray loses with its node
-    is then gone for good.
+    There is one for each partition, or, of a Spark that does not run on Ray, ``count`` of them. Spark keeps nothing of
+    it afterwards, so the blocks outlive the Spark session; a block that Ray loses with its node is then gone for good.
 
     Raises:
         BridgeError: the DataFrame's types have no Arrow form.
@@ -70,6 +78,8 @@ def store_blocks(df: "DataFrame", name: str) -> ArrowBlocks:
     import ray
 
     schema = arrow_schema(df, name)
+    if not is_on_ray(df.sparkSession):
+        return ArrowBlocks(schema, tuple(_put_blocks(df, name, schema, count)))
     if not df._jdf.queryExecution().toRdd().getNumPartitions():
         return ArrowBlocks(schema, ())
     with _cached_as_arrow(df) as info, _cross_language_calls():
@@ -77,6 +87,32 @@ def store_blocks(df: "DataFrame", name: str) -> ArrowBlocks:
         ray.wait(list(references), num_returns=len(references), fetch_local=False)
     _logger.info("stored DataFrame %r in %d block(s)", name, len(references))
     return ArrowBlocks(schema, references)
+
+
+def _put_blocks(df: "DataFrame", name: str, schema: "pa.Schema", count: int | None) -> "Iterator[ObjectRef[bytes]]":
+    """Put the rows of a DataFrame of another Spark into the object store."""
+    note(df.sparkSession, f"DataFrame {name!r}")
+    table = collected(df, schema)
+    rows = -(-table.num_rows // (count or block_count(table.num_rows, df)))
+    for start in range(0, table.num_rows, max(1, rows)):
+        yield put_block([table.slice(start, rows)])
+
+
+def block_count(rows: int, df: "DataFrame") -> int:
+    """Return how many blocks to make of so many rows: enough for each core of Spark to have some of the work."""
+    return max(-(-rows // ROWS_PER_BLOCK), 2 * df.sparkSession.sparkContext.defaultParallelism)
+
+
+def put_block(tables: "Sequence[pa.Table]") -> "ObjectRef[bytes]":
+    """Put tables of one schema into the object store, as one Arrow stream."""
+    import pyarrow as pa
+    import ray
+
+    buffer = pa.BufferOutputStream()
+    with pa.ipc.new_stream(buffer, tables[0].schema) as stream:
+        for table in tables:
+            stream.write_table(table, max_chunksize=ROWS_PER_BATCH)
+    return ray.put(buffer.getvalue().to_pybytes())
 
 
 def quoted(column: str) -> str:
@@ -93,7 +129,13 @@ def _arrow_schema(df: "DataFrame") -> "pa.Schema | None":
     import pyarrow as pa
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
+    from pyspark.sql.pandas.types import to_arrow_schema
 
+    if not is_on_ray(df.sparkSession):
+        try:
+            return readable_schema(to_arrow_schema(df.schema), "it")
+        except (PySparkException, ValueError):  # of types that PySpark does not even know
+            return None
     jvm: Any = df.sparkSession._jvm
     stream = jvm.java.io.ByteArrayOutputStream()
     channel = jvm.org.apache.arrow.vector.ipc.WriteChannel(jvm.java.nio.channels.Channels.newChannel(stream))

@@ -8,7 +8,9 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from tidewheel.pubsub.events import Batch
+from tidewheel.spark_bridge.arrow_blocks import ROWS_PER_BATCH, put_block
 from tidewheel.spark_bridge.block_lease import LEASES
+from tidewheel.spark_bridge.driver_transport import created, is_on_ray, note
 from tidewheel.spark_bridge.errors import BridgeError
 from tidewheel.spark_bridge.record_tables import RecordTables
 from tidewheel.spark_bridge.spark_types import spark_schema
@@ -20,9 +22,6 @@ if TYPE_CHECKING:
 
 BLOCK_BYTES = 16 * 2**20
 """How large a block is at least before the next begins. A block is a partition of the DataFrame."""
-
-ROWS_PER_BATCH = 65_536
-"""How many rows Spark reads at once."""
 
 
 def to_spark(
@@ -39,7 +38,8 @@ def to_spark(
     have no order in a DataFrame; ``time`` keeps what order there was.
 
     Args:
-        spark: the session that ``tidewheel.spark_bridge.session`` yields.
+        spark: the session that ``tidewheel.spark_bridge.session`` yields; to another one, such as ``local[*]``, the
+            rows go through its driver, which is this process.
         source: an iterable of messages with ``.time`` and ``.batch``, such as ``job.captured(name)``, or something
             whose ``epochs()`` yields epochs with ``.time`` and ``.batches``, such as a subscription, which is read
             until its topic ends. A batch is an Arrow table or record batch, or a list of dicts.
@@ -51,24 +51,28 @@ def to_spark(
         BridgeError: batches differ in schema, are of a kind or hold types that Spark has no columns for, or there is
             none and ``schema`` is not given.
     """
-    _require_ray_session(spark)
     rows = RecordTables(schema, time)
-    tables = (rows.table(at, batch) for at, batch in _messages(source))
-    blocks = [_store(block) for block in _blocks(table for table in tables if table is not None)]
+    made = (rows.table(at, batch) for at, batch in _messages(source))
+    tables = (table for table in made if table is not None)
+    if not is_on_ray(spark):
+        return _created(spark, list(tables), rows)
+    blocks = [put_block(block) for block in _blocks(tables)]
+    columns = _columns(rows)
+    return _read(spark, blocks or [put_block([columns.empty_table()])], columns)
+
+
+def _created(spark: "SparkSession", tables: "list[pa.Table]", rows: RecordTables) -> "DataFrame":
+    """Return the DataFrame of a Spark that does not run on Ray."""
+    import pyarrow as pa
+
+    note(spark, "what to_spark makes a DataFrame of")
+    return created(spark, pa.concat_tables([_columns(rows).empty_table(), *tables]), ROWS_PER_BATCH)
+
+
+def _columns(rows: RecordTables) -> "pa.Schema":
     if rows.schema is None:
         raise BridgeError("there is no batch to take the columns of the DataFrame from: pass schema= to to_spark")
-    return _read(spark, blocks or [_store([rows.schema.empty_table()])], rows.schema)
-
-
-def _require_ray_session(spark: "SparkSession") -> None:
-    import ray
-
-    master = spark.sparkContext.master
-    if not str(master).startswith("ray:") or not ray.is_initialized():
-        raise BridgeError(
-            f"the Spark session does not run on this process's Ray (its master is {master}): "
-            "use the one that tidewheel.spark_bridge.session() yields"
-        )
+    return rows.schema
 
 
 def _messages(source: Any) -> Iterator[tuple[Any, Any]]:
@@ -101,17 +105,6 @@ def _blocks(tables: "Iterable[pa.Table]") -> "Iterator[list[pa.Table]]":
                 block, size = [], 0
     if block:
         yield block
-
-
-def _store(tables: "list[pa.Table]") -> "ObjectRef[bytes]":
-    import pyarrow as pa
-    import ray
-
-    buffer = pa.BufferOutputStream()
-    with pa.ipc.new_stream(buffer, tables[0].schema) as stream:
-        for table in tables:
-            stream.write_table(table, max_chunksize=ROWS_PER_BATCH)
-    return ray.put(buffer.getvalue().to_pybytes())
 
 
 def _read(spark: "SparkSession", blocks: "list[ObjectRef[bytes]]", schema: "pa.Schema") -> "DataFrame":

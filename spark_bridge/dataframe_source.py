@@ -10,7 +10,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from tidewheel.spark_bridge.arrow_blocks import ArrowBlocks, arrow_schema, quoted, store_blocks
+from tidewheel.runtime import ray_cluster
+from tidewheel.spark_bridge.arrow_blocks import ArrowBlocks, arrow_schema, block_count, quoted, store_blocks
+from tidewheel.spark_bridge.driver_transport import is_on_ray
 from tidewheel.spark_bridge.epoch_slices import epoch_slices
 from tidewheel.spark_bridge.errors import BridgeError
 
@@ -19,9 +21,6 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import DataType
     from ray import ObjectRef
-
-ROWS_PER_BLOCK = 65_536
-"""How many rows ``from_spark`` puts in a block with an epoch column, unless it is told how many blocks to make."""
 
 _StreamT_co = TypeVar("_StreamT_co", covariant=True)
 
@@ -100,34 +99,34 @@ def from_spark(
     Args:
         flow: the dataflow to add the source to.
         name: what to call the source.
-        df: a DataFrame of a session of ``tidewheel.spark_bridge.session``. An epoch column makes it computed and cached
-            once, unless it is cached already.
+        df: a DataFrame of a session of ``tidewheel.spark_bridge.session``. Of another one, such as ``local[*]``, all
+            rows go through its driver, which is this process. An epoch column makes it computed and cached once,
+            unless it is cached already.
         time: the column that holds the epochs, an integer without nulls or negative values. Each worker gets its rows
             in epoch order. Without it every row is at time 0.
         partitions: how many blocks to make; at least the number of workers lets each have rows. Without it: as many as
             ``df`` has partitions, or, with an epoch column, one for every 65,536 rows and at least two for each core.
 
     Raises:
-        BridgeError: the DataFrame is of another Spark, its types have no Arrow form, or the epoch column is missing, no
-            integer, or holds nulls or negative values.
+        BridgeError: it is no DataFrame, or a streaming one, its types have no Arrow form, or the epoch column is
+            missing, no integer, or holds nulls or negative values.
     """
-    _require_ray_dataframe(df, name)
+    _require_dataframe(df, name)
     if partitions is not None and partitions < 1:
         raise BridgeError(f"DataFrame {name!r} must become one block or more, not partitions={partitions}")
     if time is None:
-        blocks = store_blocks(df if partitions is None else df.repartition(partitions), name)
+        blocks = store_blocks(df if partitions is None else df.repartition(partitions), name, partitions)
     else:
         _require_integer_column(df, name, time)
         with _cached(df) as cached:
             rows = _checked_row_count(cached, name, time)
-            count = partitions or _block_count(rows, df.sparkSession.sparkContext.defaultParallelism)
+            count = partitions or block_count(rows, df)
             ordered = _in_epoch_order(cached, time, count)
-            blocks = store_blocks(ordered, name) if rows else ArrowBlocks(arrow_schema(df, name), ())
+            blocks = store_blocks(ordered, name, count) if rows else ArrowBlocks(arrow_schema(df, name), ())
     return flow.source(name, DataFrameSource(name, blocks, time))
 
 
-def _require_ray_dataframe(df: "DataFrame", name: str) -> None:
-    import ray
+def _require_dataframe(df: "DataFrame", name: str) -> None:
     from pyspark.sql import DataFrame
 
     if not isinstance(df, DataFrame):
@@ -136,12 +135,8 @@ def _require_ray_dataframe(df: "DataFrame", name: str) -> None:
         raise BridgeError(
             f"DataFrame {name!r} is a streaming one, which from_spark cannot read: feed it with foreachBatch"
         )
-    master = df.sparkSession.sparkContext.master
-    if not str(master).startswith("ray:") or not ray.is_initialized():
-        raise BridgeError(
-            f"DataFrame {name!r} is of a Spark that does not run on this process's Ray (its master is {master}): "
-            "make it with the session that tidewheel.spark_bridge.session() yields"
-        )
+    if not is_on_ray(df.sparkSession):
+        ray_cluster.connect()
 
 
 def _require_integer_column(df: "DataFrame", name: str, time: str) -> None:
@@ -174,10 +169,6 @@ def _checked_row_count(df: "DataFrame", name: str, time: str) -> int:
     if present and least < 0:
         raise BridgeError(f"{column} holds negative epochs, down to {least}: time starts at 0, so shift or drop them")
     return int(rows)
-
-
-def _block_count(rows: int, cores: int) -> int:
-    return max(-(-rows // ROWS_PER_BLOCK), 2 * cores)
 
 
 def _in_epoch_order(df: "DataFrame", time: str, count: int) -> "DataFrame":

@@ -97,7 +97,7 @@ def _refuse_foreign_session() -> None:
     if context is not None:
         raise BridgeError(
             f"this process already runs Spark ({context.appName!r} on {context.master}), and can run one: "
-            "stop that session first, or use it with its own executors outside tidewheel"
+            "stop that session first, or give it to from_spark and to_spark as it is, through its driver"
         )
 
 

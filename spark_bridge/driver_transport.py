@@ -1,0 +1,91 @@
+"""Rows of a Spark that does not run on Ray, such as ``local[*]`` or another cluster: as Arrow, through its driver.
+
+The driver is this process and its JVM, so all rows of a DataFrame are in its memory at once, and none is read where it
+was computed: that is what a session of ``tidewheel.spark_bridge.session`` is for. A note in the log says so.
+"""
+
+import logging
+from typing import IO, TYPE_CHECKING, Any
+
+from tidewheel.spark_bridge.errors import BridgeError
+from tidewheel.spark_bridge.spark_types import spark_schema
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+_logger = logging.getLogger(__name__)
+
+
+def is_on_ray(spark: "SparkSession") -> bool:
+    """Tell whether the executors of a session are actors of the Ray that this process uses.
+
+    Raises:
+        BridgeError: they were, and Ray has been shut down.
+    """
+    import ray
+
+    if not str(spark.sparkContext.master).startswith("ray:"):
+        return False
+    if not ray.is_initialized():
+        raise BridgeError(
+            f"Spark {spark.sparkContext.appName!r} runs on a Ray that this process is not connected to any more: do "
+            "not call ray.shutdown() before the block of tidewheel.spark_bridge.session() has ended"
+        )
+    return True
+
+
+def note(spark: "SparkSession", what: str) -> None:
+    """Say in the log that the rows of ``what`` pass the driver."""
+    _logger.info(
+        "%s passes the driver, as its Spark (%s) does not run on Ray: a session of tidewheel.spark_bridge.session() "
+        "moves rows between executors and workers without it",
+        what,
+        spark.sparkContext.master,
+    )
+
+
+def collected(df: "DataFrame", schema: "pa.Schema") -> "pa.Table":
+    """Compute a DataFrame, and return its rows in order, as a table of the schema that `arrow_schema` gives it."""
+    import pyarrow as pa
+
+    batches = df._collect_as_arrow()
+    return pa.Table.from_batches(batches).cast(schema) if batches else schema.empty_table()
+
+
+def created(spark: "SparkSession", table: "pa.Table", rows: int) -> "DataFrame":
+    """Return a DataFrame of a table.
+
+    Args:
+        spark: the session.
+        table: of a schema that `readable_schema` made.
+        rows: how many a partition has at most.
+    """
+    from pyspark.sql import DataFrame
+
+    jvm: Any = spark._jvm
+
+    def from_file(path: str) -> Any:
+        return jvm.PythonSQLUtils.readArrowStreamFromFile(path)
+
+    def from_server() -> Any:
+        return jvm.ArrowIteratorServer()
+
+    context: Any = spark.sparkContext
+    batches = context._serialize_to_jvm(table, _ArrowStream(rows), from_file, from_server)
+    schema = spark_schema(table.schema).json()
+    return DataFrame(jvm.PythonSQLUtils.toDataFrame(batches, schema, spark._jsparkSession), spark)
+
+
+class _ArrowStream:
+    """Writes a table where PySpark has its JVM read data: to a file, or, where those are encrypted, to a socket."""
+
+    def __init__(self, rows: int) -> None:
+        self._rows = rows
+
+    def dump_stream(self, table: "pa.Table", stream: IO[bytes]) -> None:
+        """Write all of it, in batches of so many rows."""
+        import pyarrow as pa
+
+        with pa.ipc.new_stream(stream, table.schema) as writer:
+            writer.write_table(table.combine_chunks(), max_chunksize=self._rows)
