@@ -24,8 +24,8 @@ from tidewheel.pubsub.wire import FeedEvent
 ROOM_BYTES: Final = 4 * 1024 * 1024
 """So much may be kept that is not known to be durable, beside what one step has told.
 
-With a disk that takes 10 ms for a sync that is some 160 MB/s. With twice as much, memory comes round so seldom that it is
-in no cache of the processor any more, which makes batches of 64 KB take a fifth longer where the disk is fast.
+With a disk that takes 10 ms for a sync that is some 160 MB/s. With twice as much, memory comes round so seldom that it
+is in no cache of the processor any more, which makes batches of 64 KB take a fifth longer where the disk is fast.
 """
 RESTARTS_WITHIN_S: Final = 60.0
 
