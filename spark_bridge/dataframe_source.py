@@ -105,7 +105,8 @@ def from_spark(
         time: the column that holds the epochs, an integer without nulls or negative values. Each worker gets its rows
             in epoch order. Without it every row is at time 0.
         partitions: how many blocks to make; at least the number of workers lets each have rows. Without it: as many as
-            ``df`` has partitions, or, with an epoch column, one for every 65,536 rows and at least two for each core.
+            ``df`` has partitions, or, with an epoch column or another Spark, one for every 65,536 rows and at least two
+            for each core.
 
     Raises:
         BridgeError: it is no DataFrame, or a streaming one, its types have no Arrow form, or the epoch column is

@@ -39,7 +39,7 @@ from typing import Any, TypeAlias
 import msgspec
 from crc32c import crc32c
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
 Part: TypeAlias = Any
 """Bytes, wherever they lie: ``bytes``, ``bytearray``, a ``memoryview`` or a ``pyarrow.Buffer``."""
@@ -229,7 +229,7 @@ def encode_record(entry: Entry, offset: int, salt: int, durable: int, into: list
 
 def _flat(part: Part) -> Part:
     """Return a part such that its length is its number of bytes."""
-    return part.cast("B") if isinstance(part, memoryview) and part.nbytes != len(part) else part
+    return part.cast("B") if isinstance(part, memoryview) and part.nbytes else part
 
 
 def decode_head(data: bytes, start: int, offset: int, salt: int) -> RecordHead | None:

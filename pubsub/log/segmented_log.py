@@ -17,7 +17,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -62,7 +62,7 @@ class Log(StoredSegments):
         clock: Callable[[], float],
         files: Files,
     ) -> None:
-        self._spares = SpareSegments(directory, files, 2 * segment_bytes)
+        self._spares = SpareSegments(directory, files, 2 * segment_bytes, time.monotonic)
         super().__init__(directory, self._spares)
         self._files = files
         self._identity = identity
@@ -230,8 +230,12 @@ class Log(StoredSegments):
         return writer
 
     def _prepare(self, path: Path, header: SegmentHeader) -> SegmentWriter:
+        spare = self._spares.take()
+        if spare is not None:
+            with suppress(OSError):  # somebody may have removed it
+                return prepare_segment(path, header, self._files, spare)
         try:
-            return prepare_segment(path, header, self._files, self._spares.take())
+            return prepare_segment(path, header, self._files)
         except OSError as error:
             if not self._has_made_room(error):
                 raise

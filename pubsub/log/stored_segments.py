@@ -189,7 +189,7 @@ class StoredSegments:
         """Remove the segments, but for the one in writing, that have only records before ``tick``.
 
         It waits for the disk, and holds up nobody who writes. Returns how many bytes they had; some of their files are
-        kept to be written over.
+        kept for a while, to be written over: that is until a later call of this.
 
         Raises:
             LogError: a file could not be removed; it counts as there.
@@ -204,4 +204,5 @@ class StoredSegments:
                     self._segments.insert(0, oldest)
                     raise LogError(f"{oldest.path} cannot be removed: {error}", path=oldest.path) from error
                 removed += oldest.size
+            self._spares.expire()
         return removed

@@ -357,6 +357,7 @@ def test_a_name_that_cannot_be_taken_away_is_taken_away_later(tmp_path: Path, ca
         log.trim(5)
         assert ticks_of(log) == []
         assert len(segments_in(tmp_path)) == 1
+        assert not list(tmp_path.glob("*.spare"))
         log.begin_segment(b"")
         log.append(entries([6]))
     assert reopened_ticks(tmp_path) == [6]

@@ -23,7 +23,7 @@ from tests.log.faulty_files import (
     segments_in,
     ticks_of,
 )
-from tidewheel.pubsub.log import Log, LogCorrupted, LogFull
+from tidewheel.pubsub.log import Log, LogCorrupted, LogFull, spare_segments
 from tidewheel.pubsub.log.record_format import HEAD_BYTES, Part
 
 PREAD = os.pread
@@ -165,6 +165,56 @@ def test_a_hole_in_a_used_file_is_no_damage(tmp_path: Path) -> None:
         log.append([entry(210)])  # as long as that of tick 201 was: behind it lay a whole record of this segment
     with open_log(tmp_path) as log:
         assert ticks_of(log) == [200, 210]
+
+
+def test_without_the_spare_file_another_is_made(tmp_path: Path) -> None:
+    """Somebody may have removed it, who needed room."""
+    with open_log(tmp_path) as log:
+        write_over(log, 100, 3)
+        for path in spares_in(tmp_path):
+            path.unlink()
+        log.append(entries([200]))
+        log.begin_segment(b"")
+        log.append(entries([201]))
+        log.sync()
+        assert ticks_of(log) == [200, 201]
+
+
+def test_a_spare_file_that_is_too_short_makes_room(tmp_path: Path) -> None:
+    """A header that does not fit into it on a full disk fits where it was."""
+    files = FullBehind()
+    with open_log(tmp_path, files) as log:
+        log.append(entries([100]))
+        log.begin_segment(b"")
+        log.trim(101)
+        files.is_full = True
+        log.begin_segment(bytes(5000))
+        assert not files.is_full
+        log.append(entries([200]))
+        log.sync()
+        assert ticks_of(log) == [200]
+
+
+def test_spare_files_are_not_kept_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where nothing is written any more the room is for others."""
+    with open_log(tmp_path) as log:
+        write_over(log, 100, 3)
+        log.trim(0)
+        assert spares_in(tmp_path)
+        monkeypatch.setattr(spare_segments, "_KEPT_S", -1.0)
+        log.trim(0)
+        assert not spares_in(tmp_path)
+
+
+def test_what_a_killed_process_left_is_removed(tmp_path: Path) -> None:
+    """A spare file, and one that was about to become a segment."""
+    with open_log(tmp_path) as log:
+        log.append(entries([1]))
+    for name in ("00000000000000000001.spare", "00000000000000000007.new"):
+        (tmp_path / name).write_bytes(bytes(100))
+    with open_log(tmp_path) as log:
+        assert ticks_of(log) == [1]
+        assert {path.suffix for path in tmp_path.iterdir()} == {".segment", ""}
 
 
 def test_what_somebody_reads_is_not_written_over(tmp_path: Path) -> None:

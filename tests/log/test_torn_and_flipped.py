@@ -270,12 +270,13 @@ def test_records_of_another_segment_are_none(tmp_path: Path) -> None:
 
 
 def test_another_format_is_named(tmp_path: Path) -> None:
-    """A segment of a version to come, or a file that never was a segment, is not read, and not removed."""
+    """A segment of another version, or a file that never was a segment, is not read, and not removed."""
     path = tmp_path / "00000000000000000001.segment"
-    start = struct.pack("<8sHI", b"tidewlog", 2, 0)
-    path.write_bytes(start + struct.pack("<I", crc32c(start)))
-    with pytest.raises(LogMismatch, match="format 2, and this is a reader of format 1"):
-        open_log(tmp_path)
+    for version in (1, 3):
+        start = struct.pack("<8sHI", b"tidewlog", version, 0)
+        path.write_bytes(start + struct.pack("<I", crc32c(start)))
+        with pytest.raises(LogMismatch, match=f"format {version}, and this is a reader of format 2"):
+            open_log(tmp_path)
     path.write_bytes(b"something else altogether")
     with pytest.raises(LogCorrupted, match="does not begin as a segment"):
         open_log(tmp_path)
