@@ -58,9 +58,9 @@ def test_the_overhead_is_told_for_each_size(figures: Figures) -> None:
         f"{what}: {figure}" for what in compared for figure in ("longer", "ratio", "throughput lost")
     }
     for how in ways + alone:
-        lost = figures["expectations"][f"{ONE}, 64 KB, {how}, throughput lost, %"]
-        assert lost == pytest.approx(rows[f"{ONE}, 64 KB, {how}: throughput lost"])
-        assert lost == pytest.approx(100 * (1 - 1 / rows[f"{ONE}, 64 KB, {how}: ratio"]))
+        ratio = figures["expectations"][f"{ONE}, 64 KB, {how}, ratio"]
+        assert ratio == pytest.approx(rows[f"{ONE}, 64 KB, {how}: ratio"])
+        assert rows[f"{ONE}, 64 KB, {how}: throughput lost"] == pytest.approx(100 * (1 - 1 / ratio))
 
 
 def test_a_log_is_caught_up_with(figures: Figures) -> None:
