@@ -1,29 +1,25 @@
-"""The rows of a DataFrame as Arrow blocks in Ray's object store.
+"""The rows of a DataFrame as blocks, each of which is an Arrow IPC stream when it comes.
 
-One partition of the DataFrame becomes one block: an Arrow IPC stream, a Ray object owned by this process. Spark
-computes the partitions into its cache, then each executor, being a Ray actor, returns its own as results of actor
-calls; rows never pass through this process, and no Python worker takes part. RayDP's own conversion to a Ray dataset
+One partition of the DataFrame becomes one block. Spark computes the partitions into its cache, and each executor, being
+a Ray actor, returns its own as results of actor calls, to the workers that read them (`cached_blocks`) or to this
+process; rows never pass through the driver, and no Python worker takes part. RayDP's own conversion to a Ray dataset
 takes the same path from Spark, and then runs Ray tasks that need a free CPU: it hangs when the executors hold all.
 """
 
-import logging
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from tidewheel.spark_bridge.cached_blocks import CACHED, CachedBlocks, is_determinate
 from tidewheel.spark_bridge.driver_transport import collected, is_on_ray, note
 from tidewheel.spark_bridge.errors import BridgeError
-from tidewheel.spark_bridge.ray_cluster import EXECUTOR
 from tidewheel.spark_bridge.spark_types import readable_schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
     from ray import ObjectRef
-
-_logger = logging.getLogger(__name__)
 
 ROWS_PER_BATCH = 65_536
 """How many rows Spark reads at once."""
@@ -38,11 +34,20 @@ class ArrowBlocks:
 
     Attributes:
         schema: the schema of every block.
-        references: one Ray object per block, in the order of the DataFrame's partitions.
+        references: one Ray object per block, an Arrow IPC stream, in the order of the DataFrame's partitions.
     """
+
+    ADVICE: ClassVar = "A block is lost with the Ray node or the driver that holds it: run from_spark again."
 
     schema: "pa.Schema"
     references: "tuple[ObjectRef[bytes], ...]"
+
+    def __len__(self) -> int:
+        return len(self.references)
+
+    def request(self, number: int) -> "ObjectRef[bytes]":
+        """Return a block, which is there."""
+        return self.references[number]
 
 
 def arrow_schema(df: "DataFrame", name: str) -> "pa.Schema":
@@ -66,27 +71,44 @@ def arrow_schema(df: "DataFrame", name: str) -> "pa.Schema":
     )
 
 
-def store_blocks(df: "DataFrame", name: str, count: int | None = None) -> ArrowBlocks:
-    """Compute ``df`` and return its rows as blocks, all of them in the object store already.
+def cached_blocks(df: "DataFrame", name: str, count: int | None = None) -> ArrowBlocks | CachedBlocks:
+    """Compute ``df`` and return its rows as blocks, which those who read them fetch from Spark.
 
-    There is one for each partition, or, of a Spark that does not run on Ray, ``count`` of them. Spark keeps nothing of
-    it afterwards, so the blocks outlive the Spark session; a block that Ray loses with its node is then gone for good.
+    There is one for each partition, or, of a Spark that does not run on Ray, ``count`` of them. They are stored in Ray
+    at once where Spark cannot be trusted to compute a partition again as it was, should an executor die; and where
+    there is no executor.
 
     Raises:
         BridgeError: the DataFrame's types have no Arrow form.
     """
-    import ray
-
     schema = arrow_schema(df, name)
     if not is_on_ray(df.sparkSession):
         return ArrowBlocks(schema, tuple(_put_blocks(df, name, schema, count)))
     if not df._jdf.queryExecution().toRdd().getNumPartitions():
         return ArrowBlocks(schema, ())
-    with _cached_as_arrow(df) as info, _cross_language_calls():
-        references = tuple(_request_blocks(info))
-        ray.wait(list(references), num_returns=len(references), fetch_local=False)
-    _logger.info("stored DataFrame %r in %d block(s)", name, len(references))
-    return ArrowBlocks(schema, references)
+    blocks = CACHED.add(df, schema)
+    return blocks if is_determinate(df, blocks) else _stored(df, blocks)
+
+
+def store_blocks(df: "DataFrame", name: str, count: int | None = None) -> ArrowBlocks:
+    """Compute ``df`` and return its rows as blocks, all of them in the object store already.
+
+    They are as for `cached_blocks`. Spark keeps nothing of it afterwards, so the blocks outlive the Spark session; a
+    block that Ray loses with its node is then gone for good.
+
+    Raises:
+        BridgeError: the DataFrame's types have no Arrow form.
+    """
+    blocks = cached_blocks(df, name, count)
+    return blocks if isinstance(blocks, ArrowBlocks) else _stored(df, blocks)
+
+
+def _stored(df: "DataFrame", blocks: CachedBlocks) -> ArrowBlocks:
+    """Store blocks, and drop them from Spark's cache."""
+    try:
+        return ArrowBlocks(blocks.schema, blocks.store())
+    finally:
+        CACHED.release(df, blocks)
 
 
 def _put_blocks(df: "DataFrame", name: str, schema: "pa.Schema", count: int | None) -> "Iterator[ObjectRef[bytes]]":
@@ -133,7 +155,7 @@ def _arrow_schema(df: "DataFrame") -> "pa.Schema | None":
 
     if not is_on_ray(df.sparkSession):
         try:
-            return readable_schema(to_arrow_schema(df.schema), "it")
+            return readable_schema(to_arrow_schema(df.schema), "the DataFrame")
         except (PySparkException, ValueError):  # of types that PySpark does not even know
             return None
     jvm: Any = df.sparkSession._jvm
@@ -157,43 +179,3 @@ def _has_arrays(kind: "pa.DataType") -> bool:
     except KeyError:
         return False
     return all(_has_arrays(kind.field(child).type) for child in range(kind.num_fields))
-
-
-@contextmanager
-def _cached_as_arrow(df: "DataFrame") -> Iterator[Any]:
-    """Compute ``df`` as Arrow batches in Spark's cache, yield what RayDP says about them, and drop them."""
-    from pyspark import StorageLevel
-
-    context = df.sparkSession.sparkContext
-    writer = context._jvm.org.apache.spark.sql.raydp.ObjectStoreWriter  # type: ignore[union-attr]
-    level = context._getJavaStorageLevel(StorageLevel.MEMORY_AND_DISK)
-    info = writer.prepareRecoverableRDD(df._jdf, level)
-    try:
-        yield info
-    finally:
-        writer.releaseRecoverableRDD(info.rddId())
-
-
-def _request_blocks(info: Any) -> "Iterator[ObjectRef[bytes]]":
-    """Ask the executor that caches a partition for it, for every partition."""
-    import ray
-
-    holders: Sequence[str | None] = list(info.locations())
-    anyone = next(holder for holder in holders if holder is not None)
-    actors = {holder: ray.get_actor(f"{EXECUTOR}{holder}") for holder in {*holders, anyone} if holder is not None}
-    for partition, holder in enumerate(holders):
-        actor = actors[anyone if holder is None else holder]
-        yield actor.getRDDPartition.remote(info.rddId(), partition, info.schemaJson(), info.driverAgentUrl())
-
-
-@contextmanager
-def _cross_language_calls() -> Iterator[None]:
-    """Allow this process to call Java actors; Ray has no public switch for it."""
-    from ray._private.worker import global_worker
-
-    before = global_worker.load_code_from_local
-    global_worker.set_load_code_from_local(True)
-    try:
-        yield
-    finally:
-        global_worker.set_load_code_from_local(before)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from tidewheel.spark_bridge import ray_cluster
 from tidewheel.spark_bridge.block_lease import LEASES
+from tidewheel.spark_bridge.cached_blocks import CACHED
 from tidewheel.spark_bridge.cluster_capacity import executor_demand
 from tidewheel.spark_bridge.errors import BridgeError
 from tidewheel.spark_bridge.java import find_java, java_environment
@@ -46,8 +47,8 @@ def session(
     """Start Spark on Ray, yield its ``SparkSession``, and stop Spark at the end of the block.
 
     It uses the Ray that this process is connected to, or starts one in the namespace ``tidewheel``. Ray is never
-    stopped: a job may still use it, and a Ray started here ends with the process. What ``from_spark`` made outlives the
-    block; a DataFrame, also one of ``to_spark``, does not.
+    stopped: a job may still use it, and a Ray started here ends with the process. What ``from_spark`` made and no job
+    has read yet outlives the block; a DataFrame, also one of ``to_spark``, does not, nor does a job that still reads.
 
     While the block lasts, ``executors * cores`` CPUs of the cluster are taken, and ``JAVA_HOME``, ``PATH`` and
     ``PYSPARK_PYTHON`` of this process are set for Spark. Spark's console output is limited to errors. Starting takes
@@ -85,6 +86,7 @@ def session(
             finally:
                 _stop()
                 LEASES.clear()
+                CACHED.clear()
     finally:
         _only_one.release()
 
@@ -133,6 +135,7 @@ def _stop() -> None:
         raydp.context._global_spark_context._spark_cluster = None
         raydp.stop_spark()
         return
+    CACHED.store_unread()
     raydp.stop_spark()
     if not ray_cluster.await_free_name():
         _logger.warning("the actors of the Spark session are still going: their CPUs will be free later")

@@ -1,8 +1,11 @@
 """A dataflow that only keeps its source, and how to read one as workers do."""
 
+import threading
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
+from tidewheel.runtime import Pause
 from tidewheel.spark_bridge.dataframe_source import DataFrameSource
 
 
@@ -16,7 +19,17 @@ class KeepsSource:
 
 def read(source: DataFrameSource, workers: int = 2) -> list[list[tuple[Any, Any]]]:
     """Return for each worker what its partition yields, in order."""
-    return [list(part) for worker in range(workers) for part in source.partitions(worker, workers)]
+    return [list(arriving(part)) for worker in range(workers) for part in source.partitions(worker, workers)]
+
+
+def arriving(partition: Iterator[Any]) -> Iterator[tuple[Any, Any]]:
+    """Yield what a partition yields, and wait where it pauses."""
+    pause = threading.Event()
+    for item in partition:
+        if isinstance(item, Pause):
+            pause.wait(item.seconds)
+        else:
+            yield item
 
 
 def messages(source: DataFrameSource, workers: int = 2) -> list[SimpleNamespace]:

@@ -1,6 +1,8 @@
 """DataFrames as sources: epochs, their order, and what is refused."""
 
+import gc
 import os
+from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -8,9 +10,11 @@ import pyarrow as pa
 import pytest
 import ray
 from pyspark import StorageLevel
+from pyspark.sql import functions
 
-from tests.spark.sources import KeepsSource, read
+from tests.spark.sources import KeepsSource, arriving, read
 from tidewheel.spark_bridge import BridgeError, from_spark
+from tidewheel.spark_bridge.dataframe_source import BLOCKS_AHEAD
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,7 +32,7 @@ def test_rows_come_once_and_in_epoch_order(spark: "SparkSession", workers: int) 
         assert all(earlier[0] <= later[0] for earlier, later in pairwise(part))
         assert all(set(batch["epoch"].to_pylist()) == {epoch} for epoch, batch in part)
     assert sorted(row for part in parts for _, batch in part for row in batch["id"].to_pylist()) == list(range(20_000))
-    ranges = [(block[0][0], block[-1][0]) for block in read(source, len(source.blocks.references)) if block]
+    ranges = [(block[0][0], block[-1][0]) for block in read(source, len(source.blocks)) if block]
     assert all(earlier[1] <= later[0] for earlier, later in pairwise(ranges))
 
 
@@ -157,12 +161,69 @@ def test_the_cache_is_left_as_it_was(spark: "SparkSession", cached: bool) -> Non
     df.unpersist()
 
 
-def test_spark_keeps_nothing(spark: "SparkSession") -> None:
-    """Once the blocks are stored, Spark's copy of them is gone: repeated conversions do not fill its memory."""
+def test_spark_keeps_blocks_no_longer_than_their_dataflow(spark: "SparkSession") -> None:
+    """Its copy of what belongs to no dataflow any more is dropped at the next conversion: memory does not fill."""
     context: Any = spark.sparkContext._jsc
+    gc.collect()
+    from_spark(KeepsSource(), "first", spark.range(1_000))
     before = set(context.getPersistentRDDs())
-    from_spark(KeepsSource(), "numbers", spark.range(1_000))
-    assert set(context.getPersistentRDDs()) == before
+    kept = from_spark(KeepsSource(), "second", spark.range(1_000))
+    during = set(context.getPersistentRDDs())
+    assert len(during) == 1
+    assert not during & before
+    from_spark(KeepsSource(), "third", spark.range(1_000))
+    assert during < set(context.getPersistentRDDs())
+    assert sum(batch.num_rows for part in read(kept) for _, batch in part) == 1_000
+
+
+@pytest.mark.parametrize("how", ["column", "function"])
+def test_epochs_may_be_computed(spark: "SparkSession", how: str) -> None:
+    """A Column, or a function of the DataFrame that returns one, tells the epochs, and is not among the rows."""
+    df = spark.range(60)
+    time: Any = (functions.col("id") / 7).cast("int") if how == "column" else lambda rows: (rows.id / 7).cast("int")
+    (part,) = read(from_spark(KeepsSource(), "weeks", df, time=time, partitions=3), 1)
+    assert [epoch for epoch, _ in part] == sorted(epoch for epoch, _ in part)
+    assert all(set(batch.column_names) == {"id"} for _, batch in part)
+    assert sorted((epoch, n) for epoch, batch in part for n in batch["id"].to_pylist()) == [
+        (n // 7, n) for n in range(60)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("time", "message"),
+    [
+        (7, r"time= of DataFrame 'visits' is the name of a column, .* it is 7"),
+        (lambda _: "id", r"its function returned 'id'"),
+        (lambda rows: rows["nothing"], r"time= of DataFrame 'visits' is no column of it: .*nothing"),
+        (lambda rows: rows.id / 2, r"what time= computes of DataFrame 'visits' is double, and an epoch is an integer"),
+        (lambda rows: rows.id - 3, r"what time= computes \(bigint\) of .* holds negative epochs, down to -3"),
+        (lambda rows: functions.nullif(rows.id, functions.lit(3)), r"1 null\(s\) in 9 rows.*coalesce"),
+    ],
+)
+def test_other_computed_epochs_are_refused(spark: "SparkSession", time: Any, message: str) -> None:
+    """What time= is, or computes, has to be integers that are there and not negative."""
+    with pytest.raises(BridgeError, match=message):
+        from_spark(KeepsSource(), "visits", spark.range(9), time=time)
+
+
+def test_a_reader_asks_for_few_blocks_ahead(spark: "SparkSession") -> None:
+    """The first rows of a DataFrame are there when few of its blocks have been asked for."""
+    source = from_spark(KeepsSource(), "numbers", spark.range(12_000), time="id", partitions=12)
+    asked = []
+    request = source.blocks.request
+
+    class Counted(type(source.blocks)):
+        """Blocks that keep count."""
+
+        def request(self, number: int) -> Any:
+            asked.append(number)
+            return request(number)
+
+    source = replace(source, blocks=Counted(source.blocks.schema, source.blocks.rdd))
+    (part,) = source.partitions(0, 1)
+    epoch, first = next(arriving(part))
+    assert (epoch, first.num_rows) == (0, 1)
+    assert len(asked) == BLOCKS_AHEAD + 1 < 12 / 3
 
 
 def test_a_source_is_read_in_another_process(spark: "SparkSession") -> None:
@@ -171,7 +232,7 @@ def test_a_source_is_read_in_another_process(spark: "SparkSession") -> None:
     class Reader:
         def total(self, source: Any, worker: int, workers: int) -> tuple[int, int]:
             (part,) = source.partitions(worker, workers)
-            return os.getpid(), sum(sum(batch["id"].to_pylist()) for _, batch in part)
+            return os.getpid(), sum(sum(batch["id"].to_pylist()) for _, batch in arriving(part))
 
     source = from_spark(KeepsSource(), "numbers", spark.range(1_000), partitions=4)
     readers: list[Any] = [ray.remote(Reader).options(num_cpus=0).remote() for _ in range(2)]

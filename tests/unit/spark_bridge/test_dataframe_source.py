@@ -9,6 +9,7 @@ import ray
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.spark.sources import arriving
 from tidewheel.runtime import PartitionedSource
 from tidewheel.spark_bridge.arrow_blocks import ArrowBlocks
 from tidewheel.spark_bridge.dataframe_source import DataFrameSource
@@ -37,6 +38,7 @@ def store() -> Any:
     """Let a block be its own reference."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ray, "get", lambda reference: reference)
+        patch.setattr(ray, "wait", lambda references, timeout: (references, []))
         yield
 
 
@@ -51,7 +53,7 @@ def test_each_row_is_read_once_at_its_epoch(epochs: list[int], block_rows: int, 
     seen = []
     for worker in range(workers):
         (partition,) = shared.partitions(worker, workers)
-        batches = list(partition)
+        batches = list(arriving(partition))
         assert [time for time, _ in batches] == sorted(time for time, _ in batches)
         assert all(batch.num_rows for _, batch in batches)
         assert all(set(batch["epoch"].to_pylist()) == {time} for time, batch in batches)
@@ -65,7 +67,7 @@ def test_without_an_epoch_column_all_is_at_time_zero(rows: int, workers: int) ->
     shared = source([5] * rows, 4, None)
     for worker in range(workers):
         (partition,) = shared.partitions(worker, workers)
-        batches = list(partition)
+        batches = list(arriving(partition))
         assert {time for time, _ in batches} <= {0}
         expected = [list(range(rows))[start : start + 4] for start in range(4 * worker, rows, 4 * workers)]
         assert [batch["row"].to_pylist() for _, batch in batches] == expected
@@ -75,14 +77,15 @@ def test_a_source_can_be_read_again() -> None:
     """A dataflow is a description: running it twice reads the same rows twice."""
     shared = source([0, 1, 1, 2], 3, "epoch")
     first, second = (
-        [(time, batch.to_pylist()) for part in shared.partitions(0, 1) for time, batch in part] for _ in range(2)
+        [(time, batch.to_pylist()) for part in shared.partitions(0, 1) for time, batch in arriving(part)]
+        for _ in range(2)
     )
     assert first == second
 
 
 def test_tables_are_plain() -> None:
     """A block is one chunk without Spark's metadata, so slices of it are cheap and concatenate with others."""
-    ((_, table),) = source([0] * 10, 10, None).partitions(0, 1)[0]
+    ((_, table),) = arriving(source([0] * 10, 10, None).partitions(0, 1)[0])
     assert table.schema.metadata is None
     assert table["row"].num_chunks == 1
 

@@ -1,0 +1,153 @@
+"""The rows of a DataFrame in the order of their epochs: which column tells them, whether it can, and the sorting."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tidewheel.spark_bridge.arrow_blocks import quoted
+from tidewheel.spark_bridge.errors import BridgeError
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import DataType
+
+EPOCH = "__tidewheel_epoch"
+"""The column that has the epochs while rows are on their way, where they are computed from others."""
+
+
+@dataclass(frozen=True, slots=True)
+class EpochColumn:
+    """Where the epochs of a DataFrame are.
+
+    Attributes:
+        df: the DataFrame, with its epochs as a column.
+        column: the column's name.
+        name: what the DataFrame is called, for messages.
+        is_own: whether the column is one of the user's, and stays in the rows.
+    """
+
+    df: "DataFrame"
+    column: str
+    name: str
+    is_own: bool
+
+    def words(self, kind: str = "") -> str:
+        """Return what to call it in a message, with its type if that is given."""
+        what = f"column {self.column!r}" if self.is_own else "what time= computes"
+        return f"{what}{kind and f' ({kind})'} of DataFrame {self.name!r}"
+
+
+def epoch_column(df: "DataFrame", name: str, time: "str | Column | Callable[[DataFrame], Column]") -> EpochColumn:
+    """Return where the epochs are that ``time=`` means.
+
+    Raises:
+        BridgeError: there is no such column, it holds no integers, or ``time`` is something else.
+    """
+    if isinstance(time, str):
+        return _checked(EpochColumn(df, time, name, is_own=True))
+    from pyspark.errors import PySparkException
+
+    try:
+        column: Any = time(df) if callable(time) and not _is_column(time) else time
+        if not _is_column(column):
+            source = "its function returned" if callable(time) else "it is"
+            raise BridgeError(
+                f"time= of DataFrame {name!r} is the name of a column, a Column, or a function that takes the "
+                f"DataFrame and returns a Column; {source} {column!r}"
+            )
+        computed = df.withColumn(EPOCH, column)
+    except PySparkException as error:
+        raise BridgeError(f"time= of DataFrame {name!r} is no column of it: {error}") from error
+    return _checked(EpochColumn(computed, EPOCH, name, is_own=False))
+
+
+def _is_column(value: object) -> bool:
+    from pyspark.sql import Column
+
+    return isinstance(value, Column)
+
+
+def _checked(epochs: EpochColumn) -> EpochColumn:
+    from pyspark.sql.types import IntegralType
+
+    df, time = epochs.df, epochs.column
+    if time not in df.columns:
+        raise BridgeError(f"DataFrame {epochs.name!r} has no column {time!r} for time=; it has {', '.join(df.columns)}")
+    kind: DataType = df.schema[time].dataType
+    if not isinstance(kind, IntegralType):
+        raise BridgeError(
+            f"{epochs.words()} is {kind.simpleString()}, and an epoch is an integer: cast it, or number its values in "
+            f"order (dense_rank().over(Window.orderBy(...)) - 1)"
+        )
+    return epochs
+
+
+def checked_row_count(df: "DataFrame", epochs: EpochColumn) -> int:
+    """Return how many rows there are, after looking at every epoch in one aggregation; ``df`` is where it is cached.
+
+    Raises:
+        BridgeError: epochs are missing, or negative.
+    """
+    from pyspark.sql import functions
+
+    time = epochs.column
+    epoch = functions.col(quoted(time))
+    aggregates = (functions.count(functions.lit(1)), functions.count(epoch), functions.min(epoch).cast("long"))
+    row = df.agg(*aggregates)._jdf.head()
+    rows, present, least = (row.get(column) for column in range(3))
+    column = epochs.words(df.schema[time].dataType.simpleString())
+    if present < rows:
+        cure = (
+            f"drop them (df.dropna(subset=[{time!r}])) or fill them (df.fillna(..., subset=[{time!r}]))"
+            if epochs.is_own
+            else "drop such rows, or coalesce() them to some epoch"
+        )
+        raise BridgeError(
+            f"{column} holds {rows - present} null(s) in {rows} rows, and a row without an epoch has no place in time: "
+            f"{cure}"
+        )
+    if present and least < 0:
+        raise BridgeError(f"{column} holds negative epochs, down to {least}: time starts at 0, so shift or drop them")
+    return int(rows)
+
+
+def in_epoch_order(df: "DataFrame", time: str, count: int) -> "DataFrame":
+    """Return ``df`` in ``count`` partitions that follow each other in time; an epoch too big for one spans several."""
+    from pyspark.sql import functions
+
+    epoch = functions.col(quoted(time))
+    return df.repartitionByRange(count, epoch, *_salt(df)).sortWithinPartitions(epoch)
+
+
+def _salt(df: "DataFrame") -> "list[Column]":
+    """Return what tells rows of one epoch apart, the same at every computation: a hash of all that can be hashed."""
+    from pyspark.sql import functions
+
+    hashable = [functions.col(quoted(field.name)) for field in df.schema.fields if not _has_map(field.dataType)]
+    return [functions.xxhash64(*hashable)]
+
+
+def _has_map(kind: "DataType") -> bool:
+    from pyspark.sql.types import ArrayType, MapType, StructType
+
+    if isinstance(kind, StructType):
+        return any(_has_map(field.dataType) for field in kind.fields)
+    if isinstance(kind, ArrayType):
+        return _has_map(kind.elementType)
+    return isinstance(kind, MapType)
+
+
+@contextmanager
+def cached(df: "DataFrame") -> "Iterator[DataFrame]":
+    """Keep the rows of ``df`` in Spark for the block, so that they are computed once; leave a cache that was there."""
+    from pyspark import StorageLevel
+
+    if df.storageLevel != StorageLevel.NONE:
+        yield df
+        return
+    df.persist(StorageLevel.MEMORY_AND_DISK)
+    try:
+        yield df
+    finally:
+        df.unpersist()
