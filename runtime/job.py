@@ -17,7 +17,7 @@ from tidewheel.runtime.batches import Batch
 from tidewheel.runtime.dataflow_description import DataflowDescription
 from tidewheel.runtime.errors import JobError
 from tidewheel.runtime.explanation import Explainer, Explanation
-from tidewheel.runtime.inputs.feed import Feed
+from tidewheel.runtime.inputs.feed import EndCall, Feed
 from tidewheel.runtime.inputs.input_handle import FedInput, InputHandle
 from tidewheel.runtime.job_view import JobView
 from tidewheel.runtime.plan import Plan
@@ -62,6 +62,7 @@ class Job(ABC):
         self._lock = threading.RLock()
         self._inputs: dict[str, FedInput] = {}
         self._handles: dict[str, InputHandle] = {}
+        self._tell_feeders: EndCall = lambda failure: None
         graph = plan.graph()
         self._probe_domains = {name: graph.nesting(source).domain for name, source in plan.probes.items()}
         self._outermost_probes = {
@@ -70,6 +71,7 @@ class Job(ABC):
 
     def _open_inputs(self, feed: Feed) -> None:
         """Make the handles with which the inputs begin."""
+        self._tell_feeders = feed.tell_end
         for name in self.plan.inputs:
             fed = self._inputs[name] = FedInput(name, self.plan.input_nesting(name).domain, feed)
             self._handles[name] = InputHandle(fed, fed.domain.minimum())
@@ -275,6 +277,7 @@ class Job(ABC):
             reason: str | None = str(self._error.args[0] if self._error.args else self._error)
         else:
             reason = None if complete else f"job {self.name!r} was stopped"
+        self._tell_feeders(self._error if isinstance(self._error, Exception) else None)
         try:
             for job in list(self._added.values()):
                 job.stop()
@@ -328,6 +331,7 @@ class Job(ABC):
             self._changed.notify_all()
         reason = str(error.args[0] if error.args else error)
         _LOGGER.error("job %r failed: %s", self.name, reason)
+        self._tell_feeders(error)
         self._release()
         self._finish_after_failure(reason)
         for job in list(self._added.values()):

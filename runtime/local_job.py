@@ -325,6 +325,11 @@ class _LocalFeed(Feed):
     def abandon(self, name: str, reason: str) -> None:
         """Do nothing: the job knows its handles."""
 
+    def fail(self, name: str, error: JobError) -> None:
+        """Fail the job, between two steps of it."""
+        with self.lock:
+            self._job._fail(error)
+
     def flush(self) -> None:
         """Do nothing: what is submitted is there."""
 

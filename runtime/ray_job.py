@@ -234,6 +234,10 @@ class _DriverFeed(RayFeed):
     def abandon(self, name: str, reason: str) -> None:
         """Do nothing: the job knows its handles."""
 
+    def fail(self, name: str, error: JobError) -> None:
+        """Fail the job."""
+        self._job._fail(error)
+
     def flush(self) -> None:
         """Do nothing: the job is over when this process is."""
 

@@ -4,14 +4,19 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from enum import Enum
-from typing import Any
+from typing import Any, TypeAlias
 
 from tidewheel.progress import Time
 from tidewheel.runtime.envelope import InputCommand
+from tidewheel.runtime.errors import JobError
 from tidewheel.runtime.flow_control import UNTOLD_PARTS
 
 WORKER_THREAD = "tidewheel-worker-"
 """How the names of threads begin that run operators; workers wait for them, so they must not wait for workers."""
+
+
+EndCall: TypeAlias = Callable[[Exception | None], None]
+"""Told that a job is over, with why it has failed, if it has."""
 
 
 class Admission(Enum):
@@ -42,6 +47,37 @@ class Feed(ABC):
         self.is_carrying = False
         self._limit = bytes_in_flight
         self._submitted = [0] * workers
+        self._ending = threading.Lock()
+        self._is_over = False
+        self._failure: Exception | None = None
+        self._end_calls: list[EndCall] = []
+
+    def when_over(self, call: EndCall) -> None:
+        """Have ``call(failure)`` called once the job has failed, or with None if it was stopped; at once if it is over.
+
+        It must not wait.
+        """
+        with self._ending:
+            if not self._is_over:
+                self._end_calls.append(call)
+                return
+        call(self._failure)
+
+    def forget(self, call: EndCall) -> None:
+        """Call ``call`` no more when the job is over. Idempotent."""
+        with self._ending:
+            if call in self._end_calls:
+                self._end_calls.remove(call)
+
+    def tell_end(self, failure: Exception | None) -> None:
+        """Say, from any thread, that the job has failed or, if that is None, was stopped. Idempotent."""
+        with self._ending:
+            if self._is_over:
+                return
+            self._is_over, self._failure = True, failure
+            calls, self._end_calls = self._end_calls, []
+        for call in calls:
+            call(failure)
 
     def submit(self, worker: int, command: InputCommand) -> None:
         """Hand a command to one worker's share of an input.
@@ -81,6 +117,10 @@ class Feed(ABC):
     @abstractmethod
     def abandon(self, name: str, reason: str) -> None:
         """Say that a handle of an input was given up before it was closed, where nobody else would notice."""
+
+    @abstractmethod
+    def fail(self, name: str, error: JobError) -> None:
+        """Fail the job with an error, since an input cannot be fed any more; from any thread."""
 
     @abstractmethod
     def flush(self) -> None:

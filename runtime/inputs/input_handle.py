@@ -11,9 +11,9 @@ from weakref import WeakValueDictionary
 from tidewheel.progress import Time, TimeDomain
 from tidewheel.runtime.batches import Batch, check_batch, length, size_in_bytes
 from tidewheel.runtime.envelope import FIRST_HANDLE, InputAction, InputCommand
-from tidewheel.runtime.errors import TokenError, WouldBlock
+from tidewheel.runtime.errors import JobError, TokenError, WouldBlock
 from tidewheel.runtime.flow_control import OVERHEAD_BYTES
-from tidewheel.runtime.inputs.feed import Admission, Feed
+from tidewheel.runtime.inputs.feed import Admission, EndCall, Feed
 from tidewheel.runtime.statistics import InputStatistics
 
 _HANDLE_BITS = 62
@@ -114,6 +114,16 @@ class InputHandle:
         return self._time
 
     @property
+    def domain(self) -> TimeDomain:
+        """The times of the input."""
+        return self._fed.domain
+
+    @property
+    def workers(self) -> int:
+        """How many workers take batches in turn."""
+        return self._feed.workers
+
+    @property
     def is_closed(self) -> bool:
         """Whether nothing can be sent any more: `close` was called, or another process has the handle."""
         return self._ended is not None
@@ -123,16 +133,18 @@ class InputHandle:
         """What this process has sent to the input, by all its handles, and how long it waited for the dataflow."""
         return self._fed.statistics
 
-    def send(self, batch: Batch, *, timeout: float | None = None) -> None:
+    def send(self, batch: Batch, *, timeout: float | None = None, worker: int | None = None) -> None:
         """Send a batch of records at the current time; wait while too much is in flight.
 
         Args:
             batch: a list, Arrow table, record batch or NumPy array.
             timeout: for how many seconds to wait, 0 for not at all; None waits as long as the job lives.
+            worker: which one gets it, by number; None is the next in turn. Whoever begins in the middle, when a job is
+                started again, says it, so that each batch goes where it went before.
 
         Raises:
             WouldBlock: there was too much in flight all the time; nothing was sent.
-            TokenError: the handle is closed, or was handed to another process.
+            TokenError: the handle is closed, or was handed to another process; or there is no such worker.
             TypeError: ``batch`` is none of these.
             JobError: the job has failed or was stopped.
         """
@@ -141,12 +153,15 @@ class InputHandle:
         count = length(batch)
         if not count:
             return
+        if worker is not None and not 0 <= worker < self._feed.workers:
+            raise TokenError(f"input {self.name!r} has no worker {worker!r}: there are {self._feed.workers}, from 0 on")
         size = size_in_bytes(batch) + OVERHEAD_BYTES
-        self._wait(lambda: self._feed.has_room(self._next_worker, size), timeout, "too much is in flight")
+        self._wait(lambda: self._feed.has_room(self._chosen(worker), size), timeout, "too much is in flight")
         with self._feed.lock:
             self._check_open("send to")
-            self._feed.submit(self._next_worker, self._command("send", self._time, batch, size))
-            self._next_worker = (self._next_worker + 1) % self._feed.workers
+            self._feed.submit(self._chosen(worker), self._command("send", self._time, batch, size))
+            if worker is None:
+                self._next_worker = (self._next_worker + 1) % self._feed.workers
             self._fed.batches += 1
             self._fed.records += count
             self._fed.bytes += size - OVERHEAD_BYTES
@@ -205,6 +220,35 @@ class InputHandle:
             self._end(f"was closed at time {self._time!r}: close it after the last batch")
         self._feed.flush()
 
+    def fail(self, reason: str, cause: BaseException | None = None) -> None:
+        """Fail the job: what was to be sent by this handle is missing. From any thread; of a closed handle, nothing.
+
+        >>> from tidewheel import Dataflow, run
+        >>> flow = Dataflow("orders")
+        >>> _ = flow.input("orders").probe("done")
+        >>> with run(flow, engine="local") as job:
+        ...     job.input("orders").fail("the shop has closed its connection")
+        Traceback (most recent call last):
+        ...
+        tidewheel.runtime.errors.JobError: input 'orders' cannot be fed any more: the shop has closed its connection
+        """
+        if self._ended is not None:
+            return
+        error = JobError(f"input {self.name!r} cannot be fed any more: {reason}")
+        error.__cause__ = cause
+        self._feed.fail(self.name, error)
+
+    def when_over(self, call: EndCall) -> None:
+        """Have ``call(failure)`` called once the job has failed, or ``call(None)`` once it was stopped; on any thread.
+
+        If the job is over it is called at once. It must not wait: for what takes long it starts a thread.
+        """
+        self._feed.when_over(call)
+
+    def forget(self, call: EndCall) -> None:
+        """Take back `when_over`. Idempotent."""
+        self._feed.forget(call)
+
     def __reduce__(self) -> tuple[Any, ...]:
         """Hand the token over to the process where this is unpickled."""
         with self._feed.lock:
@@ -224,6 +268,9 @@ class InputHandle:
         return ticket
 
     # ------------------------------------------------------------------ commands
+
+    def _chosen(self, worker: int | None) -> int:
+        return self._next_worker if worker is None else worker
 
     def _command(self, action: InputAction, time: Time = None, batch: Any = None, size: int = 0) -> InputCommand:
         return InputCommand(self.name, action, time, batch, size, self._number)

@@ -103,6 +103,11 @@ class RemoteFeed(RayFeed):
         self._has_given_up = True
         self._abandoned.append(f"input {name!r}: {reason}")
 
+    def fail(self, name: str, error: JobError) -> None:
+        """Fail the dataflow, within the next second."""
+        self.abandon(name, str(error))
+        self._poke.set()
+
     # ------------------------------------------------------------------ sending
 
     def _carry(self, worker: int, command: InputCommand) -> None:
@@ -262,6 +267,7 @@ class RemoteFeed(RayFeed):
                 self._end = self._end or failure
                 self._leaving.set()
                 self._disconnect()
+                self.tell_end(self._end)
             elif not self._is_used:
                 self._settle()
             if not self.has_left:

@@ -6,6 +6,7 @@ from typing import Any
 
 from tidewheel.progress import IntegerDomain, Time
 from tidewheel.runtime.envelope import InputCommand
+from tidewheel.runtime.errors import JobError
 from tidewheel.runtime.inputs.feed import Admission, Feed
 from tidewheel.runtime.inputs.input_handle import FedInput, InputHandle
 
@@ -16,6 +17,7 @@ class ListFeed(Feed):
     Attributes:
         submitted: the commands, each with the number of the worker that it is for.
         abandoned: why handles were given up.
+        failures: how the job was to fail.
         flushed: how often a handle waited for what it had sent to arrive.
         has_taken: whether the workers have taken all that was sent.
         last_timeout: what `wait` was told, which never finds room.
@@ -26,6 +28,7 @@ class ListFeed(Feed):
         self.submitted: list[tuple[int, InputCommand]] = []
         self.flushed = 0
         self.abandoned: list[str] = []
+        self.failures: list[JobError] = []
         self.has_taken = True
         self.last_timeout: float | None = -1.0
 
@@ -46,6 +49,9 @@ class ListFeed(Feed):
 
     def abandon(self, name: str, reason: str) -> None:
         self.abandoned.append(reason)
+
+    def fail(self, name: str, error: JobError) -> None:
+        self.failures.append(error)
 
     def flush(self) -> None:
         self.flushed += 1
