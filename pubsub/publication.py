@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias, get_args
 
-from tidewheel.progress import TimeDomain
+from tidewheel.progress import Time, TimeDomain
 from tidewheel.pubsub.catalog import TopicInfo
 from tidewheel.pubsub.connection import PublisherConnection
 from tidewheel.pubsub.errors import DeliveryError
@@ -78,6 +78,19 @@ class RunningPublication(ABC):
         Raises:
             DeliveryError: the time is over; the message says how many there are.
         """
+
+    def wait_until(self, time: Time, timeout: float) -> None:
+        """Wait until every time before ``time`` is durable at every partition: no death of a process loses it any more.
+
+        Raises:
+            TimeoutError: it was not within ``timeout`` seconds.
+            DeliveryError: the topic has no log, so nothing of it ever is.
+        """
+        raise DeliveryError(
+            f"topic {self._topic!r} keeps nothing, so there is no waiting until {time!r} is durable: publish it with "
+            "delivery='exactly_once'",
+            topic=self._topic,
+        )
 
     @abstractmethod
     def statistics(self) -> list[dict[str, int]]:

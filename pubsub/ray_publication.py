@@ -2,11 +2,12 @@
 
 import logging
 import threading
-import time
 from collections.abc import Sequence
 from dataclasses import asdict
+from time import monotonic, sleep
 from typing import Any, Final
 
+from tidewheel.progress import Time
 from tidewheel.pubsub.catalog_entry import CatalogEntry
 from tidewheel.pubsub.cluster import process_id
 from tidewheel.pubsub.errors import DeliveryError, PublisherLost
@@ -16,6 +17,7 @@ from tidewheel.pubsub.retired_publishers import retire, take_over
 
 _LOG = logging.getLogger(__name__)
 
+_AGAIN_S = 0.2
 _END_GRACE_S = 1.0
 _FAILURE_GRACE_S = 5.0
 _REPLY_MARGIN_S = 2.0
@@ -159,6 +161,19 @@ class RayPublication(RunningPublication):
         if any(answer is None or answer < count for answer in answers):
             raise self._too_few(count, [answer or 0 for answer in answers], timeout)
 
+    def wait_until(self, time: Time, timeout: float) -> None:
+        """Wait until every time before ``time`` is durable at every partition; raise TimeoutError if it is not."""
+        if not self._log:
+            super().wait_until(time, timeout)
+        deadline_s = monotonic() + timeout
+        while True:
+            left_s = max(0.0, deadline_s - monotonic())
+            if all(self._ask("reached", time, left_s, within_s=left_s, give_up=False)):
+                return
+            if monotonic() >= deadline_s:
+                raise TimeoutError(f"topic {self._topic!r}: not all before {time!r} was durable within {timeout:g} s")
+            sleep(min(_AGAIN_S, max(0.0, deadline_s - monotonic())))  # a publisher is being started again
+
     def statistics(self) -> list[dict[str, int]]:
         """Return what each partition has done; nothing of one that does not answer in time."""
         answers = self._ask("statistics", within_s=0.0, give_up=False)
@@ -174,7 +189,7 @@ class RayPublication(RunningPublication):
             self._is_finished = True
         if not ray.is_initialized():
             return  # Ray was shut down, and the publishers with it
-        deadline_s = time.monotonic() + timeout
+        deadline_s = monotonic() + timeout
         try:
             self._entry.retract(error)
             self._end(error, deadline_s)
@@ -195,9 +210,9 @@ class RayPublication(RunningPublication):
         reason = error
         if reason is None:
             # The last call of a worker may still be on its way when the job is seen to be complete.
-            grace_s = min(_END_GRACE_S, max(0.0, deadline_s - time.monotonic()))
+            grace_s = min(_END_GRACE_S, max(0.0, deadline_s - monotonic()))
             reason = None if all(self._ask("ended", grace_s, within_s=grace_s)) else STOPPED_EARLY
-        remaining_s = max(0.0, deadline_s - time.monotonic())
+        remaining_s = max(0.0, deadline_s - monotonic())
         if reason is not None:
             remaining_s = min(remaining_s, _FAILURE_GRACE_S)
             self._ask("fail", reason, within_s=_REPLY_MARGIN_S)

@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
+from tidewheel.progress import Time
+
 
 @dataclass(frozen=True, slots=True)
 class AttachmentHost:
@@ -40,6 +42,9 @@ class RunningAttachment(Protocol):
 
     def wait_for_subscribers(self, count: int, timeout: float) -> None:
         """Wait until ``count`` subscribers are connected; raise a `TidewheelError` after ``timeout`` seconds."""
+
+    def wait_until(self, time: Time, timeout: float) -> None:
+        """Wait until every time before ``time`` is durable; raise TimeoutError after ``timeout`` seconds."""
 
     def statistics(self) -> Sequence[Mapping[str, int]]:
         """Return counts of what each of its parts has done, by name; none of a part that does not answer."""

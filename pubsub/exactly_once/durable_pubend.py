@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 
 from tidewheel.progress import TimeDomain
+from tidewheel.pubsub.epoch_states import EpochStates
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.exactly_once.begun import Begun
 from tidewheel.pubsub.exactly_once.encoded_message import EncodedMessage, size_of
@@ -175,9 +176,9 @@ class DurablePubend:
         return self._writer.durable_tick
 
     @property
-    def has_ended(self) -> bool:
-        """Whether the last message is durable, and will be told to everybody who asks."""
-        return self._told.has_ended
+    def told(self) -> EpochStates:
+        """The states of epochs by what is durable, and will be told to everybody who asks."""
+        return self._told
 
     @property
     def error(self) -> LogError | None:

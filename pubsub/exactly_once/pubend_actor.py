@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from tidewheel.progress import TimeDomain
+from tidewheel.progress import Time, TimeDomain
 from tidewheel.progress.allocator import keep_freed_memory
 from tidewheel.pubsub import socket_offer
 from tidewheel.pubsub.change_signal import ChangeSignal
@@ -84,8 +84,7 @@ class PubendActor:
         self._changed = ChangeSignal()
         self._pubend: DurablePubend | None = None
         self._workers: list[WorkerLink] = []
-        self._problem = ""
-        self._refusal = ""
+        self._problem = self._refusal = ""
         self._is_closed = False
         self._room = RoomWatch(self)
         self._timer: asyncio.TimerHandle | None = None
@@ -134,7 +133,12 @@ class PubendActor:
     async def ended(self, timeout_s: float) -> bool:
         """Wait until the last message is durable, or nothing more will be; tell whether that is so."""
         self._open()
-        return await self._changed.wait_until(lambda: self._core.has_ended or bool(self._problem), timeout_s)
+        return await self._changed.wait_until(lambda: self._core.told.has_ended or bool(self._problem), timeout_s)
+
+    async def reached(self, time: Time, timeout_s: float) -> bool:
+        """Wait until everything before a time is durable; tell whether that is so."""
+        self._open()
+        return await self._changed.wait_until(lambda: not self._core.told.lower.less_than(time), timeout_s)
 
     async def problem(self, known: str = "", timeout_s: float = 0.0) -> str:
         """Return why nothing is published now, for good or while the disk is full, once that is not what is known."""
@@ -173,8 +177,7 @@ class PubendActor:
         self._open()
         if self._refusal:
             return
-        self._refusal = reason
-        self._problem = self._problem or reason
+        self._refusal, self._problem = reason, self._problem or reason
         for worker in self._workers:
             worker.refuse(reason)
         for child in self._children.names:
@@ -198,10 +201,9 @@ class PubendActor:
 
     async def close(self) -> None:
         """Make durable what was sent and acknowledged, and let go of everybody for good. Raises LogError."""
-        if self._is_closed or self._pubend is None:
-            self._is_closed = True
+        was_closed, self._is_closed = self._is_closed, True
+        if was_closed or self._pubend is None:
             return
-        self._is_closed = True
         for worker in self._workers:
             worker.refuse(self._problem or f"{self!r} is closed: its topic has ended")
         await self._dismiss()
@@ -211,11 +213,10 @@ class PubendActor:
         """Tell those why who have not had everything and do not know; others know that it has ended."""
         core = self._core
         late: set[str | None] = set() if self._refusal else set(self._children.names)
-        if core.has_ended and not self._problem:
+        if core.told.has_ended and not self._problem:
             late = {core.subscriptions.reader_of(name) for name in core.unread()}
-        for child in self._children.names:
-            if child in late:
-                self._reject(child, self._problem or "the publisher has ended before everything was read")
+        for child in [child for child in self._children.names if child in late]:
+            self._reject(child, self._problem or "the publisher has ended before everything was read")
         for _ in range(_TOLD_LOOKS):
             await asyncio.sleep(_TOLD_WITHIN_S / _TOLD_LOOKS)
             if not self._children.waiting_bytes:
@@ -223,7 +224,6 @@ class PubendActor:
 
     async def _stop(self) -> None:
         """Let go of everything, and close the log."""
-        self._is_closed = True
         if self._pubend is None:
             return
         if self._timer is not None:

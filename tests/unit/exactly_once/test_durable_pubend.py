@@ -51,7 +51,7 @@ def test_a_publisher_that_starts_again_goes_on(tmp_path: Path) -> None:
         partition.settle()
         reader.read(partition)
         late.read(partition)
-        assert partition.core.has_ended
+        assert partition.core.told.has_ended
     assert reader.contents == late.contents == [b"a", b"b", b"c", b"d"]
     assert isinstance(reader.had[-1], PartitionEnded)
     assert [type(event).__name__ for event in late.had].count("LowerFrontierUpdate") == 2

@@ -1,0 +1,60 @@
+"""Waiting, where a topic is published, until a time is durable."""
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+import ray
+
+import tidewheel as tw
+from tidewheel.pubsub.catalog_actor import ask_catalog
+
+pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
+
+DEADLINE_S = 60.0
+
+
+def pid_of(actor: Any) -> int:
+    return int(ray.get(actor.__ray_call__.remote(lambda _: os.getpid()), timeout=DEADLINE_S))
+
+
+def test_what_was_waited_for_is_in_the_log(tmp_path: Path) -> None:
+    """Not before the input has passed it, at both partitions; a publisher that is started again knows what it has."""
+    flow = tw.Dataflow("durable")
+    flow.input("numbers").publish("durable", delivery="exactly_once", log=tmp_path)
+    with tw.run(flow, workers=2) as job:
+        topic, numbers = job.topic("durable"), job.input("numbers")
+        numbers.send([1])
+        topic.wait_until(0, DEADLINE_S)
+        with pytest.raises(TimeoutError, match=r"topic 'durable': not all before 1 was durable within 0\.3 s"):
+            topic.wait_until(1, 0.3)
+        numbers.advance_to(3)
+        topic.wait_until(3, DEADLINE_S)
+        before = sum(file.stat().st_size for file in tmp_path.rglob("*") if file.is_file())
+        assert before > 0
+        publisher = ask_catalog("lookup", "durable", DEADLINE_S).partitions[0]
+        os.kill(pid_of(publisher), signal.SIGKILL)
+        topic.wait_until(3, DEADLINE_S)
+        numbers.send([2])
+        numbers.close()
+        topic.wait_until(4, DEADLINE_S)
+        with tw.subscribe("durable", start="earliest", name="reader") as subscription:
+            assert [(epoch.time, epoch.records) for epoch in subscription.epochs(timeout=DEADLINE_S)] == [
+                (0, [1]),
+                (3, [2]),
+            ]
+        job.wait(DEADLINE_S)
+
+
+@pytest.mark.parametrize("engine", ["ray", "local"])
+def test_a_topic_without_a_log_is_never_durable(engine: Any) -> None:
+    """So there is nothing to wait for, and that is an error at once."""
+    flow = tw.Dataflow("fleeting")
+    flow.input("numbers").publish("fleeting")
+    with tw.run(flow, engine=engine) as job:
+        with pytest.raises(tw.DeliveryError, match="topic 'fleeting' keeps nothing, so there is no waiting until 1"):
+            job.topic("fleeting").wait_until(1, DEADLINE_S)
+        job.input("numbers").close()
+        job.wait(DEADLINE_S)
