@@ -4,5 +4,6 @@ from tidewheel.spark_bridge.dataframe_sink import to_spark
 from tidewheel.spark_bridge.dataframe_source import from_spark
 from tidewheel.spark_bridge.errors import BridgeError
 from tidewheel.spark_bridge.session import session
+from tidewheel.spark_bridge.structured_streaming.feed import feed
 
-__all__ = ["BridgeError", "from_spark", "session", "to_spark"]
+__all__ = ["BridgeError", "feed", "from_spark", "session", "to_spark"]

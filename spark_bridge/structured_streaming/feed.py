@@ -1,0 +1,165 @@
+"""A streaming DataFrame as what feeds an input of a running job.
+
+A program that may be killed at any moment and started again, and writes each epoch once::
+
+    orders = spark.readStream.schema(SCHEMA).parquet("orders")
+    flow = tw.Dataflow("revenue")
+    totals = flow.input("orders").group_by("customer").aggregate(total=("price", "sum"))
+    totals.write_files("revenue", overwrite=True).probe("written")
+    with tw.run(flow, workers=2) as job:
+        feeding = feed(job.input("orders"), orders, checkpoint="feed", commit_after=job.probe("written"))
+        feeding.wait()
+        job.wait()
+"""
+
+import os
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+from weakref import WeakSet
+
+from tidewheel.progress import IntegerDomain
+from tidewheel.runtime.inputs.input_handle import InputHandle
+from tidewheel.spark_bridge.arrow_blocks import arrow_schema
+from tidewheel.spark_bridge.driver_transport import is_on_ray, note
+from tidewheel.spark_bridge.errors import BridgeError
+from tidewheel.spark_bridge.structured_streaming.feed_query import StreamingFeed
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+class Progress(Protocol):
+    """A place of a job, of which one can wait for what has passed there: a `ProbeHandle`, or a topic of the job."""
+
+    def wait_until(self, time: int, timeout: float, /) -> None:
+        """Wait until every time before ``time`` is done; raise TimeoutError after ``timeout`` seconds."""
+
+
+_fed: "WeakSet[InputHandle]" = WeakSet()
+
+
+def feed(
+    input: InputHandle,
+    streaming_df: "DataFrame",
+    *,
+    checkpoint: str | os.PathLike[str],
+    trigger: Mapping[str, Any] | None = None,
+    output_mode: Literal["append", "update", "complete"] = "append",
+    query_name: str | None = None,
+    commit_after: Progress | None = None,
+) -> StreamingFeed:
+    """Start a query of Structured Streaming that feeds an input: each micro-batch is an epoch, its id the time.
+
+    Batches are Arrow tables. A micro-batch is sent whole or not at all, and once, also if Spark replays it: its id is
+    compared with the time of ``input``. Ids that Spark skips are passed, so a frontier waits for none of them. Where
+    the dataflow is behind (`RuntimeConfig.bytes_in_flight`, ``epochs_ahead``), Spark waits with the next micro-batch.
+
+    If the query fails, so does the job; if the job fails or is left, the query is stopped. When the query ends by
+    itself, or is stopped, the input is closed. Rows come from Spark's executors through Ray's object store, or through
+    the driver of a Spark that does not run on Ray, and from this process to the workers.
+
+    Args:
+        input: a handle of the job, at the least time. It belongs to the query from now on; `InputHandle.clone` it
+            before to send other records.
+        streaming_df: what Spark reads, such as ``spark.readStream.schema(...).parquet("orders")``.
+        checkpoint: the directory where Spark keeps what it has committed. A program that is started again with it goes
+            on there: the input begins with the next id. It belongs to one query.
+        trigger: when there is a next micro-batch, as in ``DataStreamWriter.trigger``: ``{"availableNow": True}`` for
+            all there is and then the end, or ``{"processingTime": "10 seconds"}``; by default as soon as possible.
+        output_mode: as in ``DataStreamWriter.outputMode``, for a query that aggregates.
+        query_name: as in ``DataStreamWriter.queryName``.
+        commit_after: ``job.topic(name)`` of a topic with exactly-once delivery, or a probe, such as one behind what
+            `Stream.write_files` returns: Spark commits a micro-batch only once its epoch is durable there, or has
+            passed there. Without it Spark commits what the dataflow has received, and what that has not worked off is
+            lost with the program. With it a program that dies misses nothing: what was not committed comes again, with
+            the same id, and, of a query that is deterministic, the same rows.
+
+    Returns:
+        The running feed, to `wait` for or to `stop`; a context manager, which stops it.
+
+    Raises:
+        BridgeError: an argument is wrong; it is no streaming DataFrame, or its types have no Arrow form; ``input`` is
+            closed, fed already, not at the least time, or of a dataflow whose times are no integers.
+    """
+    _check_input(input)
+    _check_dataframe(streaming_df, input.name)
+    folder = _checkpoint_folder(checkpoint, input.name)
+    if commit_after is not None and not callable(getattr(commit_after, "wait_until", None)):
+        raise BridgeError(f"commit_after is a probe or topic of the job, job.probe(name), not {commit_after!r}")
+    writer = streaming_df.writeStream.outputMode(output_mode).option("checkpointLocation", folder)
+    writer = writer if trigger is None else writer.trigger(**_checked_trigger(trigger))
+    writer = writer if query_name is None else writer.queryName(query_name)
+    if not is_on_ray(streaming_df.sparkSession):
+        note(streaming_df.sparkSession, f"streaming DataFrame {input.name!r}")
+    _fed.add(input)
+    try:
+        return StreamingFeed(input, folder, None if commit_after is None else _passes(commit_after)).start(writer)
+    except BaseException:
+        _fed.discard(input)
+        raise
+
+
+def _passes(progress: Progress) -> Callable[[int, float], bool]:
+    """Return what waits, for so many seconds at most, until an epoch is done, and tells whether it is."""
+
+    def is_done(epoch: int, timeout_s: float) -> bool:
+        try:
+            progress.wait_until(epoch + 1, timeout_s)
+        except TimeoutError:
+            return False
+        return True
+
+    return is_done
+
+
+def _check_input(handle: object) -> None:
+    if not isinstance(handle, InputHandle):
+        raise BridgeError(f"feed() takes an input of a running job, job.input(name), not {handle!r}")
+    if handle in _fed and not handle.is_closed:
+        raise BridgeError(f"input {handle.name!r} is fed by a query already: clone() a handle beforehand for another")
+    if handle.is_closed:
+        raise BridgeError(f"input {handle.name!r} is closed ({handle!r}), so no query can feed it")
+    if not isinstance(handle.domain, IntegerDomain):
+        raise BridgeError(
+            f"the times of input {handle.name!r} are such as {handle.domain.minimum()!r}, and ids of micro-batches are "
+            "integers: feed an input of a dataflow with integers as times"
+        )
+    if handle.time != handle.domain.minimum():
+        raise BridgeError(
+            f"input {handle.name!r} is at time {handle.time!r} already, and micro-batches with lower ids would be "
+            f"taken for delivered: feed() needs a handle at time {handle.domain.minimum()!r}"
+        )
+
+
+def _check_dataframe(df: object, name: str) -> None:
+    from pyspark.sql import DataFrame
+
+    if not isinstance(df, DataFrame):
+        raise BridgeError(
+            f"what feeds input {name!r} is a {type(df).__module__}.{type(df).__qualname__}, not a streaming DataFrame"
+        )
+    if not df.isStreaming:
+        raise BridgeError(
+            f"the DataFrame that is to feed input {name!r} is no streaming one: read it with spark.readStream, or make "
+            "it a source of the dataflow with from_spark()"
+        )
+    arrow_schema(df, name)
+
+
+def _checkpoint_folder(checkpoint: object, name: str) -> str:
+    if not isinstance(checkpoint, str | os.PathLike) or not os.fspath(checkpoint):
+        raise BridgeError(
+            f"feed() of input {name!r} takes a directory as checkpoint=, not {checkpoint!r}: without one a "
+            "program that is started again would read everything again"
+        )
+    return str(os.fspath(checkpoint))
+
+
+def _checked_trigger(trigger: Mapping[str, Any]) -> dict[str, Any]:
+    known = ("availableNow", "once", "processingTime")
+    if not isinstance(trigger, Mapping) or len(trigger) != 1 or not set(trigger) <= set(known):
+        raise BridgeError(
+            f"trigger={trigger!r} is no mapping with one of {', '.join(known)}, as in DataStreamWriter.trigger, like "
+            "{'availableNow': True} or {'processingTime': '10 seconds'}"
+        )
+    return dict(trigger)

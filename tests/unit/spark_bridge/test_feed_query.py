@@ -1,0 +1,242 @@
+"""A query and the job that it feeds: whichever ends first ends the other. The query is one without Spark."""
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import tidewheel as tw
+from tests.waiting import eventually
+from tidewheel.spark_bridge.structured_streaming.feed_query import StreamingFeed
+
+DEADLINE_S = 30.0
+
+
+class FakeQuery:
+    """A query whose micro-batches a test delivers one by one, on a thread of the query's as in Spark."""
+
+    def __init__(self) -> None:
+        self.take: Callable[[Any, int], None] = lambda df, batch_id: None
+        self.was_stopped = threading.Event()
+        self._calls: list[threading.Thread] = []
+        self._ended = threading.Event()
+        self._error: Exception | None = None
+
+    # what is used of DataStreamWriter
+
+    def foreachBatch(self, take: Callable[[Any, int], None]) -> "FakeQuery":  # noqa: N802
+        self.take = take
+        return self
+
+    def start(self) -> "FakeQuery":
+        return self
+
+    # what is used of StreamingQuery
+
+    def awaitTermination(self) -> None:  # noqa: N802
+        self._ended.wait()
+        if self._error is not None:
+            raise self._error
+
+    def stop(self) -> None:
+        self.was_stopped.set()
+        for call in self._calls:  # as Spark does, which cannot interrupt a callback
+            call.join(DEADLINE_S)
+            assert not call.is_alive()
+        self._ended.set()
+
+    # what tests do
+
+    def end(self, error: Exception | None = None) -> None:
+        self._error = error
+        self._ended.set()
+
+    def begin(self, batch_id: int, *numbers: int) -> threading.Thread:
+        """Deliver a micro-batch; the query fails if that does."""
+
+        def call() -> None:
+            try:
+                self.take(pa.table({"n": pa.array(numbers, pa.int64())}), batch_id)
+            except Exception as error:  # noqa: BLE001 - as PySpark does
+                self.end(RuntimeError(f"Java says: {error}"))
+
+        thread = threading.Thread(target=call, daemon=True)
+        self._calls.append(thread)
+        thread.start()
+        return thread
+
+    def run(self, batch_id: int, *numbers: int) -> None:
+        thread = self.begin(batch_id, *numbers)
+        thread.join(DEADLINE_S)
+        assert not thread.is_alive()
+
+
+@pytest.fixture
+def job() -> Iterator[tw.Job]:
+    """A job that keeps its input; it may fail."""
+    flow = tw.Dataflow("fed")
+    flow.input("rows").capture("rows").probe("done")
+    job = tw.run(flow, engine="local", config=tw.RuntimeConfig(bytes_in_flight=2000))
+    yield job
+    job.stop()
+
+
+@pytest.fixture
+def query() -> FakeQuery:
+    return FakeQuery()
+
+
+def begun(job: tw.Job, query: FakeQuery, is_done: Any = None, rows_of: Any = lambda df, name: df) -> StreamingFeed:
+    writer: Any = query
+    return StreamingFeed(job.input("rows"), "the/checkpoint", is_done, rows_of).start(writer)
+
+
+def captured(job: tw.Job) -> list[tuple[int, list[int]]]:
+    return [(one.time, one.batch["n"].to_pylist()) for one in job.captured("rows")]
+
+
+def test_a_query_that_ends_closes_the_input(job: tw.Job, query: FakeQuery) -> None:
+    """All there was has been sent, so the job can come to its end."""
+    feeding = begun(job, query)
+    query.run(0, 1, 2)
+    query.run(2, 3)
+    query.end()
+    feeding.wait(DEADLINE_S)
+    job.wait(DEADLINE_S)
+    assert captured(job) == [(0, [1, 2]), (2, [3])]
+
+
+def test_waiting_has_a_deadline(job: tw.Job, query: FakeQuery) -> None:
+    """The error says where the query is."""
+    feeding = begun(job, query)
+    query.run(4, 1)
+    with pytest.raises(TimeoutError, match="feeds input 'rows' to end; it is at micro-batch 4"):
+        feeding.wait(0)
+    assert not job.input("rows").is_closed
+
+
+def test_a_query_is_stopped(job: tw.Job, query: FakeQuery) -> None:
+    """The input is closed; once is enough, and the block does so at its end."""
+    with begun(job, query) as feeding:
+        query.run(0, 1)
+        feeding.stop()
+        assert query.was_stopped.is_set()
+        assert job.input("rows").is_closed
+    job.wait(DEADLINE_S)
+    assert captured(job) == [(0, [1])]
+
+
+def test_what_comes_while_the_query_is_stopped_is_left_to_the_next_run(job: tw.Job, query: FakeQuery) -> None:
+    """A micro-batch that is being computed then is not sent, and Spark does not commit it."""
+    computing, may_go_on = threading.Event(), threading.Event()
+
+    def slow(df: Any, name: str) -> Any:
+        computing.set()
+        assert may_go_on.wait(DEADLINE_S)
+        return df
+
+    feeding = begun(job, query, rows_of=slow)
+    call = query.begin(0, 1)
+    assert computing.wait(DEADLINE_S)
+    stopping = threading.Thread(target=feeding.stop)
+    stopping.start()
+    assert query.was_stopped.wait(DEADLINE_S)
+    may_go_on.set()
+    stopping.join(DEADLINE_S)
+    call.join(DEADLINE_S)
+    job.wait(DEADLINE_S)
+    assert captured(job) == []
+    assert isinstance(query._error, RuntimeError), "which is how Spark knows that it is not to commit"
+
+
+def test_a_query_that_fails_fails_the_job(job: tw.Job, query: FakeQuery) -> None:
+    """Both say in which micro-batch, what it was, that nothing of it was sent, and how to go on."""
+
+    def fails(df: Any, name: str) -> Any:
+        raise ValueError("no number: 'x'")
+
+    feeding = begun(job, query, rows_of=fails)
+    query.run(7, 1)
+    for wait in (feeding.wait, job.wait, feeding.stop):
+        with pytest.raises(tw.JobError) as raised:
+            wait()
+        assert "input 'rows' cannot be fed any more" in str(raised.value)
+        assert "failed in micro-batch 7: ValueError: no number: 'x'. Nothing of it was sent" in str(raised.value)
+        assert "the same checkpoint (the/checkpoint)" in str(raised.value)
+        assert isinstance(raised.value.__cause__, ValueError)
+
+
+def test_a_query_may_fail_between_two_micro_batches(job: tw.Job, query: FakeQuery) -> None:
+    """Then it is Spark's reason that both give."""
+    feeding = begun(job, query)
+    query.run(0, 1)
+    query.end(RuntimeError("the files are gone"))
+    for wait in (feeding.wait, job.wait):
+        with pytest.raises(tw.JobError, match="has failed in Spark: RuntimeError: the files are gone"):
+            wait()
+
+
+def test_a_job_that_fails_stops_the_query(job: tw.Job, query: FakeQuery) -> None:
+    """Also where no micro-batch comes; and whoever waits for the query gets the job's error."""
+    feeding = begun(job, query)
+    job.input("rows").fail("somebody else has failed")
+    assert query.was_stopped.wait(DEADLINE_S)
+    with pytest.raises(tw.JobError, match="somebody else has failed"):
+        feeding.wait(DEADLINE_S)
+
+
+def test_a_job_that_is_left_stops_the_query(job: tw.Job, query: FakeQuery) -> None:
+    """That is no failure, but there is no end of the query to wait for."""
+    with begun(job, query) as feeding:
+        job.stop()
+        assert query.was_stopped.wait(DEADLINE_S)
+        with pytest.raises(tw.JobError, match="was stopped before the query that feeds its input 'rows' had ended"):
+            feeding.wait(DEADLINE_S)
+
+
+def test_a_micro_batch_that_waits_for_the_dataflow_ends_with_it(job: tw.Job, query: FakeQuery) -> None:
+    """Nothing hangs: the query gets the job's error, and is stopped."""
+    feeding = begun(job, query, is_done=lambda epoch, timeout_s: False)
+    call = query.begin(0, 1)
+    assert eventually(lambda: job.input("rows").time == 1)
+    job.input("rows").fail("an operator has failed")
+    call.join(DEADLINE_S)
+    assert not call.is_alive()
+    with pytest.raises(tw.JobError, match="an operator has failed"):
+        feeding.wait(DEADLINE_S)
+
+
+def test_spark_commits_when_the_dataflow_is_done(job: tw.Job, query: FakeQuery) -> None:
+    """Until then the micro-batch is not over, though it was sent."""
+    is_done = threading.Event()
+    feeding = begun(job, query, is_done=lambda epoch, timeout_s: is_done.wait(0.01))
+    call = query.begin(0, 1)
+    assert eventually(lambda: job.input("rows").time == 1)
+    call.join(0.05)
+    assert call.is_alive()
+    is_done.set()
+    call.join(DEADLINE_S)
+    query.end()
+    feeding.wait(DEADLINE_S)
+
+
+def test_a_query_is_stopped_while_the_dataflow_is_not_done(job: tw.Job, query: FakeQuery) -> None:
+    """What was sent stays sent, Spark does not commit it, and the input is closed."""
+    feeding = begun(job, query, is_done=lambda epoch, timeout_s: False)
+    query.begin(0, 1)
+    assert eventually(lambda: job.input("rows").time == 1)
+    feeding.stop()
+    job.wait(DEADLINE_S)
+    assert captured(job) == [(0, [1])]
+    assert isinstance(query._error, RuntimeError)
+
+
+def test_a_block_that_is_left_by_an_error_fails_the_job(job: tw.Job, query: FakeQuery) -> None:
+    """What it had to send is missing, so its times must not complete."""
+    with pytest.raises(KeyError), begun(job, query):
+        raise KeyError("customer")
+    assert query.was_stopped.is_set()
+    with pytest.raises(tw.JobError, match="left by KeyError: 'customer'"):
+        job.wait(DEADLINE_S)
