@@ -23,11 +23,12 @@ class RecordTables:
     Args:
         schema: the schema of the batches, None to take the first batch's.
         time: the column to add with the time of each row, None for none.
+        origin: where the schema is from, for messages.
     """
 
-    def __init__(self, schema: "pa.Schema | None" = None, time: str | None = None) -> None:
+    def __init__(self, schema: "pa.Schema | None" = None, time: str | None = None, origin: str = "schema=") -> None:
         self._time = time
-        self._origin = "schema="
+        self._origin = origin
         self._columns = None if schema is None else readable_schema(schema, self._origin)
 
     @property
@@ -50,9 +51,15 @@ class RecordTables:
         table = self._table(batch, where)
         if table is None:
             return None
-        columns = readable_schema(table.schema, where)
-        if self._time in columns.names:
+        if self._time in table.column_names:
             raise BridgeError(f"{where} already has a column {self._time!r}: give time= another name, or leave it out")
+        if self._columns is None or not table.schema.equals(self._columns, check_metadata=True):
+            table = self._readable(table, where)
+        return table if self._time is None else self._with_time(table, self._time, time)
+
+    def _readable(self, table: "pa.Table", where: str) -> "pa.Table":
+        """Return a table with the types that Spark reads; the first tells the schema of all."""
+        columns = readable_schema(table.schema, where)
         if self._columns is None:
             self._columns, self._origin = columns, where
         if columns != self._columns:
@@ -60,8 +67,7 @@ class RecordTables:
                 f"{where} has the columns ({_listed(columns)}), but {self._origin} has ({_listed(self._columns)}): "
                 "a DataFrame has one schema, so send the same columns, in order and type, in every batch"
             )
-        table = _cast(table, columns, where)
-        return table if self._time is None else self._with_time(table, self._time, time)
+        return _cast(table, columns, where)
 
     def _table(self, batch: Any, where: str) -> "pa.Table | None":
         import pyarrow as pa

@@ -1,0 +1,128 @@
+"""The calls by which epochs get into a folder: the one place where tests put disks that fill up, fail or lose power."""
+
+import fcntl
+import os
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tidewheel.spark_bridge.errors import BridgeError
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    import pyarrow as pa
+
+_LOCK_WITHIN_S = 1.0
+_AGAIN_S = 0.02
+
+
+class EpochFiles:
+    """The operating system's own. Nothing is durable before `sync`, and no name before `sync_folder`."""
+
+    def write_table(self, path: Path, table: "pa.Table") -> None:
+        """Write a Parquet file under a new name."""
+        from pyarrow import parquet
+
+        with path.open("xb") as file:
+            parquet.write_table(table, file)
+
+    def write_text(self, path: Path, text: str) -> None:
+        """Write a file, in place of one that has the name."""
+        path.write_text(text, encoding="utf-8")
+
+    def sync(self, path: Path) -> None:
+        """Return once what a file holds would survive the loss of power."""
+        _sync(path, os.O_RDONLY)
+
+    def sync_folder(self, path: Path) -> None:
+        """Return once the names in a folder would survive the loss of power."""
+        _sync(path, os.O_RDONLY | os.O_DIRECTORY)
+
+    def rename(self, old: Path, new: Path) -> None:
+        """Give a file another name in the same folder, in place of the file that has it."""
+        old.rename(new)
+
+    def remove(self, path: Path) -> None:
+        """Remove a file, if it is there."""
+        path.unlink(missing_ok=True)
+
+
+FILES = EpochFiles()
+"""What is used unless something else is said."""
+
+
+def _sync(path: Path, flags: int) -> None:
+    descriptor = os.open(path, flags | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def make_folder(files: EpochFiles, path: Path) -> None:
+    """Make a folder and those above it that are missing, so that they would survive the loss of power."""
+    if path.is_dir():
+        return
+    make_folder(files, path.parent)
+    path.mkdir(exist_ok=True)
+    files.sync_folder(path.parent)
+
+
+class FolderLock:
+    """The lock on a folder, held from `acquire` to `release`; there is no file for it, as that would be read as data.
+
+    The kernel gives it back when the process dies, however it does. A child that was forked without starting another
+    program keeps it as well.
+
+    Source: flock(2).
+    """
+
+    def __init__(self, path: Path, descriptor: int) -> None:
+        self._path = path
+        self._descriptor = descriptor
+
+    @classmethod
+    def acquire(cls, path: Path, wait_s: float = _LOCK_WITHIN_S) -> "Self":
+        """Take the lock, which a process that was just killed may hold for so many seconds more.
+
+        Raises:
+            BridgeError: somebody still does.
+        """
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            _wait(descriptor, path, wait_s)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        return cls(path, descriptor)
+
+    def is_there(self) -> bool:
+        """Tell whether the folder is still the one that was locked."""
+        try:
+            return os.path.samestat(self._path.stat(), os.fstat(self._descriptor))
+        except FileNotFoundError:
+            return False
+
+    def release(self) -> None:
+        """Give the lock back."""
+        os.close(self._descriptor)
+
+
+def _wait(descriptor: int, path: Path, wait_s: float) -> None:
+    deadline_s = time.monotonic() + wait_s
+    while not _is_taken(descriptor):
+        if time.monotonic() > deadline_s:
+            raise BridgeError(
+                f"another write_epochs writes to {path} at this moment: close it, or use another path and checkpoint"
+            )
+        time.sleep(_AGAIN_S)
+
+
+def _is_taken(descriptor: int) -> bool:
+    """Take the lock if nobody has it; return whether that was so."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -1,0 +1,188 @@
+"""A folder of Parquet files, each of whole epochs, that appear once and never change.
+
+A commit is, in this order, each step durable before the next: the rows under a hidden name; the commit record in the
+checkpoint; the file's real name. So after a crash there is one question: is the hidden file still there that the record
+names? If it is, the record was made and the name was not, so it gets that name now. If it is not, it had its name,
+whatever readers may have done to the file since. Any other hidden file is not in the record, and its epochs come again.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from tidewheel.progress import TimeDomain
+from tidewheel.spark_bridge.errors import BridgeError
+from tidewheel.spark_bridge.structured_streaming.epoch_checkpoint import EpochCheckpoint, WriterIdentity
+from tidewheel.spark_bridge.structured_streaming.epoch_commit_record import CommitRecord, place_of, plain_times
+from tidewheel.spark_bridge.structured_streaming.epoch_files import FILES, EpochFiles, FolderLock, make_folder
+from tidewheel.spark_bridge.structured_streaming.epoch_group import EpochGroup
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_HIDDEN: Final = (".", "_")
+"""How names begin of what Spark does not read."""
+_SPARKS_LOG: Final = "_spark_metadata"
+_MOST_CHUNKS: Final = 64
+
+
+class EpochFolder:
+    """A folder that this process alone writes to, from the beginning to `close`.
+
+    Args:
+        asked: what the writer is to be; one that was there before keeps its name.
+        checkpoint: the folder of its checkpoint.
+        files: how files are changed.
+
+    Raises:
+        BridgeError: another writer is at it, the checkpoint is not for this, or there are files of others.
+    """
+
+    def __init__(self, asked: WriterIdentity, checkpoint: Path, files: EpochFiles = FILES) -> None:
+        self._path = Path(asked.path)
+        self._files = files
+        self._is_broken = False
+        with ExitStack() as locks, _readable(f"{self._path}, with checkpoint {checkpoint}"):
+            found = EpochCheckpoint(checkpoint, files)
+            if found.is_in_use and not self._path.is_dir():
+                raise BridgeError(
+                    f"{self._path} is gone, and the checkpoint {checkpoint} knows of files in it: restore it, or begin "
+                    "anew with another checkpoint"
+                )
+            make_folder(files, self._path)
+            self._lock = FolderLock.acquire(self._path)
+            locks.callback(self._lock.release)
+            if not found.is_in_use:
+                self._refuse_foreign(re.compile(r"(?!)"), f"and the checkpoint {checkpoint} knows nothing of it")
+            make_folder(files, checkpoint)
+            locks.callback(FolderLock.acquire(checkpoint).release)
+            self._checkpoint = found
+            self._identity = found.identity(asked)
+            self._record = found.record()
+            self._recover()
+            self._locks = locks.pop_all()
+
+    @property
+    def identity(self) -> WriterIdentity:
+        """Who writes."""
+        return self._identity
+
+    @property
+    def record(self) -> CommitRecord:
+        """What is committed."""
+        return self._record
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether a commit has failed; the next who opens the folder finds out how far it got."""
+        return self._is_broken
+
+    def commit(self, group: EpochGroup, domain: TimeDomain) -> int:
+        """Let a group appear as one file; return how many bytes that has. It is durable when this returns.
+
+        Raises:
+            BridgeError: it was not possible. Then nothing is lost that is not acknowledged, and this folder is broken.
+        """
+        assert not self._is_broken
+        self._is_broken = True
+        with _readable(str(self._path), "what was not committed is not acknowledged and comes again"):
+            table = _table(group, self._identity.topic)
+            record = self._record.after(domain, group.times, map(place_of, group.batches), _serialized(table.schema))
+            size = self._write(record, table)
+            self._checkpoint.save(record)
+            self._appear(record)
+        self._record = record
+        self._is_broken = False
+        return size
+
+    def close(self) -> None:
+        """Let others write to the folder. Called again, it does nothing."""
+        self._locks.close()
+
+    # ------------------------------------------------------------------ steps of a commit
+
+    def _write(self, record: CommitRecord, table: "pa.Table") -> int:
+        """Make the file under its hidden name and return its size; if that fails nothing of it is left."""
+        hidden = self._hidden(record.file)
+        if not self._lock.is_there():
+            raise BridgeError(f"{self._path} was moved, removed or replaced while it was written to")
+        try:
+            record.to_json()
+            self._files.write_table(hidden, table)
+            self._files.sync(hidden)
+            self._files.sync_folder(self._path)
+            return hidden.stat().st_size
+        except Exception:
+            with suppress(OSError):
+                self._files.remove(hidden)
+            raise
+
+    def _appear(self, record: CommitRecord) -> None:
+        file = self._file(record.file)
+        if file.exists():
+            raise BridgeError(f"{file} is there already, and is not of this writer: remove it, and start again")
+        self._files.rename(self._hidden(record.file), file)
+        self._files.sync_folder(self._path)
+
+    def _file(self, number: int) -> Path:
+        return self._path / f"epochs-{self._identity.writer}-{number:010}.parquet"
+
+    def _hidden(self, number: int) -> Path:
+        return self._path / f".{self._file(number).name}.unfinished"
+
+    # ------------------------------------------------------------------ recovery
+
+    def _recover(self) -> None:
+        """Finish the commit that the record names, and remove what is in no record."""
+        ours = re.compile(rf"epochs-{re.escape(self._identity.writer)}-(?P<number>\d{{10}})\.parquet")
+        self._refuse_foreign(ours, "and Spark would read it as if it were epochs")
+        if self._hidden(self._record.file).exists():
+            self._appear(self._record)
+        for left in list(self._path.glob(f".epochs-{self._identity.writer}-*.unfinished")):
+            self._files.remove(left)
+
+    def _refuse_foreign(self, ours: re.Pattern[str], why: str) -> None:
+        """Raise BridgeError if Spark would see something here that is not one of our committed files."""
+        for entry in self._path.iterdir():
+            known = ours.fullmatch(entry.name)
+            if known is not None and int(known["number"]) > self._record.file:
+                raise BridgeError(f"{entry} is newer than what the checkpoint knows of: is that an old copy?")
+            if entry.name == _SPARKS_LOG:
+                raise BridgeError(
+                    f"{self._path} is the output of a Spark query, which lists its files in {_SPARKS_LOG}"
+                )
+            if known is None and not entry.name.startswith(_HIDDEN):
+                raise BridgeError(
+                    f"{self._path} has {entry.name!r} in it, which write_epochs did not put there, {why}: use an empty "
+                    "or a new folder"
+                )
+
+
+@contextmanager
+def _readable(where: str, what: str = "nothing was written") -> Iterator[None]:
+    """Have what the operating system and Arrow raise come as BridgeError."""
+    import pyarrow as pa
+
+    try:
+        yield
+    except (OSError, pa.ArrowException) as error:
+        raise BridgeError(f"{where}: {error}; {what}") from error
+
+
+def _serialized(schema: "pa.Schema") -> bytes:
+    return bytes(schema.remove_metadata().serialize())
+
+
+def _table(group: EpochGroup, topic: str) -> "pa.Table":
+    """Return the rows of a group, with a note of what they are, for people."""
+    import pyarrow as pa
+
+    table = pa.concat_tables(group.tables)
+    if len(group.tables) > _MOST_CHUNKS:
+        table = table.combine_chunks()
+    times = plain_times(group.times)
+    note: dict[str, Any] = {"topic": topic, "epochs": len(times), "first": times[0], "last": times[-1]}
+    return table.replace_schema_metadata({"tidewheel": json.dumps(note)})

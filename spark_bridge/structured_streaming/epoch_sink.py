@@ -1,0 +1,167 @@
+"""What becomes of the epochs of a topic, one after the other: left out, put into the next file, or nothing to write."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tidewheel.progress import TimeDomain
+from tidewheel.pubsub.epoch import Epoch
+from tidewheel.pubsub.events import Batch
+from tidewheel.spark_bridge.errors import BridgeError
+from tidewheel.spark_bridge.record_tables import RecordTables
+from tidewheel.spark_bridge.structured_streaming.epoch_commit_record import place_of
+from tidewheel.spark_bridge.structured_streaming.epoch_folder import EpochFolder
+from tidewheel.spark_bridge.structured_streaming.epoch_group import EpochGroup
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True, slots=True)
+class EpochWriterStatistics:
+    """What a writer has done since it was started.
+
+    Attributes:
+        epochs: how many epochs with rows it has committed.
+        rows: how many rows they have.
+        files: how many files.
+        bytes: how large these are.
+        left_out: how many epochs came again that were committed before.
+    """
+
+    epochs: int = 0
+    rows: int = 0
+    files: int = 0
+    bytes: int = 0
+    left_out: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class GroupLimits:
+    """When a group of epochs becomes a file.
+
+    Args:
+        file_bytes: once it is so large, as Arrow has it in memory.
+        max_delay_s: once its first epoch has waited for so many seconds.
+    """
+
+    file_bytes: int
+    max_delay_s: float
+
+
+class EpochSink:
+    """Takes the epochs of a topic into a folder, and says which batches are to be acknowledged after that.
+
+    Args:
+        folder: where they go.
+        domain: the order of their times.
+        schema: of their rows, None for that of the first; in a folder that has files it is theirs.
+        limits: when a file is made.
+
+    Raises:
+        BridgeError: the folder has files of another schema, or of times of another kind.
+    """
+
+    def __init__(
+        self, folder: EpochFolder, domain: TimeDomain, schema: "pa.Schema | None", limits: GroupLimits
+    ) -> None:
+        self._folder = folder
+        self._domain = domain
+        self._limits = limits
+        self._group = EpochGroup()
+        self._statistics = EpochWriterStatistics()
+        self._tables = _tables(folder, schema)
+        strange = [time for time in folder.record.times if not domain.contains(time)]
+        if strange:
+            raise BridgeError(
+                f"{folder.identity.path} has epoch {strange[0]!r}, which is no time of topic "
+                f"{folder.identity.topic!r} ({domain!r}): write this one to another path, with another checkpoint"
+            )
+
+    @property
+    def statistics(self) -> EpochWriterStatistics:
+        """What was done so far."""
+        return self._statistics
+
+    @property
+    def schema(self) -> "pa.Schema | None":
+        """Of the rows that are written, the time column included; None while nothing has told it."""
+        return self._tables.schema
+
+    def receive(self, epoch: Epoch, now_s: float) -> Sequence[Batch]:
+        """Take an epoch; return what can be acknowledged now.
+
+        Raises:
+            BridgeError: its rows do not go with those before, it comes from another log, or the commit has failed.
+        """
+        full = [batch for batch in epoch.batches if len(batch)]
+        if not full:
+            return epoch.batches
+        if self._folder.record.has(self._domain, epoch.time, map(place_of, full)):
+            self._count(left_out=1)
+            return epoch.batches
+        made = [self._tables.table(epoch.time, batch.data) for batch in full]
+        tables = [table for table in made if table is not None]
+        if not self._group.times:
+            _refuse_null(tables[0].schema)
+        self._group.add(epoch.time, tables, epoch.batches, now_s)
+        return self.look(now_s)
+
+    def due_in_s(self, now_s: float) -> float | None:
+        """Return in how many seconds a file is due; None if no epoch waits."""
+        return self._group.due_in_s(now_s, self._limits.file_bytes, self._limits.max_delay_s)
+
+    def look(self, now_s: float) -> Sequence[Batch]:
+        """Make a file if one is due; return what can be acknowledged then."""
+        return self.flush() if self.due_in_s(now_s) == 0.0 else []
+
+    def flush(self) -> Sequence[Batch]:
+        """Make a file of all that waits; return what can be acknowledged then."""
+        group = self._group
+        if not group.times or self._folder.is_broken:
+            return []
+        size = self._folder.commit(group, self._domain)
+        self._group = EpochGroup()
+        self._count(epochs=len(group.times), rows=sum(table.num_rows for table in group.tables), files=1, bytes=size)
+        return group.batches
+
+    def _count(self, **more: int) -> None:
+        before = self._statistics
+        names = EpochWriterStatistics.__slots__
+        self._statistics = EpochWriterStatistics(*(getattr(before, name) + more.get(name, 0) for name in names))
+
+
+def _tables(folder: EpochFolder, schema: "pa.Schema | None") -> RecordTables:
+    """Return what makes tables of one schema: that of the folder's files, or the one that was given."""
+    identity, written = folder.identity, folder.record.arrow_schema()
+    given = None if schema is None else RecordTables(schema, identity.time)
+    if given is not None and given.schema is not None:
+        _refuse_null(given.schema)
+    if written is None:
+        return given or RecordTables(None, identity.time)
+    if given is not None and given.schema != written:
+        raise BridgeError(
+            f"schema= has the columns ({_listed(given.schema)}), but the files in {identity.path} have "
+            f"({_listed(written)}): leave schema= out, or use another path and checkpoint"
+        )
+    columns = written if identity.time is None else written.remove(len(written) - 1)
+    return RecordTables(columns, identity.time, f"what is in {identity.path}")
+
+
+def _refuse_null(schema: "pa.Schema") -> None:
+    """Raise if there is a column of which only nulls are known: Spark does not read those from Parquet files."""
+    import pyarrow as pa
+
+    def has_null(kind: "pa.DataType") -> bool:
+        return pa.types.is_null(kind) or any(has_null(kind.field(place).type) for place in range(kind.num_fields))
+
+    empty = [field.name for field in schema if has_null(field.type)]
+    if empty:
+        raise BridgeError(
+            f"column {empty[0]!r} has nothing but nulls in the first epoch, so its type is not known: pass schema= to "
+            "write_epochs"
+        )
+
+
+def _listed(schema: "pa.Schema") -> str:
+    return ", ".join(f"{field.name}: {field.type}" for field in schema)
