@@ -72,6 +72,8 @@ class StreamingFeed:
         self._job_is_over = False
         self._error: Exception | None = None
         self._delivering = threading.Lock()
+        self._is_idle = threading.Event()
+        self._is_idle.set()
         self._has_ended = threading.Event()
 
     @property
@@ -104,14 +106,16 @@ class StreamingFeed:
         if self._job_is_over and not self._input.is_closed:
             raise JobError(f"the job was stopped before the query that feeds its input {self._input.name!r} had ended")
 
-    def stop(self) -> None:
-        """Stop the query, and close the input once the micro-batch that is being sent is. Idempotent.
+    def stop(self, timeout: float = 10.0) -> None:
+        """Stop the query after the micro-batch that is under way, and close the input. Idempotent.
 
-        What Spark has not committed comes again when a query is started with the same checkpoint.
+        One that is not done in ``timeout`` seconds is broken off, but for one that is just being sent. What Spark has
+        not committed comes again when a query is started with the same checkpoint.
 
         Raises:
             JobError: the query or the job has failed.
         """
+        self._is_idle.wait(timeout)
         self._is_stopping = True
         self._stop_query()
         self._has_ended.wait()
@@ -136,25 +140,40 @@ class StreamingFeed:
     def _take(self, df: "DataFrame", batch_id: int) -> None:
         """Deliver one micro-batch, for Spark to commit; what is raised here fails the query."""
         self._batch_id, self._was_sent = batch_id, False
+        self._is_idle.clear()
         try:
-            with self._delivering:
-                self._check_going_on()
-                deliver(batch_id, lambda: self._rows(df), self._input)
-                self._was_sent = True
-            while self._is_done is not None and not self._is_done(batch_id, _LOOK_S):
-                self._check_going_on()
+            self._deliver(df, batch_id)
         except BaseException as error:
             self._failure = error
+            if self._is_over:  # which is why
+                raise self._stopped() from None
             raise
+        finally:
+            self._is_idle.set()
+
+    def _deliver(self, df: "DataFrame", batch_id: int) -> None:
+        with self._delivering:
+            self._check_going_on()
+            deliver(batch_id, lambda: self._rows(df), self._input)
+            self._was_sent = True
+        while self._is_done is not None and not self._is_done(batch_id, _LOOK_S):
+            self._check_going_on()
 
     def _rows(self, df: "DataFrame") -> "pa.Table":
         rows = self._rows_of(df, self._input.name)
         self._check_going_on()
         return rows
 
+    @property
+    def _is_over(self) -> bool:
+        return self._is_stopping or self._job_is_over or self._has_ended.is_set()
+
     def _check_going_on(self) -> None:
-        if self._is_stopping or self._job_is_over or self._has_ended.is_set():
-            raise _Stopped(f"the query that feeds input {self._input.name!r} is being stopped")
+        if self._is_over:
+            raise self._stopped()
+
+    def _stopped(self) -> Exception:
+        return _Stopped(f"the query that feeds input {self._input.name!r} is stopped: Spark is not to commit this")
 
     # ------------------------------------------------------------------ on threads of its own
 

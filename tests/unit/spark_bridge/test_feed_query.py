@@ -140,7 +140,7 @@ def test_what_comes_while_the_query_is_stopped_is_left_to_the_next_run(job: tw.J
     feeding = begun(job, query, rows_of=slow)
     call = query.begin(0, 1)
     assert computing.wait(DEADLINE_S)
-    stopping = threading.Thread(target=feeding.stop)
+    stopping = threading.Thread(target=feeding.stop, args=[0])
     stopping.start()
     assert query.was_stopped.wait(DEADLINE_S)
     may_go_on.set()
@@ -149,6 +149,29 @@ def test_what_comes_while_the_query_is_stopped_is_left_to_the_next_run(job: tw.J
     job.wait(DEADLINE_S)
     assert captured(job) == []
     assert isinstance(query._error, RuntimeError), "which is how Spark knows that it is not to commit"
+
+
+def test_stopping_waits_for_the_micro_batch_that_is_under_way(job: tw.Job, query: FakeQuery) -> None:
+    """It is sent whole, and Spark may commit it, so that it does not come again."""
+    computing, may_go_on = threading.Event(), threading.Event()
+
+    def slow(df: Any, name: str) -> Any:
+        computing.set()
+        assert may_go_on.wait(DEADLINE_S)
+        return df
+
+    feeding = begun(job, query, rows_of=slow)
+    call = query.begin(0, 1)
+    assert computing.wait(DEADLINE_S)
+    stopping = threading.Thread(target=feeding.stop, args=[DEADLINE_S])
+    stopping.start()
+    assert not query.was_stopped.wait(0.05)
+    may_go_on.set()
+    stopping.join(DEADLINE_S)
+    call.join(DEADLINE_S)
+    job.wait(DEADLINE_S)
+    assert captured(job) == [(0, [1])]
+    assert query._error is None
 
 
 def test_a_query_that_fails_fails_the_job(job: tw.Job, query: FakeQuery) -> None:
@@ -227,7 +250,7 @@ def test_a_query_is_stopped_while_the_dataflow_is_not_done(job: tw.Job, query: F
     feeding = begun(job, query, is_done=lambda epoch, timeout_s: False)
     query.begin(0, 1)
     assert eventually(lambda: job.input("rows").time == 1)
-    feeding.stop()
+    feeding.stop(timeout=0)
     job.wait(DEADLINE_S)
     assert captured(job) == [(0, [1])]
     assert isinstance(query._error, RuntimeError)
