@@ -105,7 +105,8 @@ class RemoteFeed(RayFeed):
 
     def fail(self, name: str, error: JobError) -> None:
         """Fail the dataflow, within the next second."""
-        self.abandon(name, str(error))
+        self._has_given_up = True
+        self._abandoned.append(str(error))
         self._poke.set()
 
     # ------------------------------------------------------------------ sending

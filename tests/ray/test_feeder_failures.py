@@ -1,0 +1,70 @@
+"""Whoever feeds a job on Ray can fail it, here or in another process, and is told when it is over."""
+
+from typing import Any
+
+import pytest
+import ray
+
+import tidewheel as tw
+from tests.waiting import eventually
+
+pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
+
+DEADLINE_S = 30.0
+ENDS_WITHIN_S = 10.0
+
+
+class Feeder:
+    """Has a handle, in an actor."""
+
+    def __init__(self, handles: list[tw.InputHandle]) -> None:
+        self.told: list[str] = []
+        [self.handle] = handles
+        self.handle.send([1])
+        self.handle.when_over(lambda failure: self.told.append(str(failure)))
+
+    def fail(self, reason: str) -> None:
+        """Fail the job."""
+        self.handle.fail(reason)
+
+    def has_been_told(self) -> list[str]:
+        """Return what it was told of the job's end."""
+        return self.told
+
+
+def test_another_process_fails_the_job() -> None:
+    """Soon, with its reason; one more, which feeds the job as well, is told without having sent anything."""
+    flow = tw.Dataflow("fed")
+    flow.input("numbers").probe("done")
+    job = tw.run(flow)
+    actor: Any = ray.remote(Feeder)
+    feeders = [actor.options(num_cpus=0).remote([job.input("numbers").clone()]) for _ in range(2)]
+    try:
+        ray.get([feeder.__ray_ready__.remote() for feeder in feeders], timeout=DEADLINE_S)
+        job.input("numbers").close()
+        feeders[0].fail.remote("it rains")
+        with pytest.raises(tw.JobError, match="incomplete: input 'numbers' cannot be fed any more: it rains"):
+            job.wait(timeout=ENDS_WITHIN_S)
+        job.stop()
+        for feeder in feeders:
+            assert eventually(lambda one=feeder: len(ray.get(one.has_been_told.remote(), timeout=DEADLINE_S)) == 1)
+    finally:
+        job.stop()
+        for feeder in feeders:
+            ray.kill(feeder)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_job_tells_those_who_feed_it_here(fails: bool) -> None:
+    """That it has failed, and how, or that it was stopped; on a thread of its own."""
+    told: list[Exception | None] = []
+    flow = tw.Dataflow("fed")
+    flow.input("numbers").map(lambda number: 1 // number).probe("done")
+    job = tw.run(flow)
+    job.input("numbers").when_over(told.append)
+    if fails:
+        job.input("numbers").send([0])
+        assert eventually(lambda: bool(told))
+        assert "ZeroDivisionError" in str(told[0])
+    job.stop()
+    assert [failure is not None for failure in told] == [fails]
