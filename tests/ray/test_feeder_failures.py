@@ -1,5 +1,6 @@
 """Whoever feeds a job on Ray can fail it, here or in another process, and is told when it is over."""
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -32,6 +33,10 @@ class Feeder:
         return self.told
 
 
+def has_been_told(feeder: Any) -> bool:
+    return len(ray.get(feeder.has_been_told.remote(), timeout=DEADLINE_S)) == 1
+
+
 def test_another_process_fails_the_job() -> None:
     """Soon, with its reason; one more, which feeds the job as well, is told without having sent anything."""
     flow = tw.Dataflow("fed")
@@ -47,7 +52,7 @@ def test_another_process_fails_the_job() -> None:
             job.wait(timeout=ENDS_WITHIN_S)
         job.stop()
         for feeder in feeders:
-            assert eventually(lambda one=feeder: len(ray.get(one.has_been_told.remote(), timeout=DEADLINE_S)) == 1)
+            assert eventually(partial(has_been_told, feeder))
     finally:
         job.stop()
         for feeder in feeders:
