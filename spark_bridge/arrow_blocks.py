@@ -7,11 +7,13 @@ takes the same path from Spark, and then runs Ray tasks that need a free CPU: it
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from tidewheel.spark_bridge.cached_blocks import CACHED, CachedBlocks, is_determinate
+from tidewheel.runtime import Pause
+from tidewheel.spark_bridge.arrival import arrival
+from tidewheel.spark_bridge.cached_blocks import CACHED, SILENCE_SECONDS, CachedBlocks, is_determinate
 from tidewheel.spark_bridge.driver_transport import collected, is_on_ray, note
 from tidewheel.spark_bridge.errors import BridgeError
 from tidewheel.spark_bridge.spark_types import readable_schema
@@ -45,9 +47,15 @@ class ArrowBlocks:
     def __len__(self) -> int:
         return len(self.references)
 
-    def request(self, number: int) -> "ObjectRef[bytes]":
-        """Return a block, which is there."""
-        return self.references[number]
+    def read(self, numbers: Iterable[int]) -> "Generator[Pause | tuple[int, bytes], None, None]":
+        """Yield the blocks of these numbers with their numbers, and a `Pause` while the next one is on its way here.
+
+        Raises:
+            ray.exceptions.RayError: one is lost.
+        """
+        for number in numbers:
+            block = yield from arrival(self.references[number], SILENCE_SECONDS)
+            yield number, block
 
 
 def arrow_schema(df: "DataFrame", name: str) -> "pa.Schema":

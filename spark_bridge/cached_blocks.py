@@ -8,13 +8,17 @@ What no job has read when the session ends is stored in Ray's object store then,
 """
 
 import logging
+import time
 import weakref
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from tidewheel.runtime import Pause
+from tidewheel.spark_bridge.arrival import arrival
 from tidewheel.spark_bridge.errors import BridgeError
-from tidewheel.spark_bridge.executors import request_partition
+from tidewheel.spark_bridge.executors import probe, request_partition
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -22,6 +26,17 @@ if TYPE_CHECKING:
     from ray import ObjectRef
 
 _logger = logging.getLogger(__name__)
+
+BLOCKS_AHEAD = 1
+"""How many blocks a reader has asked for before it needs them."""
+
+SILENCE_SECONDS = 60.0
+"""How long a block may take to come."""
+
+RECOVERY_SECONDS = 60.0
+"""How long an executor that has died may take to answer again."""
+
+_RETRY_SECONDS = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +58,10 @@ class CachedRdd:
     def request(self, partition: int) -> "ObjectRef[bytes]":
         """Ask an executor for a partition, as an Arrow IPC stream."""
         return request_partition(self.holders[partition], self.number, partition, self.schema_json, self.agent)
+
+    def probe(self, partition: int) -> "ObjectRef[Any]":
+        """Ask whether the executor that has a partition, or had it before it died, can be asked for it."""
+        return probe(self.holders[partition], self.number)
 
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
@@ -76,6 +95,52 @@ class CachedBlocks:
         """
         self.is_read = True
         return self.rdd.request(number) if self.stored is None else self.stored[number]
+
+    def read(self, numbers: Iterable[int]) -> "Generator[Pause | tuple[int, bytes], None, None]":
+        """Yield the blocks of these numbers with their numbers, and a `Pause` while the next one is on its way.
+
+        An executor that has died is started again by Ray, and has Spark compute what it had; blocks are asked for
+        again then, but not before: calls that come before its start wait for that, and with RayDP two of them keep out
+        the call that would start it.
+
+        Raises:
+            BridgeError: Spark has stopped, or no executor has answered for a while.
+            ray.exceptions.RayError: a stored block is lost.
+        """
+        import ray
+
+        left, awaited, deadline = deque(numbers), deque[tuple[int, Any]](), 0.0
+        while left or awaited:
+            while left and len(awaited) <= BLOCKS_AHEAD:
+                awaited.append((left[0], self.request(left.popleft())))
+            try:
+                block = yield from arrival(awaited[0][1], SILENCE_SECONDS)
+            except ray.exceptions.RayError as error:
+                if self.stored is not None:
+                    raise
+                _logger.info("asking for block %d again: %s", awaited[0][0], error)
+                deadline = deadline or time.monotonic() + RECOVERY_SECONDS
+                left.extendleft(number for number, _ in reversed(awaited))
+                while awaited:
+                    ray.cancel(awaited.pop()[1])
+                yield from self._recovery(left[0], deadline, error)
+            else:
+                deadline = 0.0
+                yield awaited.popleft()[0], block
+
+    def _recovery(self, number: int, deadline: float, reason: Exception) -> "Generator[Pause, None, None]":
+        """Wait until an executor answers."""
+        import ray
+
+        while (remaining := deadline - time.monotonic()) > 0:
+            yield Pause(_RETRY_SECONDS)
+            try:
+                yield from arrival(self.rdd.probe(number), remaining)
+            except ray.exceptions.RayError as error:
+                reason = error
+            else:
+                return
+        raise BridgeError(f"no executor of Spark has had it for {RECOVERY_SECONDS:.0f} s: {reason}") from reason
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Return what a worker gets."""

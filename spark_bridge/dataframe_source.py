@@ -4,8 +4,7 @@
 Spark keep them as Arrow blocks. What remains is a ``DataFrameSource``, whose readers fetch block after block.
 """
 
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -20,12 +19,6 @@ from tidewheel.spark_bridge.errors import BridgeError
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import Column, DataFrame
-    from ray import ObjectRef
-
-BLOCKS_AHEAD = 2
-"""How many blocks a reader has asked for before it needs them."""
-
-_POLL_SECONDS = 0.005
 
 _StreamT_co = TypeVar("_StreamT_co", covariant=True)
 
@@ -64,26 +57,24 @@ class DataFrameSource:
         """
         return [self._read(range(worker, len(self.blocks), workers))]
 
-    def _read(self, numbers: Iterable[int]) -> "Iterator[tuple[int, pa.Table] | Pause]":
+    def _read(self, numbers: Sequence[int]) -> "Iterator[tuple[int, pa.Table] | Pause]":
         import ray
 
-        awaited: deque[tuple[int, ObjectRef[bytes]]] = deque()
-        for number in numbers:
-            awaited.append((number, self._request(number)))
-            if len(awaited) > BLOCKS_AHEAD:
-                while not ray.wait([awaited[0][1]], timeout=0)[0]:
-                    yield Pause(_POLL_SECONDS)
-                yield from self._batches(self._table(*awaited.popleft()))
-        while awaited:
-            while not ray.wait([awaited[0][1]], timeout=0)[0]:
-                yield Pause(_POLL_SECONDS)
-            yield from self._batches(self._table(*awaited.popleft()))
-
-    def _request(self, number: int) -> "ObjectRef[bytes]":
+        number = -1
         try:
-            return self.blocks.request(number)
-        except BridgeError as error:
-            raise self._loss(number, str(error)) from error
+            for arrived in self.blocks.read(numbers):
+                if isinstance(arrived, Pause):
+                    yield arrived
+                else:
+                    number, block = arrived
+                    yield from self._batches(_table(block))
+        except (ray.exceptions.RayError, BridgeError) as error:
+            lost = next(other for other in numbers if other > number)
+            raise BridgeError(
+                f"block {lost} of {len(self.blocks)} of DataFrame {self.name!r} cannot be read: {error}. "
+                f"{self.blocks.ADVICE} One partition's rows must stay under 2 GiB: a larger partitions= makes them "
+                "smaller."
+            ) from error
 
     def _batches(self, table: "pa.Table") -> "Iterator[tuple[int, pa.Table]]":
         """Yield the rows of a block, by epochs."""
@@ -94,22 +85,12 @@ class DataFrameSource:
         for epoch, rows in epoch_slices(table, self.time):
             yield epoch, rows if self.keeps_time else rows.drop_columns([self.time])
 
-    def _table(self, number: int, reference: "ObjectRef[bytes]") -> "pa.Table":
-        """Return one block as a table of one chunk: slices of it need no search."""
-        import pyarrow as pa
-        import ray
 
-        try:
-            stream = ray.get(reference)
-        except ray.exceptions.RayError as error:
-            raise self._loss(number, str(error)) from error
-        return pa.ipc.open_stream(pa.py_buffer(stream)).read_all().replace_schema_metadata().combine_chunks()
+def _table(stream: bytes) -> "pa.Table":
+    """Return one block as a table of one chunk: slices of it need no search."""
+    import pyarrow as pa
 
-    def _loss(self, number: int, reason: str) -> BridgeError:
-        return BridgeError(
-            f"block {number} of {len(self.blocks)} of DataFrame {self.name!r} cannot be read: {reason}. "
-            f"{self.blocks.ADVICE} One partition's rows must stay under 2 GiB: a larger partitions= makes them smaller."
-        )
+    return pa.ipc.open_stream(pa.py_buffer(stream)).read_all().replace_schema_metadata().combine_chunks()
 
 
 def from_spark(

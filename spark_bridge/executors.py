@@ -35,6 +35,21 @@ def request_partition(holder: str | None, rdd: int, partition: int, schema: str,
     return reference
 
 
+def probe(holder: str | None, rdd: int) -> "ObjectRef[Any]":
+    """Ask an executor for something that it can say at once, or fails to say as long as it has not started.
+
+    Args:
+        holder: the number of the executor, None for any.
+        rdd: the number of an RDD.
+
+    Raises:
+        BridgeError: there are no executors: Spark has stopped.
+    """
+    with _calling, _cross_language_calls():
+        reference: ObjectRef[Any] = _executor(holder).getBlockLocations.remote(rdd, 1)
+    return reference
+
+
 def _executor(number: str | None) -> Any:
     """Return the actor of an executor, or of another one if that is gone."""
     import ray

@@ -2,7 +2,6 @@
 
 import gc
 import os
-from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +13,7 @@ from pyspark.sql import functions
 
 from tests.spark.sources import KeepsSource, arriving, read
 from tidewheel.spark_bridge import BridgeError, from_spark
-from tidewheel.spark_bridge.dataframe_source import BLOCKS_AHEAD
+from tidewheel.spark_bridge.cached_blocks import BLOCKS_AHEAD, CachedBlocks
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -206,20 +205,18 @@ def test_other_computed_epochs_are_refused(spark: "SparkSession", time: Any, mes
         from_spark(KeepsSource(), "visits", spark.range(9), time=time)
 
 
-def test_a_reader_asks_for_few_blocks_ahead(spark: "SparkSession") -> None:
+def test_a_reader_asks_for_few_blocks_ahead(spark: "SparkSession", monkeypatch: pytest.MonkeyPatch) -> None:
     """The first rows of a DataFrame are there when few of its blocks have been asked for."""
     source = from_spark(KeepsSource(), "numbers", spark.range(12_000), time="id", partitions=12)
-    asked = []
+    asked: list[int] = []
+    assert isinstance(source.blocks, CachedBlocks)
     request = source.blocks.request
 
-    class Counted(type(source.blocks)):
-        """Blocks that keep count."""
+    def counted(_: CachedBlocks, number: int) -> Any:
+        asked.append(number)
+        return request(number)
 
-        def request(self, number: int) -> Any:
-            asked.append(number)
-            return request(number)
-
-    source = replace(source, blocks=Counted(source.blocks.schema, source.blocks.rdd))
+    monkeypatch.setattr(CachedBlocks, "request", counted)
     (part,) = source.partitions(0, 1)
     epoch, first = next(arriving(part))
     assert (epoch, first.num_rows) == (0, 1)

@@ -1,25 +1,15 @@
 """A Spark session without RayDP, in a process of its own."""
 
-import json
-import os
-import subprocess
-import sys
-from typing import Any
-
 import pytest
+
+from tests.spark.programs import run_program
 
 pytestmark = pytest.mark.spark
 
 
 def test_rows_go_through_the_driver(pytestconfig: pytest.Config) -> None:
     """All types there and back, in epoch order, and through a job; a note says so, and ``session`` says what it is."""
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    environment.pop("RAY_ADDRESS", None)
-    command = [sys.executable, "-m", "tests.spark.plain_session_program"]
-    root = pytestconfig.rootpath
-    ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300, env=environment, cwd=root)
-    assert ran.returncode == 0, ran.stderr
-    seen: dict[str, Any] = json.loads(ran.stdout.splitlines()[-1])
+    seen = run_program("plain_session_program", pytestconfig.rootpath)
     assert seen["differing"] == []
     assert [seen[what] for what in ("columns", "rows", "maps", "through")] == [True] * 4
     assert seen["blocks"] == 3

@@ -1,0 +1,71 @@
+"""A program that kills the executor, and then stops Spark, while a job reads a DataFrame, run in a process of its own.
+
+Its standard output is one JSON object of what it saw.
+"""
+
+import json
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import psutil
+import raydp
+
+import tidewheel as tw
+from tests.spark.conftest import FAST_START
+from tests.spark.sources import KeepsSource, messages
+from tidewheel.spark_bridge import from_spark, session, to_spark
+
+BLOCKS = 40
+ROWS = 4_000
+
+
+def executor(spark: Any) -> int:
+    """Return the number of the process that is Spark's executor: the parent of its Python workers."""
+
+    def find(_rows: Iterator[int]) -> Iterator[int]:
+        yield next(process.pid for process in psutil.Process().parents() if "java" in process.name())
+
+    (pid,) = spark.sparkContext.parallelize([0], 1).mapPartitions(find).collect()
+    return int(pid)
+
+
+def slowly(batch: Any) -> Any:
+    """Take a while over a batch."""
+    threading.Event().wait(0.05)
+    return batch
+
+
+def read(spark: Any, name: str, strike: Any) -> str:
+    """Read a DataFrame in a job, strike when it has read a little, and say how it ended."""
+    df = spark.range(ROWS, numPartitions=BLOCKS).selectExpr("id", f"cast(id div {ROWS // BLOCKS} as int) as epoch")
+    flow = tw.Dataflow(name)
+    rows = from_spark(flow, "rows", df, time="epoch", partitions=BLOCKS).map_batches(slowly)
+    rows.probe("read")
+    rows.capture("rows")
+    try:
+        with tw.run(flow, workers=2) as job:
+            job.probe("read").wait_until(3, timeout=60)
+            strike()
+            job.wait(timeout=200)
+            found = sorted(n for entry in job.captured("rows") for n in entry.batch["id"].to_pylist())
+    except tw.JobError as error:
+        return str(error)
+    return "all" if found == list(range(ROWS)) else f"{len(found)} rows, {len(set(found))} of them different"
+
+
+def main() -> None:
+    """Print what was seen."""
+    with session("mortal", configs=FAST_START) as spark:
+        pid = executor(spark)
+        killed = read(spark, "killed", lambda: os.kill(pid, signal.SIGKILL))
+        again = to_spark(spark, messages(from_spark(KeepsSource(), "again", spark.range(50), partitions=3))).count()
+        stopped = read(spark, "stopped", raydp.stop_spark)
+    sys.stdout.write(json.dumps({"killed": killed, "again": again, "stopped": stopped}) + "\n")
+
+
+if __name__ == "__main__":
+    main()
