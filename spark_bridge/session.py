@@ -21,6 +21,7 @@ from tidewheel.spark_bridge.cluster_capacity import executor_demand
 from tidewheel.spark_bridge.errors import BridgeError
 from tidewheel.spark_bridge.java import find_java, java_environment
 from tidewheel.spark_bridge.process_environment import process_environment
+from tidewheel.spark_bridge.running_session import running_session
 from tidewheel.spark_bridge.spark_configuration import (
     DRIVER_LOG_CONFIGURATION,
     DRIVER_LOG_SETTING,
@@ -54,6 +55,9 @@ def session(
     ``PYSPARK_PYTHON`` of this process are set for Spark. Spark's console output is limited to errors. Starting takes
     10 to 20 seconds.
 
+    A session that the program has started itself, by ``raydp.init_spark``, is used as it is, and goes on afterwards:
+    the arguments mean nothing then.
+
     Args:
         app_name: the name of the Spark application.
         executors: how many Spark executors to start, each a Ray actor.
@@ -63,7 +67,7 @@ def session(
 
     Raises:
         BridgeError: there is no Java 17, no room on the cluster, another session in this process or namespace, a Ray
-            Client, or RayDP could not start.
+            Client, or RayDP could not start; or it runs already, without what conversions need.
     """
     if cores < 1:
         raise BridgeError(f"a Spark executor needs one core or more, not cores={cores!r}")
@@ -72,6 +76,10 @@ def session(
     if not _only_one.acquire(blocking=False):
         raise BridgeError(f"this process already has a Spark session, and can have one: leave it before {app_name!r}")
     try:
+        running = running_session()
+        if running is not None:
+            yield running
+            return
         _refuse_foreign_session()
         java = find_java()
         with java_environment(java), process_environment(PYSPARK_PYTHON=sys.executable):

@@ -1,5 +1,7 @@
 """A program that kills the executor, and then stops Spark, while a job reads a DataFrame, run in a process of its own.
 
+It starts Spark with RayDP itself, as a program may that has used RayDP before.
+
 Its standard output is one JSON object of what it saw.
 """
 
@@ -17,7 +19,10 @@ import raydp
 import tidewheel as tw
 from tests.spark.conftest import FAST_START
 from tests.spark.sources import KeepsSource, messages
-from tidewheel.spark_bridge import from_spark, session, to_spark
+from tidewheel.spark_bridge import from_spark, ray_cluster, session, to_spark
+from tidewheel.spark_bridge.java import find_java, java_environment
+from tidewheel.spark_bridge.process_environment import process_environment
+from tidewheel.spark_bridge.spark_configuration import spark_configuration
 
 BLOCKS = 40
 ROWS = 4_000
@@ -59,12 +64,17 @@ def read(spark: Any, name: str, strike: Any) -> str:
 
 def main() -> None:
     """Print what was seen."""
-    with session("mortal", configs=FAST_START) as spark:
+    with java_environment(find_java()), process_environment(PYSPARK_PYTHON=sys.executable):
+        ray_cluster.connect()
+        started = raydp.init_spark("mortal", 1, 1, "512m", configs=spark_configuration(FAST_START))
+    with session("other", executors=2) as spark:
+        is_adopted = spark is started
         pid = executor(spark)
         killed = read(spark, "killed", lambda: os.kill(pid, signal.SIGKILL))
+    with session("other again") as spark:
         again = to_spark(spark, messages(from_spark(KeepsSource(), "again", spark.range(50), partitions=3))).count()
         stopped = read(spark, "stopped", raydp.stop_spark)
-    sys.stdout.write(json.dumps({"killed": killed, "again": again, "stopped": stopped}) + "\n")
+    sys.stdout.write(json.dumps({"killed": killed, "again": again, "stopped": stopped, "adopted": is_adopted}) + "\n")
 
 
 if __name__ == "__main__":
