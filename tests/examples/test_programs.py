@@ -39,7 +39,7 @@ def run_program(name: str, *options: str, **environment: str) -> str:
 def test_every_program_is_run() -> None:
     """Examples that can be started are those here, and those with a test of their own, which need Spark or a job."""
     programs = {file.stem for file in EXAMPLES.glob("*.py") if 'if __name__ == "__main__":' in file.read_text()}
-    assert programs == SAID.keys() | {"billing", "dependencies", "watch_components"}
+    assert programs == SAID.keys() | {"billing", "dependencies", "flights", "watch_components"}
 
 
 @pytest.mark.parametrize("name", SAID)
