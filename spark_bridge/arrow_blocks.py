@@ -125,7 +125,7 @@ def _put_blocks(df: "DataFrame", name: str, schema: "pa.Schema", count: int | No
     table = collected(df, schema)
     rows = -(-table.num_rows // (count or block_count(table.num_rows, df)))
     for start in range(0, table.num_rows, max(1, rows)):
-        yield put_block([table.slice(start, rows)])
+        yield put_block([table.slice(start, rows)])[0]
 
 
 def block_count(rows: int, df: "DataFrame") -> int:
@@ -133,8 +133,8 @@ def block_count(rows: int, df: "DataFrame") -> int:
     return max(-(-rows // ROWS_PER_BLOCK), 2 * df.sparkSession.sparkContext.defaultParallelism)
 
 
-def put_block(tables: "Sequence[pa.Table]") -> "ObjectRef[bytes]":
-    """Put tables of one schema into the object store, as one Arrow stream."""
+def put_block(tables: "Sequence[pa.Table]") -> "tuple[ObjectRef[bytes], int]":
+    """Put tables of one schema into the object store, as one Arrow stream; return it, and how many bytes it has."""
     import pyarrow as pa
     import ray
 
@@ -142,7 +142,8 @@ def put_block(tables: "Sequence[pa.Table]") -> "ObjectRef[bytes]":
     with pa.ipc.new_stream(buffer, tables[0].schema) as stream:
         for table in tables:
             stream.write_table(table, max_chunksize=ROWS_PER_BATCH)
-    return ray.put(buffer.getvalue().to_pybytes())
+    content = buffer.getvalue().to_pybytes()
+    return ray.put(content), len(content)
 
 
 def quoted(column: str) -> str:

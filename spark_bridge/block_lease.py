@@ -4,8 +4,12 @@ A DataFrame made from Ray objects knows them by name only; Ray frees an object w
 goes, and Spark then fails at some later action. Holding the references in the Python DataFrame would not do: DataFrames
 derived from it, joins and temporary views read the same objects after it is gone. What all of these share is the RDD in
 the driver's JVM, so a lease is held until the JVM has collected that RDD, which a weak reference tells.
+
+The JVM collects when its own heap is full, and knows nothing of how much there is in the object store: so it is asked
+to, when much has been leased since the last time.
 """
 
+import gc
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,6 +19,10 @@ if TYPE_CHECKING:
     from ray import ObjectRef
 
 _logger = logging.getLogger(__name__)
+
+BYTES_BETWEEN_COLLECTIONS = 256 * 2**20
+LEASES_BETWEEN_COLLECTIONS = 200
+"""After how much has been leased the JVM is asked to collect what nobody can reach."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +36,27 @@ class BlockLeases:
 
     def __init__(self) -> None:
         self._leases: list[_Lease] = []
+        self._new_leases = 0
+        self._new_bytes = 0
 
     def __len__(self) -> int:
         return len(self._leases)
 
-    def hold(self, jvm: Any, rdd: Any, references: "Sequence[ObjectRef[bytes]]") -> None:
-        """Keep ``references`` until the JVM has collected ``rdd``; expired leases are dropped on this occasion."""
+    def hold(self, jvm: Any, rdd: Any, references: "Sequence[ObjectRef[bytes]]", size: int) -> None:
+        """Keep ``references`` until the JVM has collected ``rdd``; expired leases are dropped on this occasion.
+
+        Args:
+            jvm: the driver's.
+            rdd: what reads the blocks.
+            references: the blocks.
+            size: how many bytes they are.
+        """
+        self._new_leases += 1
+        self._new_bytes += size
+        if self._new_leases > LEASES_BETWEEN_COLLECTIONS or self._new_bytes > BYTES_BETWEEN_COLLECTIONS:
+            self._new_leases, self._new_bytes = 0, 0
+            gc.collect()  # which lets go of what Python has of the JVM's objects
+            jvm.System.gc()
         self.prune()
         self._leases.append(_Lease(jvm.java.lang.ref.WeakReference(rdd), tuple(references)))
 

@@ -107,15 +107,16 @@ def _blocks(tables: "Iterable[pa.Table]") -> "Iterator[list[pa.Table]]":
         yield block
 
 
-def _read(spark: "SparkSession", blocks: "list[ObjectRef[bytes]]", schema: "pa.Schema") -> "DataFrame":
-    """Return the DataFrame that reads ``blocks`` in the executors' JVMs."""
+def _read(spark: "SparkSession", put: "list[tuple[ObjectRef[bytes], int]]", schema: "pa.Schema") -> "DataFrame":
+    """Return the DataFrame that reads blocks, which come with their sizes, in the executors' JVMs."""
     from pyspark.sql import DataFrame
     from ray._private.worker import global_worker
 
     jvm: Any = spark._jvm
     worker: Any = global_worker
+    blocks = [block for block, _ in put]
     owners = [worker.core_worker.get_owner_address(block) for block in blocks]
     rdd = jvm.org.apache.spark.rdd.RayDatasetRDD(spark._jsc, [block.binary() for block in blocks], owners)
-    LEASES.hold(jvm, rdd, blocks)
+    LEASES.hold(jvm, rdd, blocks, sum(size for _, size in put))
     reader = jvm.org.apache.spark.sql.raydp.ObjectStoreReader
     return DataFrame(reader.RayDatasetToDataFrame(spark._jsparkSession, rdd, spark_schema(schema).json()), spark)

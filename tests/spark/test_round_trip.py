@@ -11,7 +11,7 @@ import pytest
 import tidewheel as tw
 from tests.spark.sources import KeepsSource, messages, read
 from tidewheel.spark_bridge import BridgeError, from_spark, to_spark
-from tidewheel.spark_bridge.block_lease import LEASES
+from tidewheel.spark_bridge.block_lease import LEASES, LEASES_BETWEEN_COLLECTIONS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -140,6 +140,18 @@ def test_rows_live_as_long_as_spark_can_read_them(spark: "SparkSession") -> None
         collect_everywhere(spark)
         LEASES.prune()
     assert len(LEASES) == 0
+
+
+def test_calls_leave_nothing(spark: "SparkSession") -> None:
+    """DataFrames that nobody has any more do not pile up in the object store, however little the JVM needs its heap."""
+    LEASES.clear()
+    table = pa.table({"n": range(10)})
+    most = 0
+    for _ in range(3 * LEASES_BETWEEN_COLLECTIONS):
+        to_spark(spark, [SimpleNamespace(time=0, batch=table)])
+        most = max(most, len(LEASES))
+    assert most < 2 * LEASES_BETWEEN_COLLECTIONS
+    assert to_spark(spark, [SimpleNamespace(time=0, batch=table)]).count() == 10
 
 
 def collect_everywhere(spark: "SparkSession") -> None:

@@ -5,7 +5,9 @@ import weakref
 from types import SimpleNamespace
 from typing import Any
 
-from tidewheel.spark_bridge.block_lease import BlockLeases
+import pytest
+
+from tidewheel.spark_bridge.block_lease import BYTES_BETWEEN_COLLECTIONS, LEASES_BETWEEN_COLLECTIONS, BlockLeases
 
 
 class Thing:
@@ -22,13 +24,17 @@ class WeakReference:
         return self._thing() is thing
 
 
-JVM: Any = SimpleNamespace(java=SimpleNamespace(lang=SimpleNamespace(ref=SimpleNamespace(WeakReference=WeakReference))))
+COLLECTIONS: list[str] = []
+JVM: Any = SimpleNamespace(
+    java=SimpleNamespace(lang=SimpleNamespace(ref=SimpleNamespace(WeakReference=WeakReference))),
+    System=SimpleNamespace(gc=lambda: COLLECTIONS.append("asked for")),
+)
 
 
-def held(leases: BlockLeases, rdd: Thing) -> "weakref.ref[Thing]":
+def held(leases: BlockLeases, rdd: Thing, size: int = 1) -> "weakref.ref[Thing]":
     """Lease a new block for ``rdd``, and return how to see whether it is still there."""
     block: Any = Thing()
-    leases.hold(JVM, rdd, [block])
+    leases.hold(JVM, rdd, [block], size)
     return weakref.ref(block)
 
 
@@ -56,3 +62,13 @@ def test_the_end_of_the_session_drops_everything() -> None:
     gc.collect()
     assert block() is None
     assert len(leases) == 0
+
+
+@pytest.mark.parametrize(("size", "most"), [(1, LEASES_BETWEEN_COLLECTIONS), (BYTES_BETWEEN_COLLECTIONS // 8, 8)])
+def test_the_jvm_is_asked_to_collect(size: int, most: int) -> None:
+    """It does not know how much there is in the object store, so leases that nobody can use any more do not pile up."""
+    leases, rdd = BlockLeases(), Thing()
+    COLLECTIONS.clear()
+    for _ in range(3 * most + 3):
+        held(leases, rdd, size)
+    assert len(COLLECTIONS) == 3
