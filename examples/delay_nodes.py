@@ -58,8 +58,8 @@ class Airport:
         late = 0
         if self.flights:
             differences = [self.planes[flight.plane] - max(0, flight.left_late) for flight in self.flights]
-            too_many = sum((minutes > 0) - (minutes < 0) for minutes in differences)
-            self.absorbs = max(1, self.absorbs + (too_many > 0) - (too_many < 0))
+            too_much = sum((minutes > 0) - (minutes < 0) for minutes in differences)
+            self.absorbs = max(1, self.absorbs + (too_much > 0) - (too_much < 0))
             hours = flights[0].planned // 60 - self.flights[0].planned // 60
             late = as_half([flight.left_late for flight in self.flights]) - MADE_UP_FOR_IN_AN_HOUR * hours
         self.flights, self.planes = flights, dict.fromkeys((flight.plane for flight in flights), 0)

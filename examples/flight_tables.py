@@ -33,6 +33,6 @@ def counts(flights: DataFrame, by: str, late: int) -> DataFrame:
         expr("count(*)").alias("flights"),
         expr(f"count_if({was})").alias("late"),
         expr(f"count_if({was_expected})").alias("expected"),
-        expr(f"count_if({was} AND {was_expected})").alias("rightly"),
+        expr(f"count_if({was} AND {was_expected})").alias("as_expected"),
     )
     return counted.orderBy("late", by, ascending=[False, True])
