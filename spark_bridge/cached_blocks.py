@@ -148,11 +148,19 @@ class CachedBlocks:
         return CachedBlocks, (self.schema, self.rdd, self.stored, True)
 
     def store(self) -> "tuple[ObjectRef[bytes], ...]":
-        """Have all blocks stored in Ray's object store, and return them; Spark may stop then."""
+        """Have all blocks stored in Ray's object store, and return them; Spark may stop then.
+
+        Raises:
+            BridgeError: Spark has stopped, or no executor answers.
+        """
         import ray
 
         stored = tuple(map(self.rdd.request, range(len(self))))
-        ray.wait(list(stored), num_returns=len(stored), fetch_local=False)
+        left = list(stored)
+        while left:
+            ready, left = ray.wait(left, num_returns=len(left), timeout=SILENCE_SECONDS, fetch_local=False)
+            if left and not ready:
+                raise BridgeError(f"{len(left)} of {len(stored)} blocks did not come for {SILENCE_SECONDS:.0f} s")
         self.stored = stored
         return stored
 
