@@ -68,6 +68,7 @@ class StreamingFeed:
         self._batch_id: int | None = None
         self._failure: BaseException | None = None
         self._was_sent = False
+        self._has_failed = False
         self._is_stopping = False
         self._job_is_over = False
         self._error: Exception | None = None
@@ -116,6 +117,8 @@ class StreamingFeed:
             JobError: the query or the job has failed.
         """
         self._is_idle.wait(timeout)
+        if not self._is_over and self._query_has_failed():
+            self._has_failed = True
         self._is_stopping = True
         self._stop_query()
         self._has_ended.wait()
@@ -147,6 +150,7 @@ class StreamingFeed:
             self._failure = error
             if self._is_over:  # which is why
                 raise self._stopped() from None
+            self._has_failed = True
             raise
         finally:
             self._is_idle.set()
@@ -196,7 +200,7 @@ class StreamingFeed:
     def _end_input(self, failure: Exception | None) -> None:
         if self._job_is_over:
             return
-        if failure is None or self._is_stopping:
+        if not self._has_failed and (failure is None or self._is_stopping):
             self._input.close()
             return
         reason = self._reason(failure)
@@ -205,10 +209,11 @@ class StreamingFeed:
             self._error = self._error or self._failure
         self._error = self._error or JobError(f"input {self._input.name!r} cannot be fed any more: {reason}")
 
-    def _reason(self, failure: Exception) -> str:
+    def _reason(self, failure: Exception | None) -> str:
         again = f"start the program again with the same checkpoint ({self._checkpoint}) to go on there"
         if self._failure is None:
-            return f"the query that feeds it has failed in Spark: {readable(failure)}. When that is mended, {again}"
+            why = "stopped before it could say why" if failure is None else readable(failure)
+            return f"the query that feeds it has failed in Spark: {why}. When that is mended, {again}"
         sent = "It was sent, but Spark has not committed it" if self._was_sent else "Nothing of it was sent"
         return (
             f"the query that feeds it has failed in micro-batch {self._batch_id}: {readable(self._failure)}. {sent}: "
@@ -220,6 +225,13 @@ class StreamingFeed:
         self._job_is_over = True
         self._error = self._error or failure
         threading.Thread(target=self._stop_query, name=f"tidewheel-stop-{self._input.name}", daemon=True).start()
+
+    def _query_has_failed(self) -> bool:
+        try:
+            return self._query.exception() is not None
+        except Exception as error:  # noqa: BLE001 - its JVM has gone, and whoever follows it gets to know that
+            _logger.debug("the query that feeds input %r does not say how it is: %r", self._input.name, error)
+            return False
 
     def _stop_query(self) -> None:
         try:
