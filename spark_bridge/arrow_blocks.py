@@ -9,11 +9,17 @@ takes the same path from Spark, and then runs Ray tasks that need a free CPU: it
 from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from tidewheel.runtime import Pause
 from tidewheel.spark_bridge.arrival import arrival
-from tidewheel.spark_bridge.cached_blocks import CACHED, SILENCE_SECONDS, CachedBlocks, is_determinate
+from tidewheel.spark_bridge.cached_blocks import (
+    CACHED,
+    SILENCE_SECONDS,
+    STORED_ADVICE,
+    CachedBlocks,
+    is_determinate,
+)
 from tidewheel.spark_bridge.driver_transport import collected, is_on_ray, note
 from tidewheel.spark_bridge.errors import BridgeError
 from tidewheel.spark_bridge.spark_types import readable_schema
@@ -39,13 +45,16 @@ class ArrowBlocks:
         references: one Ray object per block, an Arrow IPC stream, in the order of the DataFrame's partitions.
     """
 
-    ADVICE: ClassVar = "A block is lost with the Ray node or the driver that holds it: run from_spark again."
-
     schema: "pa.Schema"
     references: "tuple[ObjectRef[bytes], ...]"
 
     def __len__(self) -> int:
         return len(self.references)
+
+    @property
+    def advice(self) -> str:
+        """What to do when one is lost."""
+        return STORED_ADVICE
 
     def read(self, numbers: Iterable[int]) -> "Generator[Pause | tuple[int, bytes], None, None]":
         """Yield the blocks of these numbers with their numbers, and a `Pause` while the next one is on its way here.

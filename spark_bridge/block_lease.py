@@ -11,6 +11,7 @@ to, when much has been leased since the last time.
 
 import gc
 import logging
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -35,6 +36,7 @@ class BlockLeases:
     """The leases of one Spark driver."""
 
     def __init__(self) -> None:
+        self._lock = threading.Lock()
         self._leases: list[_Lease] = []
         self._new_leases = 0
         self._new_bytes = 0
@@ -51,25 +53,33 @@ class BlockLeases:
             references: the blocks.
             size: how many bytes they are.
         """
-        self._new_leases += 1
-        self._new_bytes += size
-        if self._new_leases > LEASES_BETWEEN_COLLECTIONS or self._new_bytes > BYTES_BETWEEN_COLLECTIONS:
-            self._new_leases, self._new_bytes = 0, 0
+        lease = _Lease(jvm.java.lang.ref.WeakReference(rdd), tuple(references))
+        with self._lock:
+            self._leases.append(lease)
+            self._new_leases += 1
+            self._new_bytes += size
+            is_much = self._new_leases > LEASES_BETWEEN_COLLECTIONS or self._new_bytes > BYTES_BETWEEN_COLLECTIONS
+            if is_much:
+                self._new_leases = self._new_bytes = 0
+        if is_much:
             gc.collect()  # which lets go of what Python has of the JVM's objects
             jvm.System.gc()
         self.prune()
-        self._leases.append(_Lease(jvm.java.lang.ref.WeakReference(rdd), tuple(references)))
 
     def prune(self) -> None:
         """Drop the leases of RDDs that the JVM has collected."""
-        before = len(self._leases)
-        self._leases = [lease for lease in self._leases if not lease.rdd.refersTo(None)]
-        if len(self._leases) < before:
-            _logger.debug("dropped the blocks of %d DataFrame(s)", before - len(self._leases))
+        with self._lock:
+            leases = list(self._leases)
+        expired = {id(lease) for lease in leases if lease.rdd.refersTo(None)}
+        with self._lock:
+            self._leases = [lease for lease in self._leases if id(lease) not in expired]
+        if expired:
+            _logger.debug("dropped the blocks of %d DataFrame(s)", len(expired))
 
     def clear(self) -> None:
         """Drop every lease: Spark has stopped."""
-        self._leases.clear()
+        with self._lock:
+            self._leases.clear()
 
 
 LEASES = BlockLeases()

@@ -8,17 +8,18 @@ What no job has read when the session ends is stored in Ray's object store then,
 """
 
 import logging
+import threading
 import time
 import weakref
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from tidewheel.runtime import Pause
 from tidewheel.spark_bridge.arrival import arrival
 from tidewheel.spark_bridge.errors import BridgeError
-from tidewheel.spark_bridge.executors import probe, request_partition
+from tidewheel.spark_bridge.executors import Executors, Reading
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -36,6 +37,8 @@ SILENCE_SECONDS = 60.0
 RECOVERY_SECONDS = 60.0
 """How long an executor that has died may take to answer again."""
 
+STORED_ADVICE = "A block is lost with the Ray node or the driver that holds it: run from_spark again."
+
 _RETRY_SECONDS = 0.5
 
 
@@ -45,23 +48,23 @@ class CachedRdd:
 
     Attributes:
         number: by which Spark knows it.
-        schema_json: the schema of the batches, as Arrow's JSON.
-        agent: where RayDP's agent in the driver listens, which has Spark compute what was lost.
+        reading: what an executor has to know to return a partition.
         holders: the numbers of the executors that have the partitions.
+        executors: those of the application.
     """
 
     number: int
-    schema_json: str
-    agent: str
+    reading: Reading
     holders: tuple[str | None, ...]
+    executors: Executors
 
     def request(self, partition: int) -> "ObjectRef[bytes]":
         """Ask an executor for a partition, as an Arrow IPC stream."""
-        return request_partition(self.holders[partition], self.number, partition, self.schema_json, self.agent)
+        return self.executors.request_partition(self.holders[partition], self.number, partition, self.reading)
 
     def probe(self, partition: int) -> "ObjectRef[Any]":
         """Ask whether the executor that has a partition, or had it before it died, can be asked for it."""
-        return probe(self.holders[partition], self.number)
+        return self.executors.probe(self.holders[partition], self.number)
 
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
@@ -75,10 +78,6 @@ class CachedBlocks:
         is_read: whether a job has been given them.
     """
 
-    ADVICE: ClassVar = (
-        "Spark has to run until a job has read what from_spark gave it: leave the block of session() after job.wait()."
-    )
-
     schema: "pa.Schema"
     rdd: CachedRdd
     stored: "tuple[ObjectRef[bytes], ...] | None" = None
@@ -86,6 +85,16 @@ class CachedBlocks:
 
     def __len__(self) -> int:
         return len(self.rdd.holders)
+
+    @property
+    def advice(self) -> str:
+        """What to do when one is lost."""
+        if self.stored is not None:
+            return STORED_ADVICE
+        return (
+            "Spark has to run until a job has read what from_spark gave it: leave the block of session() after "
+            "job.wait()."
+        )
 
     def request(self, number: int) -> "ObjectRef[bytes]":
         """Return a block, which may be on its way yet.
@@ -151,7 +160,7 @@ class CachedBlocks:
         """Have all blocks stored in Ray's object store, and return them; Spark may stop then.
 
         Raises:
-            BridgeError: Spark has stopped, or no executor answers.
+            BridgeError: Spark has stopped, or an executor has died, or does not answer.
         """
         import ray
 
@@ -161,6 +170,12 @@ class CachedBlocks:
             ready, left = ray.wait(left, num_returns=len(left), timeout=SILENCE_SECONDS, fetch_local=False)
             if left and not ready:
                 raise BridgeError(f"{len(left)} of {len(stored)} blocks did not come for {SILENCE_SECONDS:.0f} s")
+        # What is on no node is in this process: a small block, or why there is none.
+        places = ray.experimental.get_object_locations(list(stored))
+        try:
+            ray.get([block for block in stored if not places[block]["node_ids"]])
+        except ray.exceptions.RayError as error:
+            raise BridgeError(f"Spark's executors could not return what they had computed: {error}") from error
         self.stored = stored
         return stored
 
@@ -171,6 +186,7 @@ class CachedDataFrames:
     def __init__(self) -> None:
         self._cached: dict[tuple[str, int], weakref.ref[CachedBlocks]] = {}
         """By application and number, as another application of this process begins to number anew."""
+        self._lock = threading.Lock()
 
     def __len__(self) -> int:
         return len(self._cached)
@@ -183,14 +199,17 @@ class CachedDataFrames:
         context: Any = df.sparkSession.sparkContext
         level = context._getJavaStorageLevel(StorageLevel.MEMORY_AND_DISK)
         info = _writer(df).prepareRecoverableRDD(df._jdf, level)
-        rdd = CachedRdd(info.rddId(), info.schemaJson(), info.driverAgentUrl(), tuple(info.locations()))
-        blocks = CachedBlocks(schema, rdd)
-        self._cached[_application(df), rdd.number] = weakref.ref(blocks)
+        reading = Reading(info.schemaJson(), info.driverAgentUrl())
+        blocks = CachedBlocks(schema, CachedRdd(info.rddId(), reading, tuple(info.locations()), Executors.running()))
+        with self._lock:
+            self._cached[_application(df), blocks.rdd.number] = weakref.ref(blocks)
         return blocks
 
     def prune(self, df: "DataFrame") -> None:
         """Drop from the cache what belongs to no dataflow any more; `df` is any DataFrame of the session."""
-        for key in [key for key, blocks in self._cached.items() if blocks() is None]:
+        with self._lock:
+            dead = [key for key, blocks in self._cached.items() if blocks() is None]
+        for key in dead:
             self._release(df, key)
 
     def release(self, df: "DataFrame", blocks: CachedBlocks) -> None:
@@ -209,19 +228,23 @@ class CachedDataFrames:
 
     def clear(self) -> None:
         """Forget all: Spark has stopped."""
-        self._cached.clear()
+        with self._lock:
+            self._cached.clear()
 
     def _living(self) -> Iterator[CachedBlocks]:
-        for reference in list(self._cached.values()):
+        with self._lock:
+            references = list(self._cached.values())
+        for reference in references:
             blocks = reference()
             if blocks is not None:
                 yield blocks
 
     def _release(self, df: "DataFrame", key: tuple[str, int]) -> None:
         application, number = key
-        if application == _application(df):
+        with self._lock:
+            was_there = self._cached.pop(key, None) is not None
+        if was_there and application == _application(df):
             _writer(df).releaseRecoverableRDD(number)
-        del self._cached[key]
 
 
 def is_determinate(df: "DataFrame", blocks: CachedBlocks) -> bool:

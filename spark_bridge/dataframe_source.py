@@ -72,7 +72,7 @@ class DataFrameSource:
             lost = next(other for other in numbers if other > number)
             raise BridgeError(
                 f"block {lost} of {len(self.blocks)} of DataFrame {self.name!r} cannot be read: {error}. "
-                f"{self.blocks.ADVICE} One partition's rows must stay under 2 GiB: a larger partitions= makes them "
+                f"{self.blocks.advice} One partition's rows must stay under 2 GiB: a larger partitions= makes them "
                 "smaller."
             ) from error
 

@@ -48,6 +48,8 @@ def epoch_column(df: "DataFrame", name: str, time: "str | Column | Callable[[Dat
         return _checked(EpochColumn(df, time, name, is_own=True))
     from pyspark.errors import PySparkException
 
+    if EPOCH in df.columns:
+        raise BridgeError(f"DataFrame {name!r} has a column {EPOCH!r}, which is needed here: rename it")
     try:
         column: Any = time(df) if callable(time) and not _is_column(time) else time
         if not _is_column(column):

@@ -1,8 +1,9 @@
 """Calls to the executors of a Spark session on Ray, which are Java actors with names of their own."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tidewheel.spark_bridge.errors import BridgeError
@@ -14,66 +15,108 @@ if TYPE_CHECKING:
 _calling = threading.Lock()
 
 
-def request_partition(holder: str | None, rdd: int, partition: int, schema: str, agent: str) -> "ObjectRef[bytes]":
-    """Ask an executor for a partition of a cached RDD of Arrow batches; the object is an Arrow IPC stream.
+@dataclass(frozen=True, slots=True)
+class Executors:
+    """The executors of one Spark application, as they were when it cached something.
 
-    An executor gets what another one has cached, and one that has died meanwhile is started again by Ray, and has Spark
-    compute what is missing, so it need not be the holder that answers.
+    Actors of the next application of a namespace have the same names, and its RDDs the same numbers: so an actor is one
+    of these only if it is the same actor, which it stays when Ray has started it again.
 
-    Args:
-        holder: the number of the executor that has it, None if that is not known.
-        rdd: the number of the RDD.
-        partition: which partition.
-        schema: of the batches, as Arrow's JSON.
-        agent: where RayDP's agent in the driver listens.
-
-    Raises:
-        BridgeError: there are no executors: Spark has stopped.
+    Attributes:
+        ids: the identifiers of the actors, by the number that Spark gives the executor.
     """
-    with _calling, _cross_language_calls():
-        reference: ObjectRef[bytes] = _executor(holder).getRDDPartition.remote(rdd, partition, schema, agent)
-    return reference
+
+    ids: Mapping[str, str]
+
+    @classmethod
+    def running(cls) -> "Executors":
+        """Return those that run now."""
+        import ray
+
+        names = [name for name in ray.util.list_named_actors() if name.startswith(EXECUTOR)]
+        actors = {name.removeprefix(EXECUTOR): _named(name) for name in names}
+        return cls({number: _id(actor) for number, actor in actors.items() if actor is not None})
+
+    def request_partition(self, holder: str | None, rdd: int, partition: int, how: "Reading") -> "ObjectRef[bytes]":
+        """Ask an executor for a partition of a cached RDD of Arrow batches; the object is an Arrow IPC stream.
+
+        An executor gets what another one has cached, and one that has died meanwhile is started again by Ray, and has
+        Spark compute what is missing, so it need not be the holder that answers.
+
+        Args:
+            holder: the number of the executor that has it, None if that is not known.
+            rdd: the number of the RDD.
+            partition: which partition.
+            how: what the executor has to know.
+
+        Raises:
+            BridgeError: there are no executors: Spark has stopped.
+        """
+        actor = self._actor(holder)
+        with _cross_language_calls():
+            reference: ObjectRef[bytes] = actor.getRDDPartition.remote(rdd, partition, how.schema_json, how.agent)
+        return reference
+
+    def probe(self, holder: str | None, rdd: int) -> "ObjectRef[Any]":
+        """Ask an executor for something that it can say at once, or fails to say as long as it has not started.
+
+        Args:
+            holder: the number of the executor, None for any.
+            rdd: the number of an RDD.
+
+        Raises:
+            BridgeError: there are no executors: Spark has stopped.
+        """
+        actor = self._actor(holder)
+        with _cross_language_calls():
+            reference: ObjectRef[Any] = actor.getBlockLocations.remote(rdd, 1)
+        return reference
+
+    def _actor(self, holder: str | None) -> Any:
+        """Return the actor of an executor, or of another one if that is gone."""
+        for number in sorted(self.ids, key=lambda number: number != holder):
+            actor = _named(f"{EXECUTOR}{number}")
+            if actor is not None and _id(actor) == self.ids[number]:
+                return actor
+        raise BridgeError("the Spark session has ended: none of its executors is left")
 
 
-def probe(holder: str | None, rdd: int) -> "ObjectRef[Any]":
-    """Ask an executor for something that it can say at once, or fails to say as long as it has not started.
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What an executor has to know to return a partition.
 
-    Args:
-        holder: the number of the executor, None for any.
-        rdd: the number of an RDD.
-
-    Raises:
-        BridgeError: there are no executors: Spark has stopped.
+    Attributes:
+        schema_json: the schema of the batches, as Arrow's JSON.
+        agent: where RayDP's agent in the driver listens, which has Spark compute what was lost.
     """
-    with _calling, _cross_language_calls():
-        reference: ObjectRef[Any] = _executor(holder).getBlockLocations.remote(rdd, 1)
-    return reference
+
+    schema_json: str
+    agent: str
 
 
-def _executor(number: str | None) -> Any:
-    """Return the actor of an executor, or of another one if that is gone."""
+def _named(name: str) -> Any:
+    """Return the actor of a name, None if there is none any more."""
     import ray
 
-    names = [] if number is None else [f"{EXECUTOR}{number}"]
-    names += sorted(name for name in ray.util.list_named_actors() if name.startswith(EXECUTOR)) if not names else []
-    for name in names:
-        try:
-            return ray.get_actor(name)
-        except ValueError:  # it has gone since
-            continue
-    if number is not None:
-        return _executor(None)
-    raise BridgeError("the Spark session has ended: none of its executors is left")
+    try:
+        return ray.get_actor(name)
+    except ValueError:
+        return None
+
+
+def _id(actor: Any) -> str:
+    return str(actor._actor_id.hex())
 
 
 @contextmanager
 def _cross_language_calls() -> Iterator[None]:
-    """Allow this process to call Java actors; Ray has no public switch for it."""
+    """Allow this process to call Java actors; Ray has no public switch for it, and exports no functions meanwhile."""
     from ray._private.worker import global_worker
 
-    before = global_worker.load_code_from_local
-    global_worker.set_load_code_from_local(True)
-    try:
-        yield
-    finally:
-        global_worker.set_load_code_from_local(before)
+    with _calling:
+        before = global_worker.load_code_from_local
+        global_worker.set_load_code_from_local(True)
+        try:
+            yield
+        finally:
+            global_worker.set_load_code_from_local(before)

@@ -25,6 +25,11 @@ def running_session() -> "SparkSession | None":
     if running is None or running._spark_session is None:
         return None
     spark: SparkSession = running.get_or_create_session()
+    if spark.sparkContext._jsc is None:
+        raise BridgeError(
+            "RayDP's Spark session of this process was stopped by spark.stop(), which leaves its actors running: call "
+            "raydp.stop_spark() before another session"
+        )
     if not running._fault_tolerant_mode:
         raise BridgeError(
             f"the Spark session {spark.sparkContext.appName!r} was started without a connection from its JVM to Ray: "

@@ -143,7 +143,9 @@ def _stop() -> None:
         raydp.context._global_spark_context._spark_cluster = None
         raydp.stop_spark()
         return
-    CACHED.store_unread()
-    raydp.stop_spark()
+    try:
+        CACHED.store_unread()
+    finally:
+        raydp.stop_spark()
     if not ray_cluster.await_free_name():
         _logger.warning("the actors of the Spark session are still going: their CPUs will be free later")

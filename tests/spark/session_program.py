@@ -53,12 +53,20 @@ def two_sessions() -> dict[str, Any]:
         seen["cpus inside"] = free_cpus(ray.cluster_resources()["CPU"] - 1)
         df = spark.range(1_000).selectExpr("id", "id % 4 as epoch")
         source = from_spark(KeepsSource(), "numbers", df, time="epoch")
+        gone = from_spark(KeepsSource(), "gone", spark.range(100, numPartitions=4))
+        seen["rows inside"] = sum(batch.num_rows for part in read(gone) for _, batch in part)
     seen["after"] = environment()
     seen["ray after"] = ray.is_initialized()
     seen["cpus"] = ray.cluster_resources()["CPU"]
     seen["cpus after"] = free_cpus(seen["cpus"])
     seen["rows after"] = sum(batch.num_rows for part in read(source) for _, batch in part)
     with session("second", configs=FAST_START) as spark:
+        other = from_spark(KeepsSource(), "other", spark.range(900, 950, numPartitions=4))
+        seen["rows of another"] = sum(batch.num_rows for part in read(other) for _, batch in part)
+        try:
+            seen["gone"] = f"{read(gone)}"
+        except BridgeError as error:
+            seen["gone"] = str(error)
         seen["rows back"] = to_spark(spark, messages(source)).where("epoch = id % 4").count()
         ray.shutdown()
     seen["ray after its shutdown"] = ray.is_initialized()

@@ -2,6 +2,7 @@
 
 import gc
 import time
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -152,6 +153,19 @@ def test_calls_leave_nothing(spark: "SparkSession") -> None:
         most = max(most, len(LEASES))
     assert most < 2 * LEASES_BETWEEN_COLLECTIONS
     assert to_spark(spark, [SimpleNamespace(time=0, batch=table)]).count() == 10
+
+
+def test_threads_may_call_together(spark: "SparkSession") -> None:
+    """The rows of each stay as long as Spark can read them."""
+    LEASES.clear()
+
+    def made(n: int) -> "DataFrame":
+        return to_spark(spark, [SimpleNamespace(time=0, batch=pa.table({"n": [n]}))])
+
+    with ThreadPoolExecutor(12) as threads:
+        kept = list(threads.map(made, range(24)))
+    assert len(LEASES) == 24
+    assert [df.first() for df in kept] == [(n,) for n in range(24)]
 
 
 def collect_everywhere(spark: "SparkSession") -> None:

@@ -29,8 +29,9 @@ def test_sessions_without_a_system_java(path_without_java: str, pytestconfig: py
     """Two sessions in turn, on the Java that comes as a Python package, leave the process as they found it.
 
     A session that is too big, or the second at a time, is refused with the reason. What from_spark made is there after
-    its session, which has given back its CPUs, and goes into the next one. Ray stays, and when the program stops it
-    before the session ends, ending the session does not start another.
+    its session, which has given back its CPUs, and goes into the next one. What had been read before is gone, and not
+    taken for what the next session has under the same numbers. Ray stays, and when the program stops it before the
+    session ends, ending the session does not start another.
     """
     seen = run_program(path_without_java, pytestconfig.rootpath)
     assert "the Ray cluster is too small" in seen["too big"]
@@ -43,6 +44,8 @@ def test_sessions_without_a_system_java(path_without_java: str, pytestconfig: py
     assert seen["cpus after"] == seen["cpus"]
     assert seen["ray after"]
     assert seen["rows after"] == seen["rows back"] == 1_000
+    assert (seen["rows inside"], seen["rows of another"]) == (100, 50)
+    assert "DataFrame 'gone' cannot be read: the Spark session has ended" in seen["gone"]
     assert not seen["ray after its shutdown"]
 
 

@@ -13,7 +13,7 @@ from tidewheel.spark_bridge.spark_configuration import spark_configuration
 
 def run_by_raydp(patch: pytest.MonkeyPatch, settings: dict[str, str], *, is_connected: bool = True) -> Any:
     """Have RayDP run a session with these settings, and return that."""
-    context = SimpleNamespace(appName="own", getConf=lambda: settings)
+    context = SimpleNamespace(appName="own", getConf=lambda: settings, _jsc=object())
     spark = SimpleNamespace(sparkContext=context)
     running = SimpleNamespace(
         _spark_session=spark, _fault_tolerant_mode=is_connected, get_or_create_session=lambda: spark
@@ -53,4 +53,8 @@ def test_one_that_cannot_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         running_session()
     run_by_raydp(monkeypatch, spark_configuration(), is_connected=False)
     with pytest.raises(BridgeError, match="fault_tolerant_mode=True"):
+        running_session()
+    spark = run_by_raydp(monkeypatch, spark_configuration())
+    spark.sparkContext._jsc = None
+    with pytest.raises(BridgeError, match=r"was stopped by spark\.stop\(\).*call raydp\.stop_spark\(\)"):
         running_session()
