@@ -8,6 +8,7 @@ what ends first                                  what becomes of the other
 ===============================================  ====================================================
 the query has read all, or was stopped           the input is closed
 the query fails                                  the job fails, with what went wrong in the query
+Spark is stopped, and the query not before       the job fails, and says so
 the job fails, or is left                        the query is stopped; it commits nothing any more
 ===============================================  ====================================================
 """
@@ -70,6 +71,7 @@ class StreamingFeed:
         self._was_sent = False
         self._has_failed = False
         self._is_stopping = False
+        self._is_abandoned = False
         self._job_is_over = False
         self._error: Exception | None = None
         self._delivering = threading.Lock()
@@ -136,6 +138,8 @@ class StreamingFeed:
             return
         # As of a handle whose block is left by an exception: what it had to send is incomplete.
         self._input.fail(f"the block that fed it was left by {kind.__name__}: {error}", error)
+        self._is_abandoned = self._is_stopping = True
+        self._stop_query()  # the job does not, if it misses nothing because the input was closed by hand
         self._has_ended.wait()
 
     # ------------------------------------------------------------------ on a thread of PySpark's
@@ -185,7 +189,7 @@ class StreamingFeed:
         """Wait for the end of the query, and end the input as that has ended."""
         failure: Exception | None = None
         try:
-            self._query.awaitTermination()
+            self._await_end()
         except Exception as error:  # noqa: BLE001 - of Spark, of its JVM that has gone, or of the user's functions
             failure = error
         with self._delivering:
@@ -196,9 +200,18 @@ class StreamingFeed:
             finally:
                 self._has_ended.set()
         self._input.forget(self._end_with_job)
+        self._stop_query()  # one without Spark would wait on for input
+
+    def _await_end(self) -> None:
+        """Wait until the query has ended; raise why it failed, or if Spark was stopped, which an idle one ignores."""
+        context: Any = None
+        while not self._query.awaitTermination(_LOOK_S):
+            context = context or self._query._jsq.sparkSession().sparkContext()
+            if context.isStopped() and not self._query.awaitTermination(_LOOK_S):
+                raise JobError(f"the Spark session was stopped while its query feeds input {self._input.name!r}")
 
     def _end_input(self, failure: Exception | None) -> None:
-        if self._job_is_over:
+        if self._job_is_over or self._is_abandoned:
             return
         if not self._has_failed and (failure is None or self._is_stopping):
             self._input.close()

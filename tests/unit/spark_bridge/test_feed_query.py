@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -23,6 +24,8 @@ class FakeQuery:
         self._calls: list[threading.Thread] = []
         self._ended = threading.Event()
         self._error: Exception | None = None
+        self.spark_is_stopped = False
+        self.on_look: Callable[[], None] = lambda: None
         self.is_to_tell = threading.Event()
         self.is_to_tell.set()
 
@@ -37,11 +40,12 @@ class FakeQuery:
 
     # what is used of StreamingQuery
 
-    def awaitTermination(self) -> None:  # noqa: N802
-        self._ended.wait()
+    def awaitTermination(self, timeout: float) -> bool:  # noqa: N802
+        has_ended = self._ended.wait(timeout)
         assert self.is_to_tell.wait(DEADLINE_S)
-        if self._error is not None:
+        if has_ended and self._error is not None:
             raise self._error
+        return has_ended
 
     def exception(self) -> Exception | None:
         return self._error
@@ -52,6 +56,13 @@ class FakeQuery:
             call.join(DEADLINE_S)
             assert not call.is_alive()
         self._ended.set()
+
+    @property
+    def _jsq(self) -> Any:
+        if self.spark_is_stopped:
+            self.on_look()
+        context = SimpleNamespace(isStopped=lambda: self.spark_is_stopped)
+        return SimpleNamespace(sparkSession=lambda: SimpleNamespace(sparkContext=lambda: context))
 
     # what tests do
 
@@ -237,6 +248,28 @@ def test_a_query_that_fails_while_it_is_stopped_fails_the_job(job: tw.Job, query
         job.wait(DEADLINE_S)
 
 
+def test_a_spark_that_is_stopped_fails_the_job(job: tw.Job, query: FakeQuery) -> None:
+    """An idle query takes no notice of that, and what it had to send is missing."""
+    feeding = begun(job, query)
+    query.run(0, 1)
+    query.spark_is_stopped = True
+    for wait in (feeding.wait, job.wait, feeding.stop):
+        with pytest.raises(tw.JobError, match="the Spark session was stopped while its query feeds input 'rows'"):
+            wait(DEADLINE_S)
+    assert query.was_stopped.wait(DEADLINE_S)
+
+
+def test_a_spark_may_be_stopped_when_its_query_has_ended(job: tw.Job, query: FakeQuery) -> None:
+    """Whatever is noticed first, all there was has been sent."""
+    query.on_look = query.end
+    feeding = begun(job, query)
+    query.run(0, 1)
+    query.spark_is_stopped = True
+    feeding.wait(DEADLINE_S)
+    job.wait(DEADLINE_S)
+    assert captured(job) == [(0, [1])]
+
+
 def test_a_job_that_fails_stops_the_query(job: tw.Job, query: FakeQuery) -> None:
     """Also where no micro-batch comes; and whoever waits for the query gets the job's error."""
     feeding = begun(job, query)
@@ -299,3 +332,22 @@ def test_a_block_that_is_left_by_an_error_fails_the_job(job: tw.Job, query: Fake
     assert query.was_stopped.is_set()
     with pytest.raises(tw.JobError, match="left by KeyError: 'customer'"):
         job.wait(DEADLINE_S)
+
+
+def test_a_block_whose_input_was_closed_by_hand_is_left_by_an_error(job: tw.Job, query: FakeQuery) -> None:
+    """The job misses nothing, and the idle query, which it does not stop, is stopped all the same."""
+    leaving = threading.Thread(target=leave_by_an_error, args=[job, query], daemon=True)
+    leaving.start()
+    leaving.join(DEADLINE_S)
+    assert not leaving.is_alive()
+    assert query.was_stopped.is_set()
+    job.wait(DEADLINE_S)
+    assert captured(job) == [(0, [1])]
+
+
+def leave_by_an_error(job: tw.Job, query: FakeQuery) -> None:
+    feeding = begun(job, query)
+    query.run(0, 1)
+    job.input("rows").close()
+    with pytest.raises(KeyError), feeding:
+        raise KeyError("customer")
