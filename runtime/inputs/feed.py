@@ -1,5 +1,6 @@
 """One process's end of the inputs of a dataflow: what carries commands to the workers, and what holds feeders back."""
 
+import logging
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -10,6 +11,8 @@ from tidewheel.progress import Time
 from tidewheel.runtime.envelope import InputCommand
 from tidewheel.runtime.errors import JobError
 from tidewheel.runtime.flow_control import UNTOLD_PARTS
+
+_LOGGER = logging.getLogger(__name__)
 
 WORKER_THREAD = "tidewheel-worker-"
 """How the names of threads begin that run operators; workers wait for them, so they must not wait for workers."""
@@ -61,7 +64,7 @@ class Feed(ABC):
             if not self._is_over:
                 self._end_calls.append(call)
                 return
-        call(self._failure)
+        _tell(call, self._failure)
 
     def forget(self, call: EndCall) -> None:
         """Call ``call`` no more when the job is over. Idempotent."""
@@ -77,7 +80,7 @@ class Feed(ABC):
             self._is_over, self._failure = True, failure
             calls, self._end_calls = self._end_calls, []
         for call in calls:
-            call(failure)
+            _tell(call, failure)
 
     def submit(self, worker: int, command: InputCommand) -> None:
         """Hand a command to one worker's share of an input.
@@ -133,3 +136,11 @@ class Feed(ABC):
     @abstractmethod
     def _taken(self, worker: int) -> int:
         """Return how many of the bytes that were submitted to a worker its inputs have taken, as far as is known."""
+
+
+def _tell(call: EndCall, failure: Exception | None) -> None:
+    """Tell one who asked that the job is over; what goes wrong there keeps nobody from ending it in good order."""
+    try:
+        call(failure)
+    except Exception:
+        _LOGGER.exception("who feeds the job was to be told that it is over, and failed")

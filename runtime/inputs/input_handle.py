@@ -4,6 +4,7 @@ import secrets
 import time as clock
 from collections import deque
 from collections.abc import Callable, MutableMapping
+from numbers import Integral
 from types import TracebackType
 from typing import Any, Self
 from weakref import WeakValueDictionary
@@ -151,10 +152,9 @@ class InputHandle:
         self._check_open("send to")
         check_batch(batch)
         count = length(batch)
+        self._check_worker(worker)
         if not count:
             return
-        if worker is not None and not 0 <= worker < self._feed.workers:
-            raise TokenError(f"input {self.name!r} has no worker {worker!r}: there are {self._feed.workers}, from 0 on")
         size = size_in_bytes(batch) + OVERHEAD_BYTES
         self._wait(lambda: self._feed.has_room(self._chosen(worker), size), timeout, "too much is in flight")
         with self._feed.lock:
@@ -241,7 +241,12 @@ class InputHandle:
     def when_over(self, call: EndCall) -> None:
         """Have ``call(failure)`` called once the job has failed, or ``call(None)`` once it was stopped; on any thread.
 
-        If the job is over it is called at once. It must not wait: for what takes long it starts a thread.
+        If the job is over it is called at once. It must not wait: for what takes long it starts a thread. What it
+        raises is logged.
+
+        That is so in the driver's process. In another, to which the handle was handed over, it may be a second late, a
+        job that was stopped is one that was lost, which is a JobError instead of None; and once all handles there are
+        closed, that process hears no more of the job, so nothing is called.
         """
         self._feed.when_over(call)
 
@@ -313,6 +318,11 @@ class InputHandle:
     def _check_open(self, action: str) -> None:
         if self._ended is not None:
             raise TokenError(f"cannot {action} input {self.name!r}, which {self._ended}")
+
+    def _check_worker(self, worker: object) -> None:
+        is_number = isinstance(worker, Integral) and not isinstance(worker, bool)
+        if worker is not None and not (is_number and worker in range(self._feed.workers)):
+            raise TokenError(f"input {self.name!r} has no worker {worker!r}: there are {self._feed.workers}, from 0 on")
 
     def _check_time(self, time: Time, action: str) -> None:
         domain = self._fed.domain

@@ -1,6 +1,7 @@
 """The driver's end of an input."""
 
 import pickle
+import re
 import threading
 from collections import Counter
 from typing import Any
@@ -193,16 +194,24 @@ def test_two_workers_share_what_is_sent_evenly(handle: tw.InputHandle, submitted
 
 
 def test_a_batch_goes_to_the_worker_that_is_said(handle: tw.InputHandle, submitted: list[Any]) -> None:
-    """It takes nobody's turn; and there has to be such a worker."""
+    """It takes nobody's turn."""
     handle.send([0], worker=1)
     handle.send([1])
     handle.send([2], worker=1)
     handle.send([3])
     assert [(worker, command.batch) for worker, command in submitted] == [(1, [0]), (0, [1]), (1, [2]), (1, [3])]
     assert handle.workers == 2
-    for worker in (2, -1):
-        with pytest.raises(tw.TokenError, match=f"'numbers' has no worker {worker}: there are 2, from 0 on"):
-            handle.send([4], worker=worker)
+
+
+@pytest.mark.parametrize("worker", [2, -1, 0.5, "a", True, (0,)])
+@pytest.mark.parametrize("batch", [[4], []])
+def test_a_batch_goes_to_workers_only(
+    handle: tw.InputHandle, submitted: list[Any], worker: Any, batch: list[int]
+) -> None:
+    """What is no number of one is refused, also if there is nothing to send."""
+    with pytest.raises(tw.TokenError, match=f"'numbers' has no worker {re.escape(repr(worker))}: there are 2, from 0"):
+        handle.send(batch, worker=worker)
+    assert submitted == []
 
 
 def test_a_handle_fails_the_job(feed: ListFeed, handle: tw.InputHandle) -> None:
@@ -231,6 +240,24 @@ def test_those_who_feed_are_told_that_the_job_is_over(feed: ListFeed, handle: tw
     feed.tell_end(None)
     handle.when_over(calls["late"])
     assert told == [("kept", failure), ("late", failure)]
+
+
+def test_a_call_that_raises_does_not_keep_others_from_being_told(
+    feed: ListFeed, handle: tw.InputHandle, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nor whoever ends the job, from ending it: it is written down."""
+    told: list[Exception | None] = []
+
+    def fails(failure: Exception | None) -> None:
+        raise OSError("no telephone")
+
+    handle.when_over(fails)
+    handle.when_over(told.append)
+    failure = tw.JobError("an operator has failed")
+    feed.tell_end(failure)
+    handle.when_over(fails)
+    assert told == [failure]
+    assert [str(record.exc_info[1]) for record in caplog.records if record.exc_info] == ["no telephone"] * 2
 
 
 @pytest.mark.parametrize("fails", [False, True])
