@@ -13,11 +13,14 @@ A program that may be killed at any moment and started again, and writes each ep
 """
 
 import os
+import threading
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 from weakref import WeakSet
 
 from tidewheel.progress import IntegerDomain
+from tidewheel.pubsub.errors import DeliveryError
+from tidewheel.runtime.errors import JobError
 from tidewheel.runtime.inputs.input_handle import InputHandle
 from tidewheel.spark_bridge.arrow_blocks import arrow_schema
 from tidewheel.spark_bridge.driver_transport import is_on_ray, note
@@ -34,6 +37,8 @@ class Progress(Protocol):
     def wait_until(self, time: int, timeout: float, /) -> None:
         """Wait until every time before ``time`` is done; raise TimeoutError after ``timeout`` seconds."""
 
+
+_AGAIN_S = 0.1
 
 _fed: "WeakSet[InputHandle]" = WeakSet()
 
@@ -79,13 +84,14 @@ def feed(
 
     Raises:
         BridgeError: an argument is wrong; it is no streaming DataFrame, or its types have no Arrow form; ``input`` is
-            closed, fed already, not at the least time, or of a dataflow whose times are no integers.
+            closed, fed already, not at the least time, or of a dataflow whose times are no integers; or nothing gets
+            durable at ``commit_after``.
+        JobError: the job of ``commit_after`` is over, or the times of that probe are no integers.
     """
     _check_input(input)
     _check_dataframe(streaming_df, input.name)
     folder = _checkpoint_folder(checkpoint, input.name)
-    if commit_after is not None and not callable(getattr(commit_after, "wait_until", None)):
-        raise BridgeError(f"commit_after is a probe or topic of the job, job.probe(name), not {commit_after!r}")
+    _check_progress(commit_after)
     writer = streaming_df.writeStream.outputMode(output_mode).option("checkpointLocation", folder)
     writer = writer if trigger is None else writer.trigger(**_checked_trigger(trigger))
     writer = writer if query_name is None else writer.queryName(query_name)
@@ -93,19 +99,27 @@ def feed(
         note(streaming_df.sparkSession, f"streaming DataFrame {input.name!r}")
     _fed.add(input)
     try:
-        return StreamingFeed(input, folder, None if commit_after is None else _passes(commit_after)).start(writer)
+        is_done = None if commit_after is None else _passes(commit_after, input)
+        return StreamingFeed(input, folder, is_done).start(writer)
     except BaseException:
         _fed.discard(input)
         raise
 
 
-def _passes(progress: Progress) -> Callable[[int, float], bool]:
+def _passes(progress: Progress, input: InputHandle) -> Callable[[int, float], bool]:
     """Return what waits, for so many seconds at most, until an epoch is done, and tells whether it is."""
+    job_is_over = threading.Event()
+    input.when_over(lambda failure: job_is_over.set())
 
     def is_done(epoch: int, timeout_s: float) -> bool:
         try:
             progress.wait_until(epoch + 1, timeout_s)
         except TimeoutError:
+            return False
+        except JobError:
+            # While the job lives it is the local engine that has nothing to do, until another input goes on.
+            if job_is_over.wait(min(timeout_s, _AGAIN_S)):
+                raise
             return False
         return True
 
@@ -129,6 +143,20 @@ def _check_input(handle: object) -> None:
             f"input {handle.name!r} is at time {handle.time!r} already, and micro-batches with lower ids would be "
             f"taken for delivered: feed() needs a handle at time {handle.domain.minimum()!r}"
         )
+
+
+def _check_progress(commit_after: object) -> None:
+    if commit_after is None:
+        return
+    wait_until = getattr(commit_after, "wait_until", None)
+    if not callable(wait_until):
+        raise BridgeError(f"commit_after is a probe or topic of the job, job.probe(name), not {commit_after!r}")
+    try:
+        wait_until(0, 0)
+    except TimeoutError:
+        return
+    except DeliveryError as error:
+        raise BridgeError(f"commit_after is no topic whose epochs get durable: {error}") from error
 
 
 def _check_dataframe(df: object, name: str) -> None:

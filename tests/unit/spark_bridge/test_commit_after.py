@@ -1,0 +1,61 @@
+"""What an epoch of a feed has to pass before Spark commits it. There is no Spark."""
+
+from typing import Any
+
+import pytest
+
+import tidewheel as tw
+from tidewheel.spark_bridge import BridgeError
+from tidewheel.spark_bridge.structured_streaming.feed import _check_progress, _passes
+
+
+def two_inputs() -> tw.Dataflow:
+    flow = tw.Dataflow("two")
+    flow.input("rows").concat(flow.input("others")).map(lambda number: 1 // number).probe("done")
+    return flow
+
+
+def test_an_epoch_waits_for_another_input() -> None:
+    """On the local engine, too, where nothing is left to do meanwhile: the job is healthy, and the epoch not done."""
+    with tw.run(two_inputs(), engine="local") as job:
+        is_done = _passes(job.probe("done"), job.input("rows"))
+        job.input("rows").advance_to(1)
+        assert not is_done(0, 0.01)
+        job.input("others").advance_to(1)
+        assert is_done(0, 0.01)
+        assert not is_done(1, 0.01)
+        job.input("rows").close()
+        job.input("others").close()
+        job.wait()
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_an_epoch_is_not_waited_for_in_vain(fails: bool) -> None:
+    """When the job has failed, or was stopped, that is an error."""
+    job = tw.run(two_inputs(), engine="local")
+    is_done = _passes(job.probe("done"), job.input("rows"))
+    if fails:
+        job.input("rows").send([0])
+    else:
+        job.stop()
+    with pytest.raises(tw.JobError, match="ZeroDivisionError" if fails else "was stopped"):
+        is_done(0, 0.01)
+    job.stop()
+
+
+def test_what_is_never_durable_is_refused_at_once() -> None:
+    """Before a query is started, which would send a micro-batch first."""
+    flow = tw.Dataflow("fleeting")
+    flow.input("rows").publish("fleeting")
+    wrong: Any = "done"
+    with tw.run(flow, engine="local") as job:
+        with pytest.raises(BridgeError, match="durable: topic 'fleeting' keeps nothing"):
+            _check_progress(job.topic("fleeting"))
+        with pytest.raises(BridgeError, match="commit_after is a probe or topic of the job"):
+            _check_progress(wrong)
+        job.input("rows").close()
+        job.wait()
+    with tw.run(two_inputs(), engine="local") as job:
+        _check_progress(job.probe("done"))
+        _check_progress(None)
+        job.stop()
