@@ -18,6 +18,7 @@ from tidewheel.pubsub.retired_publishers import retire, take_over
 _LOG = logging.getLogger(__name__)
 
 _AGAIN_S = 0.2
+_LOOK_S = 1.0
 _END_GRACE_S = 1.0
 _FAILURE_GRACE_S = 5.0
 _REPLY_MARGIN_S = 2.0
@@ -39,6 +40,8 @@ class RayPublication(RunningPublication):
         super().__init__(publication.topic)
         self._lock = threading.Lock()
         self._is_finished = False
+        self._is_durable = False
+        self._end_reason: str | None = None
         self._silent: set[int] = set()
         self._log = "" if publication.log is None else publication.log.of_topic(publication.topic)
         self._publishers = start_publishers(publication, host)
@@ -162,14 +165,23 @@ class RayPublication(RunningPublication):
             raise self._too_few(count, [answer or 0 for answer in answers], timeout)
 
     def wait_until(self, time: Time, timeout: float) -> None:
-        """Wait until every time before ``time`` is durable at every partition; raise TimeoutError if it is not."""
+        """Wait until every time before ``time`` is durable at every partition.
+
+        Raises:
+            TimeoutError: it was not within ``timeout`` seconds.
+            DeliveryError: the topic has no log; or its job has failed or was stopped, so no more gets durable.
+        """
         if not self._log:
             super().wait_until(time, timeout)
         deadline_s = monotonic() + timeout
         while True:
-            left_s = max(0.0, deadline_s - monotonic())
-            if all(self._ask("reached", time, left_s, within_s=left_s, give_up=False)):
+            left_s = min(_LOOK_S, max(0.0, deadline_s - monotonic()))
+            reason = self._end_reason  # of before: what has become durable until then is found
+            if self._is_durable or all(self._ask("reached", time, left_s, within_s=left_s, give_up=False)):
                 return
+            if reason is not None:
+                missing = f"not all before {time!r} is known to be durable, and no more gets so: {reason}"
+                raise DeliveryError(f"topic {self._topic!r}: {missing}", topic=self._topic)
             if monotonic() >= deadline_s:
                 raise TimeoutError(f"topic {self._topic!r}: not all before {time!r} was durable within {timeout:g} s")
             sleep(min(_AGAIN_S, max(0.0, deadline_s - monotonic())))  # a publisher is being started again
@@ -187,6 +199,7 @@ class RayPublication(RunningPublication):
             if self._is_finished:
                 return
             self._is_finished = True
+            self._end_reason = error
         if not ray.is_initialized():
             return  # Ray was shut down, and the publishers with it
         deadline_s = monotonic() + timeout
@@ -212,12 +225,18 @@ class RayPublication(RunningPublication):
             # The last call of a worker may still be on its way when the job is seen to be complete.
             grace_s = min(_END_GRACE_S, max(0.0, deadline_s - monotonic()))
             reason = None if all(self._ask("ended", grace_s, within_s=grace_s)) else STOPPED_EARLY
+            self._end_reason = reason
+            # A partition has ended, too, if its log cannot be written any more.
+            self._is_durable = reason is None and bool(self._log) and self._has_no_problem()
         remaining_s = max(0.0, deadline_s - monotonic())
         if reason is not None:
             remaining_s = min(remaining_s, _FAILURE_GRACE_S)
             self._ask("fail", reason, within_s=_REPLY_MARGIN_S)
         if not all(self._ask("drained", remaining_s, process_id(), within_s=remaining_s)):
             _LOG.warning("topic %r: some subscribers may not have fetched its last messages", self._topic)
+
+    def _has_no_problem(self) -> bool:
+        return all(answer == "" for answer in self._ask("problem", within_s=0.0, give_up=False))
 
     def _ask(
         self, method: str, *arguments: Any, within_s: float, give_up: bool = True, of: Sequence[int] | None = None

@@ -1,7 +1,9 @@
 """Waiting, where a topic is published, until a time is durable."""
 
 import os
+import re
 import signal
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -58,3 +60,42 @@ def test_a_topic_without_a_log_is_never_durable(engine: Any) -> None:
             job.topic("fleeting").wait_until(1, DEADLINE_S)
         job.input("numbers").close()
         job.wait(DEADLINE_S)
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_who_waits_hears_that_the_job_is_over(tmp_path: Path, fails: bool) -> None:
+    """Soon, and why."""
+    flow = tw.Dataflow("cut short")
+    flow.input("numbers").publish("cut", delivery="exactly_once", log=tmp_path)
+    job = tw.run(flow)
+    topic, numbers = job.topic("cut"), job.input("numbers")
+    numbers.advance_to(2)
+    topic.wait_until(2, DEADLINE_S)
+    errors: list[BaseException] = []
+
+    def wait() -> None:
+        try:
+            topic.wait_until(3, 10 * DEADLINE_S)
+        except tw.DeliveryError as error:
+            errors.append(error)
+
+    waiting = threading.Thread(target=wait, daemon=True)
+    waiting.start()
+    if fails:
+        numbers.fail("it rains")
+    job.stop()
+    waiting.join(DEADLINE_S)
+    reason = ".*it rains" if fails else "job 'cut short-.*' was stopped"
+    assert re.search(f"not all before 3 is known to be durable, and no more gets so: {reason}", str(errors[0]))
+
+
+def test_all_is_durable_of_a_topic_that_has_ended(tmp_path: Path) -> None:
+    """Also when its publishers have gone with the job."""
+    flow = tw.Dataflow("whole")
+    flow.input("numbers").publish("whole", delivery="exactly_once", log=tmp_path)
+    with tw.run(flow) as job:
+        topic = job.topic("whole")
+        job.input("numbers").send([1])
+        job.input("numbers").close()
+        job.wait(DEADLINE_S)
+    topic.wait_until(7, 0)
