@@ -1,8 +1,8 @@
 """A program is killed between the delivery of a micro-batch and Spark's commit: each row is published once.
 
-To repeat a run (the seed is in what a failure says)::
+To repeat a run (the seed is in what a failure says), and to kill more often than once::
 
-    TIDEWHEEL_KILLS_SEED=1234 python -m pytest tests/spark/test_feed_kills.py
+    TIDEWHEEL_KILLS=3 TIDEWHEEL_KILLS_SEED=1234 python -m pytest tests/spark/test_feed_kills.py
 """
 
 import os
@@ -22,15 +22,16 @@ from tests.spark.micro_batches import add_file
 pytestmark = [pytest.mark.spark]
 
 SEED = int(os.environ.get("TIDEWHEEL_KILLS_SEED") or secrets.randbits(32))
-FILES = 8
+KILLS = int(os.environ.get("TIDEWHEEL_KILLS") or 1)
+FILES = 6 + KILLS
 DEADLINE_S = 120.0
 
 
 def test_each_row_is_published_once(tmp_path: Path, ray_cluster: str, pytestconfig: pytest.Config) -> None:
     """Whether a subscriber has read the epoch, or only the log has it, or it has just been sent; Spark replays it."""
     choices = random.Random(SEED)
-    read, sent = sorted(choices.sample(range(FILES), 2))
-    moments = [("read", read), (choices.choice(["sent", "durable"]), sent), ("never", 0)]
+    killed = sorted(choices.sample(range(FILES), KILLS))
+    moments = [(choices.choice(["sent", "durable", "read"]), epoch) for epoch in killed] + [("never", 0)]
     say = f"repeat with TIDEWHEEL_KILLS_SEED={SEED}: killed at {moments}"
     expected = {}
     for number in range(FILES):
@@ -66,4 +67,4 @@ def test_each_row_is_published_once(tmp_path: Path, ray_cluster: str, pytestconf
     assert {epoch: sorted(numbers) for epoch, numbers in got.items()} == expected, say
     delivered = lines(tmp_path / "delivered")
     replayed = [epoch for epoch in range(FILES) if delivered.count(epoch) > 1]
-    assert replayed == [read, sent], f"{say}: Spark has replayed {replayed}"
+    assert replayed == killed, f"{say}: Spark has replayed {replayed}"

@@ -11,8 +11,8 @@ import pytest
 
 import tidewheel as tw
 from tests.spark.sources import KeepsSource, messages, read
-from tidewheel.spark_bridge import BridgeError, from_spark, to_spark
-from tidewheel.spark_bridge.block_lease import LEASES, LEASES_BETWEEN_COLLECTIONS
+from tidewheel.spark_bridge import BridgeError, block_lease, from_spark, to_spark
+from tidewheel.spark_bridge.block_lease import LEASES
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -143,15 +143,16 @@ def test_rows_live_as_long_as_spark_can_read_them(spark: "SparkSession") -> None
     assert len(LEASES) == 0
 
 
-def test_calls_leave_nothing(spark: "SparkSession") -> None:
+def test_calls_leave_nothing(spark: "SparkSession", monkeypatch: pytest.MonkeyPatch) -> None:
     """DataFrames that nobody has any more do not pile up in the object store, however little the JVM needs its heap."""
+    monkeypatch.setattr(block_lease, "LEASES_BETWEEN_COLLECTIONS", 40)
     LEASES.clear()
     table = pa.table({"n": range(10)})
     most = 0
-    for _ in range(3 * LEASES_BETWEEN_COLLECTIONS):
+    for _ in range(130):
         to_spark(spark, [SimpleNamespace(time=0, batch=table)])
         most = max(most, len(LEASES))
-    assert most < 2 * LEASES_BETWEEN_COLLECTIONS
+    assert 40 <= most < 100
     assert to_spark(spark, [SimpleNamespace(time=0, batch=table)]).count() == 10
 
 
