@@ -9,16 +9,20 @@ PIP_INSTALL = $(VENV)/bin/python -m pip install --quiet --disable-pip-version-ch
 # Two processes share the tests, file by file, in the order of tests/conftest.py.
 PARALLEL = --numprocesses 2 --dist loadscope --no-loadscope-reorder
 
-.PHONY: demo test fast check docs
+.PHONY: demo test long fast check docs
 
 demo: $(VENV)/installed
 	$(VENV)/bin/python examples/dependencies.py
 
 test: $(VENV)/installed-test
-	$(VENV)/bin/python -m pytest $(PARALLEL)
+	$(VENV)/bin/python -m pytest $(PARALLEL) -m "not long"
+
+# What make test leaves out to end within 20 minutes.
+long: $(VENV)/installed-test
+	$(VENV)/bin/python -m pytest $(PARALLEL) -m long
 
 fast: $(VENV)/installed-test
-	$(VENV)/bin/python -m pytest $(PARALLEL) -m "not ray and not spark"
+	$(VENV)/bin/python -m pytest $(PARALLEL) -m "not ray and not spark and not long"
 
 check: $(VENV)/installed-dev
 	$(VENV)/bin/python -m ruff check

@@ -104,10 +104,11 @@ def from_spark(
     """Return a stream of the rows of ``df`` as Arrow tables, each of one epoch.
 
     Spark computes the rows here, and has them in its cache when this returns, in memory or on its disks. The workers of
-    a job fetch them from there, each a few blocks ahead of what it reads, so little is on its way at a time; tokens
-    follow the epochs, so what is downstream begins with the first. Spark keeps its copy as long as the dataflow
-    lives (noticed at the next ``from_spark``). The session has to stay open until the job has read all: a job that is
-    reading when it ends fails. What no job has read then is stored in Ray instead, as long as this process lives.
+    a job fetch them from there, each a block ahead of what it reads, so little is on its way at a time; tokens follow
+    the epochs, so what is downstream begins with the first. Spark keeps its copy as long as the dataflow lives (noticed
+    at the next ``from_spark``). The session has to stay open until the job has read all: a job that is reading when it
+    ends fails. What no job has read when the block of ``session()`` ends is stored in Ray instead, and can be read as
+    long as this process lives; unless that block has only used a Spark that the program had started itself.
 
     Args:
         flow: the dataflow to add the source to.

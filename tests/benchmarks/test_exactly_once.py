@@ -7,7 +7,7 @@ import pytest
 from tests.benchmarks.quick_run import Figures, quick_run
 from tests.ray.leftovers import nothing_left
 
-pytestmark = pytest.mark.ray
+pytestmark = [pytest.mark.ray, pytest.mark.long]
 
 EXACTLY_ONCE, IN_MEMORY, BEST_EFFORT = (
     f"tidewheel, {topic}" for topic in ("exactly once", "log in memory", "best effort")

@@ -5,7 +5,7 @@ import pytest
 from tests.benchmarks.quick_run import Figures, quick_run
 from tests.ray.leftovers import nothing_left
 
-pytestmark = pytest.mark.ray
+pytestmark = [pytest.mark.ray, pytest.mark.long]
 
 STOPPED = ("one stopped", "one stopped, for which epochs are left out")
 CAPACITY_MIB, SPARE_MIB = 4.0, 8.0

@@ -5,7 +5,7 @@ import pytest
 from tests.benchmarks.quick_run import Figures, quick_run
 from tests.ray.leftovers import nothing_left
 
-pytestmark = pytest.mark.ray
+pytestmark = [pytest.mark.ray, pytest.mark.long]
 
 PROCESSES = ["driver", "worker 0", "worker 1", "publisher 0", "publisher 1"]
 
