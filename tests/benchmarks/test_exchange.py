@@ -4,7 +4,7 @@ import pytest
 
 from tests.benchmarks.quick_run import Figures, quick_run
 
-pytestmark = pytest.mark.ray
+pytestmark = [pytest.mark.ray, pytest.mark.long]
 
 WAYS = ("bare ZeroMQ", "link='socket'", "link='ray'")
 

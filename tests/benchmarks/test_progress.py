@@ -4,6 +4,8 @@ import pytest
 
 from tests.benchmarks.quick_run import Figures, quick_run
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(scope="module")
 def figures() -> Figures:

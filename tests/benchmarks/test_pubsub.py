@@ -14,7 +14,7 @@ from tests.benchmarks.quick_run import Figures, quick_run
 from tests.ray.leftovers import nothing_left
 from tests.waiting import eventually
 
-pytestmark = pytest.mark.ray
+pytestmark = [pytest.mark.ray, pytest.mark.long]
 
 BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "pubsub.py"
 OURS, FLOOR = "tidewheel", "bare ZeroMQ"

@@ -153,6 +153,7 @@ def test_hours_have_all_flights() -> None:
 
 
 @pytest.mark.spark
+@pytest.mark.long
 def test_through_spark_and_back(ray_cluster: str) -> None:
     """As users run it: what is read live and what Spark has joined are as in one place, and nothing is left behind."""
     with tempfile.TemporaryDirectory() as folder:

@@ -11,7 +11,7 @@ import pytest
 import tidewheel as tw
 from tests.ray.test_nodes import NO_TOKEN, cluster, say
 
-pytestmark = pytest.mark.ray
+pytestmark = [pytest.mark.ray, pytest.mark.long]
 
 DEADLINE_S = 60.0
 EPOCHS = 20

@@ -4,7 +4,7 @@ import pytest
 
 from tests.spark.programs import run_program
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 
 def test_no_row_is_lost_with_an_executor(pytestconfig: pytest.Config) -> None:

@@ -237,6 +237,7 @@ def test_what_is_wrong_is_said_at_once(spark: "SparkSession", tmp_path: Path) ->
             feed(job.input("rows"), rows, checkpoint=check)
 
 
+@pytest.mark.long
 def test_nothing_is_kept_of_micro_batches(spark: "SparkSession", tmp_path: Path) -> None:
     """After 50 of them Spark has cached nothing, and this process holds no more of Java's and Ray's objects.
 

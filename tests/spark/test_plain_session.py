@@ -4,7 +4,7 @@ import pytest
 
 from tests.spark.programs import run_program
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 
 def test_rows_go_through_the_driver(pytestconfig: pytest.Config) -> None:
