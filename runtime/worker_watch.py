@@ -11,6 +11,7 @@ from tidewheel.runtime.worker_status import WorkerStatus
 
 _ANSWERS_WITHIN_S = 2.0
 _DEATH_TOLD_WITHIN_S = 2.0
+_LONGEST_LOOK_S = 2.5
 
 
 class WorkerWatch:
@@ -20,7 +21,8 @@ class WorkerWatch:
         job: the name of the job that the workers belong to.
         actors: the workers' handles, by number.
         processes: how to name the process of each.
-        hang_timeout_s: for how long a worker may not answer, in seconds.
+        hang_timeout_s: for how long a worker may not answer, in seconds. Time in which this process stood still itself,
+            such as that of a machine that sleeps, does not count.
     """
 
     def __init__(self, job: str, actors: Sequence[Any], processes: Sequence[str], hang_timeout_s: float) -> None:
@@ -29,7 +31,8 @@ class WorkerWatch:
         self._processes = processes
         self._hang_timeout_s = hang_timeout_s
         self._pending: dict[Any, int] = {}
-        self._asked_at = [0.0] * len(actors)
+        self._unanswered_s = [0.0] * len(actors)
+        self._checked_at = time.monotonic()
         self._seen: list[dict[str, int]] = [{} for _ in actors]
         self._forgotten: deque[str] = deque()
         self._hung: int | None = None
@@ -42,7 +45,7 @@ class WorkerWatch:
             for seen in self._seen:
                 seen.pop(gone, None)
         self._pending[self._actors[worker].watch.remote(self._seen[worker], _ANSWERS_WITHIN_S)] = worker
-        self._asked_at[worker] = time.monotonic()
+        self._unanswered_s[worker] = 0.0
 
     def news(self, timeout_s: float) -> Iterator[tuple[int, str, WorkerStatus]]:
         """Wait for what a worker reports, ``timeout_s`` seconds at most.
@@ -73,9 +76,11 @@ class WorkerWatch:
         self._forgotten.append(job)
 
     def check(self) -> None:
-        """Raise JobError if the process of a worker has not answered for too long."""
-        for worker, since in enumerate(self._asked_at):
-            silent_s = time.monotonic() - since - _ANSWERS_WITHIN_S
+        """Raise JobError if the process of a worker has not answered for too long; to be called often."""
+        before, self._checked_at = self._checked_at, time.monotonic()
+        for worker in range(len(self._actors)):
+            self._unanswered_s[worker] += min(self._checked_at - before, _LONGEST_LOOK_S)
+            silent_s = self._unanswered_s[worker] - _ANSWERS_WITHIN_S
             if silent_s > self._hang_timeout_s:
                 self._hung = worker
                 raise JobError(

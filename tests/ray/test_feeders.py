@@ -329,9 +329,9 @@ def test_a_handle_that_is_given_up_fails_the_job(feed: Any, reason: str) -> None
     """Though the process lives on, as those of tasks do: what would have been sent is missing."""
     job = tw.run(numbers_flow(), workers=1)
     call = ray.remote(feed).options(num_cpus=0, max_retries=0).remote(job.input("numbers"))
+    assert ray.wait([call], timeout=DEADLINE_S)[0]  # Ray may have to start a process for it
     with pytest.raises(tw.JobError, match=rf"process \d+ on node .* has given up a handle .*incomplete: .*{reason}"):
         job.wait(timeout=ENDS_WITHIN_S)
-    ray.wait([call])
     job.stop()
 
 

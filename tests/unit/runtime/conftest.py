@@ -1,0 +1,18 @@
+"""What tests of the driver's end of an input share."""
+
+import pytest
+
+import tidewheel as tw
+from tests.unit.runtime.list_feed import ListFeed
+
+
+@pytest.fixture
+def feed() -> ListFeed:
+    """A feed of two workers."""
+    return ListFeed(2)
+
+
+@pytest.fixture
+def handle(feed: ListFeed) -> tw.InputHandle:
+    """The first handle of an input."""
+    return feed.handle()
