@@ -38,6 +38,8 @@ class BlockLeases:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._leases: list[_Lease] = []
+        self._collected: Any = None
+        """The java.lang.ref.ReferenceQueue in which the JVM puts what it has collected."""
         self._new_leases = 0
         self._new_bytes = 0
 
@@ -53,9 +55,10 @@ class BlockLeases:
             references: the blocks.
             size: how many bytes they are.
         """
-        lease = _Lease(jvm.java.lang.ref.WeakReference(rdd), tuple(references))
         with self._lock:
-            self._leases.append(lease)
+            if self._collected is None:
+                self._collected = jvm.java.lang.ref.ReferenceQueue()
+            self._leases.append(_Lease(jvm.java.lang.ref.WeakReference(rdd, self._collected), tuple(references)))
             self._new_leases += 1
             self._new_bytes += size
             is_much = self._new_leases > LEASES_BETWEEN_COLLECTIONS or self._new_bytes > BYTES_BETWEEN_COLLECTIONS
@@ -69,17 +72,22 @@ class BlockLeases:
     def prune(self) -> None:
         """Drop the leases of RDDs that the JVM has collected."""
         with self._lock:
-            leases = list(self._leases)
+            leases, collected = list(self._leases), self._collected
+        # Each lease is asked about only when there is news of one: a call takes long among thousands of leases.
+        if collected is None or collected.poll() is None:
+            return
+        while collected.poll() is not None:
+            pass
         expired = {id(lease) for lease in leases if lease.rdd.refersTo(None)}
         with self._lock:
             self._leases = [lease for lease in self._leases if id(lease) not in expired]
-        if expired:
-            _logger.debug("dropped the blocks of %d DataFrame(s)", len(expired))
+        _logger.debug("dropped the blocks of %d DataFrame(s)", len(expired))
 
     def clear(self) -> None:
         """Drop every lease: Spark has stopped."""
         with self._lock:
             self._leases.clear()
+            self._collected = None
 
 
 LEASES = BlockLeases()

@@ -14,19 +14,34 @@ class Thing:
     """An RDD, or a block: something that can be collected."""
 
 
+class ReferenceQueue:
+    """``java.lang.ref.ReferenceQueue``, as far as it is used."""
+
+    def __init__(self) -> None:
+        self.collected: list[WeakReference] = []
+
+    def poll(self) -> "WeakReference | None":
+        return self.collected.pop(0) if self.collected else None
+
+
 class WeakReference:
     """``java.lang.ref.WeakReference``, as far as it is used."""
 
-    def __init__(self, thing: Thing) -> None:
-        self._thing = weakref.ref(thing)
+    asked = 0
+
+    def __init__(self, thing: Thing, queue: ReferenceQueue) -> None:
+        self._thing = weakref.ref(thing, lambda _: queue.collected.append(self))
 
     def refersTo(self, thing: Thing | None) -> bool:  # noqa: N802
+        WeakReference.asked += 1
         return self._thing() is thing
 
 
 COLLECTIONS: list[str] = []
 JVM: Any = SimpleNamespace(
-    java=SimpleNamespace(lang=SimpleNamespace(ref=SimpleNamespace(WeakReference=WeakReference))),
+    java=SimpleNamespace(
+        lang=SimpleNamespace(ref=SimpleNamespace(WeakReference=WeakReference, ReferenceQueue=ReferenceQueue))
+    ),
     System=SimpleNamespace(gc=lambda: COLLECTIONS.append("asked for")),
 )
 
@@ -62,6 +77,20 @@ def test_the_end_of_the_session_drops_everything() -> None:
     gc.collect()
     assert block() is None
     assert len(leases) == 0
+
+
+def test_a_lease_costs_the_same_among_thousands() -> None:
+    """The JVM is asked about each lease only when it has collected one."""
+    leases, rdds = BlockLeases(), [Thing() for _ in range(100)]
+    WeakReference.asked = 0
+    for rdd in rdds:
+        held(leases, rdd)
+    assert WeakReference.asked == 0
+    del rdd, rdds[:50]
+    gc.collect()
+    leases.prune()
+    assert len(leases) == 50
+    assert WeakReference.asked == 100
 
 
 @pytest.mark.parametrize(("size", "most"), [(1, LEASES_BETWEEN_COLLECTIONS), (BYTES_BETWEEN_COLLECTIONS // 8, 8)])
