@@ -13,7 +13,7 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tidewheel.runtime import Pause
@@ -81,7 +81,7 @@ class CachedBlocks:
     schema: "pa.Schema"
     rdd: CachedRdd
     stored: "tuple[ObjectRef[bytes], ...] | None" = None
-    is_read: bool = field(default=False)
+    is_read: bool = False
 
     def __len__(self) -> int:
         return len(self.rdd.holders)

@@ -69,7 +69,7 @@ class DataFrameSource:
                     number, block = arrived
                     yield from self._batches(_table(block))
         except (ray.exceptions.RayError, BridgeError) as error:
-            lost = next(other for other in numbers if other > number)
+            lost = next((other for other in numbers if other > number), number)
             raise BridgeError(
                 f"block {lost} of {len(self.blocks)} of DataFrame {self.name!r} cannot be read: {error}. "
                 f"{self.blocks.advice} One partition's rows must stay under 2 GiB: a larger partitions= makes them "

@@ -1,11 +1,10 @@
 """The calls by which epochs get into a folder: the one place where tests put disks that fill up, fail or lose power."""
 
-import fcntl
 import os
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tidewheel.pubsub.log import file_lock
 from tidewheel.spark_bridge.errors import BridgeError
 
 if TYPE_CHECKING:
@@ -14,7 +13,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _LOCK_WITHIN_S = 1.0
-_AGAIN_S = 0.02
 
 
 class EpochFiles:
@@ -70,12 +68,9 @@ def make_folder(files: EpochFiles, path: Path) -> None:
 
 
 class FolderLock:
-    """The lock on a folder, held from `acquire` to `release`; there is no file for it, as that would be read as data.
+    """The lock on a folder, held from `acquire` to `release`.
 
-    The kernel gives it back when the process dies, however it does. A child that was forked without starting another
-    program keeps it as well.
-
-    Source: flock(2).
+    There is no file for it, as that would be read as data.
     """
 
     def __init__(self, path: Path, descriptor: int) -> None:
@@ -89,12 +84,11 @@ class FolderLock:
         Raises:
             BridgeError: somebody still does.
         """
-        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            _wait(descriptor, path, wait_s)
-        except BaseException:
-            os.close(descriptor)
-            raise
+        descriptor = file_lock.open_locked(path, os.O_RDONLY | os.O_DIRECTORY, wait_s)
+        if descriptor is None:
+            raise BridgeError(
+                f"another write_epochs writes to {path} at this moment: close it, or use another path and checkpoint"
+            )
         return cls(path, descriptor)
 
     def is_there(self) -> bool:
@@ -107,22 +101,3 @@ class FolderLock:
     def release(self) -> None:
         """Give the lock back."""
         os.close(self._descriptor)
-
-
-def _wait(descriptor: int, path: Path, wait_s: float) -> None:
-    deadline_s = time.monotonic() + wait_s
-    while not _is_taken(descriptor):
-        if time.monotonic() > deadline_s:
-            raise BridgeError(
-                f"another write_epochs writes to {path} at this moment: close it, or use another path and checkpoint"
-            )
-        time.sleep(_AGAIN_S)
-
-
-def _is_taken(descriptor: int) -> bool:
-    """Take the lock if nobody has it; return whether that was so."""
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True

@@ -10,18 +10,6 @@ from tests.unit.runtime.list_feed import ListFeed
 DEADLINE_S = 30.0
 
 
-@pytest.fixture
-def feed() -> ListFeed:
-    """A feed of two workers."""
-    return ListFeed(2)
-
-
-@pytest.fixture
-def handle(feed: ListFeed) -> tw.InputHandle:
-    """The first handle of an input."""
-    return feed.handle()
-
-
 def test_a_handle_fails_the_job(feed: ListFeed, handle: tw.InputHandle) -> None:
     """With the input's name and the cause; a handle that is closed has nothing to miss."""
     cause = OSError("no route")

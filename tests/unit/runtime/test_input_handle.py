@@ -26,18 +26,6 @@ def pass_on(input: tw.InputPort, output: tw.OutputPort) -> None:
 
 
 @pytest.fixture
-def feed() -> ListFeed:
-    """A feed of two workers."""
-    return ListFeed(2)
-
-
-@pytest.fixture
-def handle(feed: ListFeed) -> tw.InputHandle:
-    """The first handle of an input."""
-    return feed.handle()
-
-
-@pytest.fixture
 def submitted(feed: ListFeed) -> list[tuple[int, InputCommand]]:
     """What its handles say, with the number of the worker that it is for."""
     return feed.submitted

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
@@ -145,8 +146,9 @@ def test_a_query_is_stopped(job: tw.Job, query: FakeQuery) -> None:
     assert captured(job) == [(0, [1])]
 
 
-def test_what_comes_while_the_query_is_stopped_is_left_to_the_next_run(job: tw.Job, query: FakeQuery) -> None:
-    """A micro-batch that is being computed then is not sent, and Spark does not commit it."""
+@contextmanager
+def stopping_while_it_computes(job: tw.Job, query: FakeQuery, timeout_s: float) -> Iterator[None]:
+    """Stop a query from another thread while it computes its first micro-batch, which goes on after the block."""
     computing, may_go_on = threading.Event(), threading.Event()
 
     def slow(df: Any, name: str) -> Any:
@@ -157,12 +159,18 @@ def test_what_comes_while_the_query_is_stopped_is_left_to_the_next_run(job: tw.J
     feeding = begun(job, query, rows_of=slow)
     call = query.begin(0, 1)
     assert computing.wait(DEADLINE_S)
-    stopping = threading.Thread(target=feeding.stop, args=[0])
+    stopping = threading.Thread(target=feeding.stop, args=[timeout_s])
     stopping.start()
-    assert query.was_stopped.wait(DEADLINE_S)
+    yield
     may_go_on.set()
     stopping.join(DEADLINE_S)
     call.join(DEADLINE_S)
+
+
+def test_what_comes_while_the_query_is_stopped_is_left_to_the_next_run(job: tw.Job, query: FakeQuery) -> None:
+    """A micro-batch that is being computed then is not sent, and Spark does not commit it."""
+    with stopping_while_it_computes(job, query, 0):
+        assert query.was_stopped.wait(DEADLINE_S)
     job.wait(DEADLINE_S)
     assert captured(job) == []
     assert isinstance(query._error, RuntimeError), "which is how Spark knows that it is not to commit"
@@ -170,22 +178,8 @@ def test_what_comes_while_the_query_is_stopped_is_left_to_the_next_run(job: tw.J
 
 def test_stopping_waits_for_the_micro_batch_that_is_under_way(job: tw.Job, query: FakeQuery) -> None:
     """It is sent whole, and Spark may commit it, so that it does not come again."""
-    computing, may_go_on = threading.Event(), threading.Event()
-
-    def slow(df: Any, name: str) -> Any:
-        computing.set()
-        assert may_go_on.wait(DEADLINE_S)
-        return df
-
-    feeding = begun(job, query, rows_of=slow)
-    call = query.begin(0, 1)
-    assert computing.wait(DEADLINE_S)
-    stopping = threading.Thread(target=feeding.stop, args=[DEADLINE_S])
-    stopping.start()
-    assert not query.was_stopped.wait(0.05)
-    may_go_on.set()
-    stopping.join(DEADLINE_S)
-    call.join(DEADLINE_S)
+    with stopping_while_it_computes(job, query, DEADLINE_S):
+        assert not query.was_stopped.wait(0.05)
     job.wait(DEADLINE_S)
     assert captured(job) == [(0, [1])]
     assert query._error is None
