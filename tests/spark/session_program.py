@@ -31,6 +31,13 @@ def environment() -> dict[str, str | None]:
     return {name: os.environ.get(name) for name in VARIABLES}
 
 
+def asks_for_a_token() -> bool:
+    """Tell whether Ray lets nobody in without a token."""
+    from ray._private.authentication.authentication_utils import is_token_auth_enabled
+
+    return bool(is_token_auth_enabled())
+
+
 def free_cpus(expected: float) -> float:
     """Return how many CPUs are free, once they are as many as expected or a deadline has passed: Ray counts late."""
     import ray
@@ -49,6 +56,7 @@ def two_sessions() -> dict[str, Any]:
     seen: dict[str, Any] = {"too big": refusal("too big", executors=99), "before": environment()}
     with session("first", configs=FAST_START) as spark:
         seen["inside"] = environment()
+        seen["asks for a token"] = asks_for_a_token()
         seen["nested"] = refusal("nested")
         seen["cpus inside"] = free_cpus(ray.cluster_resources()["CPU"] - 1)
         df = spark.range(1_000).selectExpr("id", "id % 4 as epoch")
