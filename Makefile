@@ -6,6 +6,8 @@ VENV ?= .venv
 override VENV := $(abspath $(VENV))
 # Python compiles what is imported; pip would compile all of PySpark and Ray, which takes as long as the rest of it.
 PIP_INSTALL = $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt
+# What is imported has to be kept compiled: each test on Ray starts processes that import all of it again.
+unexport PYTHONDONTWRITEBYTECODE
 # Two processes share the tests, file by file, in the order of tests/conftest.py.
 PARALLEL = --numprocesses 2 --dist loadscope --no-loadscope-reorder
 

@@ -40,6 +40,7 @@ def test_equals_scipy_on_the_local_engine(graph: DependencyGraph, workers: int) 
     run_example(graph, workers, "local")
 
 
+@pytest.mark.long
 @pytest.mark.ray
 @pytest.mark.usefixtures("examples_on_ray")
 def test_equals_scipy_on_ray(graph: DependencyGraph) -> None:

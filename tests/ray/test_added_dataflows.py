@@ -57,7 +57,7 @@ def results(job: tw.Job) -> list[tuple[int, int]]:
     return sorted(pair for entry in job.captured("results") for pair in entry.batch)
 
 
-@pytest.mark.parametrize("link", ["socket", "ray"])
+@pytest.mark.parametrize("link", ["socket", pytest.param("ray", marks=pytest.mark.long)])
 def test_each_is_a_job_of_its_own_in_the_same_processes(link: LinkName) -> None:
     """With the same names inside; one is added while the other is in full swing, and has a topic."""
     topic = f"topic-{uuid.uuid4().hex[:8]}"

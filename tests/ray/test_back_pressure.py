@@ -24,7 +24,7 @@ def rounds(arrays: tw.Stream[Any]) -> tuple[tw.Stream[Any], tw.Stream[Any]]:
     return going_on, slow.map_batches(lambda batch: batch[batch[:, 0] <= 0][:, :1])
 
 
-@pytest.mark.parametrize("link", ["socket", "ray"])
+@pytest.mark.parametrize("link", ["socket", pytest.param("ray", marks=pytest.mark.long)])
 def test_a_gigabyte_through_a_loop(link: LinkName) -> None:
     """Nothing is lost, and no process grows by more than a fraction of what passed."""
     flow = tw.Dataflow("gigabyte")

@@ -139,6 +139,7 @@ def test_actors_and_tasks_feed_an_input(link: LinkName, feeders: list[Any]) -> N
         assert eventually(lambda: job.statistics().inputs["numbers"].records == 151)
 
 
+@pytest.mark.long
 def test_a_feeder_that_is_done_holds_nothing(feeders: list[Any]) -> None:
     """No thread and no socket, however many jobs it has fed; nor does the job."""
     jobs = 5
@@ -200,7 +201,7 @@ def test_a_handle_is_used_by_one_process(feeders: list[Any]) -> None:
         job.wait(timeout=DEADLINE_S)
 
 
-@pytest.mark.parametrize("is_actor", [True, False])
+@pytest.mark.parametrize("is_actor", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_a_feeder_that_dies_fails_the_job(feeders: list[Any], *, is_actor: bool) -> None:
     """What it would have sent is missing; the error says which process fed what."""
     with nothing_left():

@@ -70,7 +70,13 @@ def collatz_steps(number: int) -> int:
 
 @pytest.mark.parametrize(
     ("workers", "progress"),
-    [(1, "broadcast"), (2, "broadcast"), (3, "broadcast"), (2, "accumulated"), (3, "accumulated")],
+    [
+        (1, "broadcast"),
+        pytest.param(2, "broadcast", marks=pytest.mark.long),
+        (3, "broadcast"),
+        pytest.param(2, "accumulated", marks=pytest.mark.long),
+        (3, "accumulated"),
+    ],
 )
 def test_a_loop_gives_the_same_on_any_number_of_workers(workers: int, progress: SpreadName) -> None:
     """Records that go round a loop of exchanges, several epochs in flight, come out at their epoch, each once."""

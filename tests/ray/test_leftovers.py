@@ -110,7 +110,7 @@ def test_a_build_that_raises_in_one_worker(topic: str, worker: int) -> None:
         members.note()
 
 
-@pytest.mark.parametrize("what", ["wait", "send"])
+@pytest.mark.parametrize("what", [pytest.param("wait", marks=pytest.mark.long), "send"])
 def test_a_driver_that_is_interrupted(ray_cluster: str, topic: str, what: str) -> None:
     """Ctrl-C while the driver waits for its job, or sends: it ends with KeyboardInterrupt and nothing else to say."""
     with nothing_left() as members, DriverProcess(ray_cluster, "tests.ray.driver_program", what, topic) as driver:
@@ -139,6 +139,7 @@ def test_a_driver_that_is_killed_while_its_job_runs(ray_cluster: str, topic: str
         assert len(members) == 2 * WORKERS
 
 
+@pytest.mark.long
 def test_a_driver_that_is_killed_while_it_deploys(ray_cluster: str, topic: str) -> None:
     """The same when one worker is still being built."""
     with nothing_left() as members, DriverProcess(ray_cluster, "tests.ray.driver_program", "build", topic) as driver:
@@ -148,6 +149,7 @@ def test_a_driver_that_is_killed_while_it_deploys(ray_cluster: str, topic: str) 
         assert len(members) == 2 * WORKERS
 
 
+@pytest.mark.long
 def test_a_job_in_a_thread_of_the_driver(topic: str) -> None:
     """Nothing is left of a job that one thread feeds and another stops: the feeder hears that it was stopped."""
     heard: list[BaseException] = []

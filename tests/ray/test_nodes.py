@@ -307,6 +307,7 @@ def assert_right(result: Any) -> None:
     assert result["gone"]
 
 
+@pytest.mark.long
 def test_nodes_with_addresses_of_their_own(two_networks: tuple[str, str]) -> None:
     """Workers on nodes that only a network joins, each with its own address, find each other."""
     enter, enter_other = (("ip", "netns", "exec", name) for name in two_networks)
@@ -320,7 +321,7 @@ def test_nodes_with_addresses_of_their_own(two_networks: tuple[str, str]) -> Non
     assert_right(result)
 
 
-@pytest.mark.parametrize("link", ["socket", "ray"])
+@pytest.mark.parametrize("link", ["socket", pytest.param("ray", marks=pytest.mark.long)])
 def test_workers_on_three_nodes(three_nodes: Nodes, link: str) -> None:
     """They are on different nodes of the cluster of RAY_ADDRESS, which wants a token, and give the right results."""
     result = three_nodes.result(walk, 3, {"link": link})
@@ -372,6 +373,7 @@ def test_no_room(three_nodes: Nodes, workers: int, settings: Settings, asked: st
     assert result["gone"]
 
 
+@pytest.mark.long
 def test_a_node_comes_and_goes(three_nodes: Nodes) -> None:
     """A job waits for room until a node brings it; when the node is killed, one error names it and the worker on it."""
     holder = three_nodes.holder

@@ -49,7 +49,9 @@ def wrong_results(job: tw.Job, kind: Kind) -> dict[str, object]:
     return {name: (found[name], wanted[name]) for name in found if found[name] != wanted[name]}
 
 
-@pytest.mark.parametrize("workers", [1, 2, 4])
+@pytest.mark.parametrize(
+    "workers", [pytest.param(1, marks=pytest.mark.long), 2, pytest.param(4, marks=pytest.mark.long)]
+)
 def test_every_operator_does_on_ray_what_plain_python_does(workers: int) -> None:
     """All cases of all operators at once, for lists and beside them for Arrow tables, several epochs in flight."""
     with tw.run(every_operator(LISTS), workers=workers) as lists:

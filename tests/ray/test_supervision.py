@@ -113,6 +113,7 @@ def test_an_operator_that_takes_long_does_not_hang(tmp_path: Path) -> None:
         job.wait(timeout=DEADLINE_S)
 
 
+@pytest.mark.long
 def test_a_death_is_told_before_lost_connections(topic: str) -> None:
     """When the driver learns at once that a worker died and that its peers have lost it, the death is the error."""
     with nothing_left() as members:
@@ -159,6 +160,7 @@ def test_a_dead_publisher_is_noticed_when_nothing_is_published(topic: str) -> No
         job.stop()
 
 
+@pytest.mark.long
 def test_a_job_stops_in_time_though_a_publisher_hangs(topic: str) -> None:
     """`stop` does not wait again and again for one that does not answer, and ends it."""
     with nothing_left() as members:

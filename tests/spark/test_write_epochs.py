@@ -130,6 +130,7 @@ class Sending(threading.Thread):
         self.join(DEADLINE_S)
 
 
+@pytest.mark.long
 def test_a_writer_that_is_killed_again_and_again(topic: str, tmp_path: Path) -> None:
     """Every row once, though the writer dies at random moments, and the job ends in between and starts again."""
     choices, path, count = random.Random(SEED), tmp_path / "epochs", 0

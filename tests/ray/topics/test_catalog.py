@@ -97,6 +97,7 @@ def incarnation() -> str:
     return str(ask_catalog("listing").incarnation)
 
 
+@pytest.mark.long
 def test_topics_of_a_killed_driver_are_gone_within_seconds(ray_cluster: str, topic: str, watch: tw.TopicWatch) -> None:
     """It is no longer listed, whoever watches is told why, a subscriber gets an error, and the name is free."""
     events = of(watch, topic)
@@ -122,6 +123,7 @@ def test_topics_of_a_killed_driver_are_gone_within_seconds(ray_cluster: str, top
         job.stop()
 
 
+@pytest.mark.long
 def test_a_new_catalog_learns_what_lives(ray_cluster: str, topic: str, watch: tw.TopicWatch) -> None:
     """Two jobs of two drivers: who reads goes on, and within seconds both topics are found again.
 
@@ -176,6 +178,7 @@ def check_until(running: RunningPublication, condition: Callable[[], bool]) -> b
     return eventually(checked, DEADLINE_S)
 
 
+@pytest.mark.long
 def test_a_name_that_another_job_has_taken_meanwhile_is_not_taken_back(
     topic: str, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -26,6 +26,7 @@ def command(address: str, *arguments: str) -> "subprocess.CompletedProcess[str]"
     )
 
 
+@pytest.mark.long
 def test_topics_and_tail_in_another_process(ray_cluster: str) -> None:
     """A topic is listed while its job runs, and its records come, filtered where they are published."""
     flow = tw.Dataflow("numbers")

@@ -38,6 +38,7 @@ def expected(first: int) -> dict[int, int]:
     return {epoch: sum(epoch * RECORDS + n for n in range(RECORDS)) for epoch in range(first, EPOCHS)}
 
 
+@pytest.mark.long
 def test_results_are_right_when_the_producer_starts_first(ray_cluster: str, topic: str) -> None:
     """Every epoch arrives whole, each once, and the end of one job is the end of the other."""
     with driver(ray_cluster, "produce", topic) as producer, driver(ray_cluster, "consume", topic) as consumer:
@@ -47,6 +48,7 @@ def test_results_are_right_when_the_producer_starts_first(ray_cluster: str, topi
         assert producer.ended(DEADLINE_S)[0].splitlines()[-1:] == ["done"]
 
 
+@pytest.mark.long
 def test_the_producer_may_die_first(ray_cluster: str, topic: str) -> None:
     """The consumer ends with an error that names the topic; its name is free for another producer.
 

@@ -22,6 +22,7 @@ def pid_of(actor: Any) -> int:
     return int(ray.get(actor.__ray_call__.remote(lambda _: os.getpid()), timeout=DEADLINE_S))
 
 
+@pytest.mark.long
 def test_what_was_waited_for_is_in_the_log(tmp_path: Path) -> None:
     """Not before the input has passed it, at both partitions; a publisher that is started again knows what it has."""
     flow = tw.Dataflow("durable")

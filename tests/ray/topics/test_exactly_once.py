@@ -198,6 +198,7 @@ def fail(job: Any, billing: tw.Subscription) -> None:
     job.wait(timeout=DEADLINE_S)
 
 
+@pytest.mark.long
 def test_what_was_acknowledged_when_a_job_is_stopped_stays_so(topic: str, tmp_path: Path) -> None:
     """Though the subscriptions are closed after that, of which one acknowledges by itself and the other by hand."""
     names: dict[str, Literal["auto", "manual"]] = {"billing": "auto", "audit": "manual"}
@@ -220,6 +221,7 @@ def test_what_was_acknowledged_when_a_job_is_stopped_stays_so(topic: str, tmp_pa
         job.wait(timeout=DEADLINE_S)
 
 
+@pytest.mark.long
 def test_a_job_gets_the_log_though_another_one_s_last_epochs_are_not_read(
     topic: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

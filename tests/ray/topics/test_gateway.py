@@ -125,7 +125,7 @@ def sorted_epochs(found: list[tuple[Any, list[dict[str, int]]]]) -> list[tuple[A
     return [(time, sorted(record["n"] for record in records)) for time, records in found]
 
 
-@pytest.mark.parametrize("tables", [False, True], ids=["dicts", "tables"])
+@pytest.mark.parametrize("tables", [False, pytest.param(True, marks=pytest.mark.long)], ids=["dicts", "tables"])
 def test_every_protocol_serves_a_topic_on_ray(ray_cluster: str, tables: bool) -> None:
     """Whole epochs of both workers, filtered where they are published, and then the end; SIGTERM ends the gateway."""
     topic = "gateway/numbers on ray"

@@ -68,6 +68,7 @@ def children(relay: tw.RelayHandle) -> list[int]:
     return [one.children for one in relay.statistics()]
 
 
+@pytest.mark.long
 def test_everybody_has_everything_once_though_relays_are_killed(topic: str, tmp_path: Path, ray_cluster: str) -> None:
     """Two relays, subscribers of this process, and durable ones in processes of their own; each relay dies twice."""
     with ExitStack() as stack:
@@ -149,6 +150,7 @@ def test_relays_that_are_closed_are_missed_by_nobody(topic: str, tmp_path: Path)
         assert read(second, 3) == expected(range(3, 6))
 
 
+@pytest.mark.long
 def test_a_relay_goes_on_with_the_next_life_of_its_topic(topic: str, tmp_path: Path) -> None:
     """Which may have another number of partitions; nobody has to start it again."""
     with ExitStack() as stack:

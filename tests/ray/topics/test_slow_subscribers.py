@@ -259,6 +259,7 @@ def test_threads_that_are_the_first_to_need_the_cluster(topic: str, ray_cluster:
     assert (output.splitlines(), errors) == (["[[1, 2]]"] * 8, "")
 
 
+@pytest.mark.long
 def test_many_subscriptions_at_once(topic: str) -> None:
     """A hundred in one process, made by several threads at once; all get everything, and nothing of them is left."""
     flow = tw.Dataflow(topic)
