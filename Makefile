@@ -1,4 +1,4 @@
-# Everything here needs Python 3.11 and nothing else. Another interpreter: make test PYTHON=/path/to/python3.11
+# Everything here needs Python 3.11 or 3.12 and nothing else. Another interpreter: make test PYTHON=/path/to/python3.12
 PYTHON ?= python3.11
 VENV ?= .venv
 
