@@ -1,11 +1,15 @@
 """How a failure inside an operator is told."""
 
 import traceback
+from collections.abc import Iterator
 from contextlib import suppress
+from dis import get_instructions
 from reprlib import repr as shortened
-from typing import NoReturn
+from types import FrameType
+from typing import Any, NoReturn
 
 from tidewheel.progress import Time
+from tidewheel.runtime.batches import is_arrow, is_numpy, records
 from tidewheel.runtime.errors import JobError
 from tidewheel.runtime.ports import ExchangeError
 from tidewheel.runtime.stage import StageError
@@ -43,15 +47,35 @@ def _record_of(error: BaseException | None) -> str:
 
     An operator that calls a function of the user's with one record calls that ``record``. So nothing is spent on it
     before something fails. Nothing is said where the error itself shows the record.
+
+    From Python 3.12 on (PEP 709) a comprehension has no frame of its own, and what it calls ``record`` is gone when it
+    has failed. There, it is what the function was given.
     """
     shown = ""
     walked = None if error is None else error.__traceback__
     while walked is not None:
         frame, walked = walked.tb_frame, walked.tb_next
-        if str(frame.f_globals.get("__name__")).startswith(_OPERATORS) and "record" in frame.f_locals:
-            with suppress(Exception):  # a class of the user's may fail to say what it is
+        if not str(frame.f_globals.get("__name__")).startswith(_OPERATORS):
+            continue
+        with suppress(Exception):  # a class of the user's may fail to say what it is, or whether it is another one
+            if "record" in frame.f_locals:
                 shown = shortened(frame.f_locals["record"])
+            elif walked is not None:
+                shown = next(map(shortened, _given(frame, walked.tb_frame)), shown)
     return f" (record {shown})" if shown and shown not in _text(error) else ""
+
+
+def _given(operator: FrameType, function: FrameType) -> Iterator[Any]:
+    """Iterate over what a function was given as an argument, and did not change, that is a record of a batch."""
+    names = function.f_code.co_varnames[: function.f_code.co_argcount]
+    assigned = {
+        step.argval for step in get_instructions(function.f_code) if step.opname.startswith(("STORE", "DELETE"))
+    }
+    found = operator.f_locals.values()
+    batches = [records(local) for local in found if isinstance(local, list) or is_arrow(local) or is_numpy(local)]
+    for name in names:
+        if name not in assigned and any(function.f_locals[name] in batch for batch in batches):
+            yield function.f_locals[name]
 
 
 def _text(error: BaseException | None) -> str:

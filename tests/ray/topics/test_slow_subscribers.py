@@ -230,8 +230,11 @@ def read():
     with tw.subscribe({topic!r}, timeout=60) as subscription:
         print(f"{{[epoch.records for epoch in subscription.epochs(timeout=60)]}}\\n", end="", flush=True)
 
-for _ in range(8):
-    threading.Thread(target=read).start()
+threads = [threading.Thread(target=read) for _ in range(8)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()  # from Python 3.12 on, no thread starts when the main one has ended, and Ray starts some
 """
 
 

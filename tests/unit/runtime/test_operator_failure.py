@@ -6,6 +6,8 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
 import tidewheel as tw
@@ -87,6 +89,26 @@ def test_the_error_shows_the_record(describe: Callable[[tw.Stream[int]], tw.Stre
     describe(flow.input("numbers", int)).capture("results")
     headline = str(fail_flow(flow, [1234567])).splitlines()[0]
     assert headline.count("1234567") == 1
+
+
+def fail_after_a_change(number: int) -> Any:
+    number += 1
+    fail_silently(number)
+
+
+@pytest.mark.parametrize("batch", [pa.table({"n": [1234567]}), np.array([1234567])], ids=["table", "array"])
+def test_the_error_shows_the_record_of_what_is_no_list(batch: Any) -> None:
+    """As Python sees it."""
+    flow = tw.Dataflow("test")
+    flow.input("numbers").map(fail_silently)
+    assert str(fail_flow(flow, batch)).splitlines()[0].count("1234567") == 1
+
+
+def test_the_error_shows_no_other_record() -> None:
+    """Not even one that the function has come to have under the name of its argument."""
+    flow = tw.Dataflow("test")
+    flow.input("numbers", int).map(fail_after_a_change)
+    assert "1234568" not in str(fail_flow(flow, [1234567, 1234568])).splitlines()[0]
 
 
 def test_a_record_that_cannot_be_shown_is_left_out() -> None:
