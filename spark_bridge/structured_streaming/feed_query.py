@@ -16,6 +16,7 @@ the job fails, or is left                        the query is stopped; it commit
 import logging
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -204,11 +205,12 @@ class StreamingFeed:
 
     def _await_end(self) -> None:
         """Wait until the query has ended; raise why it failed, or if Spark was stopped, which an idle one ignores."""
-        context: Any = None
         while not self._query.awaitTermination(_LOOK_S):
-            context = context or self._query._jsq.sparkSession().sparkContext()
-            if context.isStopped() and not self._query.awaitTermination(_LOOK_S):
+            if self._spark_is_stopped() and not self._query.awaitTermination(_LOOK_S):
                 raise JobError(f"the Spark session was stopped while its query feeds input {self._input.name!r}")
+
+    def _spark_is_stopped(self) -> bool:
+        return bool(self._query._jsq.sparkSession().sparkContext().isStopped())
 
     def _end_input(self, failure: Exception | None) -> None:
         if self._job_is_over or self._is_abandoned:
@@ -228,9 +230,13 @@ class StreamingFeed:
             why = "stopped before it could say why" if failure is None else readable(failure)
             return f"the query that feeds it has failed in Spark: {why}. When that is mended, {again}"
         sent = "It was sent, but Spark has not committed it" if self._was_sent else "Nothing of it was sent"
+        why = readable(self._failure)
+        with suppress(Exception):  # its JVM has gone
+            if self._spark_is_stopped():
+                why = f"the Spark session was stopped ({why})"
         return (
-            f"the query that feeds it has failed in micro-batch {self._batch_id}: {readable(self._failure)}. {sent}: "
-            f"when that is mended, {again}"
+            f"the query that feeds it has failed in micro-batch {self._batch_id}: {why}. {sent}: when that is mended, "
+            f"{again}"
         )
 
     def _end_with_job(self, failure: Exception | None) -> None:

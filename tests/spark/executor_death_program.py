@@ -1,4 +1,4 @@
-"""A program that kills the executor, and then stops Spark, while a job reads a DataFrame, run in a process of its own.
+"""A program that kills the executor, and then stops Spark, while jobs read from it, run in a process of its own.
 
 It starts Spark with RayDP itself, as a program may that has used RayDP before.
 
@@ -9,8 +9,10 @@ import json
 import os
 import signal
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import psutil
@@ -19,10 +21,11 @@ import raydp
 import tidewheel as tw
 from tests.spark.conftest import FAST_START
 from tests.spark.sources import KeepsSource, messages
-from tidewheel.spark_bridge import from_spark, ray_cluster, session, to_spark
+from tidewheel.spark_bridge import feed, from_spark, ray_cluster, session, to_spark
 from tidewheel.spark_bridge.java import find_java, java_environment
 from tidewheel.spark_bridge.process_environment import process_environment
 from tidewheel.spark_bridge.spark_configuration import spark_configuration
+from tidewheel.spark_bridge.structured_streaming.feed_query import StreamingFeed
 
 BLOCKS = 40
 ROWS = 4_000
@@ -62,6 +65,20 @@ def read(spark: Any, name: str, strike: Any) -> str:
     return "all" if found == list(range(ROWS)) else f"{len(found)} rows, {len(set(found))} of them different"
 
 
+@contextmanager
+def fed(spark: Any) -> Iterator[StreamingFeed]:
+    """Have a job that is fed once a second."""
+    flow = tw.Dataflow("fed")
+    flow.input("rows").probe("done")
+    rows = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 10).load()
+    job = tw.run(flow, workers=1)
+    with tempfile.TemporaryDirectory() as checkpoint:
+        feeding = feed(job.input("rows"), rows, checkpoint=checkpoint, trigger={"processingTime": "1 second"})
+        job.probe("done").wait_until(1, timeout=60)
+        yield feeding
+        job.stop()
+
+
 def main() -> None:
     """Print what was seen."""
     with java_environment(find_java()), process_environment(PYSPARK_PYTHON=sys.executable):
@@ -73,8 +90,14 @@ def main() -> None:
         killed = read(spark, "killed", lambda: os.kill(pid, signal.SIGKILL))
     with session("other again") as spark:
         again = to_spark(spark, messages(from_spark(KeepsSource(), "again", spark.range(50), partitions=3))).count()
-        stopped = read(spark, "stopped", raydp.stop_spark)
-    sys.stdout.write(json.dumps({"killed": killed, "again": again, "stopped": stopped, "adopted": is_adopted}) + "\n")
+        with fed(spark) as feeding:
+            stopped, left = read(spark, "stopped", raydp.stop_spark), "it goes on"
+            try:
+                feeding.wait(60)
+            except tw.JobError as error:
+                left = str(error)
+    seen = {"killed": killed, "again": again, "stopped": stopped, "left": left, "adopted": is_adopted}
+    sys.stdout.write(json.dumps(seen) + "\n")
 
 
 if __name__ == "__main__":

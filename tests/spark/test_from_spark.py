@@ -2,6 +2,7 @@
 
 import gc
 import os
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ from pyspark.sql import functions
 
 from tests.spark.sources import KeepsSource, arriving, read
 from tidewheel.spark_bridge import BridgeError, from_spark
-from tidewheel.spark_bridge.cached_blocks import BLOCKS_AHEAD, CachedBlocks
+from tidewheel.spark_bridge.cached_blocks import BLOCKS_AHEAD, CACHED, CachedBlocks
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -173,6 +174,21 @@ def test_spark_keeps_blocks_no_longer_than_their_dataflow(spark: "SparkSession")
     from_spark(KeepsSource(), "third", spark.range(1_000))
     assert during < set(context.getPersistentRDDs())
     assert sum(batch.num_rows for part in read(kept) for _, batch in part) == 1_000
+
+
+def test_threads_may_call_together(spark: "SparkSession") -> None:
+    """Each has its own rows, and what they drop meanwhile does not pile up in Spark's cache."""
+    before = len(CACHED)
+
+    def rows_of(n: int) -> list[int]:
+        source = from_spark(KeepsSource(), f"from {n}", spark.range(n, n + 3, numPartitions=2))
+        return sorted(number for part in read(source) for _, batch in part for number in batch["id"].to_pylist())
+
+    with ThreadPoolExecutor(6) as threads:
+        assert list(threads.map(rows_of, range(18))) == [[n, n + 1, n + 2] for n in range(18)]
+    gc.collect()
+    CACHED.prune(spark.range(1))
+    assert len(CACHED) <= before
 
 
 @pytest.mark.parametrize("how", ["column", "function"])

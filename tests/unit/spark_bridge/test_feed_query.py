@@ -253,6 +253,20 @@ def test_a_spark_that_is_stopped_fails_the_job(job: tw.Job, query: FakeQuery) ->
     assert query.was_stopped.wait(DEADLINE_S)
 
 
+def test_a_spark_that_is_stopped_in_a_micro_batch_fails_the_job(job: tw.Job, query: FakeQuery) -> None:
+    """What Spark says of the micro-batch is only what came of that."""
+
+    def cancelled(df: Any, name: str) -> Any:
+        query.spark_is_stopped = True
+        raise RuntimeError("job 7 cancelled")
+
+    feeding = begun(job, query, rows_of=cancelled)
+    query.run(3, 1)
+    for wait in (feeding.wait, job.wait):
+        with pytest.raises(tw.JobError, match=r"micro-batch 3: the Spark session was stopped \(RuntimeError: job 7"):
+            wait(DEADLINE_S)
+
+
 def test_a_spark_may_be_stopped_when_its_query_has_ended(job: tw.Job, query: FakeQuery) -> None:
     """Whatever is noticed first, all there was has been sent."""
     query.on_look = query.end
