@@ -1,0 +1,154 @@
+"""One view of which substreams have ended where.
+
+A substream is what belongs to one key. Its points are ordered by time, and not at all with those of other keys; so the
+pointstamps of a key at a time are counted like those of a time alone, and what makes views of times safe makes these
+safe, too. Time has to be part of a point: on a cycle that came back to the same point, a message that was consumed
+before a view heard of its making would cancel one that is under way.
+
+Nobody says that a substream begins. Where it is declared, every key that may ever come counts as open from the
+beginning, once for each of those who may send at it; so no view can miss one that it has not heard of. Who will not
+send at a key any more takes one of these counts away.
+
+Invariants:
+
+- A substream has ended at a location when nobody may send at its key any more, and no count of its points is positive
+  where that location can be reached from. Each end is told once.
+- What has ended everywhere, and is counted nowhere, is forgotten.
+
+Source: seed "Substream Management", sections on soft bounds and their traffic; seed "Progress Tracking", section "A
+Safety Property".
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
+
+from tidewheel.progress.compiled_graph import CompiledGraph
+from tidewheel.progress.location import Location
+from tidewheel.progress.time_domain import Time
+
+Key: TypeAlias = object
+"""What tells substreams apart; hashable."""
+
+
+class SubstreamPoint(NamedTuple):
+    """A time of a substream at a location, which is given by its number in `CompiledGraph.locations`."""
+
+    key: Key
+    location: int
+    time: Time
+
+
+SubstreamChange: TypeAlias = tuple[SubstreamPoint, int]
+"""(point, difference of its count)."""
+
+
+class SubstreamEnd(NamedTuple):
+    """A substream has ended at a location, given by its number."""
+
+    key: Key
+    location: int
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """Where records get their keys.
+
+    Attributes:
+        location: the number of the location from which keyed records go on.
+        senders: how many may send at each key.
+    """
+
+    location: int
+    senders: int
+
+
+class _Life:
+    """The counts of a substream that are not zero."""
+
+    __slots__ = ("awaited", "counts", "positive")
+
+    def __init__(self, awaited: tuple[int, ...]) -> None:
+        self.counts: dict[tuple[int, Time], int] = {}
+        self.positive: dict[int, int] = {}
+        """How many times have a positive count, by location."""
+        self.awaited = awaited
+        """The locations of interest where it has not ended."""
+
+    def add(self, location: int, time: Time, difference: int) -> bool:
+        """Change a count; return whether a location has no positive one any more."""
+        point = location, time
+        before = self.counts.get(point, 0)
+        now = before + difference
+        if now:
+            self.counts[point] = now
+        else:
+            self.counts.pop(point, None)
+        if before <= 0 < now:
+            self.positive[location] = self.positive.get(location, 0) + 1
+        elif now <= 0 < before:
+            left = self.positive.pop(location) - 1
+            if not left:
+                return True
+            self.positive[location] = left
+        return False
+
+
+class SubstreamTracker:
+    """Accumulates changes of points, and tells which substreams they end where.
+
+    Args:
+        compiled: the graph.
+        declaration: where the substreams begin.
+        interesting: the locations of which somebody asks when substreams end there.
+    """
+
+    def __init__(self, compiled: CompiledGraph, declaration: Declaration, interesting: Iterable[Location]) -> None:
+        start = compiled.locations[declaration.location]
+        self._declaration = declaration
+        self._first = compiled.domains[declaration.location].minimum()
+        self._before: Mapping[int, frozenset[int]] = {
+            compiled.index[location]: frozenset(compiled.index[earlier] for earlier in reaching)
+            for location in interesting
+            if start in (reaching := compiled.reaching(location))
+        }
+        self._interesting = tuple(self._before)
+        self._lives: dict[Key, _Life] = {}
+
+    @property
+    def closing(self) -> tuple[int, Time]:
+        """The location and the time at which those who will not send at a key any more take a count of it away."""
+        return self._declaration.location, self._first
+
+    def __len__(self) -> int:
+        """Return how many substreams it remembers anything of."""
+        return len(self._lives)
+
+    def update(self, changes: Iterable[SubstreamChange]) -> list[SubstreamEnd]:
+        """Apply the changes of one indivisible batch; return what they end.
+
+        Complexity: for each change O(1); for each substream that is nowhere any more where it was before, the locations
+        of interest where it has not ended, times those where it is.
+        """
+        lives, left, gone = self._lives, dict[Key, _Life](), list[Key]()
+        for (key, location, time), difference in changes:
+            life = lives.get(key)
+            if life is None:
+                life = lives[key] = _Life(self._interesting)
+                life.add(*self.closing, self._declaration.senders)
+            if life.add(location, time, difference):
+                left[key] = life
+            if not life.counts:
+                gone.append(key)
+        ended = [end for key, life in left.items() for end in self._ends(key, life)]
+        for key in gone:
+            if key in lives and not lives[key].counts:
+                del lives[key]
+        return ended
+
+    def _ends(self, key: Key, life: _Life) -> list[SubstreamEnd]:
+        if self._declaration.location in life.positive:
+            return []
+        now = [location for location in life.awaited if self._before[location].isdisjoint(life.positive)]
+        life.awaited = tuple(location for location in life.awaited if location not in now)
+        return [SubstreamEnd(key, location) for location in now]

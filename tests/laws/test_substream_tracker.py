@@ -1,0 +1,138 @@
+"""Ends of substreams, in random dataflows with cycles, against who sees everything."""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import chain
+from random import Random
+from typing import NamedTuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.laws.graphs import describe_graph, random_graph
+from tests.laws.oracles import sources
+from tests.laws.strategies import SEEDS, law_settings
+from tests.laws.substream_workers import SubstreamWorkers
+from tidewheel.progress import ROOT, CompiledGraph, GraphShape, OperatorShape, PathSummary, Source, Target
+from tidewheel.progress.substream_tracker import (
+    Declaration,
+    SubstreamChange,
+    SubstreamEnd,
+    SubstreamPoint,
+    SubstreamTracker,
+)
+
+KEYS = 4
+
+
+class Run:
+    """One random run, and what to print when it breaks a promise."""
+
+    def __init__(
+        self, seed: int, workers: int, *, is_owned: bool, senders: Callable[[int], int] = lambda senders: senders
+    ) -> None:
+        random = Random(seed)
+        graph = random_graph(random)
+        compiled = CompiledGraph(graph)
+        declared = random.choice(sources(graph))
+        self.workers = SubstreamWorkers(compiled, declared, workers, KEYS, random, is_owned=is_owned)
+        self.asked = [location for location in compiled.locations if random.random() < 0.6]
+        self.reached = {compiled.index[location] for location in self.asked if declared in compiled.reaching(location)}
+        declaration = self.workers.declaration
+        believed = replace(declaration, senders=senders(declaration.senders))
+        self.tracker = SubstreamTracker(compiled, believed, self.asked)
+        self.story = (
+            f"seed {seed}, {workers} workers, owned: {is_owned}, declared at {declared}\n{describe_graph(graph)}"
+        )
+        self.ended: Counter[SubstreamEnd] = Counter()
+
+    def take(self, batch: list[SubstreamChange]) -> None:
+        """Have the view take a batch, and check what it says."""
+        for end in self.tracker.update(batch):
+            self.ended[end] += 1
+            assert not self.workers.is_live(end), f"{end} was told too early: {self.story}"
+
+
+class Fault(NamedTuple):
+    """A way to get it wrong: what becomes of a batch, and how many are believed to send at each key."""
+
+    batches: Callable[[list[SubstreamChange]], list[list[SubstreamChange]]]
+    senders: Callable[[int], int] = lambda senders: senders
+
+
+def in_two_halves(batch: list[SubstreamChange]) -> list[list[SubstreamChange]]:
+    """Apply what a batch takes away before what it adds."""
+    return [[change for change in batch if change[1] < 0], [change for change in batch if change[1] > 0]]
+
+
+FAULTS = {
+    "batches are split": Fault(in_two_halves),
+    "one sender too few": Fault(lambda batch: [batch], lambda senders: senders - 1),
+}
+
+
+def run_whole(run: Run, events: int, fault: Fault | None = None) -> None:
+    """Run, finish, and see that every end was told."""
+    for batch in chain(run.workers.run(events), run.workers.finish()):  # each as it arrives
+        for part in [batch] if fault is None else fault.batches(batch):
+            run.take(part)
+    every = {SubstreamEnd(key, location) for key in range(KEYS) for location in run.reached}
+    assert run.ended == Counter(every), f"not told once each: {run.story}"
+    assert len(run.tracker) == 0, f"something is left: {run.story}"
+
+
+@law_settings(300)
+@given(seed=SEEDS, workers=st.integers(1, 4), is_owned=st.booleans(), events=st.integers(0, 80))
+def test_ends_are_told_once_and_never_too_early(seed: int, workers: int, is_owned: bool, events: int) -> None:
+    """Safety after every batch; in the end every substream has ended everywhere, and nothing is left of it."""
+    run_whole(Run(seed, workers, is_owned=is_owned), events)
+
+
+def broken(seed: int, fault: Fault) -> str:
+    """Return what a run with a fault breaks."""
+    run = Run(seed, 3, is_owned=False, senders=fault.senders)
+    try:
+        run_whole(run, 60, fault)
+    except AssertionError as error:
+        return str(error)
+    return ""
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_faults_are_noticed(name: str) -> None:
+    """Some substream would be said to have ended too early without what keeps that from happening."""
+    assert any("too early" in broken(seed, FAULTS[name]) for seed in range(3000))
+
+
+def test_a_cycle_does_not_hide_what_is_under_way() -> None:
+    """What was consumed before this view hears of its making does not stand for what came round the cycle before it.
+
+    Were points without times, the counts of the second and third batch would be those of a substream that has ended.
+    """
+    graph = GraphShape(
+        (
+            OperatorShape("input", (), (ROOT,), {}),
+            OperatorShape(
+                "loop",
+                (ROOT, ROOT),
+                (ROOT,),
+                {(0, 0): (PathSummary.identity(ROOT),), (1, 0): (PathSummary.advance(ROOT, 1),)},
+            ),
+        ),
+        ((Source(0, 0), Target(1, 0)), (Source(1, 0), Target(1, 1))),
+    )
+    compiled = CompiledGraph(graph)
+    number = compiled.index
+    again = number[Target(1, 1)]
+    tracker = SubstreamTracker(compiled, Declaration(number[Source(0, 0)], 1), [Target(1, 0), Target(1, 1)])
+    location, first = tracker.closing
+    begun: list[SubstreamChange] = [(SubstreamPoint("k", again, 1), 1), (SubstreamPoint("k", location, first), -1)]
+    twice = [(SubstreamPoint("k", again, 1), -1), (SubstreamPoint("k", again, 2), 2)]
+    one_consumed = [(SubstreamPoint("k", again, 2), -1)]
+    assert tracker.update(begun) == [SubstreamEnd("k", number[Target(1, 0)])]
+    assert tracker.update(one_consumed) == []
+    assert tracker.update(twice) == []
+    assert tracker.update(one_consumed) == [SubstreamEnd("k", again)]
+    assert len(tracker) == 0
