@@ -13,14 +13,17 @@ Invariants:
 
 - A substream has ended at a location when nobody may send at its key any more, and no count of its points is positive
   where that location can be reached from. Each end is told once.
+- Where order is asked for, ends wait for those of the substreams that were closed before. If all who send closed one
+  before another, that is their order.
 - What has ended everywhere, and is counted nowhere, is forgotten.
 
 Source: seed "Substream Management", sections on soft bounds and their traffic; seed "Progress Tracking", section "A
 Safety Property".
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import NamedTuple, TypeAlias
 
 from tidewheel.progress.compiled_graph import CompiledGraph
@@ -66,7 +69,7 @@ class Declaration:
 class _Life:
     """The counts of a substream that are not zero."""
 
-    __slots__ = ("awaited", "counts", "positive")
+    __slots__ = ("awaited", "counts", "is_closed", "positive")
 
     def __init__(self, awaited: tuple[int, ...]) -> None:
         self.counts: dict[tuple[int, Time], int] = {}
@@ -74,6 +77,7 @@ class _Life:
         """How many times have a positive count, by location."""
         self.awaited = awaited
         """The locations of interest where it has not ended."""
+        self.is_closed = False
 
     def add(self, location: int, time: Time, difference: int) -> bool:
         """Change a count; return whether a location has no positive one any more."""
@@ -101,9 +105,16 @@ class SubstreamTracker:
         compiled: the graph.
         declaration: where the substreams begin.
         interesting: the locations of which somebody asks when substreams end there.
+        ordered: those of them where substreams are to end in the order in which they were closed.
     """
 
-    def __init__(self, compiled: CompiledGraph, declaration: Declaration, interesting: Iterable[Location]) -> None:
+    def __init__(
+        self,
+        compiled: CompiledGraph,
+        declaration: Declaration,
+        interesting: Iterable[Location],
+        ordered: Container[Location] = (),
+    ) -> None:
         start = compiled.locations[declaration.location]
         self._declaration = declaration
         self._first = compiled.domains[declaration.location].minimum()
@@ -113,11 +124,18 @@ class SubstreamTracker:
             if start in (reaching := compiled.reaching(location))
         }
         self._interesting = tuple(self._before)
+        self._queues: dict[int, dict[Key, bool]] = {
+            number: {} for number in self._before if compiled.locations[number] in ordered
+        }
+        """By location, the closed substreams that are not told of yet, in order, and whether they have ended there."""
         self._lives: dict[Key, _Life] = {}
 
     @property
     def closing(self) -> tuple[int, Time]:
-        """The location and the time at which those who will not send at a key any more take a count of it away."""
+        """The location and the time at which those who will not send at a key any more take a count of it away.
+
+        Nothing else of a substream is ever there: what comes back to where keys are given has a later time.
+        """
         return self._declaration.location, self._first
 
     def __len__(self) -> int:
@@ -130,14 +148,19 @@ class SubstreamTracker:
         Complexity: for each change O(1); for each substream that is nowhere any more where it was before, the locations
         of interest where it has not ended, times those where it is.
         """
-        lives, left, gone = self._lives, dict[Key, _Life](), list[Key]()
+        lives, left, gone, closing = self._lives, dict[Key, _Life](), list[Key](), self.closing
         for (key, location, time), difference in changes:
             life = lives.get(key)
             if life is None:
                 life = lives[key] = _Life(self._interesting)
-                life.add(*self.closing, self._declaration.senders)
+                life.add(*closing, self._declaration.senders)
             if life.add(location, time, difference):
                 left[key] = life
+            if (location, time) == closing and closing not in life.counts:
+                left[key] = life
+                life.is_closed = True
+                for queue in self._queues.values():
+                    queue[key] = False
             if not life.counts:
                 gone.append(key)
         ended = [end for key, life in left.items() for end in self._ends(key, life)]
@@ -146,9 +169,19 @@ class SubstreamTracker:
                 del lives[key]
         return ended
 
-    def _ends(self, key: Key, life: _Life) -> list[SubstreamEnd]:
-        if self._declaration.location in life.positive:
-            return []
-        now = [location for location in life.awaited if self._before[location].isdisjoint(life.positive)]
-        life.awaited = tuple(location for location in life.awaited if location not in now)
-        return [SubstreamEnd(key, location) for location in now]
+    def _ends(self, key: Key, life: _Life) -> Iterator[SubstreamEnd]:
+        """Yield where a substream has ended now, and which ends of others waited for that."""
+        if not life.is_closed:
+            return
+        awaited, life.awaited = life.awaited, ()
+        for location in awaited:
+            if not self._before[location].isdisjoint(life.positive):
+                life.awaited += (location,)
+            elif location not in self._queues:
+                yield SubstreamEnd(key, location)
+            else:
+                queue = self._queues[location]
+                queue[key] = True
+                for first in list(takewhile(queue.__getitem__, queue)):
+                    del queue[first]
+                    yield SubstreamEnd(first, location)

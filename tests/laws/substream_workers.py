@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from tests.laws.graphs import later
 from tidewheel.progress import CompiledGraph, Location, Source, Target, Time
-from tidewheel.progress.substream_tracker import Declaration, SubstreamChange, SubstreamEnd, SubstreamPoint
+from tidewheel.progress.substream_tracker import Declaration, Key, SubstreamChange, SubstreamEnd, SubstreamPoint
 
 Live: TypeAlias = tuple[int, Location, Time]
 """(key, location, time)."""
@@ -23,6 +23,7 @@ class _Worker:
         self.open = open_keys
         self.tokens: list[Live] = []
         self.mail: list[Live] = []
+        self.closed: list[Key] = []
         self.uncommitted: list[SubstreamChange] = []
         self.sent: deque[list[SubstreamChange]] = deque()
 
@@ -62,6 +63,11 @@ class SubstreamWorkers:
         return any(end.key in worker.open for worker in self._workers) or any(
             count and key == end.key and location in before for (key, location), count in self.truth.items()
         )
+
+    def closed_before(self, one: Key, other: Key) -> bool:
+        """Tell whether those who may send at two keys are the same, and all of them closed the one before the other."""
+        senders = [worker.closed for worker in self._workers if one in worker.closed or other in worker.closed]
+        return all(one in closed and other in closed and closed.index(one) < closed.index(other) for closed in senders)
 
     def run(self, events: int) -> Iterator[list[SubstreamChange]]:
         """Let random events happen, and yield each batch that arrives."""
@@ -122,6 +128,7 @@ class SubstreamWorkers:
 
     def _close(self, worker: _Worker, key: int) -> None:
         worker.open.remove(key)
+        worker.closed.append(key)
         domain = self._graph.nesting(self._declared).domain
         worker.uncommitted.append((SubstreamPoint(key, self.declaration.location, domain.minimum()), -1))
 

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, combinations
 from random import Random
 from typing import NamedTuple
 
@@ -18,6 +18,7 @@ from tests.laws.substream_workers import SubstreamWorkers
 from tidewheel.progress import ROOT, CompiledGraph, GraphShape, OperatorShape, PathSummary, Source, Target
 from tidewheel.progress.substream_tracker import (
     Declaration,
+    Key,
     SubstreamChange,
     SubstreamEnd,
     SubstreamPoint,
@@ -42,16 +43,20 @@ class Run:
         self.reached = {compiled.index[location] for location in self.asked if declared in compiled.reaching(location)}
         declaration = self.workers.declaration
         believed = replace(declaration, senders=senders(declaration.senders))
-        self.tracker = SubstreamTracker(compiled, believed, self.asked)
+        ordered = {location for location in self.asked if random.random() < 0.5}
+        self.ordered = {compiled.index[location] for location in ordered}
+        self.tracker = SubstreamTracker(compiled, believed, self.asked, ordered)
         self.story = (
             f"seed {seed}, {workers} workers, owned: {is_owned}, declared at {declared}\n{describe_graph(graph)}"
         )
         self.ended: Counter[SubstreamEnd] = Counter()
+        self.order: dict[int, list[Key]] = {}
 
     def take(self, batch: list[SubstreamChange]) -> None:
         """Have the view take a batch, and check what it says."""
         for end in self.tracker.update(batch):
             self.ended[end] += 1
+            self.order.setdefault(end.location, []).append(end.key)
             assert not self.workers.is_live(end), f"{end} was told too early: {self.story}"
 
 
@@ -86,8 +91,15 @@ def run_whole(run: Run, events: int, fault: Fault | None = None) -> None:
 @law_settings(300)
 @given(seed=SEEDS, workers=st.integers(1, 4), is_owned=st.booleans(), events=st.integers(0, 80))
 def test_ends_are_told_once_and_never_too_early(seed: int, workers: int, is_owned: bool, events: int) -> None:
-    """Safety after every batch; in the end every substream has ended everywhere, and nothing is left of it."""
-    run_whole(Run(seed, workers, is_owned=is_owned), events)
+    """Safety after every batch; in the end every substream has ended everywhere, and nothing is left of it.
+
+    Where order was asked for, what every sender closed earlier has ended earlier.
+    """
+    run = Run(seed, workers, is_owned=is_owned)
+    run_whole(run, events)
+    for location in run.ordered & run.reached:
+        for earlier, later in combinations(run.order[location], 2):
+            assert not run.workers.closed_before(later, earlier), f"{later} ended after {earlier}: {run.story}"
 
 
 def broken(seed: int, fault: Fault) -> str:
