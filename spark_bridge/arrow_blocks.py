@@ -22,6 +22,7 @@ from tidewheel.spark_bridge.cached_blocks import (
 )
 from tidewheel.spark_bridge.driver_transport import collected, is_on_ray, note
 from tidewheel.spark_bridge.errors import BridgeError
+from tidewheel.spark_bridge.java_errors import computing
 from tidewheel.spark_bridge.spark_types import readable_schema
 
 if TYPE_CHECKING:
@@ -96,14 +97,15 @@ def cached_blocks(df: "DataFrame", name: str, count: int | None = None) -> Arrow
     there is no executor.
 
     Raises:
-        BridgeError: the DataFrame's types have no Arrow form.
+        BridgeError: the DataFrame's types have no Arrow form, or Spark could not compute it.
     """
     schema = arrow_schema(df, name)
     if not is_on_ray(df.sparkSession):
         return ArrowBlocks(schema, tuple(_put_blocks(df, name, schema, count)))
     if not df._jdf.queryExecution().toRdd().getNumPartitions():
         return ArrowBlocks(schema, ())
-    blocks = CACHED.add(df, schema)
+    with computing(name):
+        blocks = CACHED.add(df, schema)
     return blocks if is_determinate(df, blocks) else _stored(df, blocks)
 
 
@@ -131,7 +133,8 @@ def _stored(df: "DataFrame", blocks: CachedBlocks) -> ArrowBlocks:
 def _put_blocks(df: "DataFrame", name: str, schema: "pa.Schema", count: int | None) -> "Iterator[ObjectRef[bytes]]":
     """Put the rows of a DataFrame of another Spark into the object store."""
     note(df.sparkSession, f"DataFrame {name!r}")
-    table = collected(df, schema)
+    with computing(name):
+        table = collected(df, schema)
     rows = -(-table.num_rows // (count or block_count(table.num_rows, df)))
     for start in range(0, table.num_rows, max(1, rows)):
         yield put_block([table.slice(start, rows)])[0]

@@ -13,8 +13,10 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 from tidewheel.runtime import Pause
 from tidewheel.spark_bridge.arrival import arrival
@@ -40,6 +42,8 @@ RECOVERY_SECONDS = 60.0
 STORED_ADVICE = "A block is lost with the Ray node or the driver that holds it: run from_spark again."
 
 _RETRY_SECONDS = 0.5
+_CALL_SITE = "callSite.short"
+"""What Spark's pages show for the jobs of a thread."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,13 +196,18 @@ class CachedDataFrames:
         return len(self._cached)
 
     def add(self, df: "DataFrame", schema: "pa.Schema") -> CachedBlocks:
-        """Compute a DataFrame, which has a partition, and return its blocks."""
+        """Compute a DataFrame, which has a partition, and return its blocks.
+
+        Raises:
+            py4j.protocol.Py4JError: Spark could not compute it, and keeps nothing of it.
+        """
         from pyspark import StorageLevel
 
         self.prune(df)
         context: Any = df.sparkSession.sparkContext
         level = context._getJavaStorageLevel(StorageLevel.MEMORY_AND_DISK)
-        info = _writer(df).prepareRecoverableRDD(df._jdf, level)
+        with _nothing_left_on_failure(context):
+            info = _writer(df).prepareRecoverableRDD(df._jdf, level)
         reading = Reading(info.schemaJson(), info.driverAgentUrl())
         blocks = CachedBlocks(schema, CachedRdd(info.rddId(), reading, tuple(info.locations()), Executors.running()))
         with self._lock:
@@ -252,6 +261,28 @@ def is_determinate(df: "DataFrame", blocks: CachedBlocks) -> bool:
     context: Any = df.sparkSession.sparkContext._jsc
     rdd = context.getPersistentRDDs().get(blocks.rdd.number).rdd()
     return str(rdd.outputDeterministicLevel().toString()) != "INDETERMINATE"
+
+
+@contextmanager
+def _nothing_left_on_failure(context: Any) -> Iterator[None]:
+    """Drop the RDDs from Spark's cache that the block has marked to be cached, if it raises.
+
+    RayDP tells the number of its RDD only when that is computed: it is found by the call site, which is the thread's.
+    """
+    site = context.getLocalProperty(_CALL_SITE)
+    ours = f"from_spark {uuid4().hex[:8]}"
+    context.setLocalProperty(_CALL_SITE, ours)
+    try:
+        yield
+    except BaseException:
+        with suppress(Exception):  # Spark has stopped
+            for rdd in list(context._jsc.getPersistentRDDs().values()):
+                if rdd.rdd().getCreationSite() == ours:
+                    rdd.unpersist(False)
+        raise
+    finally:
+        with suppress(Exception):
+            context.setLocalProperty(_CALL_SITE, site)
 
 
 def _application(df: "DataFrame") -> str:

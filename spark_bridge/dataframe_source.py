@@ -15,6 +15,7 @@ from tidewheel.spark_bridge.driver_transport import is_on_ray
 from tidewheel.spark_bridge.epoch_order import cached, checked_row_count, epoch_column, in_epoch_order
 from tidewheel.spark_bridge.epoch_slices import epoch_slices
 from tidewheel.spark_bridge.errors import BridgeError
+from tidewheel.spark_bridge.java_errors import computing
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -124,8 +125,8 @@ def from_spark(
             core.
 
     Raises:
-        BridgeError: it is no DataFrame, or a streaming one, its types have no Arrow form, or the epoch column is
-            missing, no integer, or holds nulls or negative values.
+        BridgeError: it is no DataFrame, or a streaming one, its types have no Arrow form, Spark cannot compute it, or
+            the epoch column is missing, no integer, or holds nulls or negative values.
     """
     _require_dataframe(df, name)
     if partitions is not None and partitions < 1:
@@ -136,7 +137,8 @@ def from_spark(
         return flow.source(name, DataFrameSource(name, cached_blocks(shuffled, name, partitions)))
     epochs = epoch_column(df, name, time)
     with cached(epochs.df) as kept:
-        rows = checked_row_count(kept, epochs)
+        with computing(name):
+            rows = checked_row_count(kept, epochs)
         count = partitions or block_count(rows, df)
         ordered = in_epoch_order(kept, epochs.column, count)
         blocks = cached_blocks(ordered, name, count) if rows else ArrowBlocks(arrow_schema(epochs.df, name), ())

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from tidewheel.spark_bridge.arrow_blocks import arrow_schema, store_blocks
 from tidewheel.spark_bridge.driver_transport import collected, is_on_ray
 from tidewheel.spark_bridge.errors import BridgeError
+from tidewheel.spark_bridge.java_errors import computing
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -19,10 +20,13 @@ def rows_of(df: "DataFrame", name: str) -> "pa.Table":
     """Compute a DataFrame, and return its rows in the order of its partitions.
 
     Raises:
-        BridgeError: its types have no Arrow form, or a partition got lost; ``name`` says which DataFrame.
+        BridgeError: its types have no Arrow form, it cannot be computed, or a partition got lost; ``name`` says which
+            DataFrame.
     """
     if not is_on_ray(df.sparkSession):
-        return collected(df, arrow_schema(df, name))
+        schema = arrow_schema(df, name)
+        with computing(name):
+            return collected(df, schema)
     import pyarrow as pa
     import ray
 

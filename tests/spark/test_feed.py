@@ -32,6 +32,15 @@ def quiet(spark: "SparkSession") -> Iterator[None]:
     assert not spark.streams.active, "each test ends its queries"
 
 
+@pytest.fixture(autouse=True)
+def nothing_cached(spark: "SparkSession") -> Iterator[None]:
+    """What a micro-batch had of itself in Spark's cache is gone, also of one that was broken off."""
+    context: Any = spark.sparkContext._jsc
+    before = set(context.getPersistentRDDs())
+    yield
+    assert eventually(lambda: set(context.getPersistentRDDs()) <= before, STOPS_WITHIN_S)
+
+
 def flow_of(name: str = "fed") -> tw.Dataflow:
     flow = tw.Dataflow(name)
     flow.input("rows").capture("rows").probe("done")

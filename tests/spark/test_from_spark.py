@@ -176,6 +176,20 @@ def test_spark_keeps_blocks_no_longer_than_their_dataflow(spark: "SparkSession")
     assert sum(batch.num_rows for part in read(kept) for _, batch in part) == 1_000
 
 
+@pytest.mark.parametrize("time", [None, "number"])
+def test_what_could_not_be_computed_leaves_nothing(spark: "SparkSession", time: str | None) -> None:
+    """Spark would keep what it had of it; the error says what Spark does, without a page of Java."""
+    context: Any = spark.sparkContext._jsc
+    before = set(context.getPersistentRDDs())
+    df = spark.range(100, numPartitions=4).selectExpr("if(id = 99, raise_error('no number'), id) as number")
+    site = spark.sparkContext.getLocalProperty("callSite.short")
+    with pytest.raises(BridgeError, match=r"Spark could not compute DataFrame 'numbers': .*no number") as raised:
+        from_spark(KeepsSource(), "numbers", df, time=time)
+    assert "\tat org.apache" not in str(raised.value)
+    assert set(context.getPersistentRDDs()) <= before
+    assert spark.sparkContext.getLocalProperty("callSite.short") == site
+
+
 def test_threads_may_call_together(spark: "SparkSession") -> None:
     """Each has its own rows, and what they drop meanwhile does not pile up in Spark's cache."""
     before = len(CACHED)

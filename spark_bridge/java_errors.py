@@ -1,6 +1,10 @@
-"""What has gone wrong in a query, in a few lines: Spark's own messages bring a page of Java's stack along."""
+"""What has gone wrong in Spark, in a few lines: its own messages bring a page of Java's stack along."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
+
+from tidewheel.spark_bridge.errors import BridgeError
 
 _JAVA_FRAMES = ("\tat ", "\t...", "at org.apache.", "at java.", "at scala.")
 _MOST_CAUSES = 20
@@ -19,6 +23,18 @@ def readable(error: BaseException) -> str:
     if text is None:
         text = str(error.args[0]) if error.args else ""
     return f"{type(error).__name__}: {without_java(text)}".removesuffix(": ")
+
+
+@contextmanager
+def computing(name: str) -> Iterator[None]:
+    """Raise BridgeError with what Spark says if the block, in which Spark computes the DataFrame of a name, fails."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except (Py4JError, PySparkException) as error:
+        raise BridgeError(f"Spark could not compute DataFrame {name!r}: {readable(error)}") from error
 
 
 def _captured(error: Any) -> str | None:
