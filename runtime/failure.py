@@ -1,5 +1,6 @@
 """How a failure inside an operator is told."""
 
+import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import suppress
@@ -9,13 +10,15 @@ from types import FrameType
 from typing import Any, NoReturn
 
 from tidewheel.progress import Time
-from tidewheel.runtime.batches import is_arrow, is_numpy, records
 from tidewheel.runtime.errors import JobError
 from tidewheel.runtime.ports import ExchangeError
 from tidewheel.runtime.stage import StageError
 
 _OPERATORS = ("tidewheel.operators.", "tidewheel.runtime.exchange")
 """Modules that call a function of the user's with one record at a time."""
+
+_BATCHES = ("batch", "rows")
+"""What they call the records of a batch."""
 
 
 def operator_failure(operator: str, worker: int, time: Time | None, error: BaseException | None, what: str) -> JobError:
@@ -49,7 +52,7 @@ def _record_of(error: BaseException | None) -> str:
     before something fails. Nothing is said where the error itself shows the record.
 
     From Python 3.12 on (PEP 709) a comprehension has no frame of its own, and what it calls ``record`` is gone when it
-    has failed. There, it is what the function was given.
+    has failed. There, it is what a function of one argument was given; of others nothing is said.
     """
     shown = ""
     walked = None if error is None else error.__traceback__
@@ -60,22 +63,22 @@ def _record_of(error: BaseException | None) -> str:
         with suppress(Exception):  # a class of the user's may fail to say what it is, or whether it is another one
             if "record" in frame.f_locals:
                 shown = shortened(frame.f_locals["record"])
-            elif walked is not None:
+            elif walked is not None and sys.version_info >= (3, 12):
                 shown = next(map(shortened, _given(frame, walked.tb_frame)), shown)
     return f" (record {shown})" if shown and shown not in _text(error) else ""
 
 
 def _given(operator: FrameType, function: FrameType) -> Iterator[Any]:
-    """Iterate over what a function was given as an argument, and did not change, that is a record of a batch."""
-    names = function.f_code.co_varnames[: function.f_code.co_argcount]
-    assigned = {
-        step.argval for step in get_instructions(function.f_code) if step.opname.startswith(("STORE", "DELETE"))
-    }
-    found = operator.f_locals.values()
-    batches = [records(local) for local in found if isinstance(local, list) or is_arrow(local) or is_numpy(local)]
-    for name in names:
-        if name not in assigned and any(function.f_locals[name] in batch for batch in batches):
-            yield function.f_locals[name]
+    """Yield what a function of one argument was given, unless it has changed that, if it is of a list of records."""
+    code = function.f_code
+    if code.co_argcount != 1 or code.co_varnames[0] not in function.f_locals:
+        return
+    argument = code.co_varnames[0]
+    assigned = any(step.argval == argument for step in get_instructions(code) if step.opname.startswith("STORE"))
+    for name in _BATCHES if not assigned else ():
+        batch = operator.f_locals.get(name)
+        if isinstance(batch, list) and any(record is function.f_locals[argument] for record in batch):
+            yield function.f_locals[argument]
 
 
 def _text(error: BaseException | None) -> str:

@@ -2,11 +2,12 @@
 
 import pickle
 import re
+import sys
 import traceback
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -78,7 +79,10 @@ def fail_silently(record: object) -> Any:
         lambda stream: stream.filter(fail_silently),
         lambda stream: stream.inspect(fail_silently),
         lambda stream: stream.branch(fail_silently).rest,
-        lambda stream: stream.delay(lambda record, time: fail_silently(record)),
+        pytest.param(
+            lambda stream: stream.delay(lambda record, time: fail_silently(record)),
+            marks=pytest.mark.skipif(sys.version_info >= (3, 12), reason="it is lost if there are two arguments"),
+        ),
         lambda stream: stream.stateful_map(abs, int, lambda state, record: fail_silently(record)),
     ],
     ids=["map", "flat_map", "filter", "inspect", "branch", "delay", "stateful_map"],
@@ -96,19 +100,35 @@ def fail_after_a_change(number: int) -> Any:
     fail_silently(number)
 
 
-@pytest.mark.parametrize("batch", [pa.table({"n": [1234567]}), np.array([1234567])], ids=["table", "array"])
-def test_the_error_shows_the_record_of_what_is_no_list(batch: Any) -> None:
-    """As Python sees it."""
-    flow = tw.Dataflow("test")
-    flow.input("numbers").map(fail_silently)
-    assert str(fail_flow(flow, batch)).splitlines()[0].count("1234567") == 1
+def fail_to_add(total: int, number: int) -> int:
+    if number == 7:
+        raise SilentError
+    return total + number
 
 
-def test_the_error_shows_no_other_record() -> None:
-    """Not even one that the function has come to have under the name of its argument."""
+@pytest.mark.parametrize(
+    ("describe", "shown"),
+    [
+        (lambda stream: stream.map(fail_after_a_change), {"(record 0)"}),
+        (lambda stream: stream.map(partial(fail_to_add, 3)), {"(record 7)"}),
+        (lambda stream: stream.inspect_batches(lambda time, batch: fail_silently(batch)), set()),
+    ],
+    ids=["changed", "partial", "time"],
+)
+def test_the_error_shows_no_other_record(describe: Callable[[tw.Stream[int]], Any], shown: set[str]) -> None:
+    """Not what else a function is given, or makes of it; from Python 3.12 on, rather nothing."""
     flow = tw.Dataflow("test")
-    flow.input("numbers", int).map(fail_after_a_change)
-    assert "1234568" not in str(fail_flow(flow, [1234567, 1234568])).splitlines()[0]
+    describe(flow.input("numbers", int))
+    headline = str(fail_flow(flow, [0, 1, 3, 7, 1234567, 1234568])).splitlines()[0]
+    assert set(re.findall(r"\(record .*\)", headline)) in ([shown] if sys.version_info < (3, 12) else [shown, set()])
+
+
+def test_an_error_does_not_convert_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a large table that would take longer, and more memory, than what has failed."""
+    flow = tw.Dataflow("test")
+    flow.input("numbers").map_batches(fail_silently)
+    monkeypatch.setattr("tidewheel.runtime.batches.records", fail_silently)
+    assert "SilentError" in str(fail_flow(flow, pa.table({"n": [1234567]})))
 
 
 def test_a_record_that_cannot_be_shown_is_left_out() -> None:
