@@ -31,6 +31,7 @@ class WorkerWatch:
         self._processes = processes
         self._hang_timeout_s = hang_timeout_s
         self._pending: dict[Any, int] = {}
+        self._asked_at = [0.0] * len(actors)
         self._unanswered_s = [0.0] * len(actors)
         self._checked_at = time.monotonic()
         self._seen: list[dict[str, int]] = [{} for _ in actors]
@@ -45,6 +46,7 @@ class WorkerWatch:
             for seen in self._seen:
                 seen.pop(gone, None)
         self._pending[self._actors[worker].watch.remote(self._seen[worker], _ANSWERS_WITHIN_S)] = worker
+        self._asked_at[worker] = time.monotonic()
         self._unanswered_s[worker] = 0.0
 
     def news(self, timeout_s: float) -> Iterator[tuple[int, str, WorkerStatus]]:
@@ -79,7 +81,8 @@ class WorkerWatch:
         """Raise JobError if the process of a worker has not answered for too long; to be called often."""
         before, self._checked_at = self._checked_at, time.monotonic()
         for worker in range(len(self._actors)):
-            self._unanswered_s[worker] += min(self._checked_at - before, _LONGEST_LOOK_S)
+            since = max(before, self._asked_at[worker])
+            self._unanswered_s[worker] += min(self._checked_at - since, _LONGEST_LOOK_S)
             silent_s = self._unanswered_s[worker] - _ANSWERS_WITHIN_S
             if silent_s > self._hang_timeout_s:
                 self._hung = worker

@@ -8,6 +8,8 @@ from typing import Any
 from tidewheel.runtime.errors import JobError
 from tidewheel.runtime.statistics import InputStatistics
 
+_LONGEST_LOOK_S = 5.0
+
 
 @dataclass(frozen=True, slots=True)
 class FeederName:
@@ -37,7 +39,8 @@ class Feeders:
     """Keeps an eye on the feeders of one dataflow; may be used from several threads.
 
     Args:
-        silence_s: for how many seconds a feeder may say nothing.
+        silence_s: for how many seconds a feeder may say nothing. Time in which this process did not look, as it stood
+            still, counts for a few seconds only: others may have stood still as well, on a machine that slept.
         clock: returns seconds, from any start.
         watch: takes the handle of an actor, and returns what says how that has died; None while it lives.
     """
@@ -55,6 +58,7 @@ class Feeders:
         self._feeders: dict[int, _Feeder] = {}
         self._owners: dict[int, FeederName] = {}
         self._gone: dict[str, InputStatistics] = {}
+        self._checked_at = clock()
 
     def claim(self, handle: int, feeder: FeederName) -> str | None:
         """Give a handle that was handed over to the process that uses it first; return who has it if it is too late."""
@@ -88,13 +92,16 @@ class Feeders:
                 _add(self._gone, inputs)
 
     def check(self) -> None:
-        """Look after all feeders.
+        """Look after all feeders; to be called often.
 
         Raises:
             JobError: one has died, or fallen silent, before it closed its handles.
         """
         with self._lock:
+            before, self._checked_at = self._checked_at, self._clock()
+            missed_s = max(0.0, self._checked_at - before - _LONGEST_LOOK_S)
             for feeder in self._feeders.values():
+                feeder.heard = min(feeder.heard + missed_s, self._checked_at)
                 self._check(feeder)
 
     def _check(self, feeder: _Feeder) -> None:

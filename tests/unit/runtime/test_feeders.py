@@ -44,8 +44,24 @@ def test_a_silent_feeder_fails_the_dataflow(world: World) -> None:
         world.now = now
         world.feeders.check()
         world.feeders.beat(-2, {"numbers": InputStatistics(1, 10, 100, 0.5)})
+    for now in (32.0, 37.0):
+        world.now = now
+        world.feeders.check()
     world.now = 37.5
     with pytest.raises(tw.JobError, match=r"process 12 fed 'numbers' and has gone .*incomplete: .* life for 10 s"):
+        world.feeders.check()
+
+
+def test_a_machine_that_slept_has_no_silent_feeders(world: World) -> None:
+    """Nobody gave signs of life while everybody stood still."""
+    world.feeders.claim(7, FeederName(-2, "process 12"))
+    world.feeders.check()
+    world.now = 8 * 3600.0
+    world.feeders.check()
+    world.now += 4.0
+    world.feeders.check()
+    world.now += 2.0
+    with pytest.raises(tw.JobError, match="process 12"):
         world.feeders.check()
 
 

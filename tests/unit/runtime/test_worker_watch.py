@@ -57,3 +57,16 @@ def test_a_machine_that_slept_has_no_workers_that_hang(clock: Clock, watch: Work
     clock.now_s += 1.0
     with pytest.raises(tw.JobError, match="process A"):
         watch.check()
+
+
+def test_time_before_a_question_is_no_silence(clock: Clock, watch: WorkerWatch) -> None:
+    """A worker that has answered, and is asked again, has all the time that there is for an answer."""
+    clock.now_s += 2.0
+    watch._ask(0)
+    watch.check()
+    for _ in range(2):
+        clock.now_s += 2.0
+        watch.check()
+    clock.now_s += 1.1
+    with pytest.raises(tw.JobError, match="worker 1"):  # which was asked before
+        watch.check()
