@@ -67,14 +67,18 @@ class BlockLeases:
         if is_much:
             gc.collect()  # which lets go of what Python has of the JVM's objects
             jvm.System.gc()
-        self.prune()
+        self.prune(look=is_much)
 
-    def prune(self) -> None:
-        """Drop the leases of RDDs that the JVM has collected."""
+    def prune(self, *, look: bool = False) -> None:
+        """Drop the leases of RDDs that the JVM has collected.
+
+        Args:
+            look: also at those that it has collected just now, and not put into its queue yet.
+        """
         with self._lock:
             leases, collected = list(self._leases), self._collected
         # Each lease is asked about only when there is news of one: a call takes long among thousands of leases.
-        if collected is None or collected.poll() is None:
+        if collected is None or (collected.poll() is None and not look):
             return
         while collected.poll() is not None:
             pass

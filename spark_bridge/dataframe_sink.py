@@ -49,7 +49,8 @@ def to_spark(
 
     Raises:
         BridgeError: batches differ in schema, are of a kind or hold types that Spark has no columns for, or there is
-            none and ``schema`` is not given.
+            none and ``schema`` is not given; columns share a name, but for its case, with each other or with ``time``;
+            or there is a time that is no 64-bit integer, with ``time``.
     """
     rows = RecordTables(schema, time)
     made = (rows.table(at, batch) for at, batch in _messages(source))

@@ -126,7 +126,7 @@ def from_spark(
 
     Raises:
         BridgeError: it is no DataFrame, or a streaming one, its types have no Arrow form, Spark cannot compute it, or
-            the epoch column is missing, no integer, or holds nulls or negative values.
+            the epoch column is missing, no integer, or holds nulls or negative values; or ``partitions`` is below 1.
     """
     _require_dataframe(df, name)
     if partitions is not None and partitions < 1:

@@ -6,6 +6,7 @@ the namespace, a cluster whose nodes have no Java 17.
 
 import shutil
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 from tidewheel.runtime import ray_cluster as runtime_ray_cluster
@@ -58,13 +59,20 @@ def await_room(demand: ExecutorDemand) -> None:
             "Ask for fewer executors or cores, or start Ray with more (ray.init(num_cpus=...))."
         )
     deadline = time.monotonic() + _RELEASE_SECONDS
-    while (shortage := demand.shortage([ray.available_resources()])) is not None:
+    while (shortage := demand.shortage(_free_by_node())) is not None:
         if time.monotonic() > deadline:
             raise BridgeError(
                 f"the Ray cluster has no room for this Spark session beside what it is running: {shortage} free. "
                 "Stop other jobs, ask for fewer executors or cores, or start Ray with more."
             )
         time.sleep(_POLL_SECONDS)
+
+
+def _free_by_node() -> list[Mapping[str, float]]:
+    """Return what is free on each node; an executor has to fit on one. Ray has no public call for it."""
+    from ray._private.state import available_resources_per_node
+
+    return list(available_resources_per_node().values())
 
 
 def require_free_name() -> None:

@@ -1,7 +1,7 @@
 """Batches of any kind as Arrow tables of one schema that Spark can read."""
 
 import operator
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from numbers import Real
 from typing import TYPE_CHECKING, Any
@@ -30,6 +30,8 @@ class RecordTables:
         self._time = time
         self._origin = origin
         self._columns = None if schema is None else readable_schema(schema, self._origin)
+        if self._columns is not None:
+            self._check_time_column(self._columns.names, origin)
 
     @property
     def schema(self) -> "pa.Schema | None":
@@ -39,6 +41,10 @@ class RecordTables:
         if self._columns is None or self._time is None:
             return self._columns
         return self._columns.append(pa.field(self._time, pa.int64()))
+
+    def _check_time_column(self, names: Sequence[str], where: str) -> None:
+        if self._time is not None and self._time.casefold() in (name.casefold() for name in names):
+            raise BridgeError(f"{where} already has a column {self._time!r}: give time= another name, or leave it out")
 
     def table(self, time: Any, batch: Any) -> "pa.Table | None":
         """Return ``batch`` as a table; None if it is an empty list while the schema is not known yet.
@@ -51,8 +57,7 @@ class RecordTables:
         table = self._table(batch, where)
         if table is None:
             return None
-        if self._time in table.column_names:
-            raise BridgeError(f"{where} already has a column {self._time!r}: give time= another name, or leave it out")
+        self._check_time_column(table.column_names, where)
         if self._columns is None or not table.schema.equals(self._columns, check_metadata=True):
             table = self._readable(table, where)
         return table if self._time is None else self._with_time(table, self._time, time)

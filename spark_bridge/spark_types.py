@@ -20,7 +20,8 @@ def readable_schema(schema: "pa.Schema", where: str) -> "pa.Schema":
     """Return ``schema`` with the types that Spark reads, every field nullable and without metadata.
 
     Raises:
-        BridgeError: columns share a name, or one is of a type that Spark has no counterpart of; ``where`` says whose.
+        BridgeError: columns share a name, but for its case, or one is of a type that Spark has no counterpart of;
+            ``where`` says whose.
     """
     import pyarrow as pa
 
@@ -32,8 +33,11 @@ def readable_schema(schema: "pa.Schema", where: str) -> "pa.Schema":
                 f"column {field.name!r} of {where} is {field.type}, which Spark has no type for: cast it first"
             )
         fields.append(pa.field(field.name, kind))
-    if len(set(schema.names)) < len(schema.names):
-        raise BridgeError(f"{where} has several columns of one name ({', '.join(schema.names)}): rename them")
+    if len({name.casefold() for name in schema.names}) < len(schema.names):
+        raise BridgeError(
+            f"{where} has several columns of one name, whose case Spark does not look at ({', '.join(schema.names)}): "
+            "rename them"
+        )
     return pa.schema(fields)
 
 

@@ -66,7 +66,9 @@ def feed(
     Args:
         input: a handle of the job, at the least time. It belongs to the query from now on; `InputHandle.clone` it
             before to send other records.
-        streaming_df: what Spark reads, such as ``spark.readStream.schema(...).parquet("orders")``.
+        streaming_df: what Spark reads, such as ``spark.readStream.schema(...).parquet("orders")``. A micro-batch has to
+            fit into the memory of this process: the options ``maxFilesPerTrigger`` and ``maxOffsetsPerTrigger`` of
+            Spark's sources keep the first from being all there is.
         checkpoint: the directory where Spark keeps what it has committed. A program that is started again with it goes
             on there: the input begins with the next id. It belongs to one query.
         trigger: when there is a next micro-batch, as in ``DataStreamWriter.trigger``: ``{"availableNow": True}`` for
@@ -77,7 +79,8 @@ def feed(
             `Stream.write_files` returns: Spark commits a micro-batch only once its epoch is durable there, or has
             passed there. Without it Spark commits what the dataflow has received, and what that has not worked off is
             lost with the program. With it a program that dies misses nothing: what was not committed comes again, with
-            the same id, and, of a query that is deterministic, the same rows.
+            the same id, and, of a query that is deterministic, the same rows. State of operators does not: what is
+            published of an epoch should depend on that epoch alone.
 
     Returns:
         The running feed, to `wait` for or to `stop`; a context manager, which stops it.
@@ -87,6 +90,7 @@ def feed(
             closed, fed already, not at the least time, or of a dataflow whose times are no integers; or nothing gets
             durable at ``commit_after``.
         JobError: the job of ``commit_after`` is over, or the times of that probe are no integers.
+        pyspark.errors.PySparkException: Spark cannot run such a query.
     """
     _check_input(input)
     _check_dataframe(streaming_df, input.name)

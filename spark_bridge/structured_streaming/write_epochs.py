@@ -36,17 +36,15 @@ def write_epochs(  # noqa: PLR0913 - what can be said of a folder, by name
     """Write each completed epoch of a topic with exactly-once delivery to a folder, which Spark reads live.
 
     Files appear in one step and never change; each has one or more whole epochs, so that a reader sees all of an epoch
-    or nothing of it: ``spark.readStream.schema(spark.read.parquet(path).schema).parquet(path)``. An epoch is
-    acknowledged once its file is on the disk. Whoever calls this again with the same ``checkpoint``, after a crash, an
-    error, or `close`, goes on behind the last epoch that is there, so each is there once, also over restarts of the job
-    that publishes with the same log. Files may be removed once they are read, by Spark's ``cleanSource`` as well.
+    or nothing of it: ``spark.readStream.schema(schema).parquet(path)``; ``spark.read.parquet(path).schema`` says which
+    once there is a file. Durations become microseconds. An epoch is acknowledged once its file is on the disk. Whoever
+    calls this again with the same ``checkpoint``, after a crash, an error, or `close`, goes on behind the last epoch
+    that is there, so each is there once, also over restarts of the job that publishes with the same log. Files may be
+    removed once they are read, by Spark's ``cleanSource`` as well.
 
-    Small epochs are put together before they appear, in a file of ``file_bytes`` or what comes within ``max_delay_s``.
-    It cannot be done later: Spark would read a file that others were merged into as new rows, and miss those that it
-    has not read yet and that are gone.
-
-    It runs on a thread of this process and needs no Spark. The memory it takes is that of ``file_bytes``, or of the
-    largest epoch.
+    Small epochs are put together before they appear, in a file of ``file_bytes`` or what comes within ``max_delay_s``:
+    later, Spark would read merged files as new rows, and miss the files that are gone. It runs on a thread of this
+    process and needs no Spark. The memory it takes is that of ``file_bytes``, or of the largest epoch.
 
     Args:
         topic: its name. Batches are Arrow tables, or lists of dicts.

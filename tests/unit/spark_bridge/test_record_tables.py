@@ -94,6 +94,12 @@ def test_a_time_column_that_exists_is_refused() -> None:
         RecordTables(None, "size").table(3, TABLE)
 
 
+def test_a_time_column_that_the_schema_has_is_refused_at_once() -> None:
+    """Without any batch; Spark does not look at the case of names."""
+    with pytest.raises(BridgeError, match="schema= already has a column 'Size'"):
+        RecordTables(pa.schema([("size", pa.int64())]), "Size")
+
+
 @pytest.mark.parametrize(
     "other",
     [

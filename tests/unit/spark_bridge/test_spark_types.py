@@ -82,10 +82,11 @@ def test_types_without_a_counterpart_are_refused(kind: Any) -> None:
         readable_schema(pa.schema([("x", kind)]), "the table")
 
 
-def test_two_columns_of_one_name_are_refused() -> None:
+@pytest.mark.parametrize("name", ["x", "X"])
+def test_two_columns_of_one_name_are_refused(name: str) -> None:
     """Spark would fail later, at the first use of the name."""
     with pytest.raises(BridgeError, match="the table has several columns of one name"):
-        readable_schema(pa.schema([("x", pa.int8()), ("x", pa.int8())]), "the table")
+        readable_schema(pa.schema([("x", pa.int8()), (name, pa.int8())]), "the table")
 
 
 def test_a_schema_is_turned_column_by_column() -> None:
