@@ -11,6 +11,16 @@ unexport PYTHONDONTWRITEBYTECODE
 # Two processes share the tests, file by file, in the order of tests/conftest.py.
 PARALLEL = --numprocesses 2 --dist loadscope --no-loadscope-reorder
 
+# make test PYTHON=python3.12 must not run with what an environment of before has.
+ifneq ($(origin PYTHON),file)
+ifneq ($(wildcard $(VENV)/bin/python),)
+version = $(shell $(1) -c 'import sys; print(sys.version_info[:2])')
+ifneq ($(call version,$(VENV)/bin/python),$(call version,$(PYTHON)))
+$(error $(VENV) is of another Python than $(PYTHON): remove it, or name another one by VENV=)
+endif
+endif
+endif
+
 .PHONY: demo test long fast check docs
 
 demo: $(VENV)/installed
