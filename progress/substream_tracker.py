@@ -21,17 +21,18 @@ Source: seed "Substream Management", sections on soft bounds and their traffic; 
 Safety Property".
 """
 
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import takewhile
 from typing import NamedTuple, TypeAlias
 
 from tidewheel.progress.compiled_graph import CompiledGraph
+from tidewheel.progress.errors import GraphError
 from tidewheel.progress.location import Location
 from tidewheel.progress.time_domain import Time
 
 Key: TypeAlias = object
-"""What tells substreams apart; hashable."""
+"""What tells substreams apart; hashable, and equal to itself, which NaN is not."""
 
 
 class SubstreamPoint(NamedTuple):
@@ -106,23 +107,31 @@ class SubstreamTracker:
         declaration: where the substreams begin.
         interesting: the locations of which somebody asks when substreams end there.
         ordered: those of them where substreams are to end in the order in which they were closed.
+
+    Raises:
+        GraphError: nothing gets from the declaration to a location of interest.
     """
 
     def __init__(
         self,
         compiled: CompiledGraph,
         declaration: Declaration,
-        interesting: Iterable[Location],
+        interesting: Collection[Location],
         ordered: Container[Location] = (),
     ) -> None:
         start = compiled.locations[declaration.location]
         self._declaration = declaration
         self._first = compiled.domains[declaration.location].minimum()
         self._before: Mapping[int, frozenset[int]] = {
-            compiled.index[location]: frozenset(compiled.index[earlier] for earlier in reaching)
+            compiled.index[location]: frozenset(compiled.index[earlier] for earlier in compiled.reaching(location))
             for location in interesting
-            if start in (reaching := compiled.reaching(location))
         }
+        for location in interesting:
+            if start not in compiled.reaching(location):
+                raise GraphError(
+                    f"nothing gets from {compiled.graph.describe(start)}, where substreams are declared, to "
+                    f"{compiled.graph.describe(location)}, where somebody asks for their ends"
+                )
         self._interesting = tuple(self._before)
         self._queues: dict[int, dict[Key, bool]] = {
             number: {} for number in self._before if compiled.locations[number] in ordered
@@ -140,7 +149,7 @@ class SubstreamTracker:
 
     def __len__(self) -> int:
         """Return how many substreams it remembers anything of."""
-        return len(self._lives)
+        return len(set(self._lives).union(*self._queues.values()))
 
     def update(self, changes: Iterable[SubstreamChange]) -> list[SubstreamEnd]:
         """Apply the changes of one indivisible batch; return what they end.

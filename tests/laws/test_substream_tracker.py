@@ -15,7 +15,7 @@ from tests.laws.graphs import describe_graph, random_graph
 from tests.laws.oracles import sources
 from tests.laws.strategies import SEEDS, law_settings
 from tests.laws.substream_workers import SubstreamWorkers
-from tidewheel.progress import ROOT, CompiledGraph, GraphShape, OperatorShape, PathSummary, Source, Target
+from tidewheel.progress import ROOT, CompiledGraph, GraphError, GraphShape, OperatorShape, PathSummary, Source, Target
 from tidewheel.progress.substream_tracker import (
     Declaration,
     Key,
@@ -39,8 +39,9 @@ class Run:
         compiled = CompiledGraph(graph)
         declared = random.choice(sources(graph))
         self.workers = SubstreamWorkers(compiled, declared, workers, KEYS, random, is_owned=is_owned)
-        self.asked = [location for location in compiled.locations if random.random() < 0.6]
-        self.reached = {compiled.index[location] for location in self.asked if declared in compiled.reaching(location)}
+        reached = [location for location in compiled.locations if declared in compiled.reaching(location)]
+        self.asked = [location for location in reached if random.random() < 0.6]
+        self.reached = {compiled.index[location] for location in self.asked}
         declaration = self.workers.declaration
         believed = replace(declaration, senders=senders(declaration.senders))
         ordered = {location for location in self.asked if random.random() < 0.5}
@@ -148,3 +149,11 @@ def test_a_cycle_does_not_hide_what_is_under_way() -> None:
     assert tracker.update(twice) == []
     assert tracker.update(one_consumed) == [SubstreamEnd("k", again)]
     assert len(tracker) == 0
+
+
+def test_where_no_substream_gets_none_is_awaited() -> None:
+    """Whoever asked for ends there would wait for ever."""
+    graph = GraphShape((OperatorShape("one", (), (ROOT,), {}), OperatorShape("other", (), (ROOT,), {})), ())
+    compiled = CompiledGraph(graph)
+    with pytest.raises(GraphError, match=r"from output 0 of 'one', where .* declared, to output 0 of 'other'"):
+        SubstreamTracker(compiled, Declaration(compiled.index[Source(0, 0)], 1), [Source(1, 0)])
