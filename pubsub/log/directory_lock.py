@@ -31,10 +31,12 @@ class DirectoryLock:
         path = directory / "lock"
         descriptor = file_lock.open_locked(path, os.O_RDWR | os.O_CREAT, wait_s)
         if descriptor is None:
-            holder = path.read_bytes()[:_MOST_BYTES].decode(errors="replace") or "another process"
+            holder = ""
+            with suppress(OSError):  # removed meanwhile
+                holder = path.read_bytes()[:_MOST_BYTES].decode(errors="replace")
             raise LogLocked(
-                f"the log in {directory} is in use by {holder}, also after waiting for {wait_s:g} s: end that, or wait "
-                "longer",
+                f"the log in {directory} is in use by {holder or 'another process'}, also after waiting for "
+                f"{wait_s:g} s: end that, or wait longer",
                 path=directory,
             )
         with suppress(OSError):  # a full disk
