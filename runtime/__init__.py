@@ -1,11 +1,12 @@
 """Dataflow descriptions, tokens, workers and jobs."""
 
 from tidewheel.runtime.attachment import Attachment, AttachmentHost, RunningAttachment
+from tidewheel.runtime.captured import Captured, CapturedBatches
 from tidewheel.runtime.dataflow_description import DataflowDescription
 from tidewheel.runtime.errors import ConfigError, JobError, TokenError, WouldBlock
 from tidewheel.runtime.explanation import Explanation, Holder
 from tidewheel.runtime.inputs.input_handle import InputHandle
-from tidewheel.runtime.job import Captured, Job
+from tidewheel.runtime.job import Job
 from tidewheel.runtime.notificator import Notificator
 from tidewheel.runtime.operator_context import OperatorContext
 from tidewheel.runtime.partitioned_source import OperatorSource, PartitionedSource, Pause
@@ -21,6 +22,7 @@ __all__ = [
     "Attachment",
     "AttachmentHost",
     "Captured",
+    "CapturedBatches",
     "ConfigError",
     "DataflowDescription",
     "EdgeStatistics",

@@ -6,14 +6,14 @@ import time
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from types import TracebackType
 from typing import Any, Literal, Self
 
-from tidewheel.progress import Antichain, CompiledGraph, GraphError, Location, Target, TidewheelError, Time
+from tidewheel.progress import Antichain, CompiledGraph, GraphError, Location, Target, TidewheelError
 from tidewheel.runtime.attachment import Attachment, AttachmentHost, RunningAttachment
-from tidewheel.runtime.batches import Batch
+from tidewheel.runtime.captured import CapturedBatches
 from tidewheel.runtime.dataflow_description import DataflowDescription
 from tidewheel.runtime.errors import JobError
 from tidewheel.runtime.explanation import Explainer, Explanation
@@ -28,14 +28,6 @@ from tidewheel.runtime.worker_report import BusyWorker, WorkerReport
 
 _LOGGER = logging.getLogger(__name__)
 _FINISH_TIMEOUT_S = 10.0
-
-
-@dataclass(frozen=True, slots=True)
-class Captured:
-    """One batch that a ``capture`` kept."""
-
-    time: Time
-    batch: Batch
 
 
 class Job(ABC):
@@ -104,7 +96,7 @@ class Job(ABC):
         """
 
     @abstractmethod
-    def _fetch_captured(self, name: str) -> list[Captured]:
+    def _fetch_captured(self, name: str) -> CapturedBatches:
         """Return what all workers have captured."""
 
     @abstractmethod
@@ -185,11 +177,12 @@ class Job(ABC):
         """The dataflows that were added and not dropped, by name."""
         return dict(self._added)
 
-    def captured(self, name: str) -> list[Captured]:
+    def captured(self, name: str) -> CapturedBatches:
         """Return what ``stream.capture(name)`` has kept so far, worker by worker, each in order of arrival.
 
-        All of a time is there once a probe has passed it, and all there is after `wait`. On the local engine nothing
-        runs before something is waited for.
+        It is a sequence, and equals a list. All of a time is there once a probe has passed it, and all there is after
+        `wait`. On the local engine nothing runs before something is waited for. On Ray the batches stay on the workers'
+        nodes, in the object store, until the sequence is first looked at, which may be after the job has ended.
 
         Raises:
             JobError: there is no capture of that name, the job has failed, or it was stopped before: read captures

@@ -11,11 +11,12 @@ import msgspec
 from tidewheel.progress import Antichain, TidewheelError, Time
 from tidewheel.runtime.attachment import Attachment
 from tidewheel.runtime.batches import copy_of
+from tidewheel.runtime.captured import Captured, CapturedBatches
 from tidewheel.runtime.envelope import DRIVER, Envelope, InputCommand
 from tidewheel.runtime.errors import JobError, TokenError
 from tidewheel.runtime.explanation import Explanation
 from tidewheel.runtime.inputs.feed import Admission, Feed
-from tidewheel.runtime.job import Captured, Job
+from tidewheel.runtime.job import Job
 from tidewheel.runtime.job_view import JobView
 from tidewheel.runtime.local_rounds import LocalRounds
 from tidewheel.runtime.plan import Plan
@@ -274,9 +275,10 @@ class LocalJob(Job):
         )
         return "; ".join(islice(texts, _MOST_REASONS))
 
-    def _fetch_captured(self, name: str) -> list[Captured]:
+    def _fetch_captured(self, name: str) -> CapturedBatches:
         with self._lock:
-            return [Captured(at, batch) for core in self._cores for at, batch in core.captured(name)]
+            kept = [Captured(at, batch) for core in self._cores for at, batch in core.captured(name)]
+        return CapturedBatches(lambda: kept, len(kept))
 
     def _reports(self) -> Sequence[WorkerReport | BusyWorker]:
         with self._lock:

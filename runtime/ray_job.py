@@ -8,13 +8,13 @@ from typing import Any
 
 from tidewheel.progress import Antichain, GraphError, TidewheelError
 from tidewheel.runtime.attachment import Attachment
+from tidewheel.runtime.captured import CapturedBatches, CapturedOnWorkers
 from tidewheel.runtime.envelope import DRIVER
 from tidewheel.runtime.errors import JobError
 from tidewheel.runtime.inputs.feed import Admission
 from tidewheel.runtime.inputs.ray_feed import FeedAddress, RayFeed
-from tidewheel.runtime.job import Captured, Job
+from tidewheel.runtime.job import Job
 from tidewheel.runtime.links.link import Sender
-from tidewheel.runtime.links.packed_batch import unpack
 from tidewheel.runtime.links.ray_link import RaySender
 from tidewheel.runtime.links.socket_keys import SocketKeys
 from tidewheel.runtime.links.socket_link import SocketAddress, SocketPeers, SocketSender
@@ -26,7 +26,6 @@ from tidewheel.runtime.runtime_config import RuntimeConfig
 from tidewheel.runtime.worker_report import BusyWorker, WorkerReport
 from tidewheel.runtime.worker_status import Phase, WorkerStatus
 
-_FETCH_TIMEOUT_S = 120.0
 _TOLD_WITHIN_S = 10.0
 
 
@@ -188,15 +187,8 @@ class RayJob(Job):
         if not reached:
             raise self._timed_out(what, timeout, probe)
 
-    def _fetch_captured(self, name: str) -> list[Captured]:
-        import ray
-
-        calls = [actor.captured.remote(self.name, name) for actor in self._workers.actors]
-        try:
-            parts = ray.get(calls, timeout=_FETCH_TIMEOUT_S)
-        except ray.exceptions.RayError as error:
-            raise JobError(f"capture {name!r} cannot be fetched from the workers: {error}") from error
-        return [Captured(at, unpack(batch)) for part in parts for at, batch in part]
+    def _fetch_captured(self, name: str) -> CapturedBatches:
+        return CapturedOnWorkers(self.name, name, self._workers.actors)
 
     def _reports(self) -> Sequence[WorkerReport | BusyWorker]:
         assert self._feed is not None, "a job that is alive was deployed"

@@ -4,7 +4,7 @@ import os
 import sys
 import threading
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tidewheel.progress.allocator import keep_freed_memory
@@ -173,9 +173,16 @@ class WorkerActor:
         """Return what the worker says of itself, within ``timeout`` seconds."""
         return self._loop(job).report(timeout)
 
-    def captured(self, job: str, name: str) -> list[tuple[Any, Any]]:
-        """Return what was captured on this worker, packed."""
-        return [(time, pack(batch)) for time, batch in self._loop(job).captured(name)]
+    def captured(self, job: str, name: str) -> tuple[list[tuple[Any, Any]], int]:
+        """Return what was captured on this worker, packed, and how many batches that is."""
+        kept = self._loop(job).captured(name)
+        return [(time, pack(batch)) for time, batch in kept], len(kept)
+
+    def over_captured(
+        self, job: str, name: str, count: int, make: Callable[..., Iterator[Any]], *arguments: Any
+    ) -> Iterator[Any]:
+        """Yield what ``make`` yields of the first ``count`` batches that were captured on this worker."""
+        yield from make(self._loop(job).captured(name)[:count], *arguments)
 
     # ------------------------------------------------------------------ for feeders other than the driver
 

@@ -7,12 +7,13 @@ takes the same path from Spark, and then runs Ray tasks that need a free CPU: it
 """
 
 from collections import Counter
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tidewheel.runtime import Pause
 from tidewheel.spark_bridge.arrival import arrival
+from tidewheel.spark_bridge.block_stream import put_block
 from tidewheel.spark_bridge.cached_blocks import (
     CACHED,
     SILENCE_SECONDS,
@@ -29,9 +30,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
     from ray import ObjectRef
-
-ROWS_PER_BATCH = 65_536
-"""How many rows Spark reads at once."""
 
 ROWS_PER_BLOCK = 65_536
 """How many rows ``from_spark`` puts in a block with an epoch column, unless it is told how many blocks to make."""
@@ -143,19 +141,6 @@ def _put_blocks(df: "DataFrame", name: str, schema: "pa.Schema", count: int | No
 def block_count(rows: int, df: "DataFrame") -> int:
     """Return how many blocks to make of so many rows: enough for each core of Spark to have some of the work."""
     return max(-(-rows // ROWS_PER_BLOCK), 2 * df.sparkSession.sparkContext.defaultParallelism)
-
-
-def put_block(tables: "Sequence[pa.Table]") -> "tuple[ObjectRef[bytes], int]":
-    """Put tables of one schema into the object store, as one Arrow stream; return it, and how many bytes it has."""
-    import pyarrow as pa
-    import ray
-
-    buffer = pa.BufferOutputStream()
-    with pa.ipc.new_stream(buffer, tables[0].schema) as stream:
-        for table in tables:
-            stream.write_table(table, max_chunksize=ROWS_PER_BATCH)
-    content = buffer.getvalue().to_pybytes()
-    return ray.put(content), len(content)
 
 
 def quoted(column: str) -> str:

@@ -1,27 +1,31 @@
 """Results of a dataflow as a Spark DataFrame.
 
 Batches become Arrow IPC streams in Ray's object store, and the executors' JVMs read them from there: no pandas, and no
-Python worker. Ray holds them for as long as Spark can read them (``block_lease``).
+Python worker. What a running job has captured, its workers put there, each on its own node. Ray holds the blocks for as
+long as Spark can read them (``block_lease``).
 """
 
+import logging
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from tidewheel.pubsub.events import Batch
-from tidewheel.spark_bridge.arrow_blocks import ROWS_PER_BATCH, put_block
+from tidewheel.runtime import JobError
+from tidewheel.runtime.captured import CapturedOnWorkers
 from tidewheel.spark_bridge.block_lease import LEASES
+from tidewheel.spark_bridge.block_stream import ROWS_PER_BATCH, in_blocks, put_block
 from tidewheel.spark_bridge.driver_transport import created, is_on_ray, note
 from tidewheel.spark_bridge.errors import BridgeError
 from tidewheel.spark_bridge.record_tables import RecordTables
 from tidewheel.spark_bridge.spark_types import spark_schema
+from tidewheel.spark_bridge.worker_blocks import worker_blocks
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
     from ray import ObjectRef
 
-BLOCK_BYTES = 16 * 2**20
-"""How large a block is at least before the next begins. A block is a partition of the DataFrame."""
+_logger = logging.getLogger(__name__)
 
 
 def to_spark(
@@ -33,9 +37,11 @@ def to_spark(
 ) -> "DataFrame":
     """Return a DataFrame of the rows of ``source``, which is read to its end here.
 
-    The rows stay in Ray's object store, owned by this process, until the JVM has collected the DataFrame and everything
-    derived from it (noticed at the next ``to_spark``) or the session ends. Nothing is left with RayDP's master. Rows
-    have no order in a DataFrame; ``time`` keeps what order there was.
+    What ``job.captured(name)`` returns does not pass this process while the job runs on Ray: each worker makes
+    partitions of what it has captured, on its node. Everything else does. The rows stay in Ray's object store, owned by
+    this process, until the JVM has collected the DataFrame and everything derived from it (noticed at the next
+    ``to_spark``) or the session ends. Nothing is left with RayDP's master. Rows have no order in a DataFrame; ``time``
+    keeps what order there was.
 
     Args:
         spark: the session that ``tidewheel.spark_bridge.session`` yields; to another one, such as ``local[*]``, the
@@ -53,13 +59,26 @@ def to_spark(
             or there is a time that is no 64-bit integer, with ``time``.
     """
     rows = RecordTables(schema, time)
-    made = (rows.table(at, batch) for at, batch in _messages(source))
-    tables = (table for table in made if table is not None)
     if not is_on_ray(spark):
-        return _created(spark, list(tables), rows)
-    blocks = [put_block(block) for block in _blocks(tables)]
+        return _created(spark, list(rows.tables(_messages(source))), rows)
+    blocks = _made_by_workers(source, rows)
+    if blocks is None:
+        blocks = [put_block(tables) for tables in in_blocks(rows.tables(_messages(source)))]
     columns = _columns(rows)
     return _read(spark, blocks or [put_block([columns.empty_table()])], columns)
+
+
+def _made_by_workers(source: Any, rows: RecordTables) -> "list[tuple[ObjectRef[bytes], int]] | None":
+    """Return blocks that workers make of what they have captured; None if that is here, or they are gone."""
+    import ray
+
+    if not isinstance(source, CapturedOnWorkers):
+        return None
+    try:
+        return worker_blocks(source, rows)
+    except (JobError, ray.exceptions.RayActorError) as error:
+        _logger.info("rows for Spark pass the driver, as the workers that captured them are gone: %s", error)
+        return None
 
 
 def _created(spark: "SparkSession", tables: "list[pa.Table]", rows: RecordTables) -> "DataFrame":
@@ -89,23 +108,6 @@ def _messages(source: Any) -> Iterator[tuple[Any, Any]]:
                 f"to_spark was given a {type(item).__qualname__}, not a message with .time and .batch "
                 "or an epoch with .time and .batches"
             )
-
-
-def _blocks(tables: "Iterable[pa.Table]") -> "Iterator[list[pa.Table]]":
-    """Yield ``tables`` in groups of about ``BLOCK_BYTES``, the large ones cut up; none if there are no rows."""
-    block: list[pa.Table] = []
-    size = 0
-    for table in tables:
-        rows = max(1, table.num_rows * BLOCK_BYTES // max(1, table.nbytes))
-        for start in range(0, table.num_rows, rows):
-            part = table.slice(start, rows)
-            block.append(part)
-            size += part.nbytes
-            if size >= BLOCK_BYTES:
-                yield block
-                block, size = [], 0
-    if block:
-        yield block
 
 
 def _read(spark: "SparkSession", put: "list[tuple[ObjectRef[bytes], int]]", schema: "pa.Schema") -> "DataFrame":

@@ -1,7 +1,7 @@
 """Batches of any kind as Arrow tables of one schema that Spark can read."""
 
 import operator
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from numbers import Real
 from typing import TYPE_CHECKING, Any
@@ -24,27 +24,37 @@ class RecordTables:
         schema: the schema of the batches, None to take the first batch's.
         time: the column to add with the time of each row, None for none.
         origin: where the schema is from, for messages.
+
+    Attributes:
+        columns: the schema without the time column; None before anything has told it.
+        time: the time column.
+        origin: as above; the batch that told the schema, once one has.
     """
 
     def __init__(self, schema: "pa.Schema | None" = None, time: str | None = None, origin: str = "schema=") -> None:
-        self._time = time
-        self._origin = origin
-        self._columns = None if schema is None else readable_schema(schema, self._origin)
-        if self._columns is not None:
-            self._check_time_column(self._columns.names, origin)
+        self.time = time
+        self.origin = origin
+        self.columns = None if schema is None else readable_schema(schema, origin)
+        if self.columns is not None:
+            self._check_time_column(self.columns.names, origin)
 
     @property
     def schema(self) -> "pa.Schema | None":
         """The schema of every table, the time column included; None before anything has told it."""
         import pyarrow as pa
 
-        if self._columns is None or self._time is None:
-            return self._columns
-        return self._columns.append(pa.field(self._time, pa.int64()))
+        if self.columns is None or self.time is None:
+            return self.columns
+        return self.columns.append(pa.field(self.time, pa.int64()))
 
     def _check_time_column(self, names: Sequence[str], where: str) -> None:
-        if self._time is not None and self._time.casefold() in (name.casefold() for name in names):
-            raise BridgeError(f"{where} already has a column {self._time!r}: give time= another name, or leave it out")
+        if self.time is not None and self.time.casefold() in (name.casefold() for name in names):
+            raise BridgeError(f"{where} already has a column {self.time!r}: give time= another name, or leave it out")
+
+    def tables(self, messages: "Iterable[tuple[Any, Any]]") -> "Iterator[pa.Table]":
+        """Yield ``(time, batch)`` as tables; raise as `table`."""
+        tables = (self.table(at, batch) for at, batch in messages)
+        return (table for table in tables if table is not None)
 
     def table(self, time: Any, batch: Any) -> "pa.Table | None":
         """Return ``batch`` as a table; None if it is an empty list while the schema is not known yet.
@@ -58,18 +68,18 @@ class RecordTables:
         if table is None:
             return None
         self._check_time_column(table.column_names, where)
-        if self._columns is None or not table.schema.equals(self._columns, check_metadata=True):
+        if self.columns is None or not table.schema.equals(self.columns, check_metadata=True):
             table = self._readable(table, where)
-        return table if self._time is None else self._with_time(table, self._time, time)
+        return table if self.time is None else self._with_time(table, self.time, time)
 
     def _readable(self, table: "pa.Table", where: str) -> "pa.Table":
         """Return a table with the types that Spark reads; the first tells the schema of all."""
         columns = readable_schema(table.schema, where)
-        if self._columns is None:
-            self._columns, self._origin = columns, where
-        if columns != self._columns:
+        if self.columns is None:
+            self.columns, self.origin = columns, where
+        if columns != self.columns:
             raise BridgeError(
-                f"{where} has the columns ({_listed(columns)}), but {self._origin} has ({_listed(self._columns)}): "
+                f"{where} has the columns ({_listed(columns)}), but {self.origin} has ({_listed(self.columns)}): "
                 "a DataFrame has one schema, so send the same columns, in order and type, in every batch"
             )
         return _cast(table, columns, where)
@@ -82,7 +92,7 @@ class RecordTables:
         if isinstance(batch, pa.RecordBatch):
             return pa.Table.from_batches([batch])
         if isinstance(batch, list):
-            return self._table_of_dicts(batch, where) if batch or self._columns is not None else None
+            return self._table_of_dicts(batch, where) if batch or self.columns is not None else None
         raise BridgeError(
             f"{where} is a {type(batch).__module__}.{type(batch).__qualname__}, and Spark needs named columns: "
             "send Arrow tables or lists of dicts"
@@ -99,21 +109,21 @@ class RecordTables:
                 "map the records to dicts, or send Arrow tables"
             )
         names = list(dict.fromkeys(name for record in records for name in record))
-        if self._columns is not None:
-            unknown = [name for name in names if name not in self._columns.names]
+        if self.columns is not None:
+            unknown = [name for name in names if name not in self.columns.names]
             if unknown:
                 raise BridgeError(
-                    f"{where} has records with {', '.join(map(repr, unknown))}, which {self._origin} has not "
-                    f"({_listed(self._columns)}): pass a schema= with every column"
+                    f"{where} has records with {', '.join(map(repr, unknown))}, which {self.origin} has not "
+                    f"({_listed(self.columns)}): pass a schema= with every column"
                 )
-            names = self._columns.names
+            names = self.columns.names
         values = {name: [record.get(name) for record in records] for name in names}
         try:
-            for field in self._columns or ():
+            for field in self.columns or ():
                 _refuse_fractions(values[field.name], field.type)
-            return pa.Table.from_pydict(values, schema=self._columns)
+            return pa.Table.from_pydict(values, schema=self.columns)
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-            columns = "" if self._columns is None else f" ({_listed(self._columns)}, as in {self._origin})"
+            columns = "" if self.columns is None else f" ({_listed(self.columns)}, as in {self.origin})"
             raise BridgeError(f"{where} does not fit in columns{columns}: {error}; pass schema=") from error
 
     @staticmethod

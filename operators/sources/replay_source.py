@@ -9,7 +9,7 @@ from typing import Any
 from tidewheel.operators.sinks.capture_log import LoggedBatch, LoggedFrontier, read_frontier, read_header, read_log
 from tidewheel.operators.sinks.capture_to import log_path
 from tidewheel.progress import Antichain, GraphError, Time, TimeDomain
-from tidewheel.runtime.job import Captured
+from tidewheel.runtime.captured import Captured, CapturedBatches
 from tidewheel.runtime.operator_context import OperatorContext
 from tidewheel.runtime.partitioned_source import OperatorSource
 from tidewheel.runtime.plan import Schedule
@@ -63,7 +63,9 @@ class ReplaySource(OperatorSource[Any]):
                     f"ReplaySource: the recording in {os.fspath(recording)!r} was cut short, since its job did not "
                     "complete: ReplaySource(..., partial=True) plays what was complete"
                 )
-        elif isinstance(recording, list | tuple) and all(isinstance(one, Captured) for one in recording):
+        elif isinstance(recording, list | tuple | CapturedBatches) and all(
+            isinstance(one, Captured) for one in recording
+        ):
             self._captured = list(recording)
         else:
             raise GraphError(

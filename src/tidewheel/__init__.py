@@ -60,6 +60,7 @@ from tidewheel.pubsub import (
 )
 from tidewheel.runtime import (
     Captured,
+    CapturedBatches,
     ConfigError,
     Explanation,
     InputHandle,
@@ -90,6 +91,7 @@ __all__ = [
     "Batch",
     "Branches",
     "Captured",
+    "CapturedBatches",
     "ConfigError",
     "Dataflow",
     "DeliveryError",

@@ -2,7 +2,9 @@
 
 import gc
 import time
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -188,6 +190,64 @@ def test_through_a_dataflow(spark: "SparkSession", engine: Any) -> None:
     back = to_spark(spark, captured, time="time")
     assert same_rows(back.drop("time"), df)
     assert back.where("time = day").count() == 5_000
+
+
+@contextmanager
+def captured_by_two(feed: Sequence[tuple[int, Any]]) -> Iterator[tuple[tw.Job, tw.CapturedBatches]]:
+    """Have two workers of a job capture batches, which are sent at their times, to the workers in turn."""
+    flow = tw.Dataflow("capturing")
+    flow.input("rows").capture("rows")
+    with tw.run(flow, workers=2) as job:
+        with job.input("rows") as handle:
+            for at, batch in feed:
+                handle.advance_to(at)
+                handle.send(batch)
+        job.wait(60)
+        yield job, job.captured("rows")
+
+
+def test_workers_make_partitions_of_what_they_captured(spark: "SparkSession") -> None:
+    """Rows of a job that runs do not come to the driver: neither many nor few."""
+    for rows in (500_000, 5):
+        with captured_by_two([(at, pa.table({"n": range(at * rows, (at + 1) * rows)})) for at in range(6)]) as (
+            _,
+            captured,
+        ):
+            df = to_spark(spark, captured, time="at")
+            assert "_batches" not in vars(captured), "rows came to the driver"
+        assert len(captured) == 6
+        assert df.rdd.getNumPartitions() >= 2
+        assert df.selectExpr("count(*)", "sum(n)").first() == (6 * rows, sum(range(6 * rows)))
+        assert df.where(f"n div {rows} = at").count() == 6 * rows
+
+
+def test_workers_agree_on_the_columns(spark: "SparkSession") -> None:
+    """The first batch that tells columns tells them for all workers, or schema= does; what differs is refused."""
+    with captured_by_two([(0, []), (1, [{"n": 1, "text": "one"}]), (2, [{"n": 2}]), (3, [{"text": "three"}])]) as (
+        _,
+        captured,
+    ):
+        df = to_spark(spark, captured)
+        assert sorted(map(tuple, df.collect()), key=str) == [(1, "one"), (2, None), (None, "three")]
+        with pytest.raises(BridgeError, match="at time 1 has records with 'text', which schema= has not"):
+            to_spark(spark, captured, schema=pa.schema([("n", pa.int16())]))
+        assert "_batches" not in vars(captured)
+    with captured_by_two([(0, pa.table({"n": [1]})), (1, pa.table({"m": [1]}))]) as (_, captured):
+        with pytest.raises(BridgeError, match="a DataFrame has one schema") as caught:
+            to_spark(spark, captured)
+        assert "Traceback" not in str(caught.value)
+    with captured_by_two([]) as (_, captured):
+        assert to_spark(spark, captured, schema=pa.schema([("n", pa.int16())])).collect() == []
+        with pytest.raises(BridgeError, match="pass schema= to to_spark"):
+            to_spark(spark, captured)
+
+
+def test_what_was_captured_is_there_when_its_workers_are_not(spark: "SparkSession") -> None:
+    """The rows of a job that has ended come from the object store."""
+    with captured_by_two([(at, pa.table({"n": [at]})) for at in range(4)]) as (_, captured):
+        pass
+    df = to_spark(spark, captured)
+    assert sorted(row.n for row in df.collect()) == [0, 1, 2, 3]
 
 
 def test_a_real_graph(spark: "SparkSession", pytestconfig: pytest.Config) -> None:

@@ -4,7 +4,7 @@ A result is compared as a bag of records for each time: where an operator promis
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -108,7 +108,7 @@ def settle(job: tw.Job) -> None:
     raise AssertionError(f"there is no end after {MOST_ROUNDS} rounds")
 
 
-def run(describe: Callable[[tw.Stream[Any]], tw.Stream[Any]], case: Case) -> list[tw.Captured]:
+def run(describe: Callable[[tw.Stream[Any]], tw.Stream[Any]], case: Case) -> Sequence[tw.Captured]:
     """Run an input and what ``describe`` puts after it to the end; return what came out."""
     flow = tw.Dataflow("test")
     describe(flow.input("numbers")).probe("end").capture("results")

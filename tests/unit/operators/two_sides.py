@@ -131,4 +131,4 @@ def run_two(
                     handle.advance_to(time)
                     handle.send(made(rows))
         job.wait(DEADLINE_S)
-        return [job.captured(str(number)) for number in range(len(streams))]
+        return [list(job.captured(str(number))) for number in range(len(streams))]
