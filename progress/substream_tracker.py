@@ -15,7 +15,8 @@ Invariants:
   where that location can be reached from. Each end is told once.
 - Where order is asked for, ends wait for those of the substreams that were closed before. If all who send closed one
   before another, that is their order.
-- What has ended everywhere, and is counted nowhere, is forgotten.
+- What has ended everywhere, and is counted nowhere, is forgotten. Then nothing of it is left that this view has not
+  heard of: what was done last was done with something that a view counts until it hears of that.
 
 Source: seed "Substream Management", sections on soft bounds and their traffic; seed "Progress Tracking", section "A
 Safety Property".
@@ -138,6 +139,8 @@ class SubstreamTracker:
         }
         """By location, the closed substreams that are not told of yet, in order, and whether they have ended there."""
         self._lives: dict[Key, _Life] = {}
+        self._over: list[Key] = []
+        self._is_finished = False
 
     @property
     def closing(self) -> tuple[int, Time]:
@@ -176,7 +179,28 @@ class SubstreamTracker:
         for key in gone:
             if key in lives and not lives[key].counts:
                 del lives[key]
+                self._over.append(key)
         return ended
+
+    def finish(self) -> list[SubstreamEnd]:
+        """Close all keys for all who may send: nobody sends at any key any more. Return what that ends.
+
+        Every key must have occurred in a change before.
+        """
+        self._is_finished = True
+        closing = self.closing
+        still_open = [(key, life.counts[closing]) for key, life in self._lives.items() if closing in life.counts]
+        return self.update([(SubstreamPoint(key, *closing), -count) for key, count in still_open])
+
+    def drain_over(self) -> list[Key]:
+        """Return the keys that were forgotten since the last call: of each, nothing is left."""
+        over, self._over = self._over, []
+        return over
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no substream is left, and none can come any more."""
+        return self._is_finished and not self._lives and not any(self._queues.values())
 
     def _ends(self, key: Key, life: _Life) -> Iterator[SubstreamEnd]:
         """Yield where a substream has ended now, and which ends of others waited for that."""

@@ -7,6 +7,7 @@ import msgspec
 from tidewheel.progress import ProgressBatch, Time
 from tidewheel.runtime.flow_control import Credit
 from tidewheel.runtime.links.packed_batch import pack, unpack
+from tidewheel.runtime.substreams.news import Label, SubstreamNews
 
 DRIVER = -1
 """The sender number of the driver; workers count from 0, other processes that feed inputs have numbers below."""
@@ -14,26 +15,31 @@ DRIVER = -1
 FIRST_HANDLE = 0
 """The number of the handle with which an input begins; those of the others are drawn by chance."""
 
-InputAction: TypeAlias = Literal["send", "advance", "close", "clone"]
+InputAction: TypeAlias = Literal["send", "advance", "close", "clone", "end"]
 """What a handle of an input can do."""
 
 
 class Message(msgspec.Struct, frozen=True, array_like=True):
-    """One batch at one time for one input port, given by its location number; it counts for ``size`` bytes."""
+    """One batch at one time for one input port, given by its location number; it counts for ``size`` bytes.
+
+    ``label`` says of which substream it is part.
+    """
 
     target: int
     time: Time
     batch: Any
     size: int = 0
+    label: Label | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _message, (self.target, self.time, pack(self.batch), self.size)
+        return _message, (self.target, self.time, pack(self.batch), self.size, self.label)
 
 
 class InputCommand(msgspec.Struct, frozen=True, array_like=True):
     """What a handle does to one worker's share of an input; ``size`` is what its batch counts for, in bytes.
 
     ``handle`` is the handle's number. ``"clone"`` makes it, at ``time``, from the handle with the number ``origin``.
+    ``"end"`` ends the substreams whose keys are the batch.
     """
 
     input: str
@@ -51,7 +57,8 @@ class InputCommand(msgspec.Struct, frozen=True, array_like=True):
 class Envelope(msgspec.Struct, frozen=True, array_like=True):
     """All that one step of a sender has for one receiver: data and progress together, applied at once.
 
-    ``sequence`` counts from 0 for each sender and receiver; see `OrderedInbox`.
+    ``sequence`` counts from 0 for each sender and receiver; see `OrderedInbox`. ``substreams`` is what the sender tells
+    of substreams, and ``heard`` how much it had heard of them itself; see `SubstreamBooks`.
     """
 
     sender: int
@@ -61,10 +68,12 @@ class Envelope(msgspec.Struct, frozen=True, array_like=True):
     progress: ProgressBatch = []
     commands: list[InputCommand] = []
     credit: Credit | None = None
+    substreams: SubstreamNews | None = None
+    heard: int = 0
 
 
-def _message(target: int, time: Time, packed: Any, size: int) -> Message:
-    return Message(target, time, unpack(packed), size)
+def _message(target: int, time: Time, packed: Any, size: int, label: Label | None) -> Message:
+    return Message(target, time, unpack(packed), size, label)
 
 
 def _command(

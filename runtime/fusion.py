@@ -69,6 +69,9 @@ def fuse(plan: Plan) -> Plan:
         captures={name: place[index] for name, index in plan.captures.items()},
         topics={name: place[index] for name, index in plan.topics.items()},
         probes={name: moved(source) for name, source in plan.probes.items()},
+        declarations={
+            name: replace(declared, operator=place[declared.operator]) for name, declared in plan.declarations.items()
+        },
     )
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 
 from tidewheel.progress import Antichain, Time
+from tidewheel.runtime.errors import TokenError
 from tidewheel.runtime.ports import InputPort, OutputPort
 from tidewheel.runtime.tokens import LentToken, TimestampToken
 
@@ -72,6 +73,11 @@ class Notificator:
             TokenError: the token has been discarded or was lent for a call that is over.
         """
         time = token.time
+        if token.label is not None:
+            raise TokenError(
+                f"a notificator keeps one token for each time, and the token for {time!r} belongs to substream "
+                f"{token.key!r}, too: keep a token for each key, until the operator is told that it has ended"
+            )
         if time in self._pending:
             if isinstance(token, TimestampToken) and token is not self._pending[time]:
                 token.discard()

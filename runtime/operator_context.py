@@ -10,6 +10,7 @@ from tidewheel.runtime.errors import TokenError
 from tidewheel.runtime.flow_control import FlowControl
 from tidewheel.runtime.inputs.mailbox import Mailbox
 from tidewheel.runtime.notificator import Notificator
+from tidewheel.runtime.substreams.gate import SubstreamGate
 from tidewheel.runtime.tokens import TimestampToken
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ class OperatorContext:
         workers: how many workers there are.
         activator: has this operator scheduled from any thread, now or after some time; may be handed on.
         mailbox: what feeders sent to this operator, oldest first; only inputs have a mailbox.
+        gate: which keys it may let in; only operators that declare substreams have one.
         stages: what it is made of, if it is oblivious.
         clock: returns seconds, from any start; for statistics.
         states: what the operator keeps from one call to the next, by name.
@@ -66,6 +68,7 @@ class OperatorContext:
         self.worker = worker
         self.workers = workers
         self.mailbox: Mailbox | None = None
+        self.gate: SubstreamGate | None = None
         self.captured: list[tuple[Any, Any]] = []
         self.states: dict[str, Any] = {}
         self.notificators: list[Notificator] = []

@@ -7,6 +7,7 @@ from tidewheel.runtime.inputs.mailbox import Mailbox
 from tidewheel.runtime.operator_context import OperatorContext
 from tidewheel.runtime.plan import Schedule
 from tidewheel.runtime.ports import InputPort, OutputPort
+from tidewheel.runtime.substreams.gate import SubstreamGate
 
 
 class OperatorInstance:
@@ -75,10 +76,11 @@ class OperatorInstance:
         left = any(port.queue for port, _ in waiting)
         return left and any(port.consumed > before for port, before in waiting)
 
-    def take(self, context: OperatorContext, mailbox: Mailbox | None) -> None:
+    def take(self, context: OperatorContext, mailbox: Mailbox | None, gate: SubstreamGate | None) -> None:
         """Take the context that the operator is built with."""
         self.context = context
         context.mailbox = mailbox
+        context.gate = gate
         context.working_at = self._working_at
 
     def _working_at(self, time: Time) -> None:

@@ -6,8 +6,10 @@ from tidewheel.progress import ProgressBatch
 from tidewheel.runtime.envelope import Envelope, Message
 from tidewheel.runtime.flow_control import Credit
 from tidewheel.runtime.pickling import pickled_size
+from tidewheel.runtime.substreams.news import SubstreamNews
 
 _MEASURED_EVERY = 16
+_NONE: Mapping[int, SubstreamNews] = {}
 
 
 class Outbox:
@@ -36,22 +38,42 @@ class Outbox:
         self._messages[peer].append(message)
 
     def envelopes(
-        self, progress: Mapping[int, ProgressBatch], credit: Mapping[int, Credit]
+        self,
+        progress: Mapping[int, ProgressBatch],
+        credit: Mapping[int, Credit],
+        substreams: Mapping[int, SubstreamNews] = _NONE,
+        heard: int = 0,
     ) -> list[tuple[int, Envelope]]:
-        """Return an envelope for each peer for which there is anything, as (worker number, envelope)."""
+        """Return an envelope for each peer for which there is anything, as (worker number, envelope).
+
+        ``heard`` is how much the sender has heard of substreams.
+        """
         if progress:
             self._count(next(iter(progress.values())), len(progress))
         return [
-            (peer, self._envelope(peer, messages, progress.get(peer, []), credit.get(peer)))
+            (
+                peer,
+                Envelope(
+                    self._worker,
+                    self._incarnation,
+                    self._next_sequence(peer),
+                    messages,
+                    progress.get(peer, []),
+                    credit=credit.get(peer),
+                    substreams=substreams.get(peer),
+                    heard=heard,
+                ),
+            )
             for peer, messages in enumerate(self._messages)
-            if messages or peer in progress or peer in credit
+            if messages or peer in progress or peer in credit or peer in substreams
         ]
 
-    def _envelope(self, peer: int, messages: list[Message], progress: ProgressBatch, credit: Credit | None) -> Envelope:
+    def _next_sequence(self, peer: int) -> int:
+        """Return the number of the envelope that takes along all messages for a peer."""
         self._messages[peer] = []
         sequence = self._sequences[peer]
         self._sequences[peer] = sequence + 1
-        return Envelope(self._worker, self._incarnation, sequence, messages, progress, credit=credit)
+        return sequence
 
     def _count(self, batch: ProgressBatch, receivers: int) -> None:
         """Count a batch that several peers get."""

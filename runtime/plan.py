@@ -1,7 +1,7 @@
 """A checked dataflow in the form that every worker gets: plain data and the operators' build functions."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from tidewheel.progress import GraphShape, Location, Nesting, OperatorShape, PathSummary, Source, Target
@@ -28,6 +28,30 @@ class Stage:
 
 
 @dataclass(frozen=True, slots=True)
+class EndsWanted:
+    """What an operator wants to know of the ends of substreams at its inputs.
+
+    Attributes:
+        ordered: whether it is told in the order in which they were closed.
+    """
+
+    ordered: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DeclarationPlan:
+    """Where substreams are declared.
+
+    Attributes:
+        operator: the number of the operator by whose output records with keys go on.
+        is_shared: whether each worker lets in records of every key, or only one.
+    """
+
+    operator: int
+    is_shared: bool
+
+
+@dataclass(frozen=True, slots=True)
 class OperatorPlan:
     """One operator: its ports, where its inputs come from and by which pact, and how a worker builds its share."""
 
@@ -39,6 +63,8 @@ class OperatorPlan:
     """Whether the operator looks at the frontiers of its inputs and is scheduled when they change."""
     stages: tuple[Stage, ...] = ()
     """What it is made of if it is oblivious, or several such that run as one; see `tidewheel.runtime.stage`."""
+    ends: EndsWanted | None = None
+    """What it wants to know of the ends of substreams at its inputs; None if nothing."""
 
     @property
     def name(self) -> str:
@@ -65,6 +91,8 @@ class Plan:
     """The operators that publish, by topic."""
     probes: Mapping[str, Source]
     """The outputs that `Job.probe` looks at, by the probe's name."""
+    declarations: Mapping[str, DeclarationPlan] = field(default_factory=dict)
+    """Where substreams are declared, by the declaration's name; they are numbered in this order."""
 
     def graph(self) -> GraphShape:
         """Return what progress tracking needs to know."""

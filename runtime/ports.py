@@ -5,12 +5,14 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from tidewheel.progress import Antichain, PathSummary, Time, TimeDomain
+from tidewheel.progress.substream_tracker import Key
 from tidewheel.runtime.batches import Batch, check_batch, length, size_in_bytes
 from tidewheel.runtime.envelope import Message
 from tidewheel.runtime.errors import TokenError
 from tidewheel.runtime.flow_control import OVERHEAD_BYTES
 from tidewheel.runtime.pacts import Pact
 from tidewheel.runtime.statistics import EdgeStatistics
+from tidewheel.runtime.substreams.news import Label
 from tidewheel.runtime.token_ledger import TokenLedger
 from tidewheel.runtime.tokens import LentToken, TimestampToken
 
@@ -25,7 +27,7 @@ class InputPort:
     Receiving a message consumes it. Each comes with the token that it lends, good until the operator returns.
     """
 
-    __slots__ = ("_core", "_instance", "_paths", "consumed", "location", "port", "queue", "records")
+    __slots__ = ("_core", "_instance", "_paths", "consumed", "ends", "location", "port", "queue", "records")
 
     def __init__(
         self,
@@ -40,27 +42,28 @@ class InputPort:
         self._paths = paths
         self.port = port
         self.location = location
-        self.queue: deque[tuple[Time, Batch, int, int]] = deque()
+        self.queue: deque[tuple[Time, Batch, int, int, Label | None]] = deque()
+        self.ends: deque[Key] | None = None
         self.consumed = 0
         self.records = 0
 
     def __iter__(self) -> Iterator[tuple[LentToken, Batch]]:
         queue, instance = self.queue, self._instance
         while queue:
-            time, batch, size, sender = queue.popleft()
-            self._core.consume(self.location, time)
+            time, batch, size, sender, label = queue.popleft()
+            self._core.consume(self.location, time, label)
             self._core.flow.take(sender, size)
             self.consumed += 1
             self.records += length(batch)
             instance.time = time
-            yield LentToken(self, instance.schedules, time), batch
+            yield LentToken(self, instance.schedules, time, label), batch
 
     def release(self, most: int) -> bool:
         """Count the oldest messages that wait as taken, of those that do not yet; return whether there were any."""
         released = 0
-        for index, (time, batch, size, sender) in enumerate(self.queue):
+        for index, (time, batch, size, sender, label) in enumerate(self.queue):
             if size:
-                self.queue[index] = (time, batch, 0, sender)
+                self.queue[index] = (time, batch, 0, sender, label)
                 self._core.flow.take(sender, size)
                 released += 1
                 if released == most:
@@ -74,7 +77,31 @@ class InputPort:
         Raises:
             TokenError: the operator said, by ``notify=False``, that it does not look at frontiers.
         """
-        return self._core.frontier_at(self._instance, self.location)
+        if not self._instance.notify:
+            raise TokenError(
+                f"operator {self.operator!r} was described with notify=False, so no frontier is kept for it"
+            )
+        return self._core.frontier(self.location)
+
+    @property
+    def ended(self) -> Iterator[Key]:
+        """The keys of the substreams that have ended here since it was last looked at, each once.
+
+        Nothing of them comes to this operator any more, on any worker, and it has received all that has come.
+
+        Raises:
+            TokenError: the operator did not say, by ``bound="soft"``, that it wants to know.
+        """
+        if self.ends is None:
+            raise TokenError(
+                f"operator {self.operator!r} was described without bound=, so it is not told when substreams end"
+            )
+        return self._drain(self.ends)
+
+    @staticmethod
+    def _drain(ends: "deque[Key]") -> Iterator[Key]:
+        while ends:
+            yield ends.popleft()
 
     @property
     def worker(self) -> int:
@@ -193,7 +220,13 @@ class OutputPort:
             raise TokenError(
                 f"operator {self.operator!r} sends with a token, as received with a message or retained, not {token!r}"
             )
-        time = token.time_on(self)
+        self._send(token.time_on(self), batch, token.label)
+
+    def send_labelled(self, token: TimestampToken, batch: Batch, label: Label) -> None:
+        """Send as `send` does, as part of a substream to which the token does not belong: where that is declared."""
+        self._send(token.time_on(self), batch, label)
+
+    def _send(self, time: Time, batch: Batch, label: Label | None) -> None:
         if not self._instance.is_scheduled:
             raise TokenError(
                 f"operator {self.operator!r} sent on output {self.port} outside its schedule function: keep the "
@@ -207,16 +240,16 @@ class OutputPort:
         self.sent += 1
         self.records += count
         for channel in self._channels:
-            channel.push(self._core, time, batch, count)
+            channel.push(self._core, time, batch, count, label)
 
     @property
     def schedule(self) -> int:
         """The number of the operator's current call, -1 between two."""
         return self._instance.call
 
-    def new_token(self, time: Time, lender: InputPort) -> TimestampToken:
+    def new_token(self, time: Time, lender: InputPort, label: Label | None) -> TimestampToken:
         """Make a token of one that ``lender`` has lent for ``time``; it is counted from now on."""
-        return self._core.new_token(self._instance, self, time, lender)
+        return self._core.new_token(self._instance, self, time, lender, label)
 
 
 class ExchangeError(Exception):
@@ -245,13 +278,13 @@ class Channel:
         self.records = 0
         self.bytes = 0
 
-    def push(self, core: "WorkerCore", time: Time, batch: Batch, count: int) -> None:
-        """Carry a batch of ``count`` records over the edge."""
+    def push(self, core: "WorkerCore", time: Time, batch: Batch, count: int, label: Label | None) -> None:
+        """Carry a batch of ``count`` records, of the substream with this label, over the edge."""
         if self._pact is None:
             size = self._count(batch, count)
-            core.produce(self._location, time)
+            core.produce(self._location, time, label)
             core.flow.add(size)
-            self._queue.append((time, batch, size, core.worker))
+            self._queue.append((time, batch, size, core.worker, label))
             core.activate(self._operator)
             return
         try:
@@ -262,13 +295,13 @@ class Channel:
             if part is None:
                 continue
             size = self._count(part, length(part))
-            core.produce(self._location, time)
+            core.produce(self._location, time, label)
             core.flow.add(size)
             if worker == core.worker:
-                self._queue.append((time, part, size, worker))
+                self._queue.append((time, part, size, worker, label))
                 core.activate(self._operator)
             else:
-                core.send_to(worker, Message(self._location, time, part, size))
+                core.send_to(worker, Message(self._location, time, part, size, label))
 
     def statistics(self, source: str, target: str) -> EdgeStatistics:
         """Return what was sent, over an edge between ports of these names."""

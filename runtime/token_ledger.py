@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from tidewheel.progress import ChangeBatch, Time
+from tidewheel.runtime.substreams.news import Label
 
 Change: TypeAlias = tuple[tuple[int, Time], int]
 """((location number, time), difference of the count)."""
@@ -40,38 +41,43 @@ class TokenLedger:
 
     Attributes:
         held: how many tokens are held, by (location number, time), as far as groups were drained.
+        labelled: the groups that were drained of tokens of substreams, with their labels; who drains takes them, too.
     """
 
     def __init__(self, wake: Callable[[], None] = lambda: None) -> None:
         self.lock = threading.Lock()
         self.wake = wake
         self.held: ChangeBatch[tuple[int, Time]] = ChangeBatch()
-        self._groups: deque[tuple[Change, ...]] = deque()
+        self.labelled: list[tuple[Label, tuple[Change, ...]]] = []
+        self._groups: deque[tuple[tuple[Change, ...], Label | None]] = deque()
         self._leaks: deque[Leak] = deque()
 
-    def record(self, *changes: Change) -> None:
-        """Add one indivisible group of changes."""
-        self._groups.append(changes)
+    def record(self, *changes: Change, label: Label | None = None) -> None:
+        """Add one indivisible group of changes, of tokens of the substream with this label."""
+        self._groups.append((changes, label))
         self.wake()
 
-    def record_leak(self, leak: Leak, change: Change) -> None:
+    def record_leak(self, leak: Leak, change: Change, label: Label | None = None) -> None:
         """Add the discarding of a token that nobody discarded."""
         self._leaks.append(leak)
-        self.record(change)
+        self.record(change, label=label)
 
     def drain(self) -> list[Change]:
         """Take the changes of all groups recorded so far, whole groups only."""
         found: list[Change] = []
         while self._groups:
-            found += self._groups.popleft()
+            changes, label = self._groups.popleft()
+            found += changes
+            if label is not None:
+                self.labelled.append((label, changes))
         self.held.extend(found)
         return found
 
     def tokens(self) -> dict[tuple[int, Time], int]:
         """Return how many tokens are held now, by (location number, time), groups not drained included."""
         counts: ChangeBatch[tuple[int, Time]] = ChangeBatch(self.held)
-        for group in self._groups.copy():
-            counts.extend(group)
+        for changes, _ in self._groups.copy():
+            counts.extend(changes)
         return dict(counts)
 
     def drain_leaks(self) -> list[Leak]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from tidewheel.progress import Time, TimeDomain
 from tidewheel.runtime.errors import TokenError
+from tidewheel.runtime.substreams.news import Label
 from tidewheel.runtime.token_ledger import Leak, TokenLedger
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ class TimestampToken:
     is discarded and reported as a leak. May be used from any thread.
     """
 
-    __slots__ = ("_domain", "_ledger", "_live", "_location", "_operator", "_port", "_schedule", "_time")
+    __slots__ = ("_domain", "_label", "_ledger", "_live", "_location", "_operator", "_port", "_schedule", "_time")
 
     def __init__(  # the worker core makes these, users never do
         self,
@@ -32,7 +33,9 @@ class TimestampToken:
         time: Time,
         operator: str,
         port: "InputPort | OutputPort | None" = None,
+        label: Label | None = None,
     ) -> None:
+        self._label = label
         self._port = port
         self._schedule = port.schedule if port is not None else -1
         self._ledger = ledger
@@ -46,6 +49,16 @@ class TimestampToken:
     def time(self) -> Time:
         """The time at which this token lets its holder send."""
         return self._time
+
+    @property
+    def label(self) -> Label | None:
+        """The substream that this token belongs to, as (number of the declaration, key); None for none."""
+        return self._label
+
+    @property
+    def key(self) -> Any:
+        """The key of the substream that this token belongs to, and holds open; None for none."""
+        return None if self._label is None else self._label[1]
 
     @property
     def stamp(self) -> tuple[int, Time]:
@@ -63,8 +76,9 @@ class TimestampToken:
         return self._domain
 
     def is_for_output_of(self, other: "TimestampToken") -> bool:
-        """Tell whether both tokens are for one output of one operator, on one worker."""
-        return self._location == other._location and self._ledger is other._ledger
+        """Tell whether both tokens are for one output of one operator, on one worker, and of one substream."""
+        same_output = self._location == other._location and self._ledger is other._ledger
+        return same_output and self._label == other._label
 
     def clone(self) -> "TimestampToken":
         """Return a second token for the same time and output. Raises TokenError after `discard`."""
@@ -79,8 +93,10 @@ class TimestampToken:
         """
         with self._ledger.lock:
             self._check(time, "delay")
-            token = TimestampToken(self._ledger, self._domain, self._location, time, self._operator, self._port)
-            self._ledger.record(((self._location, time), 1))
+            token = TimestampToken(
+                self._ledger, self._domain, self._location, time, self._operator, self._port, self._label
+            )
+            self._ledger.record(((self._location, time), 1), label=self._label)
             return token
 
     def downgrade(self, time: Time) -> None:
@@ -88,7 +104,7 @@ class TimestampToken:
         with self._ledger.lock:
             self._check(time, "downgrade")
             if time != self._time:
-                self._ledger.record(((self._location, time), 1), ((self._location, self._time), -1))
+                self._ledger.record(((self._location, time), 1), ((self._location, self._time), -1), label=self._label)
                 self._time = time
 
     def discard(self) -> None:
@@ -96,7 +112,7 @@ class TimestampToken:
         with self._ledger.lock:
             self._check_live()
             self._live = False
-            self._ledger.record(((self._location, self._time), -1))
+            self._ledger.record(((self._location, self._time), -1), label=self._label)
 
     def _check_live(self) -> None:
         if not self._live:
@@ -144,9 +160,9 @@ class TimestampToken:
         change = ((self._location, self._time), -1)
         if self._schedule >= 0 and self._port is not None and self._port.schedule == self._schedule:
             # Made and dropped in one call, as by dict.setdefault or send(token.delayed(...)): as good as never kept.
-            self._ledger.record(change)
+            self._ledger.record(change, label=self._label)
         else:
-            self._ledger.record_leak(Leak(self._operator, self._time), change)
+            self._ledger.record_leak(Leak(self._operator, self._time), change, self._label)
 
     def __reduce__(self) -> Any:
         raise TokenError(
@@ -165,12 +181,18 @@ class LentToken:
     It sends on any output that its input can reach, at the message's time; `retain` makes a token of one's own of it.
     """
 
-    __slots__ = ("_input", "_schedule", "time")
+    __slots__ = ("_input", "_schedule", "label", "time")
 
-    def __init__(self, lender: "InputPort", schedule: int, time: Time) -> None:
+    def __init__(self, lender: "InputPort", schedule: int, time: Time, label: Label | None = None) -> None:
         self._input = lender
         self._schedule = schedule
         self.time = time
+        self.label = label
+
+    @property
+    def key(self) -> Any:
+        """The key of the substream that the message belongs to; None for none."""
+        return None if self.label is None else self.label[1]
 
     def retain(self, output: "OutputPort | None" = None) -> TimestampToken:
         """Return a token at this message's time for ``output``, by default the only one.
@@ -180,7 +202,7 @@ class LentToken:
                 reach that output.
         """
         chosen = output if output is not None else self._input.only_output()
-        return chosen.new_token(self.time_on(chosen), self._input)
+        return chosen.new_token(self.time_on(chosen), self._input, self.label)
 
     def delayed(self, time: Time, output: "OutputPort | None" = None) -> TimestampToken:
         """Return a token at ``time`` for ``output``, by default the only one.
@@ -198,7 +220,7 @@ class LentToken:
                 f"{time!r} on output {chosen.port}: {self._input.say_what_is_lent(chosen, least)}, at times "
                 f"like {chosen.domain.minimum()!r}"
             )
-        return chosen.new_token(time, self._input)
+        return chosen.new_token(time, self._input, self.label)
 
     def _check_lent(self) -> None:
         if self._schedule != self._input.schedule:

@@ -1,5 +1,6 @@
 """Connecting the operators of one worker, before they are built."""
 
+from collections import deque
 from typing import TYPE_CHECKING, TypeAlias
 
 from tidewheel.progress import CompiledGraph, Source, Target
@@ -40,4 +41,7 @@ def _input_port(
 ) -> InputPort:
     shape = plan.operators[at.operator].shape
     paths = [shape.summaries.get((at.port, output), ()) for output in range(len(shape.outputs))]
-    return InputPort(core, instance, at.port, compiled.index[at], paths)
+    made = InputPort(core, instance, at.port, compiled.index[at], paths)
+    if plan.operators[at.operator].ends is not None:
+        made.ends = deque()
+    return made

@@ -11,7 +11,6 @@ Source: seed "Progress Tracking", section "Maintaining Capabilities"; seed "Time
 """
 
 import logging
-from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
@@ -21,7 +20,6 @@ from tidewheel.progress import (
     Antichain,
     Broadcast,
     CompiledGraph,
-    GraphError,
     OrderedInbox,
     Spread,
     SpreadName,
@@ -33,7 +31,6 @@ from tidewheel.runtime.agenda import Agenda
 from tidewheel.runtime.batches import Batch
 from tidewheel.runtime.closing import Closing
 from tidewheel.runtime.envelope import Envelope, Message
-from tidewheel.runtime.errors import TokenError
 from tidewheel.runtime.failure import operator_failure, raise_step_failure
 from tidewheel.runtime.flow_control import DEFAULT_BYTES_IN_FLIGHT, FlowControl
 from tidewheel.runtime.inputs.mailbox import Intake, Mailbox
@@ -42,12 +39,15 @@ from tidewheel.runtime.operator_instance import OperatorInstance
 from tidewheel.runtime.outbox import Outbox
 from tidewheel.runtime.plan import Plan, checked_schedule
 from tidewheel.runtime.ports import InputPort, OutputPort
+from tidewheel.runtime.probe_watch import ProbeWatch
 from tidewheel.runtime.statistics import WorkerStatistics
+from tidewheel.runtime.substreams.news import Label
+from tidewheel.runtime.substreams.worker_substreams import WorkerSubstreams
 from tidewheel.runtime.timers import Timers
 from tidewheel.runtime.token_ledger import Leak, TokenLedger
 from tidewheel.runtime.tokens import TimestampToken
 from tidewheel.runtime.wiring import wire
-from tidewheel.runtime.worker_report import BusyWorker, WorkerReport, awaited_by, operators_of
+from tidewheel.runtime.worker_report import BusyWorker, WorkerReport, awaited_by, edges_of, operators_of, queued_at
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -99,11 +99,7 @@ class WorkerCore:
         self._to_release = 1
         self._outbox = Outbox(worker, workers, incarnation)
         self._frontiers: dict[int, Antichain] = {}
-        self._probes: dict[int, list[str]] = {}
-        for name, source in plan.probes.items():
-            self._probes.setdefault(self._compiled.index[source], []).append(name)
-        self._probes_moved = set(plan.probes)
-        self._followers: set[int] = set()
+        self._probes = ProbeWatch(plan, self._compiled, self.activate)
         self._agenda = Agenda()
         self.timers = Timers(clock)
         self.closing = Closing()
@@ -112,6 +108,7 @@ class WorkerCore:
         self._instances = [OperatorInstance(operator.name, operator.notify, clock) for operator in plan.operators]
         self._edges = wire(self, plan, self._compiled, self._instances)
         self._ports = {port.location: port for instance in self._instances for port in instance.inputs}
+        self._substreams = WorkerSubstreams(plan, self._compiled, worker, workers, self._instances, self.activate)
         self._build(attachments or {})
 
     # ------------------------------------------------------------------ building
@@ -134,7 +131,7 @@ class WorkerCore:
                 ),
                 self._clock,
             )
-            instance.take(context, self._mailboxes.get(index))
+            instance.take(context, self._mailboxes.get(index), self._substreams.gates.get(index))
             try:
                 instance.schedule = checked_schedule(operator.build(context))
             except (Exception, SystemExit, GeneratorExit) as error:
@@ -154,19 +151,30 @@ class WorkerCore:
         """
         ready = self._inbox.accept(envelope.sender, envelope.incarnation, envelope.sequence, envelope)
         for ordered in ready:
-            for message in ordered.messages:
-                port = self._ports[message.target]
-                port.queue.append((message.time, message.batch, message.size, ordered.sender))
-                self.activate(self._compiled.locations[message.target].operator)
-            if ordered.credit is not None:
-                self.flow.receive(ordered.sender, ordered.credit)
-            if ordered.progress:
-                self._frontiers_moved(self._progress.receive(ordered.sender, ordered.progress))
-            for command in ordered.commands:
-                operator = self.plan.inputs[command.input]
-                self._mailboxes[operator].put(ordered.sender, command)
-                self.activate(operator)
+            self._take_in(ordered)
         self._let_sources_go_on()
+
+    def _take_in(self, envelope: Envelope) -> None:
+        if self._substreams.holds_back(envelope):
+            return
+        self._apply(envelope)
+        if envelope.substreams is not None:
+            for early in self._substreams.hear(envelope.substreams):
+                self._take_in(early)
+
+    def _apply(self, envelope: Envelope) -> None:
+        for message in envelope.messages:
+            port = self._ports[message.target]
+            port.queue.append((message.time, message.batch, message.size, envelope.sender, message.label))
+            self.activate(self._compiled.locations[message.target].operator)
+        if envelope.credit is not None:
+            self.flow.receive(envelope.sender, envelope.credit)
+        if envelope.progress:
+            self._frontiers_moved(self._progress.receive(envelope.sender, envelope.progress))
+        for command in envelope.commands:
+            operator = self.plan.inputs[command.input]
+            self._mailboxes[operator].put(envelope.sender, command)
+            self.activate(operator)
 
     # ------------------------------------------------------------------ the step
 
@@ -195,12 +203,15 @@ class WorkerCore:
                 raise_step_failure(instance.name, self.worker, instance.time, error)
         if not self.ledger.is_empty:
             self._progress.record(self.ledger.drain())
+            self._substreams.books.record_tokens(self.ledger.labelled)
         if self.ledger.has_leaks:
             self._collect_leaks()
         committed = self._progress.commit()
         self._frontiers_moved(committed.moved)
+        news = self._substreams.commit(out_of_work=self._agenda.is_empty)
         self._let_sources_go_on()
-        return self._outbox.envelopes(committed.batches, self.flow.drain() if self.flow.is_due else {})
+        credit = self.flow.drain() if self.flow.is_due else {}
+        return self._outbox.envelopes(committed.batches, credit, news, self._substreams.books.heard)
 
     def _let_sources_go_on(self) -> None:
         if not self.flow.is_held:
@@ -228,10 +239,7 @@ class WorkerCore:
     def _frontiers_moved(self, locations: set[int]) -> None:
         for number in locations:
             self._frontiers.pop(number, None)
-            if number in self._probes:
-                self._probes_moved.update(self._probes[number])
-                for follower in self._followers:
-                    self.activate(follower)
+            self._probes.moved(number)
             if number in self._ports:
                 self.activate(self._compiled.locations[number].operator)
 
@@ -256,34 +264,31 @@ class WorkerCore:
         self.timers.set(operator, seconds)
         self.ledger.wake()
 
-    def produce(self, location: int, time: Time) -> None:
+    def produce(self, location: int, time: Time, label: Label | None = None) -> None:
         """Count a message on its way to an input port."""
         self._progress.record_one(location, time, 1)
+        if label is not None:
+            self._substreams.books.record(label, location, time, 1)
 
-    def consume(self, location: int, time: Time) -> None:
+    def consume(self, location: int, time: Time, label: Label | None = None) -> None:
         """Count a message as received at an input port."""
         self._progress.record_one(location, time, -1)
+        if label is not None:
+            self._substreams.books.record(label, location, time, -1)
 
     def send_to(self, worker: int, message: Message) -> None:
         """Put a message for a peer in the envelope of this step."""
         self._outbox.put(worker, message)
 
     def new_token(
-        self, instance: OperatorInstance, output: OutputPort, time: Time, lender: InputPort
+        self, instance: OperatorInstance, output: OutputPort, time: Time, lender: InputPort, label: Label | None
     ) -> TimestampToken:
         """Make a token and count it."""
-        self.ledger.record(((output.location, time), 1))
-        return TimestampToken(self.ledger, output.domain, output.location, time, instance.name, lender)
+        self.ledger.record(((output.location, time), 1), label=label)
+        return TimestampToken(self.ledger, output.domain, output.location, time, instance.name, lender, label)
 
-    def frontier_at(self, instance: OperatorInstance, location: int) -> Antichain:
-        """Return the frontier at an operator's input port."""
-        if not instance.notify:
-            raise TokenError(
-                f"operator {instance.name!r} was described with notify=False, so no frontier is kept for it"
-            )
-        return self._frontier(location)
-
-    def _frontier(self, location: int) -> Antichain:
+    def frontier(self, location: int) -> Antichain:
+        """Return the frontier at a location where one is kept."""
         found = self._frontiers.get(location)
         if found is None:
             found = self._frontiers[location] = self._tracker.frontier(self._compiled.locations[location])
@@ -292,19 +297,16 @@ class WorkerCore:
     # ------------------------------------------------------------------ looking in
 
     def _follow(self, operator: int, probe: str) -> Antichain:
-        if probe not in self.plan.probes:
-            raise GraphError(f"dataflow {self.plan.name!r} has no probe {probe!r}; it has {sorted(self.plan.probes)}")
-        self._followers.add(operator)
+        self._probes.follow(operator, probe)
         return self.probe(probe)
 
     def probe(self, name: str) -> Antichain:
         """Return the frontier at a probe: the lower bound on the times that can still pass there, on any worker."""
-        return self._frontier(self._compiled.index[self.plan.probes[name]])
+        return self.frontier(self._probes.location(name))
 
     def drain_probes_moved(self) -> set[str]:
         """Return the names of the probes whose frontiers have moved since the last call; the first time, all."""
-        moved, self._probes_moved = self._probes_moved, set()
-        return moved
+        return self._probes.drain_moved()
 
     def captured(self, name: str) -> list[tuple[Time, Batch]]:
         """Return what this worker captured under ``name``, as (time, batch) in order of arrival."""
@@ -328,7 +330,6 @@ class WorkerCore:
 
     def report(self) -> WorkerReport:
         """Return what this worker knows and has done, for `Job.explain` and `Job.statistics`; between steps only."""
-        queued = Counter((port.location, time) for port in self._ports.values() for time, *_ in port.queue)
         statistics = WorkerStatistics(
             self.worker,
             self._steps,
@@ -338,17 +339,14 @@ class WorkerCore:
             len(self._leaks),
             self.flow.load,
             dict(part for instance in self._instances for part in operators_of(instance)),
-            tuple(
-                edge.statistics(self.plan.describe(source), self.plan.describe(target))
-                for source, target, edge in self._edges
-            ),
+            edges_of(self._edges, self.plan),
         )
         return WorkerReport(
             self.worker,
             self._progress.knowledge(),
             self.ledger.tokens(),
             awaited_by(self._instances),
-            queued,
+            queued_at(self._ports.values()),
             self._agenda.scheduled(),
             statistics,
         )
@@ -364,7 +362,7 @@ class WorkerCore:
     @property
     def is_idle(self) -> bool:
         """Whether a step would do nothing."""
-        busy = self._progress.is_due or self.flow.is_due or self.timers.left_s() == 0.0
+        busy = self._progress.is_due or self.flow.is_due or self._substreams.books.is_due or self.timers.left_s() == 0.0
         return self._agenda.is_empty and self.ledger.is_empty and not busy
 
     @property
@@ -389,7 +387,7 @@ class WorkerCore:
     @property
     def is_complete(self) -> bool:
         """Whether nothing can ever occur again, as far as this worker knows, and it has acted on that."""
-        return self.is_idle and self._tracker.is_complete
+        return self.is_idle and self._tracker.is_complete and self._substreams.books.is_over
 
     @property
     def leaks(self) -> list[Leak]:

@@ -7,7 +7,10 @@ from typing import TypeAlias
 
 from tidewheel.progress import Knowledge, Time
 from tidewheel.runtime.operator_instance import OperatorInstance
-from tidewheel.runtime.statistics import InputStatistics, OperatorStatistics, WorkerStatistics
+from tidewheel.runtime.plan import Plan
+from tidewheel.runtime.ports import InputPort
+from tidewheel.runtime.statistics import EdgeStatistics, InputStatistics, OperatorStatistics, WorkerStatistics
+from tidewheel.runtime.wiring import Edges
 
 Counts: TypeAlias = Mapping[tuple[int, Time], int]
 """How many, by (location number, time)."""
@@ -55,6 +58,16 @@ def awaited_by(instances: Iterable[OperatorInstance]) -> Counts:
     """Return how many tokens the notificators of some operators hold."""
     notificators = (notificator for instance in instances for notificator in instance.context.notificators)
     return Counter(token.stamp for notificator in notificators for token in notificator.tokens)
+
+
+def queued_at(ports: Iterable[InputPort]) -> Counts:
+    """Return how many messages wait at some inputs."""
+    return Counter((port.location, time) for port in ports for time, *_ in port.queue)
+
+
+def edges_of(edges: Edges, plan: Plan) -> tuple[EdgeStatistics, ...]:
+    """Return what was sent over each edge of a plan."""
+    return tuple(edge.statistics(plan.describe(source), plan.describe(target)) for source, target, edge in edges)
 
 
 def operators_of(instance: OperatorInstance) -> Iterator[tuple[str, OperatorStatistics]]:

@@ -13,6 +13,7 @@ from tidewheel.runtime.envelope import Envelope
 from tidewheel.runtime.errors import TokenError
 from tidewheel.runtime.operator_instance import OperatorInstance
 from tidewheel.runtime.ports import InputPort, OutputPort
+from tidewheel.runtime.substreams.news import Label
 from tidewheel.runtime.token_ledger import Leak, TokenLedger
 from tidewheel.runtime.token_set import TokenSet
 from tidewheel.runtime.tokens import LentToken, TimestampToken
@@ -22,7 +23,7 @@ _Sent: TypeAlias = list[tuple[int, Envelope]]
 
 
 def _token_of(
-    core: WorkerCore, instance: OperatorInstance, output: OutputPort, time: Time, lender: InputPort
+    core: WorkerCore, instance: OperatorInstance, output: OutputPort, time: Time, lender: InputPort, _: Label | None
 ) -> TimestampToken:
     return TimestampToken(core.ledger, output.domain, output.location, time, instance.name, lender)
 
@@ -36,10 +37,15 @@ def retained_token_late() -> Iterator[None]:
     late: WeakKeyDictionary[WorkerCore, list[Change]] = WeakKeyDictionary()
 
     def wrong_token(
-        core: WorkerCore, instance: OperatorInstance, output: OutputPort, time: Time, lender: InputPort
+        core: WorkerCore,
+        instance: OperatorInstance,
+        output: OutputPort,
+        time: Time,
+        lender: InputPort,
+        label: Label | None,
     ) -> TimestampToken:
         late.setdefault(core, []).append(((output.location, time), 1))
-        return _token_of(core, instance, output, time, lender)
+        return _token_of(core, instance, output, time, lender, label)
 
     def make(step: Callable[[WorkerCore], _Sent]) -> Callable[[WorkerCore], _Sent]:
         def wrong_step(core: WorkerCore) -> _Sent:
@@ -57,7 +63,7 @@ def retained_token_late() -> Iterator[None]:
 def downgrade_in_halves() -> Injection:
     def wrong_drain(ledger: TokenLedger) -> Iterable[Change]:
         groups = [ledger._groups.popleft() for _ in range(len(ledger._groups))]
-        for group in groups:
+        for group, _ in groups:
             if len(group) > 1:
                 ledger.record(*(change for change in group if change[1] > 0))
                 yield from (change for change in group if change[1] < 0)
@@ -81,13 +87,13 @@ def consumed_before_read() -> Iterator[None]:
 
         return wrong_receive
 
-    def make_consume(consume: Callable[[WorkerCore, int, Time], None]) -> Callable[[WorkerCore, int, Time], None]:
-        def wrong_consume(core: WorkerCore, location: int, time: Time) -> None:
+    def make_consume(consume: Callable[..., None]) -> Callable[..., None]:
+        def wrong_consume(core: WorkerCore, location: int, time: Time, label: Label | None = None) -> None:
             already = counted.get(core, Counter())
             if already[location, time] > 0:
                 already[location, time] -= 1
             else:
-                consume(core, location, time)
+                consume(core, location, time, label)
 
         return wrong_consume
 
@@ -96,7 +102,7 @@ def consumed_before_read() -> Iterator[None]:
 
 
 def sent_uncounted() -> Injection:
-    return replaced(WorkerCore, "produce", lambda _: lambda core, location, time: None)
+    return replaced(WorkerCore, "produce", lambda _: lambda core, location, time, label: None)
 
 
 def empty_batch_counted() -> Injection:
@@ -113,11 +119,11 @@ def empty_batch_counted() -> Injection:
 
 
 def leak_unreported() -> Injection:
-    return replaced(TokenLedger, "record_leak", lambda _: lambda ledger, leak, change: ledger.record(change))
+    return replaced(TokenLedger, "record_leak", lambda _: lambda ledger, leak, change, label: ledger.record(change))
 
 
 def leaked_token_kept() -> Injection:
-    def wrong_record(ledger: TokenLedger, leak: Leak, change: Change) -> None:
+    def wrong_record(ledger: TokenLedger, leak: Leak, change: Change, label: Label | None) -> None:
         ledger._leaks.append(leak)
 
     return replaced(TokenLedger, "record_leak", lambda _: wrong_record)

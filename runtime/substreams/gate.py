@@ -1,0 +1,118 @@
+"""Where records get the key of their substream, on one worker: which keys are open, which have ended.
+
+Invariants:
+
+- Nothing of a substream is let in after it was closed here.
+- A key whose substream has ended may come again at a later time. That is another substream, and nothing of it is let in
+  before nothing is left of the earlier one anywhere.
+- A closed key is remembered until no record of its time can come any more, and nothing is left of it anywhere.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from tidewheel.progress import Time, TimeDomain
+from tidewheel.progress.substream_tracker import Key
+from tidewheel.runtime.errors import TokenError
+from tidewheel.runtime.substreams.books import SubstreamBooks
+from tidewheel.runtime.substreams.news import Label
+
+
+@dataclass(slots=True)
+class _Closed:
+    time: Time
+    is_over: bool = False
+    """Whether nothing is left of it anywhere."""
+
+
+@dataclass(slots=True)
+class SubstreamGate:
+    """One worker's gate of one declaration.
+
+    Attributes:
+        number: of the declaration.
+        name: of the declaration, for messages.
+        domain: the times of the stream.
+        books: where it is noted what is closed.
+        reopened: keys that waited to be used again, and may be now; whoever waits takes them.
+    """
+
+    number: int
+    name: str
+    domain: TimeDomain
+    books: SubstreamBooks
+    activate: Callable[[], None]
+    reopened: list[Key] = field(default_factory=list)
+    _open: set[Key] = field(default_factory=set)
+    _closed: dict[Key, _Closed] = field(default_factory=dict)
+    _waiting: set[Key] = field(default_factory=set)
+    _is_finished: bool = False
+
+    def admit(self, key: Key, time: Time) -> Label | None:
+        """Return the label for records of a key at a time; None if they have to wait until the key is `reopened`.
+
+        Raises:
+            TokenError: the substream has ended at this time, or one that is not before it.
+        """
+        if key not in self._open and not self._may_open(key, time, f"a record of substream {key!r}"):
+            return None
+        return self.number, key
+
+    def close(self, key: Key, time: Time) -> bool:
+        """Let in nothing more of a substream, which may have had no record; return False if that has to wait.
+
+        Raises:
+            TokenError: it has ended already.
+        """
+        if key not in self._open and not self._may_open(key, time, f"an end of substream {key!r}"):
+            return False
+        self._open.discard(key)
+        self._closed[key] = _Closed(time)
+        self.books.close((self.number, key))
+        return True
+
+    def _may_open(self, key: Key, time: Time, what: str) -> bool:
+        closed = self._closed.get(key)
+        if closed is not None:
+            if time == closed.time or not self.domain.less_equal(closed.time, time):
+                raise TokenError(
+                    f"{what} of {self.name!r} came at time {time!r}, but that substream has ended at time "
+                    f"{closed.time!r}: its source has promised that nothing more would come. The key may be used again "
+                    "at a later time, and is another substream then"
+                )
+            if not closed.is_over:
+                self._waiting.add(key)
+                return False
+            del self._closed[key]
+        self._open.add(key)
+        return True
+
+    def over(self, key: Key) -> None:
+        """Take note that nothing is left anywhere of a substream that was closed."""
+        closed = self._closed.get(key)
+        if closed is not None:
+            closed.is_over = True
+        if key in self._waiting:
+            self._waiting.discard(key)
+            self.reopened.append(key)
+            self.activate()
+
+    def pass_to(self, may_come: Callable[[Time], bool]) -> None:
+        """Forget what ended at times at which nothing can come any more."""
+        times = {closed.time for closed in self._closed.values()}
+        gone = {time for time in times if not may_come(time)}
+        if gone:
+            self._closed = {
+                key: closed for key, closed in self._closed.items() if not closed.is_over or closed.time not in gone
+            }
+
+    def finish(self) -> None:
+        """Let in nothing more of any substream. Idempotent."""
+        if not self._is_finished:
+            self._is_finished = True
+            self.books.finish(self.number, self._open)
+            self._open = set()
+
+    def __len__(self) -> int:
+        """Return how many keys it remembers."""
+        return len(self._open) + len(self._closed)

@@ -1,0 +1,40 @@
+"""What workers tell each other of substreams."""
+
+from typing import TypeAlias
+
+import msgspec
+
+from tidewheel.progress import Time
+from tidewheel.progress.substream_tracker import Key
+
+Label: TypeAlias = tuple[int, Key]
+"""What a message or token of a substream carries: the number of the declaration, and the key."""
+
+Counts: TypeAlias = dict[tuple[int, Time], int]
+"""Differences of counts that are not zero, by (location number, time)."""
+
+
+class SubstreamNews(msgspec.Struct, frozen=True, array_like=True):
+    """What one worker has to tell another, all of which is applied at once.
+
+    To worker 0, which sees all:
+
+    - ``changes``: what has happened to substreams that are about to end.
+    - ``finished``: the numbers of declarations at which the sender will let in nothing any more.
+
+    From worker 0, to every other:
+
+    - ``closing``: substreams that are about to end, so that what happens to them is to be told.
+    - ``all_closing``: declarations of which that holds for every substream, as nobody lets in anything any more.
+    - ``ends``: substreams that have ended, with the numbers of the locations where they have.
+    - ``over``: substreams of which nothing is left anywhere.
+    - ``all_over``: declarations of which no substream is left, or can come.
+    """
+
+    changes: list[tuple[Label, Counts]] = []
+    finished: list[int] = []
+    closing: list[Label] = []
+    all_closing: list[int] = []
+    ends: list[tuple[Label, list[int]]] = []
+    over: list[Label] = []
+    all_over: list[int] = []

@@ -1,0 +1,86 @@
+"""The substreams of one worker: its books and gates, and the operators to which it passes on what is told."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING
+
+from tidewheel.progress import CompiledGraph
+from tidewheel.runtime.envelope import Envelope
+from tidewheel.runtime.plan import Plan
+from tidewheel.runtime.ports import InputPort
+from tidewheel.runtime.substreams.books import SubstreamBooks
+from tidewheel.runtime.substreams.declared import declared_substreams
+from tidewheel.runtime.substreams.gate import SubstreamGate
+from tidewheel.runtime.substreams.news import SubstreamNews
+
+if TYPE_CHECKING:
+    from tidewheel.runtime.operator_instance import OperatorInstance
+
+
+class WorkerSubstreams:
+    """What a worker core does for substreams.
+
+    Args:
+        plan: the dataflow, and ``compiled``, its graph.
+        worker, workers: the number of this worker, and how many there are.
+        instances: this worker's operators.
+        activate: has an operator scheduled, given its number.
+
+    Attributes:
+        books: what is counted.
+        gates: by the number of the operator that declares substreams.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        compiled: CompiledGraph,
+        worker: int,
+        workers: int,
+        instances: "list[OperatorInstance]",
+        activate: Callable[[int], None],
+    ) -> None:
+        declared = declared_substreams(plan, compiled)
+        self.books = SubstreamBooks(compiled, declared, worker, workers)
+        self.gates: dict[int, SubstreamGate] = {}
+        self._by_number: list[SubstreamGate] = []
+        for number, one in enumerate(declared):
+            operator = one.source.operator
+            domain = instances[operator].outputs[one.source.port].domain
+            gate = SubstreamGate(number, one.name, domain, self.books, partial(activate, operator))
+            self.gates[operator] = gate
+            self._by_number.append(gate)
+        self._ports: Mapping[int, InputPort] = {port.location: port for one in instances for port in one.inputs}
+        self._operators = {port.location: number for number, one in enumerate(instances) for port in one.inputs}
+        self._activate = activate
+        self._early: list[Envelope] = []
+
+    def holds_back(self, envelope: Envelope) -> bool:
+        """Tell whether an envelope has to wait for what worker 0 tells; it is kept here then."""
+        blocked = self._early and any(early.sender == envelope.sender for early in self._early)
+        if blocked or envelope.heard > self.books.heard:
+            self._early.append(envelope)
+            return True
+        return False
+
+    def hear(self, news: SubstreamNews) -> list[Envelope]:
+        """Take in what another worker tells; return the envelopes that were held back, to be taken in again."""
+        self.books.receive(news)
+        self._pass_on()
+        early, self._early = self._early, []
+        return early
+
+    def commit(self, *, out_of_work: bool) -> dict[int, SubstreamNews]:
+        """End a step: return what is to be told to whom."""
+        news = self.books.commit(out_of_work=out_of_work)
+        self._pass_on()
+        return news
+
+    def _pass_on(self) -> None:
+        for (_, key), location in self.books.drain_ends():
+            ends = self._ports[location].ends
+            assert ends is not None, "the plan says which operators are told of ends"
+            ends.append(key)
+            self._activate(self._operators[location])
+        for declaration, key in self.books.drain_over():
+            self._by_number[declaration].over(key)
