@@ -185,6 +185,11 @@ class Publication:
         """What subscribers can rely on."""
         return "best_effort" if self.log is None else "exactly_once"
 
+    @property
+    def needs_same_batches(self) -> bool:
+        """Whether what a worker sends again after a restart has to be the same: a log knows it by its place."""
+        return self.log is not None
+
     def partitions(self, host: PublicationHost) -> int:
         """Return how many partitions the topic has."""
         return host.workers if self.partition == "worker" else 1

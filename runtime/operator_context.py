@@ -1,6 +1,6 @@
 """What an operator's build function gets to know and to use on its worker."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -43,6 +43,9 @@ class OperatorContext:
         name: the operator's name.
         worker: the number of this worker, from 0.
         workers: how many workers there are.
+        nodes: the id of each worker's Ray node, by number, for sources that read what is near. All the same, and empty,
+            where that is not to matter: on the local engine, and where a job that is started again on other nodes has
+            to send the same batches from each worker, as a topic with exactly-once delivery is published.
         activator: has this operator scheduled from any thread, now or after some time; may be handed on.
         mailbox: what feeders sent to this operator, oldest first; only inputs have a mailbox.
         gate: which keys it may let in; only operators that declare substreams have one.
@@ -57,7 +60,7 @@ class OperatorContext:
         self,
         name: str,
         worker: int,
-        workers: int,
+        nodes: Sequence[str],
         initial: list[TimestampToken | None],
         flow: FlowControl,
         attachments: Mapping[str, Any],
@@ -66,7 +69,8 @@ class OperatorContext:
     ) -> None:
         self.name = name
         self.worker = worker
-        self.workers = workers
+        self.workers = len(nodes)
+        self.nodes = nodes
         self.mailbox: Mailbox | None = None
         self.gate: SubstreamGate | None = None
         self.captured: list[tuple[Any, Any]] = []

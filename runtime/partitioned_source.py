@@ -43,6 +43,19 @@ class PartitionedSource(Protocol[Record_co]):
         """
 
 
+@runtime_checkable
+class PlacedSource(PartitionedSource[Record_co], Protocol[Record_co]):
+    """A `PartitionedSource` that knows on which nodes of a Ray cluster its records are."""
+
+    def partitions_near(
+        self, worker: int, nodes: Sequence[str]
+    ) -> Sequence[Iterator[tuple[Time, Iterable[Record_co]] | Pause]]:
+        """Open this worker's share as `partitions` does, and rather of what is on its node.
+
+        ``nodes`` are those of all workers, as `OperatorContext` has them; each worker is given the same.
+        """
+
+
 class OperatorSource(ABC, Generic[Record_co]):
     """Records from outside by an operator of the source's own, which may hold tokens as it likes."""
 

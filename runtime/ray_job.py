@@ -64,7 +64,7 @@ class RayJob(Job):
         try:
             if host is None:
                 self._workers.come_up()
-            self._deploy(packed)
+            self._deploy(packed, self._nodes_to_read_near(attachments))
             self._workers.host(self)
             if not paused:
                 self.start()
@@ -82,7 +82,13 @@ class RayJob(Job):
         """The numbers of the workers' processes, by worker."""
         return self._workers.pids
 
-    def _deploy(self, packed: Any) -> None:
+    def _nodes_to_read_near(self, attachments: Mapping[str, Attachment]) -> Sequence[str]:
+        """Return the workers' nodes as sources see them: none if another run has to give each worker the same."""
+        if any(attachment.needs_same_batches for attachment in attachments.values()):
+            return [""] * self.workers
+        return self._workers.nodes
+
+    def _deploy(self, packed: Any, nodes: Sequence[str]) -> None:
         by = time.monotonic() + self.config.deploy_timeout_s
         sender, sockets = self._connect(by)
         inputs = {name: self.plan.input_nesting(name).domain for name in self.plan.inputs}
@@ -91,7 +97,7 @@ class RayJob(Job):
         peers = self._workers.actors if sockets is None else sockets
         incarnation = int.from_bytes(os.urandom(6), "big")
         arguments = [
-            (self.name, packed, self._handles_for(worker), peers, incarnation, self.config)
+            (self.name, packed, self._handles_for(worker), peers, incarnation, self.config, nodes)
             for worker in range(self.workers)
         ]
         self._workers.call(self.name, "deploy", arguments, by)

@@ -87,6 +87,7 @@ class WorkerActor:
         peers: Sequence[Any] | SocketPeers,
         incarnation: int,
         config: RuntimeConfig,
+        nodes: Sequence[str],
     ) -> None:
         """Connect to the peers, which are actors or sockets, and build this worker's share of the operators.
 
@@ -97,7 +98,15 @@ class WorkerActor:
                 raise JobError(f"job {job!r} was dropped before it was deployed")
             link = self._connect(job, peers, incarnation)
             self._loops[job] = WorkerLoop(
-                plan, self._worker, self._workers, attachments, *link, incarnation, config, changed=self._changed
+                plan,
+                self._worker,
+                self._workers,
+                attachments,
+                *link,
+                incarnation,
+                config,
+                changed=self._changed,
+                nodes=nodes,
             )
         if job in self._dropped:
             self.drop(job, 0.0)

@@ -11,7 +11,7 @@ Source: seed "Progress Tracking", section "Maintaining Capabilities"; seed "Time
 """
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -66,6 +66,7 @@ class WorkerCore:
         hold_back: False sends progress at the end of every step, though it may move no frontier.
         bytes_in_flight: how many bytes this worker may answer for before sources wait.
         clock: returns seconds, from any start; for statistics only.
+        nodes: where the workers are, as `OperatorContext` has it.
     """
 
     def __init__(  # noqa: PLR0913 - what a shell decides, one by one
@@ -81,6 +82,7 @@ class WorkerCore:
         hold_back: bool = True,
         bytes_in_flight: int = DEFAULT_BYTES_IN_FLIGHT,
         clock: Callable[[], float] = lambda: 0.0,
+        nodes: Sequence[str] | None = None,
     ) -> None:
         self.plan = plan
         self.worker = worker
@@ -109,17 +111,17 @@ class WorkerCore:
         self._edges = wire(self, plan, self._compiled, self._instances)
         self._ports = {port.location: port for instance in self._instances for port in instance.inputs}
         self._substreams = WorkerSubstreams(plan, self._compiled, worker, workers, self._instances, self.activate)
-        self._build(attachments or {})
+        self._build(attachments or {}, nodes or [""] * workers)
 
     # ------------------------------------------------------------------ building
 
-    def _build(self, attachments: Mapping[str, Any]) -> None:
+    def _build(self, attachments: Mapping[str, Any], nodes: Sequence[str]) -> None:
         for index, (operator, instance) in enumerate(zip(self.plan.operators, self._instances, strict=True)):
             initial: list[TimestampToken | None] = [port.initial_token() for port in instance.outputs]
             context = OperatorContext(
                 instance.name,
                 self.worker,
-                self.workers,
+                nodes,
                 initial,
                 self.flow,
                 attachments,

@@ -4,7 +4,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pickle import PicklingError
 from typing import Any
@@ -34,7 +34,7 @@ class WorkerLoop:
     """Runs a worker core on a thread of its own, so that calls from outside are answered while operators run.
 
     Args:
-        plan, worker, workers, attachments, incarnation: as for `WorkerCore`.
+        plan, worker, workers, attachments, incarnation, nodes: as for `WorkerCore`.
         sender: carries envelopes to the peers.
         receiver: takes what the peers and the driver send.
         config: how the job runs.
@@ -56,6 +56,7 @@ class WorkerLoop:
         config: RuntimeConfig,
         *,
         changed: threading.Condition | None = None,
+        nodes: Sequence[str] | None = None,
     ) -> None:
         self._sender = sender
         self._receiver = receiver
@@ -83,6 +84,7 @@ class WorkerLoop:
             progress=config.progress,
             bytes_in_flight=config.bytes_in_flight,
             clock=time.perf_counter,
+            nodes=nodes,
         )
         self._untold_limit = max(1, config.bytes_in_flight // UNTOLD_PARTS)
         self._told = 0

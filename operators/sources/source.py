@@ -9,7 +9,7 @@ from typing import Any, Final, Generic, TypeVar
 from tidewheel.progress import Antichain, GraphError, Time
 from tidewheel.runtime.batches import Batch
 from tidewheel.runtime.operator_context import OperatorContext
-from tidewheel.runtime.partitioned_source import OperatorSource, PartitionedSource, Pause
+from tidewheel.runtime.partitioned_source import OperatorSource, PartitionedSource, Pause, PlacedSource
 from tidewheel.runtime.plan import Build, Schedule
 from tidewheel.runtime.ports import OutputPort
 from tidewheel.runtime.tokens import TimestampToken
@@ -151,7 +151,7 @@ def build_source(source: PartitionedSource[Any], paced_by: str | None = None, ep
             return None if paced_by is None else Pace(partial(context.probe, paced_by), epochs_ahead)
 
         with context.token() as token:
-            opened = source.partitions(context.worker, context.workers)
+            opened = _opened(source, context)
             sent: dict[int, int] = context.state("sent", dict)
             partitions = [
                 _Partition(number, iter(batches), token.clone(), sent, context.clock, pace())
@@ -162,6 +162,13 @@ def build_source(source: PartitionedSource[Any], paced_by: str | None = None, ep
         return reader.schedule
 
     return build
+
+
+def _opened(source: PartitionedSource[Any], context: OperatorContext) -> Sequence[Iterator[tuple[Time, Any] | Pause]]:
+    """Return the partitions of this worker."""
+    if isinstance(source, PlacedSource):
+        return source.partitions_near(context.worker, context.nodes)
+    return source.partitions(context.worker, context.workers)
 
 
 class _Reader:

@@ -1,7 +1,7 @@
 """The source operator: partitions, their times, and what a wrong one leads to."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import tidewheel as tw
 from tests.unit.operators.harness import KINDS, Feed, Kind, bags, expected, feeds, operator_settings
+from tidewheel.runtime.worker_core import WorkerCore
 
 
 def job_of(source: Any, workers: int = 1) -> tw.Job:
@@ -70,6 +71,33 @@ class Watched:
             self.read[name] = time
             yield time, [name]
             time += step
+
+
+class Placed(Watched):
+    """One that wants to know where the workers are."""
+
+    told: tuple[int, list[str]] | None = None
+
+    def partitions_near(self, worker: int, nodes: Sequence[str]) -> list[Iterator[tuple[int, list[str]]]]:
+        self.told = (worker, list(nodes))
+        return []
+
+
+def test_a_source_hears_where_the_workers_are() -> None:
+    """One that has records at some nodes is told the nodes of all workers instead of their number."""
+    source, flow = Placed(2), tw.Dataflow("placed")
+    flow.source("table", source)
+    WorkerCore(flow.plan(), 1, 2, nodes=["a", "b"])
+    assert source.told == (1, ["a", "b"])
+    assert not source.opened
+
+
+def test_in_one_process_all_workers_are_in_the_same_place() -> None:
+    """The local engine says no node, so nothing is nearer to one worker than to another."""
+    source = Placed(3)
+    with job_of(source, workers=3) as job:
+        job.wait()
+    assert source.told == (2, ["", "", ""])
 
 
 def test_a_time_completes_when_every_partition_has_passed_it() -> None:

@@ -9,6 +9,7 @@ import pytest
 from tests.unit.pubsub.local_job import LocalJob, send_end, send_epoch
 from tidewheel.progress import IntegerDomain
 from tidewheel.pubsub import DeliveryError, Publication, PublisherLost, subscribe
+from tidewheel.pubsub.exactly_once.topic_log import TopicLog
 from tidewheel.pubsub.local_catalog import LOCAL_CATALOG
 
 
@@ -25,6 +26,12 @@ def test_some_names_are_reserved(topic: str) -> None:
     with pytest.raises(DeliveryError, match=f"topic '{topic}': names that begin with 'tidewheel/' are reserved"):
         Publication(topic, IntegerDomain())
     Publication("tidewheel", IntegerDomain())
+
+
+def test_what_has_a_log_needs_the_same_batches_again() -> None:
+    """So a job that publishes it reads the same on each worker, whichever nodes it runs on this time."""
+    assert Publication("a", IntegerDomain(), log=TopicLog("/nowhere")).needs_same_batches
+    assert not Publication("a", IntegerDomain()).needs_same_batches
 
 
 @pytest.mark.parametrize("capacity", [0, -1, True, 1.5, "1 MiB", None], ids=str)
