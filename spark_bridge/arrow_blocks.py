@@ -42,10 +42,12 @@ class ArrowBlocks:
     Attributes:
         schema: the schema of every block.
         references: one Ray object per block, an Arrow IPC stream, in the order of the DataFrame's partitions.
+        places: the Ray node that each block is on, empty where that is not known; none if it is known of none.
     """
 
     schema: "pa.Schema"
     references: "tuple[ObjectRef[bytes], ...]"
+    places: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.references)
@@ -123,13 +125,16 @@ def store_blocks(df: "DataFrame", name: str, count: int | None = None) -> ArrowB
 def _stored(df: "DataFrame", blocks: CachedBlocks) -> ArrowBlocks:
     """Store blocks, and drop them from Spark's cache."""
     try:
-        return ArrowBlocks(blocks.schema, blocks.store())
+        return ArrowBlocks(blocks.schema, blocks.store(), blocks.places)
     finally:
         CACHED.release(df, blocks)
 
 
 def _put_blocks(df: "DataFrame", name: str, schema: "pa.Schema", count: int | None) -> "Iterator[ObjectRef[bytes]]":
-    """Put the rows of a DataFrame of another Spark into the object store."""
+    """Put the rows of a DataFrame of another Spark into the object store.
+
+    All of them are on this node, so there is nothing to choose for workers that read as many blocks each.
+    """
     note(df.sparkSession, f"DataFrame {name!r}")
     with computing(name):
         table = collected(df, schema)

@@ -62,6 +62,11 @@ class CachedRdd:
     holders: tuple[str | None, ...]
     executors: Executors
 
+    @property
+    def places(self) -> tuple[str, ...]:
+        """The Ray node that each partition is on, empty where that is not known."""
+        return tuple(self.executors.nodes.get(holder or "", "") for holder in self.holders)
+
     def request(self, partition: int) -> "ObjectRef[bytes]":
         """Ask an executor for a partition, as an Arrow IPC stream."""
         return self.executors.request_partition(self.holders[partition], self.number, partition, self.reading)
@@ -80,12 +85,14 @@ class CachedBlocks:
         rdd: where they are.
         stored: the blocks as Ray objects, None as long as they are only in Spark's cache.
         is_read: whether a job has been given them.
+        places: the Ray node that each is on, empty where that is not known; none if it is known of none.
     """
 
     schema: "pa.Schema"
     rdd: CachedRdd
     stored: "tuple[ObjectRef[bytes], ...] | None" = None
     is_read: bool = False
+    places: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.rdd.holders)
@@ -158,7 +165,7 @@ class CachedBlocks:
     def __reduce__(self) -> tuple[Any, ...]:
         """Return what a worker gets."""
         self.is_read = True
-        return CachedBlocks, (self.schema, self.rdd, self.stored, True)
+        return CachedBlocks, (self.schema, self.rdd, self.stored, True, self.places)
 
     def store(self) -> "tuple[ObjectRef[bytes], ...]":
         """Have all blocks stored in Ray's object store, and return them; Spark may stop then.
@@ -175,12 +182,13 @@ class CachedBlocks:
             if left and not ready:
                 raise BridgeError(f"{len(left)} of {len(stored)} blocks did not come for {SILENCE_SECONDS:.0f} s")
         # What is on no node is in this process: a small block, or why there is none.
-        places = ray.experimental.get_object_locations(list(stored))
+        found = ray.experimental.get_object_locations(list(stored))
+        places = tuple(next(iter(found[block]["node_ids"]), "") for block in stored)
         try:
-            ray.get([block for block in stored if not places[block]["node_ids"]])
+            ray.get([block for block, place in zip(stored, places, strict=True) if not place])
         except ray.exceptions.RayError as error:
             raise BridgeError(f"Spark's executors could not return what they had computed: {error}") from error
-        self.stored = stored
+        self.stored, self.places = stored, places
         return stored
 
 
@@ -209,7 +217,8 @@ class CachedDataFrames:
         with _nothing_left_on_failure(context):
             info = _writer(df).prepareRecoverableRDD(df._jdf, level)
         reading = Reading(info.schemaJson(), info.driverAgentUrl())
-        blocks = CachedBlocks(schema, CachedRdd(info.rddId(), reading, tuple(info.locations()), Executors.running()))
+        rdd = CachedRdd(info.rddId(), reading, tuple(info.locations()), Executors.running())
+        blocks = CachedBlocks(schema, rdd, places=rdd.places)
         with self._lock:
             self._cached[_application(df), blocks.rdd.number] = weakref.ref(blocks)
         return blocks

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from tidewheel.runtime import Pause, ray_cluster
 from tidewheel.spark_bridge.arrow_blocks import ArrowBlocks, arrow_schema, block_count, cached_blocks
+from tidewheel.spark_bridge.block_deal import deal
 from tidewheel.spark_bridge.cached_blocks import CachedBlocks
 from tidewheel.spark_bridge.driver_transport import is_on_ray
 from tidewheel.spark_bridge.epoch_order import cached, checked_row_count, epoch_column, in_epoch_order
@@ -56,7 +57,16 @@ class DataFrameSource:
         It yields ``(epoch, rows)`` with epochs that never decrease, and a `Pause` while a block is on its way. Over all
         workers every row comes once. Reading raises BridgeError if a block is gone.
         """
-        return [self._read(range(worker, len(self.blocks), workers))]
+        return self.partitions_near(worker, [""] * workers)
+
+    def partitions_near(self, worker: int, nodes: Sequence[str]) -> "Sequence[Iterator[tuple[Any, pa.Table] | Pause]]":
+        """Return this worker's one partition as `partitions` does, rather of blocks on its node; all read as many.
+
+        With epochs the workers stay together in time: each has one of the first ``len(nodes)`` blocks, one of the next,
+        and so on.
+        """
+        places = self.blocks.places or [""] * len(self.blocks)
+        return [self._read(deal(places, nodes, in_step=self.time is not None)[worker])]
 
     def _read(self, numbers: Sequence[int]) -> "Iterator[tuple[int, pa.Table] | Pause]":
         import ray
@@ -105,11 +115,12 @@ def from_spark(
     """Return a stream of the rows of ``df`` as Arrow tables, each of one epoch.
 
     Spark computes the rows here, and has them in its cache when this returns, in memory or on its disks. The workers of
-    a job fetch them from there, each a block ahead of what it reads, so little is on its way at a time; tokens follow
-    the epochs, so what is downstream begins with the first. Spark keeps its copy as long as the dataflow lives (noticed
-    at the next ``from_spark``). The session has to stay open until the job has read all: a job that is reading when it
-    ends fails. What no job has read when the block of ``session()`` ends is stored in Ray instead, and can be read as
-    long as this process lives; unless that block has only used a Spark that the program had started itself.
+    a job fetch them from there, each rather from executors on its own Ray node, and a block ahead of what it reads, so
+    little is on its way at a time; tokens follow the epochs, so what is downstream begins with the first. Spark keeps
+    its copy as long as the dataflow lives (noticed at the next ``from_spark``). The session has to stay open until the
+    job has read all: a job that is reading when it ends fails. What no job has read when the block of ``session()``
+    ends is stored in Ray instead, and can be read as long as this process lives; unless that block has only used a
+    Spark that the program had started itself.
 
     Args:
         flow: the dataflow to add the source to.

@@ -2,8 +2,8 @@
 
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tidewheel.spark_bridge.errors import BridgeError
@@ -24,9 +24,11 @@ class Executors:
 
     Attributes:
         ids: the identifiers of the actors, by the number that Spark gives the executor.
+        nodes: the Ray nodes that they were on, in the same way, as far as Ray said. One that has died may be elsewhere.
     """
 
     ids: Mapping[str, str]
+    nodes: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def running(cls) -> "Executors":
@@ -35,7 +37,8 @@ class Executors:
 
         names = [name for name in ray.util.list_named_actors() if name.startswith(EXECUTOR)]
         actors = {name.removeprefix(EXECUTOR): _named(name) for name in names}
-        return cls({number: _id(actor) for number, actor in actors.items() if actor is not None})
+        ids = {number: _id(actor) for number, actor in actors.items() if actor is not None}
+        return cls(ids, {number: _node(actor) for number, actor in ids.items()})
 
     def request_partition(self, holder: str | None, rdd: int, partition: int, how: "Reading") -> "ObjectRef[bytes]":
         """Ask an executor for a partition of a cached RDD of Arrow batches; the object is an Arrow IPC stream.
@@ -106,6 +109,15 @@ def _named(name: str) -> Any:
 
 def _id(actor: Any) -> str:
     return str(actor._actor_id.hex())
+
+
+def _node(actor: str) -> str:
+    """Return the node of an actor, empty if that cannot be had; Ray's public calls for it need its dashboard."""
+    with suppress(Exception):  # nothing is wrong without it
+        from ray._private.state import actors
+
+        return str(actors(actor)["Address"]["NodeID"])
+    return ""
 
 
 @contextmanager

@@ -10,10 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.spark.sources import arriving
-from tidewheel.runtime import PartitionedSource
+from tidewheel.runtime.partitioned_source import PlacedSource
 from tidewheel.spark_bridge.arrow_blocks import ArrowBlocks
+from tidewheel.spark_bridge.cached_blocks import CachedBlocks, CachedRdd
 from tidewheel.spark_bridge.dataframe_source import DataFrameSource
 from tidewheel.spark_bridge.errors import BridgeError
+from tidewheel.spark_bridge.executors import Executors, Reading
 
 SCHEMA = pa.schema([("row", pa.int64()), ("epoch", pa.int64())])
 
@@ -26,11 +28,11 @@ def stream(table: Any) -> bytes:
     return bytes(buffer.getvalue())
 
 
-def source(epochs: list[int], block_rows: int, time: str | None) -> DataFrameSource:
+def source(epochs: list[int], block_rows: int, time: str | None, places: str = "") -> DataFrameSource:
     """Return a source of numbered rows with these epochs, whose references are the blocks themselves."""
     table = pa.table([range(len(epochs)), epochs], schema=SCHEMA)
     blocks: Any = [stream(table.slice(start, block_rows)) for start in range(0, len(epochs), block_rows)]
-    return DataFrameSource("numbers", ArrowBlocks(SCHEMA, tuple(blocks)), time)
+    return DataFrameSource("numbers", ArrowBlocks(SCHEMA, tuple(blocks), tuple(places)), time)
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -73,6 +75,28 @@ def test_without_an_epoch_column_all_is_at_time_zero(rows: int, workers: int) ->
         assert [batch["row"].to_pylist() for _, batch in batches] == expected
 
 
+@pytest.mark.parametrize(
+    ("time", "read"), [(None, [[0, 1, 4], [2, 3, 5]]), ("epoch", [[0, 3, 4], [1, 2, 5]])], ids=["at once", "in epochs"]
+)
+def test_workers_read_what_is_on_their_nodes(time: str | None, read: list[list[int]]) -> None:
+    """As far as each reads as much; with epochs each has one of the first two blocks, and of the next two."""
+    shared = source(list(range(6)), 1, time, places="aabbab")
+    for worker, expected in enumerate(read):
+        (partition,) = shared.partitions_near(worker, ["a", "b"])
+        assert [row for _, batch in arriving(partition) for row in batch["row"].to_pylist()] == expected
+    assert [list(arriving(part)) for part in shared.partitions_near(0, ["", ""])] == [
+        list(arriving(part)) for part in shared.partitions(0, 2)
+    ]
+
+
+def test_a_partition_in_the_cache_is_where_its_executor_is() -> None:
+    """Where that, or which executor has it, is not known, its place is not; workers are told what the driver knew."""
+    executors = Executors({"0": "1f", "1": "2f", "2": "3f"}, {"0": "a", "1": "b", "2": ""})
+    rdd = CachedRdd(7, Reading("{}", ""), ("1", "0", None, "2", "3"), executors)
+    assert rdd.places == ("b", "a", "", "", "")
+    assert pickle.loads(pickle.dumps(CachedBlocks(SCHEMA, rdd, places=rdd.places))).places == rdd.places
+
+
 def test_a_source_can_be_read_again() -> None:
     """A dataflow is a description: running it twice reads the same rows twice."""
     shared = source([0, 1, 1, 2], 3, "epoch")
@@ -93,7 +117,7 @@ def test_tables_are_plain() -> None:
 def test_the_source_is_what_a_dataflow_takes() -> None:
     """It has the runtime's protocol, and goes to the workers pickled."""
     shared = source([0, 1], 1, "epoch")
-    assert isinstance(shared, PartitionedSource)
+    assert isinstance(shared, PlacedSource)
     assert pickle.loads(pickle.dumps(shared)) == shared
 
 

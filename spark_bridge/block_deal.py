@@ -1,0 +1,78 @@
+"""Which worker of a job reads which blocks of a DataFrame: those of its own node, as far as others read as many.
+
+A block that is read on another node than that of the executor which has it crosses the network. So blocks are dealt out
+by where they are, where that is known; who reads how many does not depend on it.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+
+def deal(places: Sequence[str], nodes: Sequence[str], *, in_step: bool) -> list[list[int]]:
+    """Return for each worker the numbers of the blocks that it reads, ascending.
+
+    Together they are all blocks, each once, and no worker has more than one block more than another. Among the deals of
+    which this holds, and `in_step` where it is asked for, none has more blocks on the nodes of their readers. Whoever
+    calls it with the same arguments gets the same. Where all workers are on one node, or no block is known to be on the
+    node of one, that is by turn: every ``len(nodes)``-th block. O(blocks + workers).
+
+    Args:
+        places: the node that each block is on, empty if that is not known.
+        nodes: the node of each worker.
+        in_step: whether the first block of each worker is among the first ``len(nodes)``, its second among the next,
+            and so on, so that workers that read blocks in order of time are never far apart in time.
+
+    >>> deal(["a", "b", "b", "a", "b"], ["a", "b"], in_step=False)
+    [[0, 3], [1, 2, 4]]
+    >>> deal(["a", "b", "b", "a", "b"], ["a", "b"], in_step=True)
+    [[0, 3], [1, 2, 4]]
+    >>> deal(["a", "a", "b", "b"], ["a", "b"], in_step=True)
+    [[0, 3], [1, 2]]
+    >>> deal(["a", "a", "b", "b"], ["a", "b"], in_step=False)
+    [[0, 1], [2, 3]]
+    >>> deal(["", "", "c"], ["a", "b"], in_step=False)
+    [[0, 2], [1]]
+    """
+    workers, blocks = len(nodes), len(places)
+    if len(set(nodes)) == 1:
+        return [list(range(worker, blocks, workers)) for worker in range(workers)]
+    hands: list[list[int]] = [[] for _ in nodes]
+    window = workers if in_step else max(1, blocks)
+    for start in range(0, blocks, window):
+        for number, worker in enumerate(_readers(places[start : start + window], nodes), start):
+            hands[worker].append(number)
+    return hands
+
+
+def _readers(places: Sequence[str], nodes: Sequence[str]) -> list[int]:
+    """Return the reader of each block of one window, of which all workers get the same number, some one more.
+
+    A node's blocks go to its workers by turn, as long as these have room. There is room for one more than the others
+    have as often as blocks are left over, and it does not matter to how many blocks are near who takes it first: each
+    time that is one block more. What has found no room goes to who has some left, whatever is near.
+    """
+    share, more = divmod(len(places), len(nodes))
+    local: dict[str, list[int]] = {}
+    for worker, node in enumerate(nodes):
+        if node:
+            local.setdefault(node, []).append(worker)
+    readers: list[int] = []
+    seen, taken = Counter[str](), Counter[int]()
+    for place in places:
+        near, reader = local.get(place, ()), -1
+        if near:
+            before, turn = divmod(seen[place], len(near))
+            seen[place] += 1
+            if before < share or (before == share and more):
+                more -= before == share
+                reader = near[turn]
+                taken[reader] += 1
+        readers.append(reader)
+    room = _room(share, [taken[worker] for worker in range(len(nodes))])
+    return [reader if reader >= 0 else next(room) for reader in readers]
+
+
+def _room(share: int, taken: Sequence[int]) -> Iterator[int]:
+    """Yield workers by turn, each until it has its share, and then those that have no more than that."""
+    for dealt in range(share + 1):
+        yield from (worker for worker, already in enumerate(taken) if already <= dealt)
