@@ -85,7 +85,8 @@ class CachedBlocks:
         rdd: where they are.
         stored: the blocks as Ray objects, None as long as they are only in Spark's cache.
         is_read: whether a job has been given them.
-        places: the Ray node that each is on, empty where that is not known; none if it is known of none.
+        places: the Ray node that each is on, empty where that is not known; none if it is known of none. Stored it is
+            on the same, as an executor stores what it has where it is.
     """
 
     schema: "pa.Schema"
@@ -182,13 +183,12 @@ class CachedBlocks:
             if left and not ready:
                 raise BridgeError(f"{len(left)} of {len(stored)} blocks did not come for {SILENCE_SECONDS:.0f} s")
         # What is on no node is in this process: a small block, or why there is none.
-        found = ray.experimental.get_object_locations(list(stored))
-        places = tuple(next(iter(found[block]["node_ids"]), "") for block in stored)
+        places = ray.experimental.get_object_locations(list(stored))
         try:
-            ray.get([block for block, place in zip(stored, places, strict=True) if not place])
+            ray.get([block for block in stored if not places[block]["node_ids"]])
         except ray.exceptions.RayError as error:
             raise BridgeError(f"Spark's executors could not return what they had computed: {error}") from error
-        self.stored, self.places = stored, places
+        self.stored = stored
         return stored
 
 

@@ -10,6 +10,7 @@ import tidewheel as tw
 from tests.ray.test_nodes import say
 from tests.spark.conftest import FAST_START
 from tests.spark.sources import KeepsSource
+from tests.waiting import eventually
 from tidewheel.runtime.plan import Schedule
 from tidewheel.spark_bridge import from_spark, session
 from tidewheel.spark_bridge.dataframe_source import DataFrameSource
@@ -20,16 +21,21 @@ ROWS_PER_BLOCK = 40_000
 
 
 def places(source: DataFrameSource) -> tuple[list[str], dict[int, int]]:
-    """Return the node of each block, where the executor that has it stores it, and its number by its first row's."""
+    """Return the node where each block is stored, or else now by its executor; and the numbers by the first rows."""
     import pyarrow as pa
     import ray
 
     blocks: Any = source.blocks
-    fetched = [blocks.rdd.request(number) for number in range(len(blocks))]
-    ready, _ = ray.wait(fetched, num_returns=len(fetched), timeout=60, fetch_local=False)
-    found = ray.experimental.get_object_locations(fetched)
-    assert len(ready) == len(fetched)
-    nodes = [found[block]["node_ids"][0] for block in fetched]
+    fetched = [blocks.request(number) for number in range(len(blocks))]
+    blocks.is_read = False  # by a job
+
+    def located() -> list[str]:
+        found = ray.experimental.get_object_locations(fetched)
+        return [node for block in fetched for node in found[block]["node_ids"][:1]]
+
+    ray.wait(fetched, num_returns=len(fetched), timeout=60, fetch_local=False)
+    assert eventually(lambda: len(located()) == len(fetched)), "Ray hears of an object sooner than of where it is"
+    nodes = located()
     tables = [pa.ipc.open_stream(stream).read_all() for stream in ray.get(fetched)]
     return nodes, {table["id"][0].as_py(): number for number, table in enumerate(tables)}
 
@@ -83,5 +89,5 @@ def drive() -> None:
         where, numbers = places(source)
         say(["logged", {"places": where, "read": readers(source, numbers, log)}])
         left = made(spark, "stored")
-        where, numbers = places(left)
+    where, numbers = places(left)
     say(["stored", {"places": where, "known": list(left.blocks.places), "read": readers(left, numbers)}])
