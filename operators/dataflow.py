@@ -5,13 +5,14 @@ from functools import partial
 from types import UnionType
 from typing import Any, TypeVar, overload
 
-from tidewheel.operators.input import build_input
+from tidewheel.operators.input import InputBuild
 from tidewheel.operators.loop import Feedback, Loop, make_feedback
 from tidewheel.operators.records.record_kind import Schema, check_for
 from tidewheel.operators.sources.source import source_build
 from tidewheel.operators.sources.topic_source import TopicSource
 from tidewheel.operators.stream import Stream
 from tidewheel.operators.stream_base import check_list, check_stream, make_pact
+from tidewheel.operators.substream_operators import Bound, ends_wanted
 from tidewheel.operators.tables.columns import is_schema
 from tidewheel.progress import GraphError, PathSummary
 from tidewheel.pubsub.delivery_options import BLOCK_LIMIT_S, DeliveryOptions, Slow
@@ -71,7 +72,7 @@ class Dataflow(DataflowDescription):
         """
         check = check_for(name, records) if records is not None else None
         self.register("input", name, self.size)
-        (outlet,) = self.add_operator(f"input {name}", [], [self.root], build_input(check), notify=False)
+        (outlet,) = self.add_operator(f"input {name}", [], [self.root], InputBuild(check), notify=False)
         return Stream(outlet, records if is_schema(records) else None)
 
     def source(
@@ -163,7 +164,7 @@ class Dataflow(DataflowDescription):
         (outlet,) = self.add_operator(f"from_topic {topic}", [], [self.root], source.build, notify=False)
         return Stream(outlet, schema if is_schema(schema) else None)
 
-    def operator(
+    def operator(  # noqa: PLR0913 - what can be said of an operator, one by one
         self,
         name: str,
         inputs: Sequence[Stream[Any]],
@@ -173,6 +174,8 @@ class Dataflow(DataflowDescription):
         *,
         exchange: Sequence[Key | None] | None = None,
         notify: bool = True,
+        bound: Bound | None = None,
+        ordered: bool = False,
     ) -> tuple[Stream[Any], ...]:
         """Add an operator of any number of ports; ``build`` returns ``schedule(*inputs, *outputs)``.
 
@@ -187,6 +190,8 @@ class Dataflow(DataflowDescription):
                 out anywhere unchanged.
             exchange: for each input, how records are spread over the workers.
             notify: False for an operator that never looks at a frontier.
+            bound: whether it is told of the ends of substreams, as for `Stream.unary`.
+            ordered: and in which order.
 
         >>> import tidewheel as tw
         >>> def build(context):
@@ -222,6 +227,7 @@ class Dataflow(DataflowDescription):
             pacts=[make_pact(name, key) for key in keys],
             summaries=paths,
             notify=notify,
+            by_substream=ends_wanted(name, bound, ordered=ordered),
         )
         return tuple(Stream(outlet) for outlet in made)
 

@@ -8,6 +8,16 @@ from tidewheel.runtime.plan import Schedule
 from tidewheel.runtime.ports import InputPort, OutputPort
 
 
+def build_unlabelled(context: OperatorContext) -> Schedule:
+    """Build an operator that sends what it receives, as part of no substream."""
+
+    def schedule(input: InputPort, output: OutputPort) -> None:
+        for token, batch in input:
+            output.send_labelled(token, batch, None)
+
+    return schedule
+
+
 def build_pass(context: OperatorContext) -> Schedule:
     """Build an operator that sends what it receives, from any number of inputs, at the time its summaries say."""
 

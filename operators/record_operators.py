@@ -133,7 +133,7 @@ class RecordOperators(StreamBase[Record]):
         kinds = catch if isinstance(catch, tuple) else (catch,)
         if not (kinds and all(isinstance(kind, type) and issubclass(kind, Exception) for kind in kinds)):
             raise GraphError(f"try_map: catch is an exception class, or a tuple of some, not {catch!r}")
-        return Tried(*self._operator("try_map", [], 2, build_try_map(function, catch), notify=False))
+        return Tried(*self._operator("try_map", [], 2, build_try_map(function, catch), notify=False, by_substream=True))
 
     def map_batches(self, function: Callable[[Any], Batch]) -> "Stream[Any]":
         """Replace each batch, as it is, by ``function(batch)``; an empty result is not sent.
@@ -187,7 +187,9 @@ class RecordOperators(StreamBase[Record]):
         wheel at 1 on worker 0
         """
         check_function("inspect_with_time", function)
-        return self._unary("inspect_with_time", build_inspect_with_time(function), notify=False, schema=self.schema)
+        return self._unary(
+            "inspect_with_time", build_inspect_with_time(function), notify=False, schema=self.schema, by_substream=True
+        )
 
     def inspect_batches(self, function: Callable[[Any, Any, int], object]) -> "Stream[Record]":
         """Call ``function(batch, time, worker)`` for each batch and pass the same object on.
@@ -204,4 +206,6 @@ class RecordOperators(StreamBase[Record]):
         3 rows at 0
         """
         check_function("inspect_batches", function)
-        return self._unary("inspect_batches", build_inspect_batches(function), notify=False, schema=self.schema)
+        return self._unary(
+            "inspect_batches", build_inspect_batches(function), notify=False, schema=self.schema, by_substream=True
+        )

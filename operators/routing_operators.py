@@ -91,7 +91,7 @@ class RoutingOperators(StreamBase[Record]):
         for other in others:
             check_stream("concat", other)
         schema = common_schema("concat", [self.schema, *(other.schema for other in others)])
-        (made,) = self._operator("concat", others, 1, build_pass, notify=False, schema=schema)
+        (made,) = self._operator("concat", others, 1, build_pass, notify=False, schema=schema, by_substream=True)
         return made
 
     @overload
@@ -141,7 +141,13 @@ class RoutingOperators(StreamBase[Record]):
             check_function("branch", predicate)
         outputs = len(predicates) + 1
         return self._operator(
-            "branch", [], outputs, build_divide(first_match(predicates), outputs), notify=False, schema=self.schema
+            "branch",
+            [],
+            outputs,
+            build_divide(first_match(predicates), outputs),
+            notify=False,
+            schema=self.schema,
+            by_substream=True,
         )
 
     def partition(self, parts: int, function: Callable[[Record], int]) -> "tuple[Stream[Record], ...]":
@@ -163,7 +169,13 @@ class RoutingOperators(StreamBase[Record]):
             raise GraphError(f"partition: parts is how many streams there are to be, 1 or more, not {parts!r}")
         check_function("partition", function)
         return self._operator(
-            "partition", [], parts, build_divide(by_number(parts, function), parts), notify=False, schema=self.schema
+            "partition",
+            [],
+            parts,
+            build_divide(by_number(parts, function), parts),
+            notify=False,
+            schema=self.schema,
+            by_substream=True,
         )
 
 

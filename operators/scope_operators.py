@@ -83,7 +83,7 @@ class ScopeOperators(StreamBase[Record]):
             )
         summaries = {(0, 0): (PathSummary.enter(inner.nesting),)}
         (made,) = self.outlet.description.add_operator(
-            name, [self.outlet], [inner], build, summaries=summaries, notify=False
+            name, [self.outlet], [inner], build, summaries=summaries, notify=False, by_substream=True
         )
         return make_stream(made, self.schema)
 
@@ -111,7 +111,7 @@ class ScopeOperators(StreamBase[Record]):
             )
         summaries = {(0, 0): (PathSummary.leave(inner.nesting),)}
         (made,) = self.outlet.description.add_operator(
-            "leave", [self.outlet], [inner.parent], build_pass, summaries=summaries, notify=False
+            "leave", [self.outlet], [inner.parent], build_pass, summaries=summaries, notify=False, by_substream=True
         )
         return make_stream(made, self.schema)
 
@@ -172,7 +172,7 @@ class ScopeOperators(StreamBase[Record]):
         again, leaving = _checked(body(self.enter(loop).concat(feedback)), loop, rounds)
         if rounds is not None:
             again, left_over = again._operator(
-                "rounds", [], 2, build_branch_when(lambda time: time[1] + 1 < rounds), notify=False
+                "rounds", [], 2, build_branch_when(lambda time: time[1] + 1 < rounds), notify=False, by_substream=True
             )
             leaving.append(left_over)
         feedback.connect(again)

@@ -11,6 +11,7 @@ from tidewheel.operators.output_operators import OutputOperators
 from tidewheel.operators.record_operators import RecordOperators
 from tidewheel.operators.routing_operators import RoutingOperators
 from tidewheel.operators.scope_operators import ScopeOperators
+from tidewheel.operators.substream_operators import Bound, SubstreamOperators, ends_wanted
 from tidewheel.operators.time_operators import TimeOperators
 from tidewheel.operators.window_operators import WindowOperators
 from tidewheel.progress import GraphError
@@ -56,6 +57,7 @@ class Stream(
     JoinOperators[Record],
     ColumnOperators[Record],
     AsyncOperators[Record],
+    SubstreamOperators[Record],
     OutputOperators[Record],
 ):
     """The records that one output of one operator sends, each at a time.
@@ -72,13 +74,23 @@ class Stream(
             hint = f": {_ELSEWHERE[name]}" if name in _ELSEWHERE else ""
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{hint}", name=name, obj=self)
 
-    def unary(self, name: str, build: Build, exchange: Key | None = None) -> "Stream[Any]":
+    def unary(
+        self,
+        name: str,
+        build: Build,
+        exchange: Key | None = None,
+        *,
+        bound: Bound | None = None,
+        ordered: bool = False,
+    ) -> "Stream[Any]":
         """Add an operator of one input and one output that may hold tokens and look at its frontier.
 
         Args:
             name: the operator's name; errors show it.
             build: called once on each worker with an `OperatorContext`; returns ``schedule(input, output)``.
             exchange: how records are spread over the workers before they reach it; None leaves them where they are.
+            bound: ``"soft"`` has it told, by ``input.ended``, which substreams have ended before it.
+            ordered: whether it is told of them in the order in which they were closed.
 
         >>> import tidewheel as tw
         >>> def build(context):  # called on each worker
@@ -96,7 +108,7 @@ class Stream(
         ...     job.captured("greatest")
         [Captured(time=0, batch=[3])]
         """
-        return self._unary(name, build, exchange)
+        return self._unary(name, build, exchange, by_substream=ends_wanted(name, bound, ordered=ordered))
 
     def binary(
         self,
@@ -104,6 +116,9 @@ class Stream(
         name: str,
         build: Build,
         exchange: tuple[Key | None, Key | None] = (None, None),
+        *,
+        bound: Bound | None = None,
+        ordered: bool = False,
     ) -> "Stream[Any]":
         """Add an operator of two inputs and one output that may hold tokens and look at its frontiers.
 
@@ -112,6 +127,8 @@ class Stream(
             name: the operator's name; errors show it.
             build: called once on each worker with an `OperatorContext`; returns ``schedule(left, right, output)``.
             exchange: how the records of each side are spread over the workers; None leaves them where they are.
+            bound: whether it is told of the ends of substreams, as for `unary`.
+            ordered: and in which order.
 
         >>> import tidewheel as tw
         >>> def build(context):
@@ -135,5 +152,6 @@ class Stream(
             raise GraphError(
                 f"operator {name!r}: exchange has a key for each side, (left, right), None for none, not {exchange!r}"
             )
-        (made,) = self._operator(name, [other], 1, build, exchange)
+        wanted = ends_wanted(name, bound, ordered=ordered)
+        (made,) = self._operator(name, [other], 1, build, exchange, by_substream=wanted)
         return made

@@ -11,7 +11,7 @@ from tidewheel.progress import GraphError, Nesting
 from tidewheel.runtime.dataflow_description import Outlet
 from tidewheel.runtime.exchange import Exchange, Key
 from tidewheel.runtime.pacts import Pact
-from tidewheel.runtime.plan import Build, Transform
+from tidewheel.runtime.plan import Build, EndsWanted, Transform
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -67,9 +67,10 @@ class StreamBase(Generic[Record]):
         *,
         notify: bool = True,
         schema: "pa.Schema | None" = None,
+        by_substream: bool | EndsWanted = False,
     ) -> "Stream[Any]":
         """Add an operator of one input and one output; ``notify=False`` if it looks at no frontier."""
-        (made,) = self._operator(name, [], 1, build, [key], notify=notify, schema=schema)
+        (made,) = self._operator(name, [], 1, build, [key], notify=notify, schema=schema, by_substream=by_substream)
         return made
 
     def _operator(
@@ -82,17 +83,25 @@ class StreamBase(Generic[Record]):
         *,
         notify: bool = True,
         schema: "pa.Schema | None" = None,
+        by_substream: bool | EndsWanted = False,
     ) -> "tuple[Stream[Any], ...]":
         """Add an operator that reads this stream and ``others`` of the same scope, exchanged by ``keys``.
 
-        ``schema`` is what all its outputs have, if that is known.
+        ``schema`` is what all its outputs have, if that is known; ``by_substream`` is as for
+        `DataflowDescription.add_operator`.
         """
         outlets = [self.outlet, *(check_stream(name, other) for other in others)]
         pacts = None
         if keys is not None:
             pacts = [side._pact(name, key) for side, key in zip([self, *others], keys, strict=True)]
         made = self.outlet.description.add_operator(
-            name, outlets, [self.outlet.scope] * outputs, build, pacts=pacts, notify=notify
+            name,
+            outlets,
+            [self.outlet.scope] * outputs,
+            build,
+            pacts=pacts,
+            notify=notify,
+            by_substream=by_substream,
         )
         return tuple(make_stream(outlet, schema) for outlet in made)
 

@@ -44,7 +44,7 @@ class TimeOperators(StreamBase[Record]):
         def times(rows: list[Record], now: Time) -> list[Time]:
             return [function(record, now) for record in rows]
 
-        return self._unary("delay", build_delay("delay", times), notify=False, schema=self.schema)
+        return self._unary("delay", build_delay("delay", times), notify=False, schema=self.schema, by_substream=True)
 
     def delay_batches(self, function: Callable[[Any], Time]) -> "Stream[Record]":
         """Move each batch, as it is, to the time ``function(time)``, which must not be before its own; see `delay`.
@@ -60,7 +60,11 @@ class TimeOperators(StreamBase[Record]):
         """
         check_function("delay_batches", function)
         return self._unary(
-            "delay_batches", build_delay_batches("delay_batches", function), notify=False, schema=self.schema
+            "delay_batches",
+            build_delay_batches("delay_batches", function),
+            notify=False,
+            schema=self.schema,
+            by_substream=True,
         )
 
     def branch_when(self, predicate: Callable[[Any], object]) -> Branches[Record]:
@@ -78,7 +82,9 @@ class TimeOperators(StreamBase[Record]):
         """
         check_function("branch_when", predicate)
         return Branches(
-            *self._operator("branch_when", [], 2, build_branch_when(predicate), notify=False, schema=self.schema)
+            *self._operator(
+                "branch_when", [], 2, build_branch_when(predicate), notify=False, schema=self.schema, by_substream=True
+            )
         )
 
     def on_frontier(self, function: Callable[[Antichain, int], object]) -> "Stream[Record]":

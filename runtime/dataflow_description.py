@@ -1,8 +1,8 @@
 """The description of a dataflow while it is being built: operators, edges and scopes; nothing runs yet."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tidewheel.progress import (
@@ -18,9 +18,13 @@ from tidewheel.runtime.attachment import Attachment
 from tidewheel.runtime.fusion import fuse
 from tidewheel.runtime.outline import OperatorOutline, Outline, marks_by_operator
 from tidewheel.runtime.pacts import Pact
-from tidewheel.runtime.plan import Build, OperatorPlan, Plan, Stage, Transform, passing
+from tidewheel.runtime.plan import Build, DeclarationPlan, EndsWanted, OperatorPlan, Plan, Stage, Transform, passing
 from tidewheel.runtime.scope import Scope
 from tidewheel.runtime.stage import build_stages
+from tidewheel.runtime.substreams.declared import declared_substreams
+
+_KINDS = ("input", "capture", "probe", "topic", "folder", "declaration")
+"""What has names, each unique among its kind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +34,8 @@ class Outlet:
     description: "DataflowDescription"
     source: Source
     scope: Scope
+    substreams: frozenset[str] = frozenset()
+    """The names of the declarations by which what comes out here may be divided into substreams."""
 
 
 @dataclass(slots=True)
@@ -43,6 +49,7 @@ class _Operator:
     summaries: Mapping[tuple[int, int], tuple[PathSummary, ...]]
     notify: bool
     transform: Transform | None = None
+    ends: EndsWanted | None = None
 
 
 class DataflowDescription:
@@ -61,7 +68,7 @@ class DataflowDescription:
         self.attachments: dict[str, Attachment] = {}
         self._operators: list[_Operator] = []
         self._names: dict[str, int] = {}
-        self._named: dict[str, dict[str, Any]] = {"input": {}, "capture": {}, "probe": {}, "topic": {}, "folder": {}}
+        self._named: dict[str, dict[str, Any]] = {kind: {} for kind in _KINDS}
 
     def add_operator(
         self,
@@ -73,19 +80,30 @@ class DataflowDescription:
         pacts: Sequence[Pact | None] | None = None,
         summaries: Mapping[tuple[int, int], tuple[PathSummary, ...]] | None = None,
         notify: bool = True,
+        by_substream: bool | EndsWanted = False,
     ) -> tuple[Outlet, ...]:
         """Add an operator whose inputs are connected, and return its outputs.
 
+        ``by_substream`` says that it sends of each substream only what it has received of that, and may say what it
+        wants to know of their ends.
+
         Raises:
             GraphError: an input belongs to another dataflow, or, without ``summaries``, the ports are not all in one
-                scope.
+                scope; or it has substreams, which the operator would mix.
         """
         for outlet in inputs:
             self._check_ours(name, outlet)
+            if outlet.substreams and output_scopes and not by_substream:
+                raise GraphError(
+                    f"operator {name!r} puts records of different substreams together, and its results would belong "
+                    f"to none: call without_substreams() before, where it no longer matters which of "
+                    f"{min(outlet.substreams)!r} a record belongs to"
+                )
+        divided = frozenset[str]().union(*(outlet.substreams for outlet in inputs))
         input_scopes = tuple(outlet.scope for outlet in inputs)
         if summaries is None:
             self._check_one_scope(name, (*input_scopes, *output_scopes))
-        return self._add(
+        made = self._add(
             name,
             [outlet.source for outlet in inputs],
             input_scopes,
@@ -95,6 +113,30 @@ class DataflowDescription:
             summaries,
             notify,
         )
+        self._operators[-1].ends = by_substream if isinstance(by_substream, EndsWanted) else None
+        return tuple(replace(outlet, substreams=divided) for outlet in made)
+
+    def declare(self, name: str, outlet: Outlet, change: Callable[[Any], Build] | None = None) -> Outlet:
+        """Declare that records get the keys of their substreams where they come out of an operator.
+
+        Args:
+            name: of the declaration.
+            outlet: the first output of the operator.
+            change: returns, for an input, its build function with which it divides what it sends.
+        """
+        index = outlet.source.operator
+        self.register("declaration", name, DeclarationPlan(index, is_shared=change is not None))
+        if change is not None:
+            self._operators[index].build = change(self._operators[index].build)
+        return replace(outlet, substreams=frozenset([name]))
+
+    def input_at(self, outlet: Outlet) -> str | None:
+        """Return the name of the input whose records come out there, None if it is that of no input."""
+        return next((name for name, index in self._named["input"].items() if index == outlet.source.operator), None)
+
+    def is_read(self, outlet: Outlet) -> bool:
+        """Tell whether some operator reads what comes out there."""
+        return any(outlet.source in operator.sources for operator in self._operators)
 
     def add_stage(self, name: str, outlet: Outlet, transform: Transform, pact: Pact | None = None) -> Outlet:
         """Add an oblivious operator, which sends ``transform(batch)`` at each batch's time, and return its output."""
@@ -102,7 +144,7 @@ class DataflowDescription:
         scopes = (outlet.scope,)
         (made,) = self._add(name, [outlet.source], scopes, scopes, _build_nothing, (pact,), None, notify=False)
         self._operators[-1].transform = transform
-        return made
+        return replace(made, substreams=outlet.substreams)
 
     def add_open_operator(self, name: str, scope: Scope, build: Build, summary: PathSummary) -> tuple[int, Outlet]:
         """Add an operator of one input, to be connected later by `connect`, and one output: the end of a loop."""
@@ -181,9 +223,10 @@ class DataflowDescription:
             dict(self._named["capture"]),
             dict(self._named["topic"]),
             dict(self._named["probe"]),
+            dict(self._named["declaration"]),
         )
         fused = fuse(plan)
-        CompiledGraph(fused.graph())
+        declared_substreams(fused, CompiledGraph(fused.graph()))
         return fused
 
     def outline(self) -> Outline:
@@ -248,6 +291,12 @@ class DataflowDescription:
                 f"operator {name!r} of dataflow {self.name!r} cannot read a stream of dataflow "
                 f"{outlet.description.name!r}: publish it there and subscribe to it here"
             )
+        for declared, plan in self._named["declaration"].items():
+            if plan.operator == outlet.source.operator and not outlet.substreams:
+                raise GraphError(
+                    f"operator {name!r} reads a stream that was divided into the substreams {declared!r} since: let it "
+                    "read the stream that substreams() has returned"
+                )
 
     def check_inputs(self, name: str, inputs: Sequence[Outlet]) -> Sequence[Outlet]:
         """Return ``inputs``; raise GraphError unless all belong to this dataflow and are in one scope."""
@@ -276,7 +325,7 @@ class DataflowDescription:
         sources = tuple(source for source in operator.sources if source is not None)
         stages = () if operator.transform is None else (Stage(operator.name, operator.transform),)
         build = build_stages(stages) if stages else operator.build
-        return OperatorPlan(shape, sources, operator.pacts, build, operator.notify, stages)
+        return OperatorPlan(shape, sources, operator.pacts, build, operator.notify, stages, operator.ends)
 
 
 def _build_nothing(context: Any) -> Any:

@@ -10,8 +10,9 @@ from tidewheel.runtime.errors import TokenError
 from tidewheel.runtime.flow_control import FlowControl
 from tidewheel.runtime.inputs.mailbox import Mailbox
 from tidewheel.runtime.notificator import Notificator
+from tidewheel.runtime.substreams.end_of_substream import EndOfSubstream
 from tidewheel.runtime.substreams.gate import SubstreamGate
-from tidewheel.runtime.tokens import TimestampToken
+from tidewheel.runtime.tokens import LentToken, TimestampToken
 
 if TYPE_CHECKING:
     from tidewheel.runtime.stage import RunningStage
@@ -28,12 +29,14 @@ class WorkerHooks:
         on_close: keeps a function that is called in the end.
         expect: takes note that another thread is going to activate the operator.
         follow: returns the frontier at a probe, and has the operator scheduled whenever that of a probe moves.
+        end_substream: sends marks to where the operator's streams are divided.
     """
 
     activator: Activator
     on_close: Callable[[Callable[[], object]], None]
     expect: Callable[[], None]
     follow: Callable[[str], Antichain]
+    end_substream: "Callable[[TimestampToken | LentToken, list[EndOfSubstream]], None]"
 
 
 class OperatorContext:
@@ -182,6 +185,41 @@ class OperatorContext:
         [Captured(time=0, batch=[3])]
         """
         self._hooks.expect()
+
+    def end_substream(self, token: TimestampToken | LentToken, *keys: Any) -> None:
+        """Promise that nothing more of the substreams with these keys is sent, by this operator or any other.
+
+        It is for the operator right before ``stream.substreams(name, key=...)``, and takes its way among the records:
+        what this operator has sent before still belongs to them.
+
+        Args:
+            token: one with which the operator can send.
+            keys: as the key of a record is found there.
+
+        Raises:
+            TokenError: the token does not allow to send.
+            GraphError: no stream of this operator is divided right behind it.
+
+        >>> import tidewheel as tw
+        >>> def build(context):
+        ...     def schedule(input, output):
+        ...         for token, lines in input:
+        ...             output.send(token, [line for line in lines if line != ("a", "end")])
+        ...             if ("a", "end") in lines:
+        ...                 context.end_substream(token, "a")
+        ...
+        ...     return schedule
+        >>> flow = tw.Dataflow("sessions")
+        >>> lines = flow.input("lines").unary("read", build).substreams("sessions", key=lambda line: line[0])
+        >>> _ = lines.collect_substream(lambda session, lines: [text for _, text in lines]).capture("sessions")
+        >>> with tw.run(flow, engine="local") as job:
+        ...     with job.input("lines") as handle:
+        ...         handle.send([("a", "hello"), ("a", "goodbye"), ("a", "end")])
+        ...     job.wait()
+        ...     job.captured("sessions")
+        [Captured(time=0, batch=[['hello', 'goodbye']])]
+        """
+        self._hooks.end_substream(token, list(map(EndOfSubstream, keys)))
 
     def on_close(self, callback: Callable[[], object]) -> None:
         """Have ``callback`` called when the dataflow ends on this worker: completes and is left, fails, or is dropped.

@@ -58,7 +58,7 @@ class OperatorInstance:
 
     def run(self) -> bool:
         """Schedule the operator once; return whether it left messages behind after it took some."""
-        waiting = [(port, port.consumed) for port in self.inputs if port.queue]
+        waiting = [(port, port.taken) for port in self.inputs if port.queue]
         self.schedules += 1
         self.time = None
         self.is_scheduled = True
@@ -74,7 +74,7 @@ class OperatorInstance:
                 "a function with yield in it does not even run"
             )
         left = any(port.queue for port, _ in waiting)
-        return left and any(port.consumed > before for port, before in waiting)
+        return left and any(port.taken > before for port, before in waiting)
 
     def take(self, context: OperatorContext, mailbox: Mailbox | None, gate: SubstreamGate | None) -> None:
         """Take the context that the operator is built with."""

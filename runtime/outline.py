@@ -120,13 +120,14 @@ def marks_by_operator(named: Mapping[str, Mapping[str, Any]], names: list[str]) 
     """Return what is said of operators beside their names.
 
     Args:
-        named: kinds of names (``"input"``, ``"probe"``), and for each the operator or output that a name stands for.
+        named: kinds of names (``"input"``, ``"probe"``), and for each the number of the operator that a name stands
+            for, or what has that as its ``operator``.
         names: the operators' own names, by number; one like ``input numbers`` needs no more to be said.
     """
     marks: dict[int, list[str]] = {}
     for kind, known in named.items():
         for name, place in known.items():
-            index = place.operator if isinstance(place, Source) else place
+            index = place if isinstance(place, int) else place.operator
             if kind == "probe" or not names[index].endswith(f" {name}"):
                 marks.setdefault(index, []).append(f"{kind} {name!r}")
     return {index: tuple(said) for index, said in marks.items()}

@@ -4,6 +4,8 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 from tidewheel.runtime.batches import Batch, length, take_slice
+from tidewheel.runtime.stable_hash import stable_hash
+from tidewheel.runtime.substreams.news import Label
 
 
 class Pact(ABC):
@@ -14,6 +16,10 @@ class Pact(ABC):
     @abstractmethod
     def split(self, batch: Batch, workers: int) -> list[Batch | None]:
         """Return one part for each worker, None where a worker gets nothing; the batch is not empty."""
+
+    def split_labelled(self, batch: Batch, workers: int, label: Label | None) -> list[Batch | None]:
+        """Return as `split` does the parts of a batch that is of a substream; by default that makes no difference."""
+        return self.split(batch, workers)
 
     def describe(self) -> str:
         """Return for people how records are spread, such as ``broadcast``: by default the name of the class."""
@@ -35,6 +41,23 @@ class BroadcastPact(Pact):
     def split(self, batch: Batch, workers: int) -> list[Batch | None]:
         """Return the batch once for each worker."""
         return [batch] * workers
+
+
+@dataclass(frozen=True, slots=True)
+class SubstreamPact(Pact):
+    """Gives one worker all records of a substream."""
+
+    def split(self, batch: Batch, workers: int) -> list[Batch | None]:
+        """Give what is of no substream to worker 0."""
+        return [batch, *[None] * (workers - 1)]
+
+    def split_labelled(self, batch: Batch, workers: int, label: Label | None) -> list[Batch | None]:
+        """Give the batch to the worker that owns the key."""
+        if label is None:
+            return self.split(batch, workers)
+        parts: list[Batch | None] = [None] * workers
+        parts[stable_hash(label[1]) % workers] = batch
+        return parts
 
 
 class RebalancePact(Pact):

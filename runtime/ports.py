@@ -1,7 +1,7 @@
 """What an operator's schedule function reads from and sends to."""
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from tidewheel.progress import Antichain, PathSummary, Time, TimeDomain
@@ -12,6 +12,7 @@ from tidewheel.runtime.errors import TokenError
 from tidewheel.runtime.flow_control import OVERHEAD_BYTES
 from tidewheel.runtime.pacts import Pact
 from tidewheel.runtime.statistics import EdgeStatistics
+from tidewheel.runtime.substreams.end_of_substream import EndOfSubstream
 from tidewheel.runtime.substreams.news import Label
 from tidewheel.runtime.token_ledger import TokenLedger
 from tidewheel.runtime.tokens import LentToken, TimestampToken
@@ -27,7 +28,7 @@ class InputPort:
     Receiving a message consumes it. Each comes with the token that it lends, good until the operator returns.
     """
 
-    __slots__ = ("_core", "_instance", "_paths", "consumed", "ends", "location", "port", "queue", "records")
+    __slots__ = ("_core", "_instance", "_paths", "consumed", "ends", "location", "port", "queue", "records", "taken")
 
     def __init__(
         self,
@@ -43,17 +44,21 @@ class InputPort:
         self.port = port
         self.location = location
         self.queue: deque[tuple[Time, Batch, int, int, Label | None]] = deque()
-        self.ends: deque[Key] | None = None
+        self.ends: dict[Key, None] | None = None
         self.consumed = 0
+        self.taken = 0
         self.records = 0
 
     def __iter__(self) -> Iterator[tuple[LentToken, Batch]]:
-        queue, instance = self.queue, self._instance
+        queue, instance, ends = self.queue, self._instance, self.ends
         while queue:
+            if ends and queue[0][4] is not None and queue[0][4][1] in ends:
+                return  # the key is used again, and its operator has not looked at the end of what had it before
             time, batch, size, sender, label = queue.popleft()
             self._core.consume(self.location, time, label)
             self._core.flow.take(sender, size)
             self.consumed += 1
+            self.taken += 1
             self.records += length(batch)
             instance.time = time
             yield LentToken(self, instance.schedules, time, label), batch
@@ -87,7 +92,8 @@ class InputPort:
     def ended(self) -> Iterator[Key]:
         """The keys of the substreams that have ended here since it was last looked at, each once.
 
-        Nothing of them comes to this operator any more, on any worker, and it has received all that has come.
+        Nothing of them comes to this operator any more, on any worker, and it has received all that has come. Where a
+        key is used again, its records are not received before the end of what had it before was looked at.
 
         Raises:
             TokenError: the operator did not say, by ``bound="soft"``, that it wants to know.
@@ -98,10 +104,12 @@ class InputPort:
             )
         return self._drain(self.ends)
 
-    @staticmethod
-    def _drain(ends: "deque[Key]") -> Iterator[Key]:
+    def _drain(self, ends: dict[Key, None]) -> Iterator[Key]:
         while ends:
-            yield ends.popleft()
+            key = next(iter(ends))
+            del ends[key]
+            self.taken += 1
+            yield key
 
     @property
     def worker(self) -> int:
@@ -222,16 +230,35 @@ class OutputPort:
             )
         self._send(token.time_on(self), batch, token.label)
 
-    def send_labelled(self, token: TimestampToken, batch: Batch, label: Label) -> None:
-        """Send as `send` does, as part of a substream to which the token does not belong: where that is declared."""
+    def send_labelled(self, token: TimestampToken | LentToken, batch: Batch, label: Label | None) -> None:
+        """Send as `send` does, but as part of another substream than the token's: where that is declared, or left."""
         self._send(token.time_on(self), batch, label)
 
-    def _send(self, time: Time, batch: Batch, label: Label | None) -> None:
+    def send_marks(
+        self, token: TimestampToken | LentToken, marks: list[EndOfSubstream], dividers: Container[int]
+    ) -> bool:
+        """Send marks to those operators right behind this output that are among ``dividers``; return if there are any.
+
+        Raises:
+            TokenError: as `send`.
+        """
+        channels = [channel for channel in self._channels if channel.operator in dividers]
+        if channels:
+            time = token.time_on(self)
+            self._check_scheduled()
+            for channel in channels:
+                channel.push(self._core, time, marks, len(marks), None)
+        return bool(channels)
+
+    def _check_scheduled(self) -> None:
         if not self._instance.is_scheduled:
             raise TokenError(
                 f"operator {self.operator!r} sent on output {self.port} outside its schedule function: keep the "
                 "records and the token, and send when the operator is scheduled next"
             )
+
+    def _send(self, time: Time, batch: Batch, label: Label | None) -> None:
+        self._check_scheduled()
         if type(batch) is not list:
             check_batch(batch)
         count = length(batch)
@@ -263,16 +290,17 @@ class Channel:
     """One edge as one worker sees it: its end on this worker, and the pact by which records are spread.
 
     Attributes:
+        operator: the number of the operator to which it leads.
         messages, records, bytes: what this worker has sent over it, to itself and to others.
     """
 
-    __slots__ = ("_location", "_name", "_operator", "_pact", "_queue", "bytes", "messages", "records")
+    __slots__ = ("_location", "_name", "_pact", "_queue", "bytes", "messages", "operator", "records")
 
     def __init__(self, target: InputPort, operator: int, name: str, pact: Pact | None) -> None:
         self._queue = target.queue
         self._location = target.location
         self._name = name
-        self._operator = operator
+        self.operator = operator
         self._pact = None if pact is None else pact.for_worker(target.worker)
         self.messages = 0
         self.records = 0
@@ -285,10 +313,10 @@ class Channel:
             core.produce(self._location, time, label)
             core.flow.add(size)
             self._queue.append((time, batch, size, core.worker, label))
-            core.activate(self._operator)
+            core.activate(self.operator)
             return
         try:
-            parts = self._pact.split(batch, core.workers)
+            parts = self._pact.split_labelled(batch, core.workers, label)
         except Exception as error:
             raise ExchangeError(self._name, time) from error
         for worker, part in enumerate(parts):
@@ -299,7 +327,7 @@ class Channel:
             core.flow.add(size)
             if worker == core.worker:
                 self._queue.append((time, part, size, worker, label))
-                core.activate(self._operator)
+                core.activate(self.operator)
             else:
                 core.send_to(worker, Message(self._location, time, part, size, label))
 

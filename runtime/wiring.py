@@ -1,6 +1,5 @@
 """Connecting the operators of one worker, before they are built."""
 
-from collections import deque
 from typing import TYPE_CHECKING, TypeAlias
 
 from tidewheel.progress import CompiledGraph, Source, Target
@@ -43,5 +42,5 @@ def _input_port(
     paths = [shape.summaries.get((at.port, output), ()) for output in range(len(shape.outputs))]
     made = InputPort(core, instance, at.port, compiled.index[at], paths)
     if plan.operators[at.operator].ends is not None:
-        made.ends = deque()
+        made.ends = {}
     return made

@@ -130,6 +130,7 @@ class WorkerCore:
                     partial(self.closing.add, instance.name),
                     partial(self._agenda.expect, index, at_work=bool(instance.inputs)),
                     partial(self._follow, index),
+                    partial(self._substreams.mark_ends, instance),
                 ),
                 self._clock,
             )

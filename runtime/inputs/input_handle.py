@@ -189,6 +189,23 @@ class InputHandle:
                 self._time = time
                 self._tell_all(self._command("advance", time))
 
+    def end_substream(self, *keys: Any) -> None:
+        """Promise that nothing more of the substreams with these keys is sent at this time, by any handle.
+
+        That is for an input whose stream is divided, by ``flow.input(...).substreams(name, key=...)``. A key may be
+        used again at a later time, and is another substream then. Several keys in one call cost less than several
+        calls.
+
+        Raises:
+            TokenError: the handle is closed, or was handed to another process.
+            JobError: the job has failed or was stopped. It fails if the input has no substreams, if one has ended
+                already, or if a record of it comes after all.
+        """
+        with self._feed.lock:
+            self._check_open("end a substream of")
+            if keys:
+                self._tell_all(self._command("end", self._time, list(keys)))
+
     def clone(self) -> Self:
         """Return one more handle of the input, at the same time; both have to be closed in the end.
 

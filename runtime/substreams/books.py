@@ -89,7 +89,8 @@ class SubstreamBooks:
         self._counts: dict[Label, Counts] = {}
         self._closing: set[Label] = set()
         self._all_closing: set[int] = set()
-        self._due: set[Label] = set()
+        self._due: dict[Label, None] = {}
+        """Those of which something is to be told, in the order in which they were closed."""
         self._steps_due = 0
         self._finished: list[int] = []
         self._over: set[int] = set()
@@ -121,7 +122,7 @@ class SubstreamBooks:
             if not counts:
                 del self._counts[label]
         if label in self._closing or declaration in self._all_closing:
-            self._due.add(label)
+            self._due[label] = None
 
     def record_tokens(self, groups: list[tuple[Label, tuple[tuple[tuple[int, Time], int], ...]]]) -> None:
         """Take note of what happened to tokens of substreams, and forget it there."""
@@ -137,7 +138,7 @@ class SubstreamBooks:
             if self._tracked[declaration].is_shared or self._workers == 1:
                 self._closing.add(label)
             self.record(label, *self._closing_points[declaration], -1)
-            self._due.add(label)
+            self._due[label] = None
         else:
             self._gone.append(label)
 
@@ -204,10 +205,10 @@ class SubstreamBooks:
         """Act on what worker 0 tells everyone."""
         self.heard += 1
         self._closing.update(news.closing)
-        self._due.update(label for label in news.closing if label in self._counts)
+        self._due.update(dict.fromkeys(label for label in news.closing if label in self._counts))
         if news.all_closing:
             self._all_closing.update(news.all_closing)
-            self._due.update(label for label in self._counts if label[0] in self._all_closing)
+            self._due.update(dict.fromkeys(label for label in self._counts if label[0] in self._all_closing))
         self._ended += ((label, location) for label, locations in news.ends for location in locations)
         self._closing.difference_update(news.over)
         self._gone += news.over

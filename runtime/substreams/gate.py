@@ -23,6 +23,8 @@ class _Closed:
     time: Time
     is_over: bool = False
     """Whether nothing is left of it anywhere."""
+    is_past: bool = False
+    """Whether no record of its time can come any more."""
 
 
 @dataclass(slots=True)
@@ -45,6 +47,7 @@ class SubstreamGate:
     reopened: list[Key] = field(default_factory=list)
     _open: set[Key] = field(default_factory=set)
     _closed: dict[Key, _Closed] = field(default_factory=dict)
+    _closed_at: dict[Time, set[Key]] = field(default_factory=dict)
     _waiting: set[Key] = field(default_factory=set)
     _is_finished: bool = False
 
@@ -68,6 +71,7 @@ class SubstreamGate:
             return False
         self._open.discard(key)
         self._closed[key] = _Closed(time)
+        self._closed_at.setdefault(time, set()).add(key)
         self.books.close((self.number, key))
         return True
 
@@ -83,7 +87,7 @@ class SubstreamGate:
             if not closed.is_over:
                 self._waiting.add(key)
                 return False
-            del self._closed[key]
+            self._forget(key, closed)
         self._open.add(key)
         return True
 
@@ -92,6 +96,8 @@ class SubstreamGate:
         closed = self._closed.get(key)
         if closed is not None:
             closed.is_over = True
+            if closed.is_past:
+                self._forget(key, closed)
         if key in self._waiting:
             self._waiting.discard(key)
             self.reopened.append(key)
@@ -99,12 +105,18 @@ class SubstreamGate:
 
     def pass_to(self, may_come: Callable[[Time], bool]) -> None:
         """Forget what ended at times at which nothing can come any more."""
-        times = {closed.time for closed in self._closed.values()}
-        gone = {time for time in times if not may_come(time)}
-        if gone:
-            self._closed = {
-                key: closed for key, closed in self._closed.items() if not closed.is_over or closed.time not in gone
-            }
+        for time in [time for time in self._closed_at if not may_come(time)]:
+            for key in self._closed_at.pop(time):
+                closed = self._closed[key]
+                closed.is_past = True
+                if closed.is_over:
+                    self._forget(key, closed)
+
+    def _forget(self, key: Key, closed: _Closed) -> None:
+        del self._closed[key]
+        at_that_time = self._closed_at.get(closed.time)
+        if at_that_time is not None:
+            at_that_time.discard(key)
 
     def finish(self) -> None:
         """Let in nothing more of any substream. Idempotent."""

@@ -4,17 +4,19 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
-from tidewheel.progress import CompiledGraph
+from tidewheel.progress import CompiledGraph, GraphError
 from tidewheel.runtime.envelope import Envelope
 from tidewheel.runtime.plan import Plan
 from tidewheel.runtime.ports import InputPort
-from tidewheel.runtime.substreams.books import SubstreamBooks
+from tidewheel.runtime.substreams.books import TELLER, SubstreamBooks
 from tidewheel.runtime.substreams.declared import declared_substreams
+from tidewheel.runtime.substreams.end_of_substream import EndOfSubstream
 from tidewheel.runtime.substreams.gate import SubstreamGate
 from tidewheel.runtime.substreams.news import SubstreamNews
 
 if TYPE_CHECKING:
     from tidewheel.runtime.operator_instance import OperatorInstance
+    from tidewheel.runtime.tokens import LentToken, TimestampToken
 
 
 class WorkerSubstreams:
@@ -57,6 +59,8 @@ class WorkerSubstreams:
 
     def holds_back(self, envelope: Envelope) -> bool:
         """Tell whether an envelope has to wait for what worker 0 tells; it is kept here then."""
+        if envelope.sender == TELLER:  # whose own envelopes bring what it tells, in order
+            return False
         blocked = self._early and any(early.sender == envelope.sender for early in self._early)
         if blocked or envelope.heard > self.books.heard:
             self._early.append(envelope)
@@ -76,11 +80,22 @@ class WorkerSubstreams:
         self._pass_on()
         return news
 
+    def mark_ends(
+        self, instance: "OperatorInstance", token: "TimestampToken | LentToken", marks: list[EndOfSubstream]
+    ) -> None:
+        """Send marks from an operator to those right behind it that divide its streams."""
+        are_sent = [output.send_marks(token, marks, self.gates) for output in instance.outputs]
+        if not any(are_sent):
+            raise GraphError(
+                f"operator {instance.name!r} ends a substream, but nothing right behind it divides what it sends: "
+                "call substreams(name, key=...) on its stream itself"
+            )
+
     def _pass_on(self) -> None:
         for (_, key), location in self.books.drain_ends():
             ends = self._ports[location].ends
             assert ends is not None, "the plan says which operators are told of ends"
-            ends.append(key)
+            ends[key] = None
             self._activate(self._operators[location])
         for declaration, key in self.books.drain_over():
             self._by_number[declaration].over(key)

@@ -130,6 +130,21 @@ def test_records() -> None:
     stream.inspect(half)  # type: ignore[arg-type]
 
 
+# ---------------------------------------------------------------------- substreams
+
+
+def key_and_sum(key: str, rows: list[int]) -> tuple[str, int]:
+    return key, sum(rows)
+
+
+def test_substreams() -> None:
+    """A divided stream has the same records; what is collected of them decides."""
+    divided = numbers().substreams("rests", half)
+    assert_type(numbers().exchange(half).substreams("rests", half, last=bool), tw.Stream[int])
+    assert_type(divided.without_substreams(), tw.Stream[int])
+    assert_type(divided.collect_substream(key_and_sum), tw.Stream[tuple[str, int]])
+
+
 # ---------------------------------------------------------------------- where records go
 
 

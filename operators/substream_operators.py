@@ -1,0 +1,173 @@
+"""Operators of substreams: parts of a stream of which it is known when they have ended, wherever they have got to."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
+
+from tidewheel.operators.forward import build_unlabelled
+from tidewheel.operators.keys.record_keys import Keys, Names
+from tidewheel.operators.stream_base import StreamBase, check_function, make_stream
+from tidewheel.operators.substreams.collect import build_collect
+from tidewheel.operators.substreams.declare import build_declare
+from tidewheel.operators.substreams.labeller import SubstreamKeys
+from tidewheel.operators.substreams.marked_key import MarkedPact
+from tidewheel.progress import GraphError
+from tidewheel.runtime.pacts import SubstreamPact
+from tidewheel.runtime.plan import EndsWanted
+
+if TYPE_CHECKING:
+    from tidewheel.operators.stream import Stream
+
+Bound: TypeAlias = Literal["soft"]
+"""When an operator is told that a substream has ended: ``"soft"``, some time after the last of it has come."""
+
+Record = TypeVar("Record")
+Result = TypeVar("Result")
+
+
+def ends_wanted(name: str, bound: Bound | None, *, ordered: bool) -> EndsWanted | bool:
+    """Return what an operator that keeps substreams apart wants to know of ends: True for nothing.
+
+    Raises:
+        GraphError: that makes no sense.
+    """
+    if bound is None:
+        if ordered:
+            raise GraphError(f'operator {name!r}: ordered=True is the order of ends, of which bound="soft" has it told')
+        return True
+    if bound != "soft":
+        raise GraphError(f'operator {name!r}: bound is "soft", or None not to be told of ends, not {bound!r}')
+    return EndsWanted(ordered)
+
+
+class SubstreamOperators(StreamBase[Record]):
+    """What streams offer for substreams.
+
+    A record belongs to the substream of its key, and so does all that is made of it further on, also round loops. Once
+    its source has promised that nothing more of a key comes, operators are told when nothing of it is left before them.
+    """
+
+    __slots__ = ()
+
+    def substreams(
+        self, name: str, key: Callable[[Record], Any] | Names, *, last: Callable[[Record], Any] | None = None
+    ) -> "Stream[Record]":
+        """Divide this stream into substreams: each record belongs to that of its key.
+
+        Operators behind it get batches of one substream each, whose token has its ``key``; one that is described with
+        ``bound="soft"`` is told by ``for key in input.ended`` when nothing of a key can come to it any more. That a key
+        ends is promised by `InputHandle.end_substream`, if this stream comes right from an input, by
+        `OperatorContext.end_substream` in the operator right before, or by ``last``. All keys end where the stream
+        does. A record of a key that has ended fails the job, unless it is of a later time: then it is of another
+        substream, and waits until nothing is left of the one before.
+
+        Args:
+            name: of these substreams, unique in the dataflow.
+            key: a function of a record, the name of a column or field, or a tuple of names.
+            last: tells whether a record is the last of its substream; for streams that do not come right from an
+                input, where the records of a key meet on one worker.
+
+        Raises:
+            GraphError: the stream has substreams already, or is that of an input which something else reads.
+
+        >>> import tidewheel as tw
+        >>> flow = tw.Dataflow("orders")
+        >>> lines = flow.input("lines").substreams("orders", key=lambda line: line[0])
+        >>> _ = lines.collect_substream(lambda order, lines: (order, sum(n for _, n in lines))).capture("sums")
+        >>> with tw.run(flow, engine="local") as job:
+        ...     with job.input("lines") as handle:
+        ...         handle.send([("a", 1), ("b", 10), ("a", 2)])
+        ...         handle.end_substream("a")
+        ...         handle.send([("b", 20)])
+        ...     job.wait()
+        ...     sorted(row for captured in job.captured("sums") for row in captured.batch)
+        [('a', 3), ('b', 30)]
+        """
+        what = f"substreams {name}"
+        how = SubstreamKeys(Keys.checked(what, key, self.schema), last)
+        if last is not None:
+            check_function(f"{what}, for last,", last)
+        if self.outlet.substreams:
+            raise GraphError(
+                f"{what}: the stream has substreams of {min(self.outlet.substreams)!r} already: call "
+                "without_substreams() before"
+            )
+        flow = self.flow
+        input_name = flow.input_at(self.outlet)
+        if input_name is None:
+            pact = self._pact(what, key)
+            assert pact is not None, "there is a key"
+            with flow.all_or_nothing():
+                made = self._unary(what, build_declare(how), MarkedPact(pact), schema=self.schema)
+                return make_stream(flow.declare(name, made.outlet), self.schema)
+        if last is not None:
+            raise GraphError(
+                f"{what}: the records of an input come to any worker, so none knows which is the last of a key: call "
+                "exchange(key) before, or promise ends by job.input(...).end_substream(key)"
+            )
+        if flow.is_read(self.outlet):
+            raise GraphError(
+                f"{what}: input {input_name!r} is read by another operator already, whose records would be divided, "
+                "too: let it read the stream that substreams() returns"
+            )
+        return make_stream(flow.declare(name, self.outlet, lambda build: replace(build, divided=how)), self.schema)
+
+    def without_substreams(self) -> "Stream[Record]":
+        """Take records out of their substreams: what is made of them from here on belongs to none.
+
+        Operators that put records of different substreams together, such as those that wait for whole epochs, read
+        only such streams.
+
+        >>> import tidewheel as tw
+        >>> flow = tw.Dataflow("lines")
+        >>> lines = flow.input("lines", str).substreams("orders", key=lambda line: line[0])
+        >>> _ = lines.without_substreams().count(key=lambda line: line[0]).capture("count")
+        >>> with tw.run(flow, engine="local") as job:
+        ...     with job.input("lines") as handle:
+        ...         handle.send(["a 1", "b 1", "a 2"])
+        ...     job.wait()
+        ...     job.captured("count")
+        [Captured(time=0, batch=[('a', 2), ('b', 1)])]
+        """
+        (made,) = self._operator("without_substreams", [], 1, build_unlabelled, notify=False, by_substream=True)
+        return make_stream(replace(made.outlet, substreams=frozenset()), self.schema)
+
+    def collect_substream(self, result: Callable[[Any, list[Record]], Result]) -> "Stream[Result]":
+        """Send one result for each substream, when nothing of it is left before this operator.
+
+        It is at the latest of the times of its records; of times that are in no order, at the last in the domain's
+        `in_order`.
+
+        Args:
+            result: gets the key and all records of the substream that have come here, in any order, and returns what
+                is sent; it is not called for a substream of which nothing has come.
+
+        Raises:
+            GraphError: the stream has no substreams.
+
+        >>> import tidewheel as tw
+        >>> flow = tw.Dataflow("walks")
+        >>> def step(walks):
+        ...     moved = walks.map(lambda walk: (walk[0], walk[1] // 2))
+        ...     return moved.filter(lambda walk: walk[1] > 0), moved
+        >>> walks = flow.input("walks").substreams("walks", key=lambda walk: walk[0]).iterate(step)
+        >>> _ = walks.collect_substream(lambda name, steps: (name, len(steps))).capture("lengths")
+        >>> with tw.run(flow, engine="local") as job:
+        ...     with job.input("walks") as handle:
+        ...         handle.send([("short", 2), ("long", 100)])
+        ...         handle.end_substream("short", "long")
+        ...     job.wait()
+        ...     sorted(row for captured in job.captured("lengths") for row in captured.batch)
+        [('long', 7), ('short', 2)]
+        """
+        check_function("collect_substream", result)
+        (made,) = self._operator(
+            "collect_substream",
+            [],
+            1,
+            build_collect(result),
+            [SubstreamPact()],
+            notify=False,
+            by_substream=EndsWanted(ordered=False),
+        )
+        return made

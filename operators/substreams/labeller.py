@@ -1,0 +1,154 @@
+"""Dividing batches by the keys of their substreams, on one worker."""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from tidewheel.operators.keys.record_keys import Keys, as_key, places_by_key
+from tidewheel.operators.keys.record_order import take
+from tidewheel.progress import Time
+from tidewheel.runtime.batches import Batch, length, records, take_slice
+from tidewheel.runtime.operator_context import OperatorContext
+from tidewheel.runtime.ports import OutputPort
+from tidewheel.runtime.substreams.end_of_substream import EndOfSubstream
+from tidewheel.runtime.substreams.gate import SubstreamGate
+from tidewheel.runtime.tokens import LentToken, TimestampToken
+
+
+@dataclass(frozen=True, slots=True)
+class SubstreamKeys:
+    """How records are divided.
+
+    Attributes:
+        keys: how the key of a record is found.
+        last: tells whether a record is the last of its substream; None if no record tells.
+    """
+
+    keys: Keys
+    last: Callable[[Any], Any] | None
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """What waits until a key may be used again: batches with tokens, and ends, which have no batch."""
+
+    token: TimestampToken
+    batch: Batch | None
+
+
+class Labeller:
+    """Sends batches divided by key, and keeps back those whose keys may not be used again yet."""
+
+    def __init__(self, context: OperatorContext, how: SubstreamKeys) -> None:
+        assert context.gate is not None, "the plan says which operators declare substreams"
+        self._gate: SubstreamGate = context.gate
+        self._how = how
+        self._waiting: dict[Any, deque[_Waiting]] = {}
+
+    def send(self, output: OutputPort, token: TimestampToken | LentToken, batch: Batch) -> None:
+        """Send a batch in parts, each of one substream.
+
+        Raises:
+            TokenError: a substream of which there is a record has ended.
+        """
+        for key, part in self._parts(batch):
+            if isinstance(part, EndOfSubstream):
+                self.end(output, token, [part.key])
+            elif self._how.last is None:
+                self._send_part(output, token, key, part)
+            else:
+                self._send_with_last(output, token, key, part, self._how.last)
+
+    def end(self, output: OutputPort, token: TimestampToken | LentToken, keys: Iterable[Any]) -> None:
+        """End substreams; raise TokenError if one has ended already."""
+        for given in keys:
+            key = as_key(given)
+            if key in self._waiting or not self._gate.close(key, token.time):
+                self._wait(output, token, key, None)
+
+    def go_on(self, output: OutputPort) -> None:
+        """Send what has waited for keys that may be used again now."""
+        while self._gate.reopened:
+            key = self._gate.reopened.pop()
+            waiting = self._waiting.pop(key, deque())
+            while waiting:
+                one = waiting[0]
+                if one.batch is None:
+                    is_done = self._gate.close(key, one.token.time)
+                else:
+                    is_done = self._sent(output, one.token, key, one.batch)
+                if not is_done:
+                    self._waiting[key] = waiting
+                    break
+                waiting.popleft().token.discard()
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether something waits."""
+        return bool(self._waiting)
+
+    def pass_to(self, may_come: Callable[[Time], bool]) -> None:
+        """Forget what has ended at times at which nothing can come any more."""
+        self._gate.pass_to(may_come)
+
+    def finish(self) -> None:
+        """End all substreams: nothing comes any more. Idempotent."""
+        self._gate.finish()
+
+    def _parts(self, batch: Batch) -> Iterator[tuple[Any, Any]]:
+        if isinstance(batch, list) and any(type(record) is EndOfSubstream for record in batch):
+            yield from self._parts_between_marks(batch)
+            return
+        groups = places_by_key(self._how.keys.hashable(batch))
+        if len(groups) == 1:
+            (key,) = groups
+            yield key, batch
+            return
+        for key, places in groups.items():
+            yield key, take(batch, places)
+
+    def _parts_between_marks(self, batch: list[Any]) -> Iterator[tuple[Any, Any]]:
+        run: list[Any] = []
+        for record in batch:
+            if type(record) is EndOfSubstream:
+                if run:
+                    yield from self._parts(run)
+                    run = []
+                yield None, record
+            else:
+                run.append(record)
+        if run:
+            yield from self._parts(run)
+
+    def _send_with_last(
+        self,
+        output: OutputPort,
+        token: TimestampToken | LentToken,
+        key: Any,
+        part: Batch,
+        last: Callable[[Any], Any],
+    ) -> None:
+        final = next((place for place, record in enumerate(records(part)) if last(record)), None)
+        if final is None:
+            self._send_part(output, token, key, part)
+            return
+        self._send_part(output, token, key, take_slice(part, 0, final + 1))
+        self.end(output, token, [key])
+        if final + 1 < length(part):
+            self._send_part(output, token, key, take_slice(part, final + 1, length(part)))
+
+    def _send_part(self, output: OutputPort, token: TimestampToken | LentToken, key: Any, part: Batch) -> None:
+        if key in self._waiting or not self._sent(output, token, key, part):
+            self._wait(output, token, key, part)
+
+    def _sent(self, output: OutputPort, token: TimestampToken | LentToken, key: Any, part: Batch) -> bool:
+        label = self._gate.admit(key, token.time)
+        if label is None:
+            return False
+        output.send_labelled(token, part, label)
+        return True
+
+    def _wait(self, output: OutputPort, token: TimestampToken | LentToken, key: Any, batch: Batch | None) -> None:
+        kept = token.clone() if isinstance(token, TimestampToken) else token.retain(output)
+        self._waiting.setdefault(key, deque()).append(_Waiting(kept, batch))

@@ -1,0 +1,11 @@
+"""The mark by which an operator promises that a substream has ended."""
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class EndOfSubstream:
+    """A mark among records on their way to where they are divided: those before it were the last with this key."""
+
+    key: Any

@@ -1,0 +1,58 @@
+"""Substreams on Ray actors: what has gone round a loop between two workers, and when it has ended."""
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+import tidewheel as tw
+
+pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
+
+DEADLINE_S = 60.0
+EPOCHS = 20
+KEYS = 30
+
+
+def halve(walks: tw.Stream[Any]) -> tuple[tw.Stream[Any], tw.Stream[Any]]:
+    moved = walks.exchange(lambda walk: walk[1]).map(lambda walk: (walk[0], walk[1] // 2))
+    return moved.filter(lambda walk: walk[1] > 0), moved
+
+
+@pytest.mark.parametrize("link", ["socket", "ray"])
+def test_answers_come_when_all_of_a_request_has_ended(link: Any) -> None:
+    """Keys of each epoch are used again in the next; the answers are those of a batch computation."""
+    flow = tw.Dataflow("walks")
+    walks = flow.input("walks").substreams("walks", lambda walk: walk[0])
+    lengths = walks.iterate(halve).collect_substream(lambda key, steps: (key, len(steps)))
+    lengths.probe("answered").capture("lengths")
+    expected: Counter[Any] = Counter()
+    with tw.run(flow, workers=2, link=link) as job:
+        with job.input("walks") as handle:
+            for epoch in range(EPOCHS):
+                handle.advance_to(epoch)
+                walks_of_epoch = [(key, (epoch + 1) * (key + 7 * part + 1)) for key in range(KEYS) for part in range(3)]
+                for part in range(3):
+                    handle.send(walks_of_epoch[part::3])
+                handle.end_substream(*range(KEYS))
+                steps = Counter[int]()
+                for key, number in walks_of_epoch:
+                    steps[key] += number.bit_length()
+                expected.update((epoch, key, many) for key, many in steps.items())
+            handle.advance_to(EPOCHS)
+            job.probe("answered").wait_until(EPOCHS, DEADLINE_S)
+        job.wait(DEADLINE_S)
+        assert Counter((entry.time, *row) for entry in job.captured("lengths") for row in entry.batch) == expected
+
+
+def test_the_last_record_of_a_key_ends_it() -> None:
+    """By a rule, at the worker that owns the key, for a stream that is read by a source."""
+    rows = [(n, n % 5) for n in range(1000)]
+    flow = tw.Dataflow("orders")
+    lines = flow.source("lines", tw.IterableSource([[(0, rows[start : start + 50]) for start in range(0, 1000, 50)]]))
+    orders = lines.substreams("orders", lambda row: row[0] // 5, last=lambda row: row[1] == 4)
+    orders.collect_substream(lambda key, lines: (key, len(lines))).capture("orders")
+    with tw.run(flow, workers=2) as job:
+        job.wait(DEADLINE_S)
+        found = sorted(row for entry in job.captured("orders") for row in entry.batch)
+    assert found == [(key, 5) for key in range(200)]

@@ -1,0 +1,137 @@
+"""What users of substreams do wrong, and what they are told."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import tidewheel as tw
+
+DEADLINE_S = 20.0
+
+
+def rest(number: int) -> int:
+    return number % 3
+
+
+def untold(context: Any) -> Any:
+    return lambda input, output: list(input.ended)
+
+
+def divided() -> tw.Stream[Any]:
+    return tw.Dataflow("divided").input("numbers").substreams("rests", rest)
+
+
+WRONG: dict[str, tuple[Callable[[], object], str]] = {
+    "mixed": (lambda: divided().count(), "'count: partial' puts records of different substreams together.*'rests'"),
+    "twice": (lambda: divided().map(abs).substreams("more", rest), "substreams of 'rests' already"),
+    "no substreams": (
+        lambda: tw.run(
+            tw.Dataflow("none").input("n").collect_substream(lambda key, rows: key).capture("c").flow, engine="local"
+        ),
+        "'collect_substream' asks when substreams end, but no stream that it reads has any",
+    ),
+    "other bound": (lambda: divided().unary("u", untold, bound="hard"), 'bound is "soft", or None'),  # type: ignore[arg-type]
+    "order of nothing": (lambda: divided().unary("u", untold, ordered=True), "ordered=True is the order of ends"),
+    "last of an input": (
+        lambda: tw.Dataflow("i").input("n").substreams("rests", rest, last=bool),
+        r"any worker, so none knows which is the last.*exchange\(key\)",
+    ),
+    "no key": (lambda: tw.Dataflow("i").input("n").substreams("rests", 3), "a key is a function of a record"),  # type: ignore[arg-type]
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_makes_no_sense_is_refused(name: str) -> None:
+    """While the dataflow is described, with an error that says what to do."""
+    make, message = WRONG[name]
+    with pytest.raises(tw.GraphError, match=message):
+        make()
+
+
+def test_an_input_is_divided_for_all_or_none() -> None:
+    """The stream before and the stream after are the same messages."""
+    flow = tw.Dataflow("read before")
+    numbers = flow.input("numbers")
+    numbers.capture("all")
+    with pytest.raises(tw.GraphError, match="'numbers' is read by another operator already"):
+        numbers.substreams("rests", rest)
+    flow = tw.Dataflow("read after")
+    numbers = flow.input("numbers")
+    numbers.substreams("rests", rest)
+    with pytest.raises(tw.GraphError, match="divided into the substreams 'rests' since"):
+        numbers.map(abs)
+
+
+def fail(describe: Callable[[tw.Stream[Any]], Any], use: Callable[[Any], None]) -> str:
+    """Return the error of a job that is used wrongly."""
+    flow = tw.Dataflow("wrong")
+    describe(flow.input("numbers"))
+
+    def run() -> None:
+        with tw.run(flow, engine="local") as job:
+            with job.input("numbers") as handle:
+                use(handle)
+            job.wait(DEADLINE_S)
+
+    with pytest.raises(tw.JobError) as caught:
+        run()
+    return str(caught.value)
+
+
+def test_broken_promises_fail_the_job() -> None:
+    """With the key, the name of the substreams and the time; a later time is another substream."""
+
+    def collect(stream: tw.Stream[Any]) -> None:
+        stream.substreams("rests", rest).collect_substream(lambda key, rows: key).capture("c")
+
+    def send_late(handle: Any) -> None:
+        handle.advance_to(4)
+        handle.end_substream(1)
+        handle.send([3, 4])
+
+    def end_twice(handle: Any) -> None:
+        handle.end_substream(1)
+        handle.end_substream(1)
+
+    assert "a record of substream 1 of 'rests' came at time 4, but that substream has ended" in fail(collect, send_late)
+    assert "an end of substream 1 of 'rests' came at time 0, but" in fail(collect, end_twice)
+    assert "input numbers has no substreams that could end: declare them" in fail(
+        lambda s: s.capture("c"), lambda handle: handle.end_substream(1)
+    )
+
+
+def test_tokens_of_substreams_do_not_stand_for_each_other() -> None:
+    """Neither in a notificator nor in a set of tokens."""
+
+    def notify(context: Any) -> Any:
+        notificator = context.notificator()
+
+        def schedule(input: Any, output: Any) -> None:
+            for lent, _ in input:
+                notificator.notify_at(lent)
+
+        return schedule
+
+    def hold(context: Any) -> Any:
+        def schedule(input: Any, output: Any) -> None:
+            with tw.TokenSet() as tokens:
+                for lent, _ in input:
+                    tokens.insert(lent.retain())
+
+        return schedule
+
+    def use(build: Any) -> str:
+        return fail(
+            lambda stream: stream.substreams("rests", rest).unary("u", build).capture("c"),
+            lambda handle: handle.send([0, 1]),
+        )
+
+    assert "belongs to substream 0, too: keep a token for each key" in use(notify)
+    assert "TokenSet" in use(hold)
+
+
+def test_who_did_not_ask_is_not_told() -> None:
+    """The error says how to ask."""
+    message = fail(lambda s: s.substreams("r", rest).unary("u", untold).capture("c"), lambda handle: handle.send([1]))
+    assert "was described without bound=" in message
