@@ -12,7 +12,7 @@ def build_unlabelled(context: OperatorContext) -> Schedule:
     """Build an operator that sends what it receives, as part of no substream."""
 
     def schedule(input: InputPort, output: OutputPort) -> None:
-        for token, batch in input:
+        for token, batch in input.whole():
             output.send_labelled(token, batch, None)
 
     return schedule
@@ -26,7 +26,7 @@ def build_pass(context: OperatorContext) -> Schedule:
         assert isinstance(output, OutputPort)
         for port in inputs:
             assert isinstance(port, InputPort)
-            for token, batch in port:
+            for token, batch in port.whole():
                 output.send(token, batch)
 
     return schedule

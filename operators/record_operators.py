@@ -1,10 +1,11 @@
 """Operators that take one record, or one batch, at a time and look at nothing else."""
 
 from collections.abc import Callable, Iterable
+from itertools import compress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tidewheel.operators.records.inspection import build_inspect_batches, build_inspect_with_time
-from tidewheel.operators.records.parts import keep
+from tidewheel.operators.records.parts import keep, with_keys_repeated
 from tidewheel.operators.records.try_map import Caught, Tried, build_try_map
 from tidewheel.operators.stream_base import StreamBase, check_function
 from tidewheel.operators.tables.columns import Expression, is_expression
@@ -37,7 +38,11 @@ class RecordOperators(StreamBase[Record]):
         [Captured(time=0, batch=[2, 4, 6])]
         """
         check_function("map", function)
-        return self._stage("map", lambda batch: [function(record) for record in records(batch)])
+        return self._stage(
+            "map",
+            lambda batch: [function(record) for record in records(batch)],
+            with_keys=lambda batch, keys: ([function(record) for record in records(batch)], keys),
+        )
 
     def flat_map(self, function: Callable[[Record], Iterable[Result]]) -> "Stream[Result]":
         """Replace each record by all that ``function(record)`` yields.
@@ -56,7 +61,9 @@ class RecordOperators(StreamBase[Record]):
         """
         check_function("flat_map", function)
         return self._stage(
-            "flat_map", lambda batch: [result for record in records(batch) for result in function(record)]
+            "flat_map",
+            lambda batch: [result for record in records(batch) for result in function(record)],
+            with_keys=lambda batch, keys: with_keys_repeated((function(record) for record in records(batch)), keys),
         )
 
     def filter(self, predicate: Callable[[Record], object] | Expression) -> "Stream[Record]":
@@ -89,7 +96,11 @@ class RecordOperators(StreamBase[Record]):
                 return [record for record in batch if holds(record)]
             return keep(batch, [holds(record) for record in records(batch)])
 
-        return self._stage("filter", keep_matching, schema=self.schema)
+        def keep_with_keys(batch: Batch, keys: list[Any]) -> tuple[Batch, list[Any]]:
+            wanted = [bool(holds(record)) for record in records(batch)]
+            return keep(batch, wanted), list(compress(keys, wanted))
+
+        return self._stage("filter", keep_matching, schema=self.schema, with_keys=keep_with_keys)
 
     def filter_map(self, function: Callable[[Record], Result | None]) -> "Stream[Result]":
         """Replace each record by ``function(record)``, and drop it if that is None.

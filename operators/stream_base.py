@@ -11,7 +11,7 @@ from tidewheel.progress import GraphError, Nesting
 from tidewheel.runtime.dataflow_description import Outlet
 from tidewheel.runtime.exchange import Exchange, Key
 from tidewheel.runtime.pacts import Pact
-from tidewheel.runtime.plan import Build, EndsWanted, Transform
+from tidewheel.runtime.plan import Build, EndsWanted, KeyedTransform, Transform
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -52,11 +52,20 @@ class StreamBase(Generic[Record]):
     # ------------------------------------------------------------------ for the classes that have operators
 
     def _stage(
-        self, name: str, transform: Transform, key: Key | Pact | None = None, *, schema: "pa.Schema | None" = None
+        self,
+        name: str,
+        transform: Transform,
+        key: Key | Pact | None = None,
+        *,
+        schema: "pa.Schema | None" = None,
+        with_keys: KeyedTransform | None = None,
     ) -> "Stream[Any]":
-        """Add an operator that sends ``transform(batch)`` at each batch's time; it runs fused with its neighbours."""
+        """Add an operator that sends ``transform(batch)`` at each batch's time; it runs fused with its neighbours.
+
+        ``with_keys`` is what it does to batches of several substreams; by default the same to each by itself.
+        """
         pact = self._pact(name, key)
-        made = self.outlet.description.add_stage(name, self.outlet, transform, pact)
+        made = self.outlet.description.add_stage(name, self.outlet, transform, pact, with_keys)
         return make_stream(made, schema)
 
     def _unary(

@@ -18,7 +18,17 @@ from tidewheel.runtime.attachment import Attachment
 from tidewheel.runtime.fusion import fuse
 from tidewheel.runtime.outline import OperatorOutline, Outline, marks_by_operator
 from tidewheel.runtime.pacts import Pact
-from tidewheel.runtime.plan import Build, DeclarationPlan, EndsWanted, OperatorPlan, Plan, Stage, Transform, passing
+from tidewheel.runtime.plan import (
+    Build,
+    DeclarationPlan,
+    EndsWanted,
+    KeyedTransform,
+    OperatorPlan,
+    Plan,
+    Stage,
+    Transform,
+    passing,
+)
 from tidewheel.runtime.scope import Scope
 from tidewheel.runtime.stage import build_stages
 from tidewheel.runtime.substreams.declared import declared_substreams
@@ -49,6 +59,7 @@ class _Operator:
     summaries: Mapping[tuple[int, int], tuple[PathSummary, ...]]
     notify: bool
     transform: Transform | None = None
+    with_keys: KeyedTransform | None = None
     ends: EndsWanted | None = None
 
 
@@ -138,12 +149,20 @@ class DataflowDescription:
         """Tell whether some operator reads what comes out there."""
         return any(outlet.source in operator.sources for operator in self._operators)
 
-    def add_stage(self, name: str, outlet: Outlet, transform: Transform, pact: Pact | None = None) -> Outlet:
+    def add_stage(
+        self,
+        name: str,
+        outlet: Outlet,
+        transform: Transform,
+        pact: Pact | None = None,
+        with_keys: KeyedTransform | None = None,
+    ) -> Outlet:
         """Add an oblivious operator, which sends ``transform(batch)`` at each batch's time, and return its output."""
         self._check_ours(name, outlet)
         scopes = (outlet.scope,)
         (made,) = self._add(name, [outlet.source], scopes, scopes, _build_nothing, (pact,), None, notify=False)
         self._operators[-1].transform = transform
+        self._operators[-1].with_keys = with_keys
         return replace(made, substreams=outlet.substreams)
 
     def add_open_operator(self, name: str, scope: Scope, build: Build, summary: PathSummary) -> tuple[int, Outlet]:
@@ -323,7 +342,7 @@ class DataflowDescription:
             operator.summaries,
         )
         sources = tuple(source for source in operator.sources if source is not None)
-        stages = () if operator.transform is None else (Stage(operator.name, operator.transform),)
+        stages = () if operator.transform is None else (Stage(operator.name, operator.transform, operator.with_keys),)
         build = build_stages(stages) if stages else operator.build
         return OperatorPlan(shape, sources, operator.pacts, build, operator.notify, stages, operator.ends)
 

@@ -7,7 +7,8 @@ import msgspec
 from tidewheel.progress import ProgressBatch, Time
 from tidewheel.runtime.flow_control import Credit
 from tidewheel.runtime.links.packed_batch import pack, unpack
-from tidewheel.runtime.substreams.news import Label, SubstreamNews
+from tidewheel.runtime.substreams.labels import Labels
+from tidewheel.runtime.substreams.news import SubstreamNews
 
 DRIVER = -1
 """The sender number of the driver; workers count from 0, other processes that feed inputs have numbers below."""
@@ -22,14 +23,14 @@ InputAction: TypeAlias = Literal["send", "advance", "close", "clone", "end"]
 class Message(msgspec.Struct, frozen=True, array_like=True):
     """One batch at one time for one input port, given by its location number; it counts for ``size`` bytes.
 
-    ``label`` says of which substream it is part.
+    ``label`` says to which substreams its records belong.
     """
 
     target: int
     time: Time
     batch: Any
     size: int = 0
-    label: Label | None = None
+    label: Labels | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _message, (self.target, self.time, pack(self.batch), self.size, self.label)
@@ -72,7 +73,7 @@ class Envelope(msgspec.Struct, frozen=True, array_like=True):
     heard: int = 0
 
 
-def _message(target: int, time: Time, packed: Any, size: int, label: Label | None) -> Message:
+def _message(target: int, time: Time, packed: Any, size: int, label: Labels | None) -> Message:
     return Message(target, time, unpack(packed), size, label)
 
 

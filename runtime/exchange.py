@@ -1,6 +1,6 @@
 """The exchange pact: which worker a record goes to."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from tidewheel.runtime.batches import Batch, is_arrow, is_numpy, records, scatter, take_slice
 from tidewheel.runtime.pacts import Pact
 from tidewheel.runtime.stable_hash import hash_column, hash_integers, hash_keys, hash_tuples, stable_hash
+from tidewheel.runtime.substreams.labels import Labels, MixedLabel, divide_by_owner
 
 if TYPE_CHECKING:
     import numpy as np
@@ -46,6 +47,23 @@ class Exchange(Pact):
         hashes = self._hashes(batch)
         owners = hashes & np.uint64(workers - 1) if workers & (workers - 1) == 0 else hashes % np.uint64(workers)
         return scatter(batch, owners.astype(np.uint16 if workers <= _FITS_16_BITS else np.int64), workers)
+
+    def labelled_parts(
+        self, batch: Batch, workers: int, label: Labels | None
+    ) -> Iterable[tuple[int, Batch, Labels | None]]:
+        """Give each record to the worker that owns its key, which need not be that of its substream."""
+        if not isinstance(label, MixedLabel):
+            parts = self.split(batch, workers)
+            return [(worker, part, label) for worker, part in enumerate(parts) if part is not None]
+        if workers == 1:
+            self.split(batch, workers)
+            return [(0, batch, label)]
+        if isinstance(batch, list):
+            key = self._key_function()
+            owners = _owners([key(record) for record in batch], workers)
+        else:
+            owners = [int(hashed) % workers for hashed in self._hashes(batch)]
+        return divide_by_owner(batch, label, owners, workers)
 
     def _split_list(self, batch: list[Any], workers: int) -> list[Batch | None]:
         key = self._key_function()

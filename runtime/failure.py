@@ -10,8 +10,8 @@ from types import FrameType
 from typing import Any, NoReturn
 
 from tidewheel.progress import Time
+from tidewheel.runtime.channel import ExchangeError
 from tidewheel.runtime.errors import JobError
-from tidewheel.runtime.ports import ExchangeError
 from tidewheel.runtime.stage import StageError
 
 _OPERATORS = ("tidewheel.operators.", "tidewheel.runtime.exchange")

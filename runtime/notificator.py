@@ -3,16 +3,16 @@
 from collections.abc import Callable, Iterator
 
 from tidewheel.progress import Antichain, Time
-from tidewheel.runtime.errors import TokenError
 from tidewheel.runtime.ports import InputPort, OutputPort
+from tidewheel.runtime.substreams.labels import Label, Labels
 from tidewheel.runtime.tokens import LentToken, TimestampToken
 
 
 class Notificator:
     """Tells an operator, once for each time that it asked for, that nothing can arrive any more at that time.
 
-    It holds a token for each of these times, which is what keeps the time open for those who come after.
-    Get one by ``context.notificator()``.
+    It holds a token for each of these times, which is what keeps the time open for those who come after; where records
+    belong to substreams, one for each time and substream. Get one by ``context.notificator()``.
 
     >>> import tidewheel as tw
     >>> def build(context):
@@ -43,7 +43,7 @@ class Notificator:
     __slots__ = ("_added", "_looked_at", "_pending", "_working_at")
 
     def __init__(self, working_at: Callable[[Time], None] = lambda time: None) -> None:
-        self._pending: dict[Time, TimestampToken] = {}
+        self._pending: dict[tuple[Time, Labels | None], TimestampToken] = {}
         self._looked_at: tuple[Antichain, ...] | None = None  # None: there may be more that are ready
         self._added = False
         self._working_at = working_at
@@ -51,15 +51,15 @@ class Notificator:
     @property
     def times(self) -> tuple[Time, ...]:
         """The times that are waited for, in the order in which they were asked for."""
-        return tuple(self._pending)
+        return tuple(dict.fromkeys(time for time, _ in self._pending))
 
     @property
     def tokens(self) -> tuple[TimestampToken, ...]:
-        """The tokens that it holds, one for each time."""
+        """The tokens that it holds, one for each time and substream."""
         return tuple(self._pending.values())
 
     def __contains__(self, time: Time) -> bool:
-        return time in self._pending
+        return (time, None) in self._pending or any(waited == time for waited, _ in self._pending)
 
     def notify_at(self, token: TimestampToken | LentToken, output: OutputPort | None = None) -> None:
         """Have `ready` return a token for this token's time, once; asking again for the same time changes nothing.
@@ -72,25 +72,21 @@ class Notificator:
         Raises:
             TokenError: the token has been discarded or was lent for a call that is over.
         """
-        time = token.time
-        if token.label is not None:
-            raise TokenError(
-                f"a notificator keeps one token for each time, and the token for {time!r} belongs to substream "
-                f"{token.key!r}, too: keep a token for each key, until the operator is told that it has ended"
-            )
-        if time in self._pending:
-            if isinstance(token, TimestampToken) and token is not self._pending[time]:
+        place = token.time, token.label
+        pending = self._pending.get(place)
+        if pending is not None:
+            if isinstance(token, TimestampToken) and token is not pending:
                 token.discard()
             return
-        self._pending[time] = token.retain(output) if isinstance(token, LentToken) else token
+        self._pending[place] = token.retain(output) if isinstance(token, LentToken) else token
         self._added = True
 
-    def take(self, time: Time) -> TimestampToken:
+    def take(self, time: Time, label: Label | None = None) -> TimestampToken:
         """Return the token of a time that is waited for, be it complete or not; it is the caller's from now on.
 
-        `notify_at` takes it back. Raises KeyError if the time is not waited for.
+        `notify_at` takes it back. Raises KeyError if the time, of the substream with this label, is not waited for.
         """
-        return self._pending.pop(time)
+        return self._pending.pop((time, label))
 
     def ready(self, *inputs: InputPort, sequential: bool = False) -> Iterator[TimestampToken]:
         """Yield a token for each time that can arrive at none of ``inputs`` any more, none before one that is less.
@@ -112,26 +108,33 @@ class Notificator:
         self._added = True
         while self._added:
             self._added = False
-            for time in self._complete(frontiers, sequential):
-                token = self._pending.pop(time, None)
+            for place in self._complete(frontiers, sequential):
+                token = self._pending.pop(place, None)
                 if token is None:  # taken meanwhile
                     continue
-                self._working_at(time)
+                self._working_at(token.time)
                 with token:
                     yield token
                 if self._added:
                     break
         self._looked_at = frontiers
 
-    def _complete(self, frontiers: tuple[Antichain, ...], sequential: bool) -> list[Time]:
-        found = [time for time in self._pending if not any(frontier.less_equal(time) for frontier in frontiers)]
+    def _complete(self, frontiers: tuple[Antichain, ...], sequential: bool) -> list[tuple[Time, Labels | None]]:
+        found = [place for place in self._pending if not any(frontier.less_equal(place[0]) for frontier in frontiers)]
         if not found:
             return found
         domain = self._pending[found[0]].domain
         if sequential:
             to_come = [time for frontier in frontiers for time in frontier]
-            found = [time for time in found if all(domain.in_order([time, other])[0] == time for other in to_come)]
-        return found if len(found) <= 1 else domain.in_order(found)
+            found = [place for place in found if all(domain.in_order([place[0], at])[0] == place[0] for at in to_come)]
+        if len(found) <= 1:
+            return found
+        if all(label is None for _, label in found):
+            return [(time, None) for time in domain.in_order(time for time, _ in found)]
+        labels: dict[Time, list[Labels | None]] = {}
+        for time, label in found:
+            labels.setdefault(time, []).append(label)
+        return [(time, label) for time in domain.in_order(labels) for label in labels[time]]
 
 
 def _is(one: Antichain, other: Antichain) -> bool:

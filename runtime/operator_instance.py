@@ -65,6 +65,8 @@ class OperatorInstance:
         self.started = self.clock()
         try:
             returned: object = self.schedule(*self.inputs, *self.outputs)
+            for output in self.outputs:
+                output.flush()
         finally:
             self.is_scheduled = False
             self.seconds += self.clock() - self.started

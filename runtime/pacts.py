@@ -1,11 +1,12 @@
 """Pacts: how records are spread over the workers on an edge. Here are those that look at no record; see `Exchange`."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tidewheel.runtime.batches import Batch, length, take_slice
 from tidewheel.runtime.stable_hash import stable_hash
-from tidewheel.runtime.substreams.news import Label
+from tidewheel.runtime.substreams.labels import Labels, MixedLabel, divide_by_owner, parts_by_key
 
 
 class Pact(ABC):
@@ -17,9 +18,17 @@ class Pact(ABC):
     def split(self, batch: Batch, workers: int) -> list[Batch | None]:
         """Return one part for each worker, None where a worker gets nothing; the batch is not empty."""
 
-    def split_labelled(self, batch: Batch, workers: int, label: Label | None) -> list[Batch | None]:
-        """Return as `split` does the parts of a batch that is of a substream; by default that makes no difference."""
-        return self.split(batch, workers)
+    def labelled_parts(
+        self, batch: Batch, workers: int, label: Labels | None
+    ) -> Iterable[tuple[int, Batch, Labels | None]]:
+        """Yield (worker, part, label of the part) for a batch of substreams, or of none."""
+        if not isinstance(label, MixedLabel):
+            parts = self.split(batch, workers)
+            yield from ((worker, part, label) for worker, part in enumerate(parts) if part is not None)
+            return
+        for key, rows in parts_by_key(batch, label.keys):
+            parts = self.split(rows, workers)
+            yield from ((n, part, (label.declaration, key)) for n, part in enumerate(parts) if part is not None)
 
     def describe(self) -> str:
         """Return for people how records are spread, such as ``broadcast``: by default the name of the class."""
@@ -42,6 +51,12 @@ class BroadcastPact(Pact):
         """Return the batch once for each worker."""
         return [batch] * workers
 
+    def labelled_parts(
+        self, batch: Batch, workers: int, label: Labels | None
+    ) -> Iterable[tuple[int, Batch, Labels | None]]:
+        """Give each worker all."""
+        return [(worker, batch, label) for worker in range(workers)]
+
 
 @dataclass(frozen=True, slots=True)
 class SubstreamPact(Pact):
@@ -51,13 +66,14 @@ class SubstreamPact(Pact):
         """Give what is of no substream to worker 0."""
         return [batch, *[None] * (workers - 1)]
 
-    def split_labelled(self, batch: Batch, workers: int, label: Label | None) -> list[Batch | None]:
-        """Give the batch to the worker that owns the key."""
-        if label is None:
-            return self.split(batch, workers)
-        parts: list[Batch | None] = [None] * workers
-        parts[stable_hash(label[1]) % workers] = batch
-        return parts
+    def labelled_parts(
+        self, batch: Batch, workers: int, label: Labels | None
+    ) -> Iterable[tuple[int, Batch, Labels | None]]:
+        """Give each record to the worker that owns its key."""
+        if isinstance(label, MixedLabel) and workers > 1:
+            owner = {key: stable_hash(key) % workers for key in label.distinct}
+            return divide_by_owner(batch, label, [owner[key] for key in label.keys], workers)
+        return [(0 if label is None or workers == 1 else stable_hash(label[1]) % workers, batch, label)]  # type: ignore[index]
 
 
 class RebalancePact(Pact):

@@ -19,12 +19,18 @@ Transform: TypeAlias = Callable[[Batch], Batch]
 """What an oblivious operator does to each batch."""
 
 
+KeyedTransform: TypeAlias = Callable[[Batch, list[Any]], tuple[Batch, list[Any]]]
+"""What an oblivious operator does to a batch and the keys of its records, one by one in their order."""
+
+
 @dataclass(frozen=True, slots=True)
 class Stage:
     """An oblivious operator: its name, and what it does to each batch."""
 
     name: str
     transform: Transform
+    with_keys: KeyedTransform | None = None
+    """What it does to a batch with the keys of substreams beside it; None has it done to the records of each key."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,22 +2,22 @@
 
 from collections import deque
 from collections.abc import Container, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tidewheel.progress import Antichain, PathSummary, Time, TimeDomain
 from tidewheel.progress.substream_tracker import Key
-from tidewheel.runtime.batches import Batch, check_batch, length, size_in_bytes
-from tidewheel.runtime.envelope import Message
+from tidewheel.runtime.batches import Batch, check_batch, length
 from tidewheel.runtime.errors import TokenError
-from tidewheel.runtime.flow_control import OVERHEAD_BYTES
-from tidewheel.runtime.pacts import Pact
-from tidewheel.runtime.statistics import EdgeStatistics
 from tidewheel.runtime.substreams.end_of_substream import EndOfSubstream
-from tidewheel.runtime.substreams.news import Label
+from tidewheel.runtime.substreams.labels import Label, Labels, MixedLabel, labels_of, parts_by_key
 from tidewheel.runtime.token_ledger import TokenLedger
 from tidewheel.runtime.tokens import LentToken, TimestampToken
 
+_MOST_GATHERED = 4096
+"""How many records of small substreams go in one message."""
+
 if TYPE_CHECKING:
+    from tidewheel.runtime.channel import Channel
     from tidewheel.runtime.operator_instance import OperatorInstance
     from tidewheel.runtime.worker_core import WorkerCore
 
@@ -43,25 +43,53 @@ class InputPort:
         self._paths = paths
         self.port = port
         self.location = location
-        self.queue: deque[tuple[Time, Batch, int, int, Label | None]] = deque()
+        self.queue: deque[tuple[Time, Batch, int, int, Labels | None]] = deque()
         self.ends: dict[Key, None] | None = None
         self.consumed = 0
         self.taken = 0
         self.records = 0
 
     def __iter__(self) -> Iterator[tuple[LentToken, Batch]]:
-        queue, instance, ends = self.queue, self._instance, self.ends
+        queue = self.queue
         while queue:
-            if ends and queue[0][4] is not None and queue[0][4][1] in ends:
+            label = queue[0][4]
+            if type(label) is MixedLabel:
+                self._divide_first(label)
+                label = queue[0][4]
+            if self.ends and label is not None and label[1] in self.ends:  # type: ignore[index]
                 return  # the key is used again, and its operator has not looked at the end of what had it before
-            time, batch, size, sender, label = queue.popleft()
-            self._core.consume(self.location, time, label)
-            self._core.flow.take(sender, size)
-            self.consumed += 1
-            self.taken += 1
-            self.records += length(batch)
-            instance.time = time
-            yield LentToken(self, instance.schedules, time, label), batch
+            yield self._take_first()
+
+    def whole(self) -> Iterator[tuple[LentToken, Batch]]:
+        """Receive messages as they came, which may be of several substreams; for those who can do with that."""
+        queue = self.queue
+        while queue:
+            label = queue[0][4]
+            if self.ends and label is not None:
+                keys = label.distinct if isinstance(label, MixedLabel) else label[1:]
+                if any(key in self.ends for key in keys):
+                    return
+            yield self._take_first()
+
+    def _take_first(self) -> tuple[LentToken, Batch]:
+        time, batch, size, sender, label = self.queue.popleft()
+        self._core.consume(self.location, time, label)
+        self._core.flow.take(sender, size)
+        self.consumed += 1
+        self.taken += 1
+        self.records += length(batch)
+        self._instance.time = time
+        return LentToken(self, self._instance.schedules, time, label), batch
+
+    def _divide_first(self, label: MixedLabel) -> None:
+        """Make of the first message one for each of its substreams."""
+        time, batch, size, sender, _ = self.queue.popleft()
+        parts = [(time, part, 0, sender, (label.declaration, key)) for key, part in parts_by_key(batch, label.keys)]
+        *_, (_, last, *_, last_label) = parts
+        parts[-1] = (time, last, size, sender, last_label)
+        self.queue.extendleft(reversed(parts))
+        for _ in parts[1:]:
+            self._core.produce(self.location, time)
 
     def release(self, most: int) -> bool:
         """Count the oldest messages that wait as taken, of those that do not yet; return whether there were any."""
@@ -177,7 +205,7 @@ class InputPort:
 class OutputPort:
     """One output of an operator on one worker."""
 
-    __slots__ = ("_channels", "_core", "_instance", "domain", "location", "port", "records", "sent")
+    __slots__ = ("_channels", "_core", "_gathered", "_instance", "domain", "location", "port", "records", "sent")
 
     def __init__(
         self, core: "WorkerCore", instance: "OperatorInstance", port: int, location: int, domain: TimeDomain
@@ -185,6 +213,7 @@ class OutputPort:
         self._core = core
         self._instance = instance
         self._channels: list[Channel] = []
+        self._gathered: tuple[Time, int, list[Key], list[Any]] | None = None
         self.port = port
         self.location = location
         self.domain = domain
@@ -230,9 +259,12 @@ class OutputPort:
             )
         self._send(token.time_on(self), batch, token.label)
 
-    def send_labelled(self, token: TimestampToken | LentToken, batch: Batch, label: Label | None) -> None:
-        """Send as `send` does, but as part of another substream than the token's: where that is declared, or left."""
-        self._send(token.time_on(self), batch, label)
+    def send_labelled(self, token: TimestampToken | LentToken, batch: Batch, label: Labels | None) -> None:
+        """Send as `send` does, but as of other substreams than the token's: where these are declared, kept, or left."""
+        time = token.time_on(self)
+        self._check_scheduled()
+        self.flush()
+        self._push(time, batch, label)
 
     def send_marks(
         self, token: TimestampToken | LentToken, marks: list[EndOfSubstream], dividers: Container[int]
@@ -246,6 +278,7 @@ class OutputPort:
         if channels:
             time = token.time_on(self)
             self._check_scheduled()
+            self.flush()
             for channel in channels:
                 channel.push(self._core, time, marks, len(marks), None)
         return bool(channels)
@@ -257,10 +290,38 @@ class OutputPort:
                 "records and the token, and send when the operator is scheduled next"
             )
 
-    def _send(self, time: Time, batch: Batch, label: Label | None) -> None:
+    def _send(self, time: Time, batch: Batch, label: Labels | None) -> None:
         self._check_scheduled()
+        if label is not None and type(batch) is list and type(label) is tuple:
+            self._gather(time, batch, label)
+            return
+        if self._gathered is not None:
+            self.flush()
         if type(batch) is not list:
             check_batch(batch)
+        self._push(time, batch, label)
+
+    def _gather(self, time: Time, batch: list[Any], label: Label) -> None:
+        """Keep records of a substream for a message with others', which leaves when the operator has returned."""
+        declaration, key = label
+        gathered = self._gathered
+        if gathered is None or gathered[0] != time or gathered[1] != declaration:
+            self.flush()
+            gathered = self._gathered = (time, declaration, [], [])
+        gathered[2].extend([key] * len(batch))
+        gathered[3].extend(batch)
+        if len(gathered[3]) >= _MOST_GATHERED:
+            self.flush()
+
+    def flush(self) -> None:
+        """Send what was gathered."""
+        if self._gathered is not None:
+            time, declaration, keys, batch = self._gathered
+            self._gathered = None
+            if keys:
+                self._push(time, batch, labels_of(declaration, keys))
+
+    def _push(self, time: Time, batch: Batch, label: Labels | None) -> None:
         count = length(batch)
         if not count:
             return
@@ -277,68 +338,3 @@ class OutputPort:
     def new_token(self, time: Time, lender: InputPort, label: Label | None) -> TimestampToken:
         """Make a token of one that ``lender`` has lent for ``time``; it is counted from now on."""
         return self._core.new_token(self._instance, self, time, lender, label)
-
-
-class ExchangeError(Exception):
-    """The key of a record could not be found: what went wrong is its cause.
-
-    ``args`` has the name of the operator that asks for it, and the time of the batch.
-    """
-
-
-class Channel:
-    """One edge as one worker sees it: its end on this worker, and the pact by which records are spread.
-
-    Attributes:
-        operator: the number of the operator to which it leads.
-        messages, records, bytes: what this worker has sent over it, to itself and to others.
-    """
-
-    __slots__ = ("_location", "_name", "_pact", "_queue", "bytes", "messages", "operator", "records")
-
-    def __init__(self, target: InputPort, operator: int, name: str, pact: Pact | None) -> None:
-        self._queue = target.queue
-        self._location = target.location
-        self._name = name
-        self.operator = operator
-        self._pact = None if pact is None else pact.for_worker(target.worker)
-        self.messages = 0
-        self.records = 0
-        self.bytes = 0
-
-    def push(self, core: "WorkerCore", time: Time, batch: Batch, count: int, label: Label | None) -> None:
-        """Carry a batch of ``count`` records, of the substream with this label, over the edge."""
-        if self._pact is None:
-            size = self._count(batch, count)
-            core.produce(self._location, time, label)
-            core.flow.add(size)
-            self._queue.append((time, batch, size, core.worker, label))
-            core.activate(self.operator)
-            return
-        try:
-            parts = self._pact.split_labelled(batch, core.workers, label)
-        except Exception as error:
-            raise ExchangeError(self._name, time) from error
-        for worker, part in enumerate(parts):
-            if part is None:
-                continue
-            size = self._count(part, length(part))
-            core.produce(self._location, time, label)
-            core.flow.add(size)
-            if worker == core.worker:
-                self._queue.append((time, part, size, worker, label))
-                core.activate(self.operator)
-            else:
-                core.send_to(worker, Message(self._location, time, part, size, label))
-
-    def statistics(self, source: str, target: str) -> EdgeStatistics:
-        """Return what was sent, over an edge between ports of these names."""
-        return EdgeStatistics(source, target, self.messages, self.records, self.bytes)
-
-    def _count(self, batch: Batch, count: int) -> int:
-        """Count a message; return what it counts for among the bytes in flight."""
-        size = size_in_bytes(batch)
-        self.messages += 1
-        self.records += count
-        self.bytes += size
-        return size + OVERHEAD_BYTES

@@ -5,11 +5,14 @@ after the other on each batch: nothing is queued, counted or scheduled in betwee
 """
 
 from collections.abc import Callable
+from typing import Any
 
-from tidewheel.runtime.batches import Batch, check_batch, length
+from tidewheel.runtime.batches import Batch, check_batch, concatenate, length
 from tidewheel.runtime.operator_context import OperatorContext
 from tidewheel.runtime.plan import Build, Schedule, Stage
 from tidewheel.runtime.ports import InputPort, OutputPort
+from tidewheel.runtime.substreams.labels import MixedLabel, labels_of, parts_by_key
+from tidewheel.runtime.tokens import LentToken
 
 
 class StageError(Exception):
@@ -28,6 +31,7 @@ class RunningStage:
     __slots__ = (
         "_clock",
         "_transform",
+        "_with_keys",
         "messages_in",
         "messages_out",
         "name",
@@ -39,17 +43,31 @@ class RunningStage:
     def __init__(self, stage: Stage, clock: Callable[[], float]) -> None:
         self.name = stage.name
         self._transform = stage.transform
+        self._with_keys = stage.with_keys if stage.with_keys is not None else self._for_each_key
         self._clock = clock
         self.messages_in = self.messages_out = self.records_in = self.records_out = 0
         self.seconds = 0.0
 
     def run(self, batch: Batch, count: int) -> tuple[Batch, int]:
         """Return what the stage makes of a batch of ``count`` records, and how many it has. Raises StageError."""
+        made, count, _ = self._run(batch, count, None)
+        return made, count
+
+    def run_with_keys(self, batch: Batch, count: int, keys: list[Any]) -> tuple[Batch, int, list[Any]]:
+        """Return as `run` does what it makes of a batch of several substreams, and the keys of that."""
+        made, count, kept = self._run(batch, count, keys)
+        assert kept is not None, "there were keys"
+        return made, count, kept
+
+    def _run(self, batch: Batch, count: int, keys: list[Any] | None) -> tuple[Batch, int, list[Any] | None]:
         self.messages_in += 1
         self.records_in += count
         started = self._clock()
         try:
-            result = self._transform(batch)
+            if keys is None:
+                result = self._transform(batch)
+            else:
+                result, keys = self._with_keys(batch, keys)
             if type(result) is not list:
                 check_batch(result)
         except (Exception, SystemExit, GeneratorExit) as error:
@@ -59,7 +77,18 @@ class RunningStage:
         if count:
             self.messages_out += 1
             self.records_out += count
-        return result, count
+        return result, count, keys
+
+    def _for_each_key(self, batch: Batch, keys: list[Any]) -> tuple[Batch, list[Any]]:
+        parts: list[Batch] = []
+        kept: list[Any] = []
+        for key, rows in parts_by_key(batch, keys):
+            part = self._transform(rows)
+            check_batch(part)
+            if length(part):
+                parts.append(part)
+                kept += [key] * length(part)
+        return concatenate(parts) if parts else [], kept
 
 
 def build_stages(stages: tuple[Stage, ...]) -> Build:
@@ -69,7 +98,10 @@ def build_stages(stages: tuple[Stage, ...]) -> Build:
         running = context.stages = [RunningStage(stage, context.clock) for stage in stages]
 
         def schedule(input: InputPort, output: OutputPort) -> None:
-            for token, received in input:
+            for token, received in input.whole():
+                if isinstance(token.label, MixedLabel):
+                    _send_with_keys(running, token, received, output)
+                    continue
                 batch, count = received, length(received)
                 for stage in running:
                     batch, count = stage.run(batch, count)
@@ -81,3 +113,14 @@ def build_stages(stages: tuple[Stage, ...]) -> Build:
         return schedule
 
     return build
+
+
+def _send_with_keys(stages: list[RunningStage], token: LentToken, batch: Batch, output: OutputPort) -> None:
+    label = token.label
+    assert isinstance(label, MixedLabel), "others have no keys"
+    count, keys = length(batch), label.keys
+    for stage in stages:
+        batch, count, keys = stage.run_with_keys(batch, count, keys)
+        if not count:
+            return
+    output.send_labelled(token, batch, label if keys is label.keys else labels_of(label.declaration, keys))

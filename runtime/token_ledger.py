@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from tidewheel.progress import ChangeBatch, Time
-from tidewheel.runtime.substreams.news import Label
+from tidewheel.runtime.substreams.labels import Label
 
 Change: TypeAlias = tuple[tuple[int, Time], int]
 """((location number, time), difference of the count)."""

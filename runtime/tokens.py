@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from tidewheel.progress import Time, TimeDomain
 from tidewheel.runtime.errors import TokenError
-from tidewheel.runtime.substreams.news import Label
+from tidewheel.runtime.substreams.labels import Label, Labels, MixedLabel
 from tidewheel.runtime.token_ledger import Leak, TokenLedger
 
 if TYPE_CHECKING:
@@ -183,7 +183,7 @@ class LentToken:
 
     __slots__ = ("_input", "_schedule", "label", "time")
 
-    def __init__(self, lender: "InputPort", schedule: int, time: Time, label: Label | None = None) -> None:
+    def __init__(self, lender: "InputPort", schedule: int, time: Time, label: Labels | None = None) -> None:
         self._input = lender
         self._schedule = schedule
         self.time = time
@@ -192,7 +192,17 @@ class LentToken:
     @property
     def key(self) -> Any:
         """The key of the substream that the message belongs to; None for none."""
-        return None if self.label is None else self.label[1]
+        return None if self.label is None else self._one_label()[1]
+
+    def of(self, label: Label) -> "LentToken":
+        """Return the token that the message lends for the records of one of its substreams."""
+        return LentToken(self._input, self._schedule, self.time, label)
+
+    def _one_label(self) -> Label:
+        if isinstance(self.label, MixedLabel):
+            raise TokenError(f"operator {self._input.operator!r} used a token of several substreams as that of one")
+        assert self.label is not None, "it was asked before"
+        return self.label
 
     def retain(self, output: "OutputPort | None" = None) -> TimestampToken:
         """Return a token at this message's time for ``output``, by default the only one.
@@ -202,7 +212,7 @@ class LentToken:
                 reach that output.
         """
         chosen = output if output is not None else self._input.only_output()
-        return chosen.new_token(self.time_on(chosen), self._input, self.label)
+        return chosen.new_token(self.time_on(chosen), self._input, None if self.label is None else self._one_label())
 
     def delayed(self, time: Time, output: "OutputPort | None" = None) -> TimestampToken:
         """Return a token at ``time`` for ``output``, by default the only one.
@@ -220,7 +230,7 @@ class LentToken:
                 f"{time!r} on output {chosen.port}: {self._input.say_what_is_lent(chosen, least)}, at times "
                 f"like {chosen.domain.minimum()!r}"
             )
-        return chosen.new_token(time, self._input, self.label)
+        return chosen.new_token(time, self._input, None if self.label is None else self._one_label())
 
     def _check_lent(self) -> None:
         if self._schedule != self._input.schedule:

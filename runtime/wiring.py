@@ -3,9 +3,10 @@
 from typing import TYPE_CHECKING, TypeAlias
 
 from tidewheel.progress import CompiledGraph, Source, Target
+from tidewheel.runtime.channel import Channel
 from tidewheel.runtime.operator_instance import OperatorInstance
 from tidewheel.runtime.plan import Plan
-from tidewheel.runtime.ports import Channel, InputPort, OutputPort
+from tidewheel.runtime.ports import InputPort, OutputPort
 
 if TYPE_CHECKING:
     from tidewheel.runtime.worker_core import WorkerCore

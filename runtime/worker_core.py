@@ -41,7 +41,7 @@ from tidewheel.runtime.plan import Plan, checked_schedule
 from tidewheel.runtime.ports import InputPort, OutputPort
 from tidewheel.runtime.probe_watch import ProbeWatch
 from tidewheel.runtime.statistics import WorkerStatistics
-from tidewheel.runtime.substreams.news import Label
+from tidewheel.runtime.substreams.labels import Label, Labels
 from tidewheel.runtime.substreams.worker_substreams import WorkerSubstreams
 from tidewheel.runtime.timers import Timers
 from tidewheel.runtime.token_ledger import Leak, TokenLedger
@@ -267,17 +267,18 @@ class WorkerCore:
         self.timers.set(operator, seconds)
         self.ledger.wake()
 
-    def produce(self, location: int, time: Time, label: Label | None = None) -> None:
-        """Count a message on its way to an input port."""
+    def produce(self, location: int, time: Time, label: Labels | None = None, *, here: bool = False) -> None:
+        """Count a message on its way to an input port: ``here`` if that is on this worker."""
         self._progress.record_one(location, time, 1)
         if label is not None:
-            self._substreams.books.record(label, location, time, 1)
+            books = self._substreams.books
+            books.produce_here(label, location, time) if here else books.record(label, location, time, 1)
 
-    def consume(self, location: int, time: Time, label: Label | None = None) -> None:
+    def consume(self, location: int, time: Time, label: Labels | None = None) -> None:
         """Count a message as received at an input port."""
         self._progress.record_one(location, time, -1)
         if label is not None:
-            self._substreams.books.record(label, location, time, -1)
+            self._substreams.books.consume(label, location, time)
 
     def send_to(self, worker: int, message: Message) -> None:
         """Put a message for a peer in the envelope of this step."""

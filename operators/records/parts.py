@@ -1,7 +1,8 @@
 """Taking batches apart by record: what is kept and what is divided stays in order, and of the batch's kind."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import compress
+from typing import Any
 
 from tidewheel.runtime.batches import Batch, is_arrow, length, scatter, take_slice
 
@@ -28,6 +29,21 @@ def keep(batch: Batch, wanted: Sequence[object]) -> Batch:
     import numpy as np
 
     return batch[np.array(mask, dtype=np.bool_)]
+
+
+def with_keys_repeated(results: Iterable[Iterable[Any]], keys: Iterable[Any]) -> tuple[list[Any], list[Any]]:
+    """Return the results of all records in one list, and beside each the key of its record.
+
+    >>> with_keys_repeated([["to", "be"], []], [1, 2])
+    (['to', 'be'], [1, 1])
+    """
+    batch: list[Any] = []
+    repeated: list[Any] = []
+    for made, key in zip(results, keys, strict=True):
+        before = len(batch)
+        batch += made
+        repeated += [key] * (len(batch) - before)
+    return batch, repeated
 
 
 def divide(batch: Batch, owners: Sequence[int], parts: int) -> list[Batch | None]:

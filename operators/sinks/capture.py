@@ -9,7 +9,7 @@ def build_capture(context: OperatorContext) -> Schedule:
     """Build an operator that keeps (time, batch) in order of arrival."""
 
     def schedule(input: InputPort) -> None:
-        for token, batch in input:
+        for token, batch in input.whole():
             context.captured.append((token.time, batch))
 
     return schedule

@@ -53,7 +53,7 @@ def build_publish(topic: str, schema: TopicSchema | None = None) -> Build:
             """Take what there is room for; return whether there is more of that."""
             if not connection.has_room():
                 return False
-            for token, batch in input:
+            for token, batch in input.whole():
                 if schema is not None:
                     schema.check(topic, context.worker, token.time, batch)
                 connection.data(token.time, batch)

@@ -1,54 +1,67 @@
 """State by substream, which goes when the substream has ended."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, TypeAlias
 
+from tidewheel.progress import Time
 from tidewheel.runtime.batches import records
+from tidewheel.runtime.notificator import Notificator
 from tidewheel.runtime.operator_context import OperatorContext
 from tidewheel.runtime.plan import Build, Schedule
 from tidewheel.runtime.ports import InputPort, OutputPort
-from tidewheel.runtime.tokens import TimestampToken
+from tidewheel.runtime.substreams.labels import Label, MixedLabel, parts_by_key
+from tidewheel.runtime.tokens import LentToken
 
-
-@dataclass(slots=True)
-class _Collected:
-    token: TimestampToken
-    records: list[Any] = field(default_factory=list)
+Collected: TypeAlias = dict[Any, tuple[Label, Time, list[Any]]]
+"""By key: the label, the latest time, and the records."""
 
 
 def build_collect(result: Callable[[Any, list[Any]], Any]) -> Build:
     """Return the build function of an operator that sends ``result(key, records)`` when a substream has ended."""
 
     def build(context: OperatorContext) -> Schedule:
-        collected: dict[Any, _Collected] = {}
+        collected: Collected = context.state("collected", dict)
+        tokens = context.notificator()
 
         def schedule(input: InputPort, output: OutputPort) -> None:
-            for lent, batch in input:
-                found = collected.get(lent.key)
-                if found is None:
-                    found = collected[lent.key] = _Collected(lent.retain(output))
-                elif lent.time != found.token.time:
-                    _take_forward(found, lent.retain(output), output)
-                found.records += records(batch)
+            for lent, batch in input.whole():
+                for lent_for, rows in _by_key(lent, records(batch)):
+                    _collect(collected, tokens, lent_for, rows, output)
             for key in input.ended:
-                whole = collected.pop(key, None)
-                if whole is not None:
-                    with whole.token as token:
-                        context.working_at(token.time)
-                        output.send(token, [result(key, whole.records)])
+                if key in collected:
+                    label, time, rows = collected.pop(key)
+                    context.working_at(time)
+                    with tokens.take(time, label) as token:
+                        output.send(token, [result(key, rows)])
 
         return schedule
 
     return build
 
 
-def _take_forward(found: _Collected, other: TimestampToken, output: OutputPort) -> None:
-    """Keep the later of two tokens."""
-    earlier, later = (
-        (found.token, other)
-        if output.domain.in_order([found.token.time, other.time])[-1] == other.time
-        else (other, found.token)
-    )
-    found.token = later
-    earlier.discard()
+def _by_key(lent: LentToken, rows: list[Any]) -> Iterator[tuple[LentToken, list[Any]]]:
+    """Yield the records of each substream of a message, with the token that is lent for them."""
+    label = lent.label
+    if not isinstance(label, MixedLabel):
+        yield lent, rows
+        return
+    for key, part in parts_by_key(rows, label.keys):
+        yield lent.of((label.declaration, key)), part
+
+
+def _collect(collected: Collected, tokens: Notificator, lent: LentToken, rows: list[Any], output: OutputPort) -> None:
+    """Add records to those of their substream, and keep the token of the latest time of them."""
+    label = lent.label
+    if not isinstance(label, tuple):
+        return  # of no substream, as can be where streams are joined
+    found = collected.get(label[1])
+    if found is None:
+        tokens.notify_at(lent, output)
+        collected[label[1]] = (label, lent.time, list(rows))
+        return
+    _, time, before = found
+    before += rows
+    if lent.time != time and output.domain.in_order([time, lent.time])[-1] == lent.time:
+        tokens.notify_at(lent, output)
+        tokens.take(time, label).discard()
+        collected[label[1]] = (label, lent.time, before)

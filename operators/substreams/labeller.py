@@ -5,14 +5,14 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from tidewheel.operators.keys.record_keys import Keys, as_key, places_by_key
-from tidewheel.operators.keys.record_order import take
+from tidewheel.operators.keys.record_keys import Keys, as_key
 from tidewheel.progress import Time
 from tidewheel.runtime.batches import Batch, length, records, take_slice
 from tidewheel.runtime.operator_context import OperatorContext
 from tidewheel.runtime.ports import OutputPort
 from tidewheel.runtime.substreams.end_of_substream import EndOfSubstream
 from tidewheel.runtime.substreams.gate import SubstreamGate
+from tidewheel.runtime.substreams.labels import MixedLabel, labels_of, parts_by_key
 from tidewheel.runtime.tokens import LentToken, TimestampToken
 
 
@@ -52,13 +52,45 @@ class Labeller:
         Raises:
             TokenError: a substream of which there is a record has ended.
         """
-        for key, part in self._parts(batch):
-            if isinstance(part, EndOfSubstream):
-                self.end(output, token, [part.key])
-            elif self._how.last is None:
-                self._send_part(output, token, key, part)
-            else:
-                self._send_with_last(output, token, key, part, self._how.last)
+        if isinstance(batch, list) and any(type(record) is EndOfSubstream for record in batch):
+            for key, part in self._parts_between_marks(batch):
+                if isinstance(part, EndOfSubstream):
+                    self.end(output, token, [part.key])
+                else:
+                    self._send_key(output, token, key, part)
+            return
+        keys = self._how.keys.hashable(batch)
+        label = labels_of(self._gate.number, keys)
+        distinct = label.distinct if isinstance(label, MixedLabel) else label[1:]
+        last = self._last_of(batch, keys)
+        if last is not None and self._may_all_go(distinct, token.time):
+            output.send_labelled(token, batch, label)
+            self.end(output, token, last)
+            return
+        for key, part in parts_by_key(batch, keys):
+            self._send_key(output, token, key, part)
+
+    def _may_all_go(self, keys: Iterable[Any], time: Time) -> bool:
+        return all(key not in self._waiting and self._gate.admit(key, time) is not None for key in keys)
+
+    def _last_of(self, batch: Batch, keys: list[Any]) -> list[Any] | None:
+        """Return the keys whose last record is in a batch; None if one has another record after its last."""
+        if self._how.last is None:
+            return []
+        last = self._how.last
+        ended: dict[Any, None] = {}
+        for key, record in zip(keys, records(batch), strict=True):
+            if key in ended:
+                return None
+            if last(record):
+                ended[key] = None
+        return list(ended)
+
+    def _send_key(self, output: OutputPort, token: TimestampToken | LentToken, key: Any, part: Batch) -> None:
+        if self._how.last is None:
+            self._send_part(output, token, key, part)
+        else:
+            self._send_with_last(output, token, key, part, self._how.last)
 
     def end(self, output: OutputPort, token: TimestampToken | LentToken, keys: Iterable[Any]) -> None:
         """End substreams; raise TokenError if one has ended already."""
@@ -96,30 +128,18 @@ class Labeller:
         """End all substreams: nothing comes any more. Idempotent."""
         self._gate.finish()
 
-    def _parts(self, batch: Batch) -> Iterator[tuple[Any, Any]]:
-        if isinstance(batch, list) and any(type(record) is EndOfSubstream for record in batch):
-            yield from self._parts_between_marks(batch)
-            return
-        groups = places_by_key(self._how.keys.hashable(batch))
-        if len(groups) == 1:
-            (key,) = groups
-            yield key, batch
-            return
-        for key, places in groups.items():
-            yield key, take(batch, places)
-
     def _parts_between_marks(self, batch: list[Any]) -> Iterator[tuple[Any, Any]]:
         run: list[Any] = []
         for record in batch:
             if type(record) is EndOfSubstream:
                 if run:
-                    yield from self._parts(run)
+                    yield from parts_by_key(run, self._how.keys.hashable(run))
                     run = []
                 yield None, record
             else:
                 run.append(record)
         if run:
-            yield from self._parts(run)
+            yield from parts_by_key(run, self._how.keys.hashable(run))
 
     def _send_with_last(
         self,

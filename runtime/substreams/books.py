@@ -20,6 +20,7 @@ Source: seed "Substream Management", on soft bounds and their traffic; `tidewhee
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from tidewheel.progress import CompiledGraph, Location, Source, Time
 from tidewheel.progress.substream_tracker import (
@@ -29,7 +30,8 @@ from tidewheel.progress.substream_tracker import (
     SubstreamPoint,
     SubstreamTracker,
 )
-from tidewheel.runtime.substreams.news import Counts, Label, SubstreamNews
+from tidewheel.runtime.substreams.labels import Label, Labels, MixedLabel
+from tidewheel.runtime.substreams.news import Counts, SubstreamNews
 
 TELLER = 0
 """The worker that has a view of all substreams."""
@@ -87,6 +89,8 @@ class SubstreamBooks:
         }
         self._view = _View(compiled, self._tracked, workers) if worker == TELLER and self._tracked else None
         self._counts: dict[Label, Counts] = {}
+        self._here: dict[tuple[int, int, Time], list[Any]] = {}
+        """Label and number of the messages that this worker has sent itself in this step, by identity of the label."""
         self._closing: set[Label] = set()
         self._all_closing: set[int] = set()
         self._due: dict[Label, None] = {}
@@ -105,15 +109,46 @@ class SubstreamBooks:
 
     # ------------------------------------------------------------------ what happens on this worker
 
-    def record(self, label: Label, location: int, time: Time, difference: int) -> None:
-        """Take note of a message or token of a substream that has come to be, or is no more."""
-        declaration = label[0]
-        if location not in self._relevant.get(declaration, ()):
-            return
+    def record(self, label: Labels, location: int, time: Time, difference: int) -> None:
+        """Take note of a message or token of substreams that has come to be, or is no more."""
+        if isinstance(label, MixedLabel):
+            if location in self._relevant.get(label.declaration, ()):
+                point = location, time
+                for key in label.distinct:
+                    self._record((label.declaration, key), point, difference)
+        elif location in self._relevant.get(label[0], ()):
+            self._record(label, (location, time), difference)
+
+    def produce_here(self, label: Labels, location: int, time: Time) -> None:
+        """Take note of a message to this worker itself: nothing is counted if it is consumed within the step."""
+        place = id(label), location, time
+        made = self._here.get(place)
+        if made is None:
+            self._here[place] = [label, 1]
+        else:
+            made[1] += 1
+
+    def consume(self, label: Labels, location: int, time: Time) -> None:
+        """Take note of a message that was received here."""
+        place = id(label), location, time
+        made = self._here.get(place)
+        if made is None:
+            self.record(label, location, time, -1)
+        elif made[1] == 1:
+            del self._here[place]
+        else:
+            made[1] -= 1
+
+    def _record_left(self) -> None:
+        """Take note of the messages to this worker itself that were not consumed within the step."""
+        for (_, location, time), (label, count) in self._here.items():
+            self.record(label, location, time, count)
+        self._here.clear()
+
+    def _record(self, label: Label, point: tuple[int, Time], difference: int) -> None:
         counts = self._counts.get(label)
         if counts is None:
             counts = self._counts[label] = {}
-        point = location, time
         now = counts.get(point, 0) + difference
         if now:
             counts[point] = now
@@ -121,7 +156,7 @@ class SubstreamBooks:
             del counts[point]
             if not counts:
                 del self._counts[label]
-        if label in self._closing or declaration in self._all_closing:
+        if label in self._closing or label[0] in self._all_closing:
             self._due[label] = None
 
     def record_tokens(self, groups: list[tuple[Label, tuple[tuple[tuple[int, Time], int], ...]]]) -> None:
@@ -137,7 +172,7 @@ class SubstreamBooks:
         if declaration in self._tracked:
             if self._tracked[declaration].is_shared or self._workers == 1:
                 self._closing.add(label)
-            self.record(label, *self._closing_points[declaration], -1)
+            self._record(label, self._closing_points[declaration], -1)
             self._due[label] = None
         else:
             self._gone.append(label)
@@ -167,6 +202,8 @@ class SubstreamBooks:
         Args:
             out_of_work: whether the step has left this worker with nothing to do.
         """
+        if self._here:
+            self._record_left()
         self._steps_due += 1
         mine: SubstreamNews | None = None
         if out_of_work or len(self._due) >= _MOST_DUE or self._steps_due >= _MOST_STEPS:

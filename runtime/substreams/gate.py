@@ -15,7 +15,7 @@ from tidewheel.progress import Time, TimeDomain
 from tidewheel.progress.substream_tracker import Key
 from tidewheel.runtime.errors import TokenError
 from tidewheel.runtime.substreams.books import SubstreamBooks
-from tidewheel.runtime.substreams.news import Label
+from tidewheel.runtime.substreams.labels import Label
 
 
 @dataclass(slots=True)

@@ -5,10 +5,7 @@ from typing import TypeAlias
 import msgspec
 
 from tidewheel.progress import Time
-from tidewheel.progress.substream_tracker import Key
-
-Label: TypeAlias = tuple[int, Key]
-"""What a message or token of a substream carries: the number of the declaration, and the key."""
+from tidewheel.runtime.substreams.labels import Label
 
 Counts: TypeAlias = dict[tuple[int, Time], int]
 """Differences of counts that are not zero, by (location number, time)."""

@@ -5,10 +5,10 @@ from typing import Any
 
 from tests.simulation.injection import Injection, replaced
 from tidewheel.runtime.agenda import Agenda
+from tidewheel.runtime.channel import Channel
 from tidewheel.runtime.envelope import InputCommand
 from tidewheel.runtime.exchange import Exchange
 from tidewheel.runtime.inputs.mailbox import Mailbox
-from tidewheel.runtime.ports import Channel
 from tidewheel.runtime.tokens import LentToken, TimestampToken
 from tidewheel.runtime.worker_core import WorkerCore
 

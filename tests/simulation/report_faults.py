@@ -13,7 +13,7 @@ from tidewheel.runtime.envelope import Envelope
 from tidewheel.runtime.errors import TokenError
 from tidewheel.runtime.operator_instance import OperatorInstance
 from tidewheel.runtime.ports import InputPort, OutputPort
-from tidewheel.runtime.substreams.news import Label
+from tidewheel.runtime.substreams.labels import Label
 from tidewheel.runtime.token_ledger import Leak, TokenLedger
 from tidewheel.runtime.token_set import TokenSet
 from tidewheel.runtime.tokens import LentToken, TimestampToken

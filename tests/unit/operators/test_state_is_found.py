@@ -19,6 +19,9 @@ from tidewheel.runtime.local_job import LocalJob
 from tidewheel.runtime.operator_instance import OperatorInstance
 from tidewheel.runtime.plan import OperatorPlan, Schedule
 
+MOST_REBUILT = 100
+"""In so many rounds operators are built anew; each time, some open an event loop, with files, until the job ends."""
+
 
 def build_anew(instance: OperatorInstance, operator: OperatorPlan) -> None:
     """Build an operator again with a copy of its state and its notificators; all else that it kept is gone."""
@@ -55,7 +58,7 @@ def test_an_operator_that_is_built_anew_after_every_round_goes_on(case: Operator
                     handle.advance_to(time)
                     handle.send(kind.make(numbers))
                     run_round(job)
-            rounds = MOST_ROUNDS
+            rounds = MOST_REBUILT
             while run_round(job) and rounds:
                 rounds -= 1
             job.wait(DEADLINE_S)

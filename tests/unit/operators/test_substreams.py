@@ -269,6 +269,34 @@ def test_a_token_holds_its_substream_open() -> None:
         assert rows(job, "words") == [("b", ["bc"]), ("a", ["ab", "ac"])]
 
 
+def test_a_notificator_tells_of_each_substream_at_each_time() -> None:
+    """What is waited for is a time of a substream; its token sends as part of that, and holds nothing else open."""
+
+    def build(context: Any) -> Any:
+        notificator = context.notificator()
+        kept: dict[Any, list[int]] = {}
+
+        def schedule(input: Any, output: Any) -> None:
+            for lent, batch in input:
+                kept.setdefault((lent.time, lent.key), []).extend(batch)
+                notificator.notify_at(lent)
+            for token in notificator.ready(input):
+                output.send(token, [(token.key, sorted(kept.pop((token.time, token.key))))])
+
+        return schedule
+
+    flow = tw.Dataflow("sorted")
+    numbers = flow.input("numbers").substreams("rests", rest).unary("sort", build)
+    numbers.collect_substream(lambda key, rows: (key, rows)).capture("sorted")
+    with tw.run(flow, engine="local") as job:
+        with job.input("numbers") as handle:
+            for epoch in range(2):
+                handle.advance_to(epoch)
+                handle.send([5, 3, 2, 0])
+        job.wait(DEADLINE_S)
+        assert sorted(rows(job, "sorted")) == [(0, [(0, [0, 3])] * 2), (2, [(2, [2, 5])] * 2)]
+
+
 def test_ends_are_told_in_the_order_of_closing() -> None:
     """With ordered=True, though what was closed first takes longest."""
     for ordered in (False, True):

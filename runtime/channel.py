@@ -1,0 +1,78 @@
+"""Edges: how a batch gets from an output to an input, on this worker or another."""
+
+from typing import TYPE_CHECKING
+
+from tidewheel.progress import Time
+from tidewheel.runtime.batches import Batch, length, size_in_bytes
+from tidewheel.runtime.envelope import Message
+from tidewheel.runtime.flow_control import OVERHEAD_BYTES
+from tidewheel.runtime.pacts import Pact
+from tidewheel.runtime.statistics import EdgeStatistics
+from tidewheel.runtime.substreams.labels import Labels
+
+if TYPE_CHECKING:
+    from tidewheel.runtime.ports import InputPort
+    from tidewheel.runtime.worker_core import WorkerCore
+
+
+class ExchangeError(Exception):
+    """The key of a record could not be found: what went wrong is its cause.
+
+    ``args`` has the name of the operator that asks for it, and the time of the batch.
+    """
+
+
+class Channel:
+    """One edge as one worker sees it: its end on this worker, and the pact by which records are spread.
+
+    Attributes:
+        operator: the number of the operator to which it leads.
+        messages, records, bytes: what this worker has sent over it, to itself and to others.
+    """
+
+    __slots__ = ("_location", "_name", "_pact", "_queue", "bytes", "messages", "operator", "records")
+
+    def __init__(self, target: "InputPort", operator: int, name: str, pact: Pact | None) -> None:
+        self._queue = target.queue
+        self._location = target.location
+        self._name = name
+        self.operator = operator
+        self._pact = None if pact is None else pact.for_worker(target.worker)
+        self.messages = 0
+        self.records = 0
+        self.bytes = 0
+
+    def push(self, core: "WorkerCore", time: Time, batch: Batch, count: int, label: Labels | None) -> None:
+        """Carry a batch of ``count`` records, of the substreams that ``label`` says, over the edge."""
+        if self._pact is None:
+            size = self._count(batch, count)
+            core.produce(self._location, time, label, here=True)
+            core.flow.add(size)
+            self._queue.append((time, batch, size, core.worker, label))
+            core.activate(self.operator)
+            return
+        try:
+            parts = list(self._pact.labelled_parts(batch, core.workers, label))
+        except Exception as error:
+            raise ExchangeError(self._name, time) from error
+        for worker, part, part_label in parts:
+            size = self._count(part, length(part))
+            core.produce(self._location, time, part_label, here=worker == core.worker)
+            core.flow.add(size)
+            if worker == core.worker:
+                self._queue.append((time, part, size, worker, part_label))
+                core.activate(self.operator)
+            else:
+                core.send_to(worker, Message(self._location, time, part, size, part_label))
+
+    def statistics(self, source: str, target: str) -> EdgeStatistics:
+        """Return what was sent, over an edge between ports of these names."""
+        return EdgeStatistics(source, target, self.messages, self.records, self.bytes)
+
+    def _count(self, batch: Batch, count: int) -> int:
+        """Count a message; return what it counts for among the bytes in flight."""
+        size = size_in_bytes(batch)
+        self.messages += 1
+        self.records += count
+        self.bytes += size
+        return size + OVERHEAD_BYTES

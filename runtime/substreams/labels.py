@@ -1,0 +1,91 @@
+"""What a message says of the substreams that its records belong to.
+
+A message of one substream has a label, as a token has: (number of the declaration, key). Records of several travel in
+one message, with the key of each beside it, so that small substreams do not cost a message each.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from tidewheel.progress.substream_tracker import Key
+from tidewheel.runtime.batches import Batch, is_arrow, scatter
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+Label: TypeAlias = tuple[int, Key]
+"""One substream: the number of the declaration, and the key."""
+
+_FITS_16_BITS = 1 << 16
+
+
+class MixedLabel:
+    """The substreams of the records of a message, of one declaration.
+
+    Attributes:
+        declaration: its number.
+        keys: that of each record, in their order.
+        distinct: each key once.
+    """
+
+    __slots__ = ("declaration", "distinct", "keys")
+
+    def __init__(self, declaration: int, keys: list[Key]) -> None:
+        self.declaration = declaration
+        self.keys = keys
+        self.distinct = dict.fromkeys(keys)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return MixedLabel, (self.declaration, self.keys)
+
+
+Labels: TypeAlias = Label | MixedLabel
+
+
+def labels_of(declaration: int, keys: list[Key]) -> Labels:
+    """Return the label of a message whose records, at least one, have these keys."""
+    made = MixedLabel(declaration, keys)
+    return (declaration, keys[0]) if len(made.distinct) == 1 else made
+
+
+def parts_by_key(batch: Batch, keys: Sequence[Key]) -> Iterator[tuple[Key, Batch]]:
+    """Yield the records of each key, in their order, as a batch of the same kind."""
+    if isinstance(batch, list):
+        groups: dict[Key, list[Any]] = {}
+        for key, record in zip(keys, batch, strict=True):
+            groups.setdefault(key, []).append(record)
+        yield from groups.items()
+        return
+    places: dict[Key, list[int]] = {}
+    for place, key in enumerate(keys):
+        places.setdefault(key, []).append(place)
+    if len(places) == 1:
+        yield keys[0], batch
+        return
+    for key, of_key in places.items():
+        yield key, batch.take(of_key) if is_arrow(batch) else batch[of_key]
+
+
+def divide_by_owner(
+    batch: Batch, label: MixedLabel, owners: "Sequence[int] | npt.NDArray[np.int64]", workers: int
+) -> Iterator[tuple[int, Batch, Labels]]:
+    """Yield (worker, part, label of the part) for each worker that owns some of the records."""
+    keys: list[list[Key]] = [[] for _ in range(workers)]
+    owned = owners if isinstance(owners, list) else list(map(int, owners))
+    for key, owner in zip(label.keys, owned, strict=True):
+        keys[owner].append(key)
+    for worker, part in enumerate(_parts(batch, owned, workers)):
+        if keys[worker]:
+            yield worker, part, labels_of(label.declaration, keys[worker])
+
+
+def _parts(batch: Batch, owners: list[int], workers: int) -> Iterable[Batch]:
+    if isinstance(batch, list):
+        parts: list[list[Any]] = [[] for _ in range(workers)]
+        for record, owner in zip(batch, owners, strict=True):
+            parts[owner].append(record)
+        return parts
+    import numpy as np
+
+    return scatter(batch, np.array(owners, np.uint16 if workers <= _FITS_16_BITS else np.int64), workers)
