@@ -1,6 +1,9 @@
 """The dependency graph of Debian in numbers, without Spark: packages numbered in order of their names."""
 
+from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -29,3 +32,13 @@ def load(epochs: int = 1) -> DebianGraph:
     number: Any = pc.index_in(edges["section_min"], value_set=sections).to_numpy() * epochs // len(sections)
     table = pa.table(ends)
     return DebianGraph(names.to_pylist(), [table.filter(np.equal(number, epoch)) for epoch in range(epochs)])
+
+
+@cache
+def needs() -> Mapping[int, list[int]]:
+    """Return for each package those that it needs, by their numbers; read once in each process."""
+    (edges,) = load().epochs
+    found: dict[int, list[int]] = defaultdict(list)
+    for one, other in zip(edges["source"].to_pylist(), edges["target"].to_pylist(), strict=True):
+        found[one].append(other)
+    return found

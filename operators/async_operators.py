@@ -72,7 +72,9 @@ class AsyncOperators(StreamBase[Record]):
         if not all(isinstance(kind, type) and issubclass(kind, Exception) for kind in kinds):
             raise GraphError(f"map_async: retry_on is a class of exceptions or a tuple of them, not {retry_on!r}")
         policy = CallPolicy(concurrency, timeout_s, retries, retry_on)
-        return self._unary("map_async", build_map_async(function, policy, ordered=ordered), notify=False)
+        return self._unary(
+            "map_async", build_map_async(function, policy, ordered=ordered), notify=False, by_substream=True
+        )
 
 
 def _check_whole(name: str, value: object, least: int) -> None:

@@ -46,7 +46,9 @@ class Channel:
         """Carry a batch of ``count`` records, of the substreams that ``label`` says, over the edge."""
         if self._pact is None:
             size = self._count(batch, count)
-            core.produce(self._location, time, label, here=True)
+            core.produce(self._location, time)
+            if label is not None:
+                core.books.produce_here(label, self._location, time)
             core.flow.add(size)
             self._queue.append((time, batch, size, core.worker, label))
             core.activate(self.operator)
@@ -57,12 +59,15 @@ class Channel:
             raise ExchangeError(self._name, time) from error
         for worker, part, part_label in parts:
             size = self._count(part, length(part))
-            core.produce(self._location, time, part_label, here=worker == core.worker)
             core.flow.add(size)
             if worker == core.worker:
+                core.produce(self._location, time)
+                if part_label is not None:
+                    core.books.produce_here(part_label, self._location, time)
                 self._queue.append((time, part, size, worker, part_label))
                 core.activate(self.operator)
             else:
+                core.produce(self._location, time, part_label)
                 core.send_to(worker, Message(self._location, time, part, size, part_label))
 
     def statistics(self, source: str, target: str) -> EdgeStatistics:

@@ -58,7 +58,7 @@ class OperatorInstance:
 
     def run(self) -> bool:
         """Schedule the operator once; return whether it left messages behind after it took some."""
-        waiting = [(port, port.taken) for port in self.inputs if port.queue]
+        waiting = [(port, port.consumed + port.looked_at) for port in self.inputs if port.queue]
         self.schedules += 1
         self.time = None
         self.is_scheduled = True
@@ -66,7 +66,8 @@ class OperatorInstance:
         try:
             returned: object = self.schedule(*self.inputs, *self.outputs)
             for output in self.outputs:
-                output.flush()
+                if output.gathered is not None:
+                    output.flush()
         finally:
             self.is_scheduled = False
             self.seconds += self.clock() - self.started
@@ -76,7 +77,7 @@ class OperatorInstance:
                 "a function with yield in it does not even run"
             )
         left = any(port.queue for port, _ in waiting)
-        return left and any(port.taken > before for port, before in waiting)
+        return left and any(port.consumed + port.looked_at > before for port, before in waiting)
 
     def take(self, context: OperatorContext, mailbox: Mailbox | None, gate: SubstreamGate | None) -> None:
         """Take the context that the operator is built with."""

@@ -28,7 +28,18 @@ class InputPort:
     Receiving a message consumes it. Each comes with the token that it lends, good until the operator returns.
     """
 
-    __slots__ = ("_core", "_instance", "_paths", "consumed", "ends", "location", "port", "queue", "records", "taken")
+    __slots__ = (
+        "_core",
+        "_instance",
+        "_paths",
+        "consumed",
+        "ends",
+        "location",
+        "looked_at",
+        "port",
+        "queue",
+        "records",
+    )
 
     def __init__(
         self,
@@ -46,40 +57,39 @@ class InputPort:
         self.queue: deque[tuple[Time, Batch, int, int, Labels | None]] = deque()
         self.ends: dict[Key, None] | None = None
         self.consumed = 0
-        self.taken = 0
+        self.looked_at = 0
         self.records = 0
 
     def __iter__(self) -> Iterator[tuple[LentToken, Batch]]:
-        queue = self.queue
-        while queue:
-            label = queue[0][4]
-            if type(label) is MixedLabel:
-                self._divide_first(label)
-                label = queue[0][4]
-            if self.ends and label is not None and label[1] in self.ends:  # type: ignore[index]
-                return  # the key is used again, and its operator has not looked at the end of what had it before
-            yield self._take_first()
+        return self._receive(divided=True)
 
     def whole(self) -> Iterator[tuple[LentToken, Batch]]:
         """Receive messages as they came, which may be of several substreams; for those who can do with that."""
-        queue = self.queue
+        return self._receive(divided=False)
+
+    def _receive(self, *, divided: bool) -> Iterator[tuple[LentToken, Batch]]:
+        queue, instance, core = self.queue, self._instance, self._core
         while queue:
             label = queue[0][4]
-            if self.ends and label is not None:
-                keys = label.distinct if isinstance(label, MixedLabel) else label[1:]
-                if any(key in self.ends for key in keys):
+            if label is not None:
+                if divided and isinstance(label, MixedLabel):
+                    self._divide_first(label)
+                    label = queue[0][4]
+                if self.ends and self._is_used_again(label):
                     return
-            yield self._take_first()
+            time, batch, size, sender, _ = queue.popleft()
+            core.consume(self.location, time, label)
+            core.flow.take(sender, size)
+            self.consumed += 1
+            self.records += length(batch)
+            instance.time = time
+            yield LentToken(self, instance.schedules, time, label), batch
 
-    def _take_first(self) -> tuple[LentToken, Batch]:
-        time, batch, size, sender, label = self.queue.popleft()
-        self._core.consume(self.location, time, label)
-        self._core.flow.take(sender, size)
-        self.consumed += 1
-        self.taken += 1
-        self.records += length(batch)
-        self._instance.time = time
-        return LentToken(self, self._instance.schedules, time, label), batch
+    def _is_used_again(self, label: Labels | None) -> bool:
+        """Tell whether a key is used again whose end the operator has not looked at; it has to, first."""
+        assert self.ends is not None, "it was asked before"
+        keys = label.distinct if isinstance(label, MixedLabel) else (label or ())[1:]
+        return any(key in self.ends for key in keys)
 
     def _divide_first(self, label: MixedLabel) -> None:
         """Make of the first message one for each of its substreams."""
@@ -117,7 +127,7 @@ class InputPort:
         return self._core.frontier(self.location)
 
     @property
-    def ended(self) -> Iterator[Key]:
+    def ended(self) -> Iterator[Any]:
         """The keys of the substreams that have ended here since it was last looked at, each once.
 
         Nothing of them comes to this operator any more, on any worker, and it has received all that has come. Where a
@@ -132,11 +142,11 @@ class InputPort:
             )
         return self._drain(self.ends)
 
-    def _drain(self, ends: dict[Key, None]) -> Iterator[Key]:
+    def _drain(self, ends: dict[Key, None]) -> Iterator[Any]:
         while ends:
             key = next(iter(ends))
             del ends[key]
-            self.taken += 1
+            self.looked_at += 1
             yield key
 
     @property
@@ -205,7 +215,7 @@ class InputPort:
 class OutputPort:
     """One output of an operator on one worker."""
 
-    __slots__ = ("_channels", "_core", "_gathered", "_instance", "domain", "location", "port", "records", "sent")
+    __slots__ = ("_channels", "_core", "_instance", "domain", "gathered", "location", "port", "records", "sent")
 
     def __init__(
         self, core: "WorkerCore", instance: "OperatorInstance", port: int, location: int, domain: TimeDomain
@@ -213,7 +223,7 @@ class OutputPort:
         self._core = core
         self._instance = instance
         self._channels: list[Channel] = []
-        self._gathered: tuple[Time, int, list[Key], list[Any]] | None = None
+        self.gathered: tuple[Time, int, list[Key], list[Any]] | None = None
         self.port = port
         self.location = location
         self.domain = domain
@@ -257,12 +267,23 @@ class OutputPort:
             raise TokenError(
                 f"operator {self.operator!r} sends with a token, as received with a message or retained, not {token!r}"
             )
-        self._send(token.time_on(self), batch, token.label)
+        time, label = token.time_on(self), token.label
+        if not self._instance.is_scheduled:
+            self._refuse()
+        if label is not None and type(batch) is list and type(label) is tuple:
+            self._gather(time, batch, label)
+            return
+        if self.gathered is not None:
+            self.flush()
+        if type(batch) is not list:
+            check_batch(batch)
+        self._push(time, batch, label)
 
     def send_labelled(self, token: TimestampToken | LentToken, batch: Batch, label: Labels | None) -> None:
         """Send as `send` does, but as of other substreams than the token's: where these are declared, kept, or left."""
         time = token.time_on(self)
-        self._check_scheduled()
+        if not self._instance.is_scheduled:
+            self._refuse()
         self.flush()
         self._push(time, batch, label)
 
@@ -277,37 +298,26 @@ class OutputPort:
         channels = [channel for channel in self._channels if channel.operator in dividers]
         if channels:
             time = token.time_on(self)
-            self._check_scheduled()
+            if not self._instance.is_scheduled:
+                self._refuse()
             self.flush()
             for channel in channels:
                 channel.push(self._core, time, marks, len(marks), None)
         return bool(channels)
 
-    def _check_scheduled(self) -> None:
-        if not self._instance.is_scheduled:
-            raise TokenError(
-                f"operator {self.operator!r} sent on output {self.port} outside its schedule function: keep the "
-                "records and the token, and send when the operator is scheduled next"
-            )
-
-    def _send(self, time: Time, batch: Batch, label: Labels | None) -> None:
-        self._check_scheduled()
-        if label is not None and type(batch) is list and type(label) is tuple:
-            self._gather(time, batch, label)
-            return
-        if self._gathered is not None:
-            self.flush()
-        if type(batch) is not list:
-            check_batch(batch)
-        self._push(time, batch, label)
+    def _refuse(self) -> None:
+        raise TokenError(
+            f"operator {self.operator!r} sent on output {self.port} outside its schedule function: keep the "
+            "records and the token, and send when the operator is scheduled next"
+        )
 
     def _gather(self, time: Time, batch: list[Any], label: Label) -> None:
         """Keep records of a substream for a message with others', which leaves when the operator has returned."""
         declaration, key = label
-        gathered = self._gathered
+        gathered = self.gathered
         if gathered is None or gathered[0] != time or gathered[1] != declaration:
             self.flush()
-            gathered = self._gathered = (time, declaration, [], [])
+            gathered = self.gathered = (time, declaration, [], [])
         gathered[2].extend([key] * len(batch))
         gathered[3].extend(batch)
         if len(gathered[3]) >= _MOST_GATHERED:
@@ -315,9 +325,9 @@ class OutputPort:
 
     def flush(self) -> None:
         """Send what was gathered."""
-        if self._gathered is not None:
-            time, declaration, keys, batch = self._gathered
-            self._gathered = None
+        if self.gathered is not None:
+            time, declaration, keys, batch = self.gathered
+            self.gathered = None
             if keys:
                 self._push(time, batch, labels_of(declaration, keys))
 

@@ -111,6 +111,7 @@ class WorkerCore:
         self._edges = wire(self, plan, self._compiled, self._instances)
         self._ports = {port.location: port for instance in self._instances for port in instance.inputs}
         self._substreams = WorkerSubstreams(plan, self._compiled, worker, workers, self._instances, self.activate)
+        self.books = self._substreams.books
         self._build(attachments or {}, nodes or [""] * workers)
 
     # ------------------------------------------------------------------ building
@@ -206,7 +207,7 @@ class WorkerCore:
                 raise_step_failure(instance.name, self.worker, instance.time, error)
         if not self.ledger.is_empty:
             self._progress.record(self.ledger.drain())
-            self._substreams.books.record_tokens(self.ledger.labelled)
+            self.books.record_tokens(self.ledger.labelled)
         if self.ledger.has_leaks:
             self._collect_leaks()
         committed = self._progress.commit()
@@ -214,7 +215,7 @@ class WorkerCore:
         news = self._substreams.commit(out_of_work=self._agenda.is_empty)
         self._let_sources_go_on()
         credit = self.flow.drain() if self.flow.is_due else {}
-        return self._outbox.envelopes(committed.batches, credit, news, self._substreams.books.heard)
+        return self._outbox.envelopes(committed.batches, credit, news, self.books.heard)
 
     def _let_sources_go_on(self) -> None:
         if not self.flow.is_held:
@@ -267,18 +268,17 @@ class WorkerCore:
         self.timers.set(operator, seconds)
         self.ledger.wake()
 
-    def produce(self, location: int, time: Time, label: Labels | None = None, *, here: bool = False) -> None:
-        """Count a message on its way to an input port: ``here`` if that is on this worker."""
+    def produce(self, location: int, time: Time, label: Labels | None = None) -> None:
+        """Count a message on its way to an input port."""
         self._progress.record_one(location, time, 1)
         if label is not None:
-            books = self._substreams.books
-            books.produce_here(label, location, time) if here else books.record(label, location, time, 1)
+            self.books.record(label, location, time, 1)
 
     def consume(self, location: int, time: Time, label: Labels | None = None) -> None:
         """Count a message as received at an input port."""
         self._progress.record_one(location, time, -1)
         if label is not None:
-            self._substreams.books.consume(label, location, time)
+            self.books.consume(label, location, time)
 
     def send_to(self, worker: int, message: Message) -> None:
         """Put a message for a peer in the envelope of this step."""
@@ -366,7 +366,7 @@ class WorkerCore:
     @property
     def is_idle(self) -> bool:
         """Whether a step would do nothing."""
-        busy = self._progress.is_due or self.flow.is_due or self._substreams.books.is_due or self.timers.left_s() == 0.0
+        busy = self._progress.is_due or self.flow.is_due or self.books.is_due or self.timers.left_s() == 0.0
         return self._agenda.is_empty and self.ledger.is_empty and not busy
 
     @property
@@ -391,7 +391,7 @@ class WorkerCore:
     @property
     def is_complete(self) -> bool:
         """Whether nothing can ever occur again, as far as this worker knows, and it has acted on that."""
-        return self.is_idle and self._tracker.is_complete and self._substreams.books.is_over
+        return self.is_idle and self._tracker.is_complete and self.books.is_over
 
     @property
     def leaks(self) -> list[Leak]:

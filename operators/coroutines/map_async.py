@@ -1,6 +1,7 @@
 """The map_async operator: what coroutines return, at the time of the record that each was called for.
 
-A time stays open, by the token that the operator's notificator keeps for it, until its last call is done. The operator
+A time stays open, and a substream at that time, by the token that the operator's notificator keeps for it, until its
+last call is done. The operator
 reads no further while as many records wait as may be under way, so that what has yet to come waits at its input, where
 it counts as in flight.
 """
@@ -10,7 +11,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from copy import copy
 from itertools import groupby
 from operator import itemgetter
-from typing import Any
+from typing import Any, TypeAlias
 
 from tidewheel.operators.coroutines.async_calls import AsyncCalls, CallPolicy, Outcome
 from tidewheel.progress import Time
@@ -18,6 +19,10 @@ from tidewheel.runtime.batches import records
 from tidewheel.runtime.operator_context import OperatorContext
 from tidewheel.runtime.plan import Build, Schedule
 from tidewheel.runtime.ports import InputPort, OutputPort
+from tidewheel.runtime.substreams.labels import Label, MixedLabel
+
+_Place: TypeAlias = tuple[Time, Label | None]
+"""The time of a record, and the substream that it belongs to."""
 
 
 def build_map_async(function: Callable[[Any], Awaitable[Any]], policy: CallPolicy, *, ordered: bool) -> Build:
@@ -45,8 +50,8 @@ class _MapAsync:
         self._concurrency = concurrency
         self._ordered = ordered
         self._tokens = context.notificator()
-        self._pending: dict[int, tuple[Time, Any]] = context.state("pending", dict)
-        self._left = Counter(time for time, _ in self._pending.values())
+        self._pending: dict[int, tuple[_Place, Any]] = context.state("pending", dict)
+        self._left = Counter(place for place, _ in self._pending.values())
         self._arrived: dict[int, Any] = {}
         self._next = max(self._pending, default=-1) + 1
         self._next_to_send = min(self._pending, default=self._next)
@@ -65,21 +70,22 @@ class _MapAsync:
     def _read(self, input: InputPort) -> None:
         while len(self._pending) < self._concurrency and (message := next(iter(input), None)) is not None:
             lent, batch = message
-            time = lent.time
+            assert not isinstance(lent.label, MixedLabel), "messages are divided"
+            place = lent.time, lent.label
             self._tokens.notify_at(lent)
             fresh = list(enumerate(records(batch), start=self._next))
             self._next += len(fresh)
-            self._left[time] += len(fresh)
-            self._pending.update((number, (time, record)) for number, record in fresh)
+            self._left[place] += len(fresh)
+            self._pending.update((number, (place, record)) for number, record in fresh)
             self._new += fresh
 
-    def _results(self, outcomes: list[Outcome]) -> Iterator[tuple[Time, Any]]:
-        """Yield (time, result) of what is to be sent now; raise what a call has raised."""
+    def _results(self, outcomes: list[Outcome]) -> Iterator[tuple[_Place, Any]]:
+        """Yield (place, result) of what is to be sent now; raise what a call has raised."""
         for outcome in outcomes:
             number, error = outcome.number, outcome.error
             if error is not None:
                 if number is not None:
-                    self._context.working_at(self._pending[number][0])
+                    self._context.working_at(self._pending[number][0][0])
                 raise error
             assert number is not None, "what has no number has an error"
             if self._ordered:
@@ -87,26 +93,26 @@ class _MapAsync:
             else:
                 yield self._pending.pop(number)[0], outcome.result
         while self._next_to_send in self._arrived:
-            time, _ = self._pending.pop(self._next_to_send)
-            yield time, self._arrived.pop(self._next_to_send)
+            place, _ = self._pending.pop(self._next_to_send)
+            yield place, self._arrived.pop(self._next_to_send)
             self._next_to_send += 1
 
-    def _send(self, results: Iterable[tuple[Time, Any]], output: OutputPort) -> None:
-        for time, batch in self._batches(results):
-            token = self._tokens.take(time)
+    def _send(self, results: Iterable[tuple[_Place, Any]], output: OutputPort) -> None:
+        for place, batch in self._batches(results):
+            token = self._tokens.take(*place)
             output.send(token, batch)
-            self._left[time] -= len(batch)
-            if self._left[time]:
+            self._left[place] -= len(batch)
+            if self._left[place]:
                 self._tokens.notify_at(token)
             else:
-                del self._left[time]
+                del self._left[place]
                 token.discard()
 
-    def _batches(self, results: Iterable[tuple[Time, Any]]) -> Iterable[tuple[Time, list[Any]]]:
-        """Return as few batches as there can be: one for each time or, in order, for each run of one time."""
+    def _batches(self, results: Iterable[tuple[_Place, Any]]) -> Iterable[tuple[_Place, list[Any]]]:
+        """Return as few batches as there can be: one for each place or, in order, for each run of one place."""
         if self._ordered:
-            return [(time, [result for _, result in run]) for time, run in groupby(results, itemgetter(0))]
-        batches: dict[Time, list[Any]] = {}
-        for time, result in results:
-            batches.setdefault(time, []).append(result)
+            return [(place, [result for _, result in run]) for place, run in groupby(results, itemgetter(0))]
+        batches: dict[_Place, list[Any]] = {}
+        for place, result in results:
+            batches.setdefault(place, []).append(result)
         return batches.items()

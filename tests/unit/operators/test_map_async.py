@@ -293,7 +293,7 @@ def test_what_does_not_open_in_time_fails_the_job(client: type[Client], server: 
 
 def test_it_goes_on_from_its_state() -> None:
     """Records that were read and not sent are called for again, and sent at their times, in their order."""
-    pending = {7: (0, 3), 8: (2, 4), 9: (0, 5)}
+    pending = {7: ((0, None), 3), 8: ((2, None), 4), 9: ((0, None), 5)}
 
     def build(context: tw.OperatorContext) -> Any:
         context.states["pending"] = pickle.loads(pickle.dumps(pending))

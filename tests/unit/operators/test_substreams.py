@@ -1,5 +1,7 @@
 """Substreams: dividing a stream, following its parts, and being told of their ends."""
 
+import asyncio
+import threading
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from typing import Any
@@ -11,6 +13,7 @@ from hypothesis import strategies as st
 import tidewheel as tw
 from tests.unit.operators.harness import Bags, Feed, operator_settings
 from tests.unit.operators.operator_case import OperatorCase, each_epoch, number_of
+from tests.waiting import eventually
 
 DEADLINE_S = 20.0
 
@@ -267,6 +270,29 @@ def test_a_token_holds_its_substream_open() -> None:
         activators[0]()
         job.wait(DEADLINE_S)
         assert rows(job, "words") == [("b", ["bc"]), ("a", ["ab", "ac"])]
+
+
+def test_a_substream_is_open_while_a_call_for_it_is_awaited() -> None:
+    """Each answers when its own calls are done, not those of others."""
+    released: dict[int, threading.Event] = {key: threading.Event() for key in range(2)}
+
+    async def wait(number: int) -> int:
+        await asyncio.to_thread(released[number % 2].wait, DEADLINE_S)
+        return number
+
+    flow = tw.Dataflow("awaited")
+    numbers = flow.input("numbers").substreams("parities", lambda n: n % 2).map_async(wait)
+    numbers.collect_substream(lambda key, numbers: (key, sorted(numbers))).capture("sums")
+    with tw.run(flow, engine="local") as job:
+        with job.input("numbers") as handle:
+            handle.send([0, 1, 2, 3])
+            handle.end_substream(0, 1)
+        released[1].set()
+
+        assert eventually(lambda: not job.run_round() and rows(job, "sums") == [(1, [1, 3])])  # type: ignore[attr-defined]
+        released[0].set()
+        job.wait(DEADLINE_S)
+        assert rows(job, "sums") == [(1, [1, 3]), (0, [0, 2])]
 
 
 def test_a_notificator_tells_of_each_substream_at_each_time() -> None:
