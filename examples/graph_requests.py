@@ -52,7 +52,7 @@ def build_visit(context: tw.OperatorContext) -> Any:
 
 def main() -> None:
     chosen = options(__doc__)
-    random.seed(1)
+    chance = random.Random(1)
     nodes = sorted(needs())
     flow = tw.Dataflow("requests")
     answers(flow.input("requests"), needs).probe("answered").capture("answers")
@@ -61,7 +61,7 @@ def main() -> None:
             for epoch in range(EPOCHS):
                 requests.advance_to(epoch)
                 numbers = range(epoch * REQUESTS, (epoch + 1) * REQUESTS)
-                requests.send([(number, random.choice(nodes)) for number in numbers])
+                requests.send([(number, chance.choice(nodes)) for number in numbers])
                 requests.end_substream(*numbers)
         job.wait()
         found = [answer for entry in job.captured("answers") for answer in entry.batch]
