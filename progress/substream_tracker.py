@@ -15,8 +15,8 @@ Invariants:
   where that location can be reached from. Each end is told once.
 - Where order is asked for, ends wait for those of the substreams that were closed before. If all who send closed one
   before another, that is their order.
-- What has ended everywhere, and is counted nowhere, is forgotten. Then nothing of it is left that this view has not
-  heard of: what was done last was done with something that a view counts until it hears of that.
+- What has ended everywhere, was told, and is counted nowhere, is forgotten. Then nothing of it is left that this view
+  has not heard of: what was done last was done with something that a view counts until it hears of that.
 
 Source: seed "Substream Management", sections on soft bounds and their traffic; seed "Progress Tracking", section "A
 Safety Property".
@@ -24,7 +24,7 @@ Safety Property".
 
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import takewhile
+from itertools import chain, takewhile
 from typing import NamedTuple, TypeAlias
 
 from tidewheel.progress.compiled_graph import CompiledGraph
@@ -176,11 +176,17 @@ class SubstreamTracker:
             if not life.counts:
                 gone.append(key)
         ended = [end for key, life in left.items() for end in self._ends(key, life)]
-        for key in gone:
-            if key in lives and not lives[key].counts:
-                del lives[key]
-                self._over.append(key)
+        self._forget(gone, ended)
         return ended
+
+    def _forget(self, gone: list[Key], ended: list[SubstreamEnd]) -> None:
+        """Forget what is counted nowhere; what waits to be told, once it was."""
+        for key in gone:
+            if key in self._lives and not self._lives[key].counts:
+                del self._lives[key]
+        for key in dict.fromkeys(chain(gone, (end.key for end in ended))):
+            if key not in self._lives and not any(key in queue for queue in self._queues.values()):
+                self._over.append(key)
 
     def finish(self) -> list[SubstreamEnd]:
         """Close all keys for all who may send: nobody sends at any key any more. Return what that ends.
@@ -193,7 +199,7 @@ class SubstreamTracker:
         return self.update([(SubstreamPoint(key, *closing), -count) for key, count in still_open])
 
     def drain_over(self) -> list[Key]:
-        """Return the keys that were forgotten since the last call: of each, nothing is left."""
+        """Return the keys that were forgotten since the last call: of each, nothing is left, and every end was told."""
         over, self._over = self._over, []
         return over
 

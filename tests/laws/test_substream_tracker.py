@@ -151,6 +151,28 @@ def test_a_cycle_does_not_hide_what_is_under_way() -> None:
     assert len(tracker) == 0
 
 
+def test_a_key_is_not_over_before_its_end_is_told() -> None:
+    """What waits for its turn can still be told from what the key is used for again, which would be told in its place.
+
+    The first substream to be closed has a message under way; of the second nothing is left, but it has to wait.
+    """
+    graph = GraphShape(
+        (OperatorShape("input", (), (ROOT,), {}), OperatorShape("watch", (ROOT,), (), {})),
+        ((Source(0, 0), Target(1, 0)),),
+    )
+    compiled = CompiledGraph(graph)
+    at = compiled.index[Target(1, 0)]
+    tracker = SubstreamTracker(
+        compiled, Declaration(compiled.index[Source(0, 0)], 1), [Target(1, 0)], ordered=[Target(1, 0)]
+    )
+    assert tracker.update([(SubstreamPoint("a", at, 0), 1), (SubstreamPoint("a", *tracker.closing), -1)]) == []
+    assert tracker.update([(SubstreamPoint("b", *tracker.closing), -1)]) == []
+    assert tracker.drain_over() == []
+    assert tracker.update([(SubstreamPoint("a", at, 0), -1)]) == [SubstreamEnd("a", at), SubstreamEnd("b", at)]
+    assert sorted(map(str, tracker.drain_over())) == ["a", "b"]
+    assert len(tracker) == 0
+
+
 def test_where_no_substream_gets_none_is_awaited() -> None:
     """Whoever asked for ends there would wait for ever."""
     graph = GraphShape((OperatorShape("one", (), (ROOT,), {}), OperatorShape("other", (), (ROOT,), {})), ())
