@@ -173,6 +173,7 @@ class SubstreamBooks:
             if self._tracked[declaration].is_shared or self._workers == 1:
                 self._closing.add(label)
             self._record(label, self._closing_points[declaration], -1)
+            self._due.pop(label, None)  # what is left there of an earlier use of the key is no place in the order
             self._due[label] = None
         else:
             self._gone.append(label)
@@ -281,7 +282,7 @@ class _View:
         self._told_over: set[int] = set()
         self._closing: list[Label] = []
         self._all_closing: list[int] = []
-        self._ends: dict[Label, list[int]] = {}
+        self._ends: list[tuple[Label, list[int]]] = []
         self._over: list[Label] = []
 
     @property
@@ -308,7 +309,10 @@ class _View:
 
     def _end(self, declaration: int, ends: list[SubstreamEnd]) -> None:
         for key, location in ends:
-            self._ends.setdefault((declaration, key), []).append(location)
+            label = declaration, key
+            if not self._ends or self._ends[-1][0] != label:  # only what comes together, as the order matters
+                self._ends.append((label, []))
+            self._ends[-1][1].append(location)
         self._over += ((declaration, key) for key in self._trackers[declaration].drain_over())
 
     def news(self) -> SubstreamNews | None:
@@ -324,9 +328,9 @@ class _View:
         news = SubstreamNews(
             closing=self._closing,
             all_closing=self._all_closing,
-            ends=list(self._ends.items()),
+            ends=self._ends,
             over=self._over,
             all_over=all_over,
         )
-        self._closing, self._all_closing, self._ends, self._over = [], [], {}, []
+        self._closing, self._all_closing, self._ends, self._over = [], [], [], []
         return news
