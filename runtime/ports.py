@@ -10,6 +10,7 @@ from tidewheel.runtime.batches import Batch, check_batch, length
 from tidewheel.runtime.errors import TokenError
 from tidewheel.runtime.substreams.end_of_substream import EndOfSubstream
 from tidewheel.runtime.substreams.labels import Label, Labels, MixedLabel, labels_of, parts_by_key
+from tidewheel.runtime.substreams.waiting_ends import WaitingEnds
 from tidewheel.runtime.token_ledger import TokenLedger
 from tidewheel.runtime.tokens import LentToken, TimestampToken
 
@@ -55,7 +56,7 @@ class InputPort:
         self.port = port
         self.location = location
         self.queue: deque[tuple[Time, Batch, int, int, Labels | None]] = deque()
-        self.ends: dict[Key, None] | None = None
+        self.ends: WaitingEnds | None = None
         self.consumed = 0
         self.looked_at = 0
         self.records = 0
@@ -128,7 +129,7 @@ class InputPort:
 
     @property
     def ended(self) -> Iterator[Any]:
-        """The keys of the substreams that have ended here since it was last looked at, each once.
+        """The keys of the substreams that have ended here since it was last looked at, once for each substream.
 
         Nothing of them comes to this operator any more, on any worker, and it has received all that has come. Where a
         key is used again, its records are not received before the end of what had it before was looked at.
@@ -142,12 +143,10 @@ class InputPort:
             )
         return self._drain(self.ends)
 
-    def _drain(self, ends: dict[Key, None]) -> Iterator[Any]:
+    def _drain(self, ends: WaitingEnds) -> Iterator[Any]:
         while ends:
-            key = next(iter(ends))
-            del ends[key]
             self.looked_at += 1
-            yield key
+            yield ends.take()
 
     @property
     def worker(self) -> int:

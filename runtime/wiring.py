@@ -7,6 +7,7 @@ from tidewheel.runtime.channel import Channel
 from tidewheel.runtime.operator_instance import OperatorInstance
 from tidewheel.runtime.plan import Plan
 from tidewheel.runtime.ports import InputPort, OutputPort
+from tidewheel.runtime.substreams.waiting_ends import WaitingEnds
 
 if TYPE_CHECKING:
     from tidewheel.runtime.worker_core import WorkerCore
@@ -43,5 +44,5 @@ def _input_port(
     paths = [shape.summaries.get((at.port, output), ()) for output in range(len(shape.outputs))]
     made = InputPort(core, instance, at.port, compiled.index[at], paths)
     if plan.operators[at.operator].ends is not None:
-        made.ends = {}
+        made.ends = WaitingEnds()
     return made

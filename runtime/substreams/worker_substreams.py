@@ -95,7 +95,7 @@ class WorkerSubstreams:
         for (_, key), location in self.books.drain_ends():
             ends = self._ports[location].ends
             assert ends is not None, "the plan says which operators are told of ends"
-            ends[key] = None
+            ends.add(key)
             self._activate(self._operators[location])
         for declaration, key in self.books.drain_over():
             self._by_number[declaration].over(key)

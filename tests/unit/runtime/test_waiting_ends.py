@@ -1,0 +1,49 @@
+"""Ends that an operator has not looked at yet."""
+
+from typing import Any
+
+import tidewheel as tw
+from tests.unit.runtime.worker_group import WorkerGroup
+from tidewheel.runtime.envelope import DRIVER, Envelope, InputCommand
+from tidewheel.runtime.substreams.waiting_ends import WaitingEnds
+
+
+def test_ends_are_taken_in_the_order_in_which_they_came() -> None:
+    """Also those of one key."""
+    ends = WaitingEnds()
+    for key in "abac":
+        ends.add(key)
+    taken = [ends.take() for _ in range(2)]
+    assert "a" in ends
+    assert "b" not in ends
+    taken += [ends.take() for _ in range(len(ends))]
+    assert taken == list("abac")
+    assert not ends
+    assert "a" not in ends
+
+
+def test_each_end_is_told_though_the_operator_looks_late() -> None:
+    """A key ends, is used again and ends again before its operator looks: it is told twice, in order."""
+    told: list[str] = []
+    looks: list[bool] = []
+
+    def build(context: Any) -> Any:
+        def schedule(input: Any) -> None:
+            if looks:
+                told.extend(input.ended)
+
+        return schedule
+
+    flow = tw.Dataflow("late")
+    flow.operator("watch", [flow.input("words").substreams("words", key=str)], 0, build, bound="soft")
+    group = WorkerGroup(flow, workers=1)
+    for time, key in enumerate("aba"):
+        group.advance("words", time)
+        command = InputCommand("words", "end", None, [key])
+        group._post(0, Envelope(DRIVER, 0, next(group._from_driver[0]), commands=[command]))
+        group.run()
+    assert told == []
+    looks.append(True)
+    group.close("words")
+    group.run()
+    assert told == ["a", "b", "a"]
