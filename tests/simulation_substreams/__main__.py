@@ -1,0 +1,16 @@
+"""Many simulations of substreams, as a command: ``python -m tests.simulation_substreams --runs 100000``."""
+
+import sys
+from collections.abc import Sequence
+
+from tests.simulation_command import run_simulations
+from tests.simulation_substreams.campaign import report_on
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the simulations that the command line asks for; return the exit code."""
+    return run_simulations("tests.simulation_substreams", __doc__, report_on, arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,272 @@
+"""The faults seeded into the runtime, each of which must be caught: how we know that the checks check."""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from tests.simulation.injection import Injection, replaced
+from tests.simulation.scenario import Scenario
+from tidewheel.progress import Time
+from tidewheel.progress.substream_tracker import Key, SubstreamTracker
+from tidewheel.runtime.envelope import Envelope
+from tidewheel.runtime.ports import InputPort, OutputPort
+from tidewheel.runtime.substreams.books import SubstreamBooks, _View
+from tidewheel.runtime.substreams.gate import SubstreamGate
+from tidewheel.runtime.substreams.news import Label, SubstreamNews
+from tidewheel.runtime.substreams.waiting_ends import WaitingEnds
+from tidewheel.runtime.substreams.worker_substreams import WorkerSubstreams
+from tidewheel.runtime.tokens import TimestampToken
+from tidewheel.runtime.worker_core import WorkerCore
+
+
+def _split_batch() -> Injection:
+    """What has come to be is told a time later than what is no more."""
+
+    def make(changes: Callable[[SubstreamBooks], SubstreamNews | None]) -> Any:
+        late: WeakKeyDictionary[SubstreamBooks, list[Any]] = WeakKeyDictionary()
+
+        def split(self: SubstreamBooks) -> SubstreamNews | None:
+            news = changes(self)
+            if news is None:
+                before = late.pop(self, [])
+                return SubstreamNews(before) if before else None
+            now = late.get(self, [])
+            now += [(label, {at: n for at, n in counts.items() if n < 0}) for label, counts in news.changes]
+            late[self] = [(label, {at: n for at, n in counts.items() if n > 0}) for label, counts in news.changes]
+            return SubstreamNews([(label, counts) for label, counts in now if counts], news.finished)
+
+        return split
+
+    return replaced(SubstreamBooks, "_changes", make)
+
+
+def _retained_uncounted() -> Injection:
+    """A token that is retained is not counted for its substream."""
+
+    def make(new_token: Any) -> Any:
+        def uncounted(
+            core: WorkerCore, instance: Any, output: OutputPort, time: Time, lender: InputPort, label: Label | None
+        ) -> TimestampToken:
+            core.ledger.record(((output.location, time), 1))
+            return TimestampToken(core.ledger, output.domain, output.location, time, instance.name, lender, label)
+
+        return uncounted
+
+    return replaced(WorkerCore, "new_token", make)
+
+
+def _gate_reopens_early() -> Injection:
+    """A key is used again while something is left of what had it before."""
+
+    def make(may_open: Any) -> Any:
+        def early(gate: SubstreamGate, key: Key, time: Time, what: str) -> Any:
+            if key in gate._closed:
+                gate._closed[key].is_over = True
+            return may_open(gate, key, time, what)
+
+        return early
+
+    return replaced(SubstreamGate, "_may_open", make)
+
+
+def _heard_ignored() -> Injection:
+    """What was sent after hearing of an end is taken in before that end."""
+
+    def make(holds_back: Any) -> Any:
+        def ignoring(substreams: WorkerSubstreams, envelope: Envelope) -> bool:
+            return False
+
+        return ignoring
+
+    return replaced(WorkerSubstreams, "holds_back", make)
+
+
+@contextmanager
+def _consumed_on_arrival() -> Iterator[None]:
+    """A message is counted as consumed when it arrives, so that an end is told while it waits at the port."""
+    before: WeakKeyDictionary[WorkerCore, Counter[Any]] = WeakKeyDictionary()
+
+    def make_apply(apply: Any) -> Any:
+        def counting(core: WorkerCore, envelope: Envelope) -> None:
+            apply(core, envelope)
+            for message in envelope.messages:
+                if message.label is not None:
+                    core._substreams.books.record(message.label, message.target, message.time, -1)
+                    before.setdefault(core, Counter())[message.label, message.target, message.time] += 1
+
+        return counting
+
+    def make_consume(consume: Any) -> Any:
+        def once(core: WorkerCore, location: int, time: Time, label: Label | None = None) -> None:
+            counted = before.setdefault(core, Counter())
+            if counted[label, location, time]:
+                counted[label, location, time] -= 1
+                label = None
+            consume(core, location, time, label)
+
+        return once
+
+    with replaced(WorkerCore, "_apply", make_apply), replaced(WorkerCore, "consume", make_consume):
+        yield
+
+
+def _finished_by_the_first() -> Injection:
+    """All keys are closed for everyone once the first worker has finished."""
+
+    def make(take: Any) -> Any:
+        def hasty(view: Any, news: SubstreamNews) -> None:
+            for declaration in news.finished:
+                if view._finished[declaration] == 0:
+                    view._finished[declaration] = view._workers - 1
+            take(view, news)
+
+        return hasty
+
+    return replaced(_View, "take", make)
+
+
+def _closed_twice() -> Injection:
+    """What the last worker closes counts as closed by two."""
+
+    def make(close: Any) -> Any:
+        def twice(books: SubstreamBooks, label: Label) -> None:
+            close(books, label)
+            if label[0] in books._tracked and books._worker == books._workers - 1:
+                books.record(label, *books._closing_points[label[0]], -1)
+
+        return twice
+
+    return replaced(SubstreamBooks, "close", make)
+
+
+def _reused_not_held() -> Injection:
+    """Records of a key that is used again are received before the end of what had it before was looked at."""
+
+    def make(iterate: Any) -> Any:
+        def eager(port: InputPort) -> Iterator[Any]:
+            ends, port.ends = port.ends, None
+            received = iterate(port)
+            first = next(received, None)
+            port.ends = ends
+            if first is not None:
+                yield first
+                yield from received
+
+        return eager
+
+    return replaced(InputPort, "__iter__", make)
+
+
+def _over_before_told() -> Injection:
+    """A key is over while its end waits for its turn."""
+
+    def make(update: Any) -> Any:
+        def hasty(tracker: SubstreamTracker, changes: Any) -> Any:
+            lives = set(tracker._lives)
+            ended = update(tracker, changes)
+            gone = {key for key in lives if key not in tracker._lives}
+            tracker._over += [key for key in gone if key not in tracker._over]
+            return ended
+
+        return hasty
+
+    return replaced(SubstreamTracker, "update", make)
+
+
+def _ends_by_key() -> Injection:
+    """What there is to tell of a key is told together, in whatever order that is."""
+
+    def make(end: Any) -> Any:
+        def together(view: Any, declaration: int, ends: list[Any]) -> None:
+            by_key: dict[Key, list[Any]] = defaultdict(list)
+            for one in ends:
+                by_key[one.key].append(one)
+            end(view, declaration, [one for found in by_key.values() for one in found])
+
+        return together
+
+    return replaced(_View, "_end", make)
+
+
+def _told_once() -> Injection:
+    """An end that waits stands for others of its key."""
+
+    def make(add: Any) -> Any:
+        def once(ends: Any, key: Key) -> None:
+            if key not in ends:
+                add(ends, key)
+
+        return once
+
+    return replaced(WaitingEnds, "add", make)
+
+
+def _never_asked() -> Injection:
+    """Workers are not told which substreams are about to end, so that they do not tell of them."""
+
+    def make(hear: Any) -> Any:
+        def deaf(books: SubstreamBooks, news: SubstreamNews) -> None:
+            hear(books, SubstreamNews(ends=news.ends, over=news.over, all_over=news.all_over))
+
+        return deaf
+
+    return replaced(SubstreamBooks, "_hear", make)
+
+
+def _closed_let_in() -> Injection:
+    """A record of a substream that has ended is let in."""
+
+    def make(admit: Any) -> Any:
+        def lenient(gate: SubstreamGate, key: Key, time: Time) -> Any:
+            closed = gate._closed.get(key)
+            if closed is not None and closed.is_over and key not in gate._open:
+                return gate.number, key
+            return admit(gate, key, time)
+
+        return lenient
+
+    return replaced(SubstreamGate, "admit", make)
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One way for the runtime to be wrong.
+
+    Attributes:
+        name: what is wrong, in a few words.
+        inject: returns a context in which the runtime is wrong.
+        checks: the promises that may be found broken.
+        least_workers: with how many workers it can show.
+    """
+
+    name: str
+    inject: Callable[[], Injection]
+    checks: frozenset[str] = frozenset({"safety"})
+    least_workers: int = 2
+
+    def concerns(self, scenario: Scenario) -> bool:
+        """Tell whether it can show in a scenario."""
+        return scenario.workers >= self.least_workers
+
+
+_SAFETY = frozenset({"safety", "overtaken", "once"})
+_MIXED = _SAFETY | {"liveness", "left", "divided"}
+
+FAULTS = (
+    Fault("what has come to be told a batch later", _split_batch, _SAFETY),
+    Fault("a retained token not counted", _retained_uncounted, _SAFETY, 1),
+    Fault("a key used again before it is over", _gate_reopens_early, _MIXED, 1),
+    Fault("records that overtake an end on the way", _heard_ignored, _SAFETY),
+    Fault("a message consumed on arrival", _consumed_on_arrival, _MIXED),
+    Fault("all closed once one worker has finished", _finished_by_the_first, _MIXED),
+    Fault("one worker's closing counted twice", _closed_twice, _MIXED),
+    Fault("records of a key before the end that waits", _reused_not_held, _SAFETY, 1),
+    Fault("a key over before its end is told", _over_before_told, frozenset({"liveness", "order"}) | _SAFETY, 1),
+    Fault("ends told key by key", _ends_by_key, frozenset({"order"}), 1),
+    Fault("two ends of a key told as one", _told_once, frozenset({"liveness"}) | _SAFETY, 1),
+    Fault("workers not asked what is about to end", _never_asked, frozenset({"liveness", "complete", "refused"})),
+    Fault("records of what has ended let in", _closed_let_in, frozenset({"refused"}) | _MIXED, 1),
+)

@@ -1,0 +1,161 @@
+"""Random dataflows whose streams are divided into substreams, described as a user describes them."""
+
+from collections.abc import Callable
+from random import Random
+from typing import Any, TypeAlias
+
+import tidewheel as tw
+from tests.simulation.violation import ViolationError
+from tests.simulation_substreams.random_operator import build_random
+from tests.simulation_substreams.record import (
+    Record,
+    both,
+    has_odd_number,
+    is_last,
+    key_of,
+    moved,
+    number_of,
+    one_hop_less,
+)
+from tests.simulation_substreams.world import World
+from tidewheel.runtime.operator_context import OperatorContext
+from tidewheel.runtime.plan import Schedule
+from tidewheel.runtime.ports import InputPort, OutputPort
+from tidewheel.runtime.scope import Scope
+
+Streams: TypeAlias = list[tw.Stream[Record]]
+
+_DEEPEST = 3
+
+
+class RandomDataflow:
+    """A dataflow with one or two divided inputs, each with operators behind it; no cycle of it is idle.
+
+    Attributes:
+        flow: the dataflow.
+        watchers: the names of the operators that look at ends.
+    """
+
+    def __init__(self, random: Random, world: World) -> None:
+        self._random = random
+        self._world = world
+        self._names = 0
+        self.flow = tw.Dataflow("substreams")
+        self.watchers: set[str] = set()
+        for number in range(random.choice((1, 1, 1, 2))):
+            self._grow(self.flow.root, [self._divided(number)], random.randint(2, 7))
+
+    def _divided(self, number: int) -> tw.Stream[Record]:
+        """Add an input that is divided: where all workers let in records of each key, or one owns it."""
+        stream: tw.Stream[Record] = self.flow.input(f"input {number}")
+        name = f"keys {number}"
+        match self._random.choice(("shared", "shared", "marks", "last")):
+            case "shared":
+                return stream.substreams(name, key_of)
+            case "marks":
+                before = stream.exchange(key_of) if self._random.random() < 0.5 else stream
+                return before.unary("read", _build_read).substreams(name, key_of)
+        return stream.filter(bool).substreams(name, key_of, last=is_last)
+
+    def _grow(self, scope: Scope, streams: Streams, size: int) -> None:
+        """Add about ``size`` operators of random kinds in ``scope`` and below, and their outputs to ``streams``."""
+        connect = [self._add_feedback(scope, streams) for _ in range(self._feedbacks(scope))]
+        while size > 0:
+            kind = self._random.choice(("operator", "operator", "operator", "chain", "concat", "collect", "loop"))
+            if kind == "loop" and scope.nesting.depth < _DEEPEST:
+                inside = self._random.randint(1, max(1, size - 1))
+                self._add_loop(scope, streams, inside)
+                size -= inside
+            elif kind == "chain":
+                streams.append(self._chain(self._any(streams)))
+            elif kind == "concat":
+                streams.append(self._any(streams).concat(self._any(streams)))
+            elif kind == "collect":
+                self._any(streams).collect_substream(_collected)
+            else:
+                self._add_operator(streams)
+                size -= 1
+            size -= self._random.randint(0, 1)
+        self._add_operator(streams)
+        for close in connect:
+            close(self._any(streams))
+
+    def _add_operator(self, streams: Streams) -> None:
+        inputs = [self._any(streams) for _ in range(self._random.choice((1, 1, 2)))]
+        is_watching = self._random.random() < 0.6
+        exchange: list[Any] = [self._random.choice((None, number_of, key_of)) for _ in inputs]
+        self._names += 1
+        name = f"operator {self._names}"
+        made = self.flow.operator(
+            name,
+            inputs,
+            self._random.choice((0, 1, 1, 1, 2)),
+            build_random(self._world, len(inputs), is_watching=is_watching),
+            exchange=exchange,
+            notify=self._random.random() < 0.3,
+            bound="soft" if is_watching else None,
+            ordered=is_watching and self._random.random() < 0.5,
+        )
+        if is_watching:
+            path = inputs[0].outlet.scope.path
+            self.watchers.add(f"{path}/{name}" if path else name)
+        streams.extend(made)
+
+    def _chain(self, stream: tw.Stream[Record]) -> tw.Stream[Record]:
+        for _ in range(self._random.randint(1, 3)):
+            match self._random.choice(("map", "filter", "flat_map", "exchange", "rebalance", "delay")):
+                case "map":
+                    stream = stream.map(moved)
+                case "filter":
+                    stream = stream.filter(has_odd_number)
+                case "flat_map":
+                    stream = stream.flat_map(both)
+                case "exchange":
+                    stream = stream.exchange(number_of)
+                case "rebalance":
+                    stream = stream.rebalance()
+                case "delay":
+                    stream = stream.branch(has_odd_number)[self._random.randint(0, 1)]
+        return stream
+
+    # ------------------------------------------------------------------ loops
+
+    def _add_loop(self, scope: Scope, streams: Streams, size: int) -> None:
+        self._names += 1
+        loop = tw.Loop(self.flow, scope.inside(f"loop {self._names}"))
+        inner = [self._any(streams).enter(loop) for _ in range(self._random.choice((1, 1, 2)))]
+        self._grow(loop.scope, inner, size)
+        streams.extend(self._any(inner).leave() for _ in range(self._random.choice((1, 1, 2))))
+
+    def _feedbacks(self, scope: Scope) -> int:
+        return self._random.choice((0, 1, 1, 1, 2) if scope.parent is not None else (0, 0, 0, 1))
+
+    def _add_feedback(self, scope: Scope, streams: Streams) -> Callable[[tw.Stream[Record]], None]:
+        feedback: tw.Feedback[Record] = tw.Loop(self.flow, scope).feedback(self._random.choice((1, 1, 2)))
+        streams.append(self._any(streams).concat(feedback.flat_map(one_hop_less)))
+        return feedback.connect
+
+    def _any(self, streams: Streams) -> tw.Stream[Record]:
+        """Choose a stream, a recent one more often than an old one."""
+        return streams[-1 - int(len(streams) * self._random.random() ** 2)]
+
+
+def _build_read(context: OperatorContext) -> Schedule:
+    """Return the schedule function of an operator for which the last record of a key is only the mark of its end."""
+
+    def schedule(input: InputPort, output: OutputPort) -> None:
+        for token, batch in input:
+            for record in batch:
+                if record.is_last:
+                    context.end_substream(token, record.life.key)
+                else:
+                    output.send(token, [record])
+
+    return schedule
+
+
+def _collected(key: int, records: list[Record]) -> Record:
+    lives = {record.life for record in records}
+    if len(lives) != 1 or records[0].life.key != key:
+        raise ViolationError("divided", f"what was collected for {key} is of {lives}")
+    return records[0]

@@ -1,0 +1,57 @@
+"""Substreams in random dataflows with loops, on several workers, under random schedules.
+
+``TIDEWHEEL_SUBSTREAM_SIMULATIONS`` says how many (200 by default) and ``TIDEWHEEL_SUBSTREAM_SIMULATION_SEED`` from
+which seed on; without it, other ones in every run, and a failure says which. ``python -m tests.simulation_substreams
+--runs 10000`` runs more of them.
+"""
+
+import os
+import secrets
+from collections import Counter
+
+import pytest
+
+from tests.simulation.scenario import Scenario
+from tests.simulation_substreams.campaign import report_on
+from tests.simulation_substreams.simulation import Simulation
+
+RUNS = int(os.environ.get("TIDEWHEEL_SUBSTREAM_SIMULATIONS", "200"))
+SEED = int(os.environ.get("TIDEWHEEL_SUBSTREAM_SIMULATION_SEED", str(secrets.randbits(40))))
+CHUNKS = 4
+
+
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+def test_random_dataflows_keep_all_promises(chunk: int) -> None:
+    """No end is told too early, each is told once, in order where that is asked for, and nothing is left.
+
+    Shared and owned keys that are used again, tokens that are kept, loops, messages left unread, slow links.
+    """
+    print(f"simulations from seed {SEED}")  # noqa: T201 - pytest shows it beside a failure
+    report = report_on(range(SEED + chunk * RUNS // CHUNKS, SEED + (chunk + 1) * RUNS // CHUNKS))
+    assert report is None, report
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_same_seed_does_the_same(seed: int) -> None:
+    """A failure can be repeated: the seed decides all that anybody is told."""
+    first, again = (Simulation(Scenario.of(seed)).run() for _ in range(2))
+    assert first.world.told == again.world.told
+    assert first.world.received == again.world.received
+
+
+def test_much_happens() -> None:
+    """Operators receive, are told of many lives of each key in nested loops, and records are refused that have to be.
+
+    Both kinds of declarations occur, and envelopes are held back until an end was heard of.
+    """
+    simulations = [Simulation(Scenario.of(seed)).run() for seed in range(40)]
+    shared = Counter(kind for simulation in simulations for kind in simulation.world.is_shared)
+    operators = [operator for simulation in simulations for operator in simulation.plan.operators]
+    ends = [life for simulation in simulations for told in simulation.world.told.values() for life in told]
+    assert min(shared[True], shared[False]) > 10
+    assert {nesting.depth for operator in operators for nesting in operator.shape.outputs} == {0, 1, 2, 3}
+    assert sum(operator.ends is not None and operator.ends.ordered for operator in operators) > 20
+    assert sum(simulation.world.received for simulation in simulations) > 4000
+    assert len(ends) > 2000
+    assert sum(life.number > 1 for life in ends) > 1000
+    assert sum(simulation.was_refused for simulation in simulations) > 1

@@ -1,0 +1,227 @@
+"""What really happens in one simulation, and the promises about substreams that are checked against it.
+
+Records say themselves to which life of which key they belong, and operators show the tokens that they keep; so nothing
+here trusts the labels, counts or ends that the runtime keeps.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from tests.simulation.links import Links
+from tests.simulation.scenario import Scenario
+from tests.simulation.violation import ViolationError
+from tests.simulation_substreams.record import Life, Record
+from tidewheel.progress import CompiledGraph, Source, Target
+from tidewheel.runtime.envelope import Envelope
+from tidewheel.runtime.plan import Plan
+from tidewheel.runtime.stable_hash import stable_hash
+from tidewheel.runtime.substreams.news import Label
+from tidewheel.runtime.worker_core import WorkerCore
+
+_MESSAGES = 150
+
+
+class World:
+    """The state that all operators of one simulation see.
+
+    Attributes:
+        scenario: decides what happens.
+        links: the envelopes in flight.
+        draining: whether operators are to give up all they hold, because the end is wanted.
+        tokens: by identity of each token that is kept, its location and the life that it is of.
+        wakers: have the operators scheduled, each on each worker.
+        lives: how many lives of each (source, key) there have been or are, as its source has it.
+        told: by (worker, location), the lives of which the end was told, in order.
+        received: how many messages operators have received.
+    """
+
+    def __init__(self, scenario: Scenario) -> None:
+        self.scenario = scenario
+        self.links = Links()
+        self.draining = False
+        self.tokens: dict[int, tuple[int, Life]] = {}
+        self.wakers: list[Any] = []
+        self.lives: Counter[tuple[int, int]] = Counter()
+        self.told: dict[tuple[int, int], list[Life]] = defaultdict(list)
+        self.received = 0
+        self._count: Counter[tuple[int, int, int, int]] = Counter()
+        self._watched: dict[int, int] = {}
+        self._ordered: set[int] = set()
+        self._closed: dict[int, list[Life]] = {}
+        self._finished: dict[int, set[int]] = {}
+        self._budget = _MESSAGES
+        self.cores: list[WorkerCore] = []
+
+    def begin(self, plan: Plan, cores: list[WorkerCore], watchers: set[str]) -> None:
+        """Look at workers that run a plan, in which operators of these names are told of ends."""
+        self.cores = cores
+        self._plan = plan
+        self._compiled = CompiledGraph(plan.graph())
+        declared = list(plan.declarations.values())
+        self.is_shared = [one.is_shared for one in declared]
+        for index, operator in enumerate(plan.operators):
+            for port in range(len(operator.shape.inputs)) if operator.name in watchers else ():
+                target = Target(index, port)
+                before = self._compiled.reaching(target)
+                (source,) = (n for n, one in enumerate(declared) if Source(one.operator, 0) in before)
+                self._watched[self._compiled.index[target]] = source
+                if operator.ends is not None and operator.ends.ordered:
+                    self._ordered.add(self._compiled.index[target])
+        for core in cores:
+            self._follow_closing(core)
+
+    def _follow_closing(self, core: WorkerCore) -> None:
+        closed: list[Life] = []
+        finished: set[int] = set()
+        books = core._substreams.books
+        close, finish = books.close, books.finish
+
+        def closing(label: Label) -> None:
+            source, key = label
+            assert isinstance(key, int)
+            number = sum(life[:2] == (source, key) for life in closed) + 1
+            closed.append(Life(source, key, number))
+            close(label)
+
+        def finishing(declaration: int, open_keys: Iterable[Any]) -> None:
+            finished.add(declaration)
+            finish(declaration, open_keys)
+
+        books.close, books.finish = closing, finishing  # type: ignore[method-assign]
+        self._closed[core.worker], self._finished[core.worker] = closed, finished
+
+    def may_send(self) -> bool:
+        """Tell whether one more message may be sent, and count it."""
+        self._budget -= 1
+        return self._budget >= 0
+
+    # ------------------------------------------------------------------ what operators see
+
+    def receive(self, worker: int, location: int, key: object, batch: Sequence[Record]) -> Life:
+        """Check a message that an operator has received; return of which life it is."""
+        self.received += 1
+        lives = {record.life for record in batch}
+        if len(lives) != 1 or key != batch[0].life.key:
+            raise ViolationError("divided", f"{self._where(worker, location)} got a message of {lives} for {key!r}")
+        life = batch[0].life
+        if location in self._watched:
+            for other in range(self.scenario.workers):
+                if self._count[other, location, life.source, life.key] >= life.number:
+                    where = self._where(worker, location)
+                    raise ViolationError("safety", f"{where} got {life} after worker {other} was told of its end")
+            if self._count[worker, location, life.source, life.key] < life.number - 1:
+                where = self._where(worker, location)
+                raise ViolationError("overtaken", f"{where} got {life} and was not told of the end of that before")
+        return life
+
+    def end(self, worker: int, location: int, key: Any) -> None:
+        """Check an end that an operator has been told of."""
+        source, where = self._watched[location], self._where(worker, location)
+        self._count[worker, location, source, key] += 1
+        life = Life(source, key, self._count[worker, location, source, key])
+        self.told[worker, location].append(life)
+        if life.number > self.lives[source, key]:
+            raise ViolationError("once", f"{where} was told of the end of {life}, which never was")
+        for other in range(self.scenario.workers):
+            owned = not self.is_shared[source] and stable_hash(key) % self.scenario.workers != other
+            if not owned and source not in self._finished[other] and life not in self._closed[other]:
+                raise ViolationError("safety", f"{where} was told of the end of {life}, open on worker {other}")
+        before = self._compiled.reaching(self._compiled.locations[location])
+        for live, at in self._live():
+            if live == life and self._compiled.locations[at] in before:
+                what = self._plan.describe(self._compiled.locations[at])
+                raise ViolationError("safety", f"{where} was told of the end of {life}, live at {what}")
+
+    def _where(self, worker: int, location: int) -> str:
+        return f"{self._plan.describe(self._compiled.locations[location])} on worker {worker}"
+
+    # ------------------------------------------------------------------ what there is
+
+    def _live(self) -> Iterator[tuple[Life, int]]:
+        """Yield the life and location of whatever may become a record: tokens, messages, and what is fed."""
+        for location, life in self.tokens.values():
+            yield life, location
+        for location, batch in self._messages():
+            for record in batch if isinstance(batch, list) else ():
+                if isinstance(record, Record):
+                    yield record.life, location
+
+    def _messages(self) -> Iterator[tuple[int, Any]]:
+        for link in self.links.waiting():
+            yield from self._in(self.links.on(*link))
+        for core in self.cores:
+            for stream in core._inbox._streams.values():
+                yield from self._in(stream.early.values())
+            yield from self._in(core._substreams._early)
+            for messages in core._outbox._messages:
+                yield from ((message.target, message.batch) for message in messages)
+            for port in core._ports.values():
+                yield from ((port.location, batch) for _, batch, *_ in port.queue)
+            for operator, mailbox in core._mailboxes.items():
+                location = self._compiled.index[Source(operator, 0)]
+                yield from ((location, command.batch) for _, command in mailbox._queue if command.action == "send")
+
+    def _in(self, envelopes: Iterable[Envelope]) -> Iterator[tuple[int, Any]]:
+        for envelope in envelopes:
+            yield from ((message.target, message.batch) for message in envelope.messages)
+            for command in envelope.commands:
+                if command.action == "send":
+                    yield self._compiled.index[Source(self._plan.inputs[command.input], 0)], command.batch
+
+    # ------------------------------------------------------------------ at the end
+
+    def check_end(self) -> None:
+        """Check that everything was told, once and in order, and that nothing is left."""
+        workers = range(self.scenario.workers)
+        for location, source in self._watched.items():
+            lives = [
+                Life(at, key, number)
+                for (at, key), many in self.lives.items()
+                if at == source
+                for number in range(1, many + 1)
+            ]
+            for worker in workers:
+                if sorted(self.told[worker, location]) != sorted(lives):
+                    missing = sorted(set(lives).difference(self.told[worker, location]))
+                    raise ViolationError("liveness", f"{self._where(worker, location)} was not told of {missing}")
+                if self.told[worker, location] != self.told[0, location]:
+                    raise ViolationError("order", f"{self._where(worker, location)} was told in an order of its own")
+            if location in self._ordered:
+                self._check_order(location)
+        if self.tokens:
+            raise ViolationError("left", f"these tokens are left: {self.tokens}")
+        for core in self.cores:
+            self._check_nothing_left(core)
+
+    def _check_order(self, location: int) -> None:
+        """Check that what was closed before something else, by all who closed one of both, has ended before."""
+        places = [{life: place for place, life in enumerate(closed)} for closed in self._closed.values()]
+        told = self.told[0, location]
+        for place, earlier in enumerate(told):
+            for later in told[place + 1 :]:
+                both = [at for at in places if earlier in at or later in at]
+                if all(earlier in at and later in at and at[later] < at[earlier] for at in both) and both:
+                    where = self._where(0, location)
+                    raise ViolationError("order", f"{where} was told of {earlier} before {later}, closed before")
+
+    def _check_nothing_left(self, core: WorkerCore) -> None:
+        if not core.is_complete:
+            raise ViolationError("complete", f"worker {core.worker} does not know that all is over")
+        books, gates = core._substreams.books, core._substreams.gates.values()
+        left: dict[str, Any] = {
+            "counts": books._counts,
+            "closing": books._closing,
+            "due": books._due,
+            "early": core._substreams._early,
+            "open": [gate._open for gate in gates if gate._open],
+            "waiting": [gate._waiting for gate in gates if gate._waiting],
+            "reopened": [gate.reopened for gate in gates if gate.reopened],
+            "not over": [key for gate in gates for key, closed in gate._closed.items() if not closed.is_over],
+            "ends": [port.ends for port in core._ports.values() if port.ends],
+        }
+        if books._view is not None:
+            left["lives"] = [len(tracker) for tracker in books._view._trackers.values() if len(tracker)]
+        found = {name: what for name, what in left.items() if what}
+        if found:
+            raise ViolationError("left", f"worker {core.worker} still remembers {found}")
