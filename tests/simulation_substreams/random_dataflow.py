@@ -43,15 +43,19 @@ class RandomDataflow:
         self.flow = tw.Dataflow("substreams")
         self.watchers: set[str] = set()
         for number in range(random.choice((1, 1, 1, 2))):
-            self._grow(self.flow.root, [self._divided(number)], random.randint(2, 7))
+            divided = self._divided(number)
+            self._grow(divided.outlet.scope, [divided], random.randint(2, 7))
 
     def _divided(self, number: int) -> tw.Stream[Record]:
-        """Add an input that is divided: where all workers let in records of each key, or one owns it."""
+        """Add an input that is divided, maybe in a loop: all workers let in records of each key, or one owns it."""
         stream: tw.Stream[Record] = self.flow.input(f"input {number}")
         name = f"keys {number}"
-        match self._random.choice(("shared", "shared", "marks", "last")):
-            case "shared":
-                return stream.substreams(name, key_of)
+        kind = self._random.choice(("shared", "shared", "marks", "last"))
+        if kind == "shared":
+            return stream.substreams(name, key_of)
+        if self._random.random() < 0.3:
+            stream = stream.enter(self.flow.scope(f"loop of input {number}"))
+        match kind:
             case "marks":
                 before = stream.exchange(key_of) if self._random.random() < 0.5 else stream
                 return before.unary("read", _build_read).substreams(name, key_of)
