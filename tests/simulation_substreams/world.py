@@ -16,7 +16,7 @@ from tidewheel.progress import CompiledGraph, Source, Target
 from tidewheel.runtime.envelope import Envelope
 from tidewheel.runtime.plan import Plan
 from tidewheel.runtime.stable_hash import stable_hash
-from tidewheel.runtime.substreams.news import Label
+from tidewheel.runtime.substreams.labels import Label
 from tidewheel.runtime.worker_core import WorkerCore
 
 _MESSAGES = 150

@@ -2,7 +2,8 @@
 
 from tidewheel.progress import ROOT, CompiledGraph, GraphShape, OperatorShape, PathSummary, Source, Target
 from tidewheel.runtime.substreams.books import TELLER, DeclaredSubstreams, SubstreamBooks
-from tidewheel.runtime.substreams.news import Label, SubstreamNews
+from tidewheel.runtime.substreams.labels import Label
+from tidewheel.runtime.substreams.news import SubstreamNews
 
 NEAR, FAR = Target(1, 0), Target(2, 0)
 A, B = (0, "a"), (0, "b")
