@@ -32,7 +32,7 @@ class Mailbox:
     """Commands, oldest first, in an order that makes sense: none of a handle comes before that which makes it.
 
     A handle that was handed over is used by another feeder than the one that made it, and what two feeders send comes
-    in any order.
+    in any order. What one feeder sends keeps its order: all of it waits for a handle that is not there yet.
 
     Args:
         intake: counts what is taken from here.
@@ -46,21 +46,38 @@ class Mailbox:
         self._intake = intake
         self._queue: deque[tuple[int, InputCommand]] = deque()
         self._known = {FIRST_HANDLE}
-        self._early: dict[int, list[tuple[int, InputCommand]]] = {}
+        self._early: dict[int, deque[InputCommand]] = {}
 
     def put(self, feeder: int, command: InputCommand) -> None:
         """Take a command in."""
-        user = command.origin if command.action == "clone" else command.handle
-        if user not in self._known:
-            self._early.setdefault(user, []).append((feeder, command))
-            return
+        early = self._early.get(feeder)
+        if early is not None:
+            early.append(command)
+        elif _user(command) not in self._known:
+            self._early[feeder] = deque([command])
+        elif self._accept(feeder, command) and self._early:
+            self._let_in()
+
+    def _accept(self, feeder: int, command: InputCommand) -> bool:
+        """Put a command in its place; return whether it makes a handle."""
         self._queue.append((feeder, command))
-        if command.action == "clone":
-            self._known.add(command.handle)
-            for early in self._early.pop(command.handle, ()):
-                self.put(*early)
-        elif command.action == "close":
+        if command.action == "close":
             self._known.discard(command.handle)
+        elif command.action == "clone":
+            self._known.add(command.handle)
+            return True
+        return False
+
+    def _let_in(self) -> None:
+        """Accept what has waited for handles that are there now."""
+        is_made = True
+        while is_made:
+            is_made = False
+            for feeder, early in list(self._early.items()):
+                while early and _user(early[0]) in self._known:
+                    is_made |= self._accept(feeder, early.popleft())
+                if not early:
+                    del self._early[feeder]
 
     def take(self) -> InputCommand:
         """Take the oldest command out."""
@@ -75,3 +92,8 @@ class Mailbox:
 
     def __bool__(self) -> bool:
         return bool(self._queue)
+
+
+def _user(command: InputCommand) -> int:
+    """Return the handle that has to be there for a command."""
+    return command.origin if command.action == "clone" else command.handle

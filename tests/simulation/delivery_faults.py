@@ -1,5 +1,6 @@
 """Faults in what messages and tokens are for."""
 
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -45,8 +46,8 @@ def early_command_lost() -> Injection:
     def make(put: Callable[..., None]) -> Callable[..., None]:
         def wrong_put(mailbox: Mailbox, feeder: int, command: InputCommand) -> None:
             put(mailbox, feeder, command)
-            for early in mailbox._early.values():
-                early[:] = [one for one in early if one[1].action != "send"]
+            kept = {one: [said for said in early if said.action != "send"] for one, early in mailbox._early.items()}
+            mailbox._early = {one: deque(early) for one, early in kept.items() if early}
 
         return wrong_put
 

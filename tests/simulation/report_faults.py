@@ -102,7 +102,7 @@ def consumed_before_read() -> Iterator[None]:
 
 
 def sent_uncounted() -> Injection:
-    return replaced(WorkerCore, "produce", lambda _: lambda core, location, time, label: None)
+    return replaced(WorkerCore, "produce", lambda _: lambda core, location, time, label=None: None)
 
 
 def empty_batch_counted() -> Injection:

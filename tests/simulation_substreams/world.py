@@ -47,6 +47,7 @@ class World:
         self.received = 0
         self._count: Counter[tuple[int, int, int, int]] = Counter()
         self._watched: dict[int, int] = {}
+        self._before_ends: set[int] = set()
         self._ordered: set[int] = set()
         self._closed: dict[int, list[Life]] = {}
         self._finished: dict[int, set[int]] = {}
@@ -66,6 +67,7 @@ class World:
                 before = self._compiled.reaching(target)
                 (source,) = (n for n, one in enumerate(declared) if Source(one.operator, 0) in before)
                 self._watched[self._compiled.index[target]] = source
+                self._before_ends.update(self._compiled.index[location] for location in before)
                 if operator.ends is not None and operator.ends.ordered:
                     self._ordered.add(self._compiled.index[target])
         for core in cores:
@@ -102,7 +104,9 @@ class World:
         """Check a message that an operator has received; return of which life it is."""
         self.received += 1
         lives = {record.life for record in batch}
-        if len(lives) != 1 or key != batch[0].life.key:
+        # Behind all who are told of ends, nothing tells what had a key from what has it now.
+        tells = lives if location in self._before_ends else {life.key for life in lives}
+        if len(tells) != 1 or key != batch[0].life.key:
             raise ViolationError("divided", f"{self._where(worker, location)} got a message of {lives} for {key!r}")
         life = batch[0].life
         if location in self._watched:

@@ -40,6 +40,17 @@ def test_commands_of_a_handle_wait_until_it_is_made() -> None:
     assert taken(mailbox) == [clone(5, 0), *early, close(0)]
 
 
+def test_what_a_feeder_sends_keeps_its_order() -> None:
+    """Also by several handles: the end of a substream by one of them stays behind its records by another."""
+    mailbox = Mailbox(Intake())
+    end = InputCommand("numbers", "end", 0, ["k"], handle=2)
+    for command in (clone(2, 1), send(1, "k"), end):
+        mailbox.put(-2, command)
+    mailbox.put(-3, send(2, "other"))
+    mailbox.put(-1, clone(1, 0))
+    assert taken(mailbox) == [clone(1, 0), clone(2, 1), send(1, "k"), end, send(2, "other")]
+
+
 def test_what_is_taken_counts_for_its_feeder() -> None:
     """When it is taken, and not before."""
     intake = Intake()
