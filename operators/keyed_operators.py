@@ -1,7 +1,7 @@
 """Operators that keep something for each key, from one epoch to the next."""
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, overload
 
 from tidewheel.operators.epochs.key_fold import KeyFold
 from tidewheel.operators.epochs.keyed_state import (
@@ -17,9 +17,15 @@ from tidewheel.operators.keys.record_hash import RecordPact
 from tidewheel.operators.keys.record_keys import Keys, Names
 from tidewheel.operators.keys.record_order import Order, check_order
 from tidewheel.operators.stream_base import StreamBase, check_function
+from tidewheel.operators.substreams.keyed_state import build_state_by_substream
+from tidewheel.progress import GraphError
+from tidewheel.runtime.plan import EndsWanted
 
 if TYPE_CHECKING:
     from tidewheel.operators.stream import Stream
+
+Scope: TypeAlias = Literal["stream", "substream"]
+"""For how long state is kept."""
 
 Record = TypeVar("Record")
 KeyType = TypeVar("KeyType")
@@ -110,6 +116,8 @@ class KeyedOperators(StreamBase[Record]):
         start: Callable[[], State],
         step: Callable[[State, Record], tuple[State, Result]],
         order: Callable[[Record], Any] | Names | None = None,
+        *,
+        scope: Scope = "stream",
     ) -> "Stream[Result]":
         """Replace each record by a result that depends on the records of its key before.
 
@@ -121,6 +129,8 @@ class KeyedOperators(StreamBase[Record]):
             order: the order of the records of a key within an epoch, by a function of a record, a name or names; of
                 records that it leaves equal their content decides. Without it they come in any order, and a step for
                 which that matters may have other results in another run.
+            scope: ``"substream"`` keeps states by key for each substream of a divided stream by itself, and drops them
+                when it has ended; ``"stream"`` keeps them as long as the job runs.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("changes")
@@ -140,7 +150,13 @@ class KeyedOperators(StreamBase[Record]):
         check_function("stateful_map, for step,", step)
         check_order("stateful_map", order, self.schema)
         ordered = None if order is None else Order(order)
-        return self._unary("stateful_map", build_keyed_state(StatefulMap(keys, start, step, ordered)), key)
+        mapped = StatefulMap(keys, start, step, ordered)
+        if scope == "substream":
+            ends = EndsWanted(ordered=False)
+            return self._unary("stateful_map", build_state_by_substream(mapped), key, by_substream=ends)
+        if scope != "stream":
+            raise GraphError(f'stateful_map: scope is "stream" or "substream", not {scope!r}')
+        return self._unary("stateful_map", build_keyed_state(mapped), key)
 
     def state_machine(
         self,

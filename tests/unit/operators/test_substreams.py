@@ -323,6 +323,40 @@ def test_a_notificator_tells_of_each_substream_at_each_time() -> None:
         assert sorted(rows(job, "sorted")) == [(0, [(0, [0, 3])] * 2), (2, [(2, [2, 5])] * 2)]
 
 
+@operator_settings(40)
+@given(sessions(), st.integers(1, 3))
+def test_state_goes_with_its_substream(feed: Sessions, workers: int) -> None:
+    """States of a key begin anew in each substream, whose epochs are processed in order; in the end there is none."""
+    flow = tw.Dataflow("sums")
+    divided = flow.input("numbers").substreams("sums", lambda row: row[0]).exchange(lambda row: row[1])
+    summed = divided.stateful_map(
+        lambda row: row[1] % 3,
+        int,
+        lambda s, row: (s + row[1], (*row, s + row[1])),
+        lambda row: row[1],
+        scope="substream",
+    )
+    summed.capture("sums")
+    with tw.run(flow, workers=workers, engine="local") as job:
+        with job.input("numbers") as handle:
+            for epoch, sent, ended in feed:
+                handle.advance_to(epoch)
+                handle.send(sent)
+                handle.end_substream(*ended)
+        job.wait(DEADLINE_S)
+        states: dict[tuple[int, int], int] = {}
+        expected: Counter[Any] = Counter()
+        for epoch, sent, ended in feed:
+            for key, number in sorted(sent, key=lambda row: row[1]):
+                states[key, number % 3] = states.get((key, number % 3), 0) + number
+                expected[epoch, (key, number, states[key, number % 3])] += 1
+            states = {place: state for place, state in states.items() if place[0] not in ended}
+        assert Counter((entry.time, row) for entry in job.captured("sums") for row in entry.batch) == expected
+        for core in job._cores:  # type: ignore[attr-defined]
+            (instance,) = (one for one in core._instances if one.name == "stateful_map")
+            assert {name: kept for name, kept in instance.context.states.items() if kept} == {}
+
+
 def test_ends_are_told_in_the_order_of_closing() -> None:
     """With ordered=True, though what was closed first takes longest."""
     for ordered in (False, True):
