@@ -81,9 +81,9 @@ class _Life:
         """The locations of interest where it has not ended."""
         self.is_closed = False
 
-    def add(self, location: int, time: Time, difference: int) -> bool:
+    def add(self, point: tuple[int, Time], difference: int) -> bool:
         """Change a count; return whether a location has no positive one any more."""
-        point = location, time
+        location = point[0]
         before = self.counts.get(point, 0)
         now = before + difference
         if now:
@@ -160,19 +160,24 @@ class SubstreamTracker:
         Complexity: for each change O(1); for each substream that is nowhere any more where it was before, the locations
         of interest where it has not ended, times those where it is.
         """
+        return self.update_keys((key, (((location, time), by),)) for (key, location, time), by in changes)
+
+    def update_keys(self, changes: Iterable[tuple[Key, Iterable[tuple[tuple[int, Time], int]]]]) -> list[SubstreamEnd]:
+        """Apply changes as `update` does, given as (key, ((location, time), difference) each)."""
         lives, left, gone, closing = self._lives, dict[Key, _Life](), list[Key](), self.closing
-        for (key, location, time), difference in changes:
+        for key, differences in changes:
             life = lives.get(key)
             if life is None:
                 life = lives[key] = _Life(self._interesting)
-                life.add(*closing, self._declaration.senders)
-            if life.add(location, time, difference):
-                left[key] = life
-            if (location, time) == closing and closing not in life.counts:
-                left[key] = life
-                life.is_closed = True
-                for queue in self._queues.values():
-                    queue[key] = False
+                life.add(closing, self._declaration.senders)
+            for point, difference in differences:
+                if life.add(point, difference):
+                    left[key] = life
+                if point == closing and closing not in life.counts:
+                    left[key] = life
+                    life.is_closed = True
+                    for queue in self._queues.values():
+                        queue[key] = False
             if not life.counts:
                 gone.append(key)
         ended = [end for key, life in left.items() for end in self._ends(key, life)]

@@ -27,7 +27,6 @@ from tidewheel.progress.substream_tracker import (
     Declaration,
     Key,
     SubstreamEnd,
-    SubstreamPoint,
     SubstreamTracker,
 )
 from tidewheel.runtime.substreams.labels import Label, Labels, MixedLabel
@@ -291,16 +290,14 @@ class _View:
 
     def take(self, news: SubstreamNews) -> None:
         """Take in what a worker has told, which may be this one."""
-        by_declaration: dict[int, list[tuple[SubstreamPoint, int]]] = defaultdict(list)
+        by_declaration: dict[int, list[tuple[Key, Counts]]] = defaultdict(list)
         for (declaration, key), counts in news.changes:
-            by_declaration[declaration] += (
-                (SubstreamPoint(key, location, time), difference) for (location, time), difference in counts.items()
-            )
+            by_declaration[declaration].append((key, counts))
         for declaration, changes in by_declaration.items():
             tracker = self._trackers[declaration]
-            self._end(declaration, tracker.update(changes))
+            self._end(declaration, tracker.update_keys([(key, counts.items()) for key, counts in changes]))
             if not self._tracked[declaration].is_shared and self._workers > 1:
-                self._closing += ((declaration, point.key) for point, _ in changes if point[1:] == tracker.closing)
+                self._closing += ((declaration, key) for key, counts in changes if tracker.closing in counts)
         for declaration in news.finished:
             self._finished[declaration] += 1
             if self._finished[declaration] == self._workers:

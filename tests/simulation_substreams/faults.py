@@ -174,7 +174,7 @@ def _over_before_told() -> Injection:
 
         return hasty
 
-    return replaced(SubstreamTracker, "update", make)
+    return replaced(SubstreamTracker, "update_keys", make)
 
 
 def _ends_by_key() -> Injection:
