@@ -1,6 +1,6 @@
 """Operators of substreams: parts of a stream of which it is known when they have ended, wherever they have got to."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
@@ -12,7 +12,7 @@ from tidewheel.operators.substreams.declare import build_declare
 from tidewheel.operators.substreams.labeller import SubstreamKeys
 from tidewheel.operators.substreams.marked_key import MarkedPact
 from tidewheel.progress import GraphError
-from tidewheel.runtime.pacts import SubstreamPact
+from tidewheel.runtime.pacts import BroadcastPact, Pact, SubstreamPact
 from tidewheel.runtime.plan import EndsWanted
 
 if TYPE_CHECKING:
@@ -50,7 +50,12 @@ class SubstreamOperators(StreamBase[Record]):
     __slots__ = ()
 
     def substreams(
-        self, name: str, key: Callable[[Record], Any] | Names, *, last: Callable[[Record], Any] | None = None
+        self,
+        name: str,
+        key: Callable[[Record], Any] | Names | None = None,
+        *,
+        last: Callable[[Record], Any] | None = None,
+        predicates: Mapping[str, Callable[[Record], Any]] | None = None,
     ) -> "Stream[Record]":
         """Divide this stream into substreams: each record belongs to that of its key.
 
@@ -66,6 +71,8 @@ class SubstreamOperators(StreamBase[Record]):
             key: a function of a record, the name of a column or field, or a tuple of names.
             last: tells whether a record is the last of its substream; for streams that do not come right from an
                 input, where the records of a key meet on one worker.
+            predicates: in place of a key, substreams by name, and which records belong to each. They may overlap: a
+                record comes out once for each that it belongs to, and once, as part of none, if there is none.
 
         Raises:
             GraphError: the stream has substreams already, or is that of an input which something else reads.
@@ -84,9 +91,7 @@ class SubstreamOperators(StreamBase[Record]):
         [('a', 3), ('b', 30)]
         """
         what = f"substreams {name}"
-        how = SubstreamKeys(Keys.checked(what, key, self.schema), last)
-        if last is not None:
-            check_function(f"{what}, for last,", last)
+        how, pact = self._how_divided(what, key, last, predicates)
         if self.outlet.substreams:
             raise GraphError(
                 f"{what}: the stream has substreams of {min(self.outlet.substreams)!r} already: call "
@@ -95,8 +100,6 @@ class SubstreamOperators(StreamBase[Record]):
         flow = self.flow
         input_name = flow.input_at(self.outlet)
         if input_name is None:
-            pact = self._pact(what, key)
-            assert pact is not None, "there is a key"
             with flow.all_or_nothing():
                 made = self._unary(what, build_declare(how), MarkedPact(pact), schema=self.schema)
                 return make_stream(flow.declare(name, made.outlet), self.schema)
@@ -111,6 +114,34 @@ class SubstreamOperators(StreamBase[Record]):
                 "too: let it read the stream that substreams() returns"
             )
         return make_stream(flow.declare(name, self.outlet, lambda build: replace(build, divided=how)), self.schema)
+
+    def _how_divided(
+        self,
+        what: str,
+        key: Callable[[Record], Any] | Names | None,
+        last: Callable[[Record], Any] | None,
+        predicates: Mapping[str, Callable[[Record], Any]] | None,
+    ) -> tuple[SubstreamKeys, Pact]:
+        """Return how records are divided, and how they get to the workers that own their substreams."""
+        if (key is None) == (predicates is None):
+            raise GraphError(f"{what}: give a key, or predicates by name")
+        if predicates is None:
+            keys = Keys.checked(what, key, self.schema)
+            if last is not None:
+                check_function(f"{what}, for last,", last)
+            pact = self._pact(what, key)
+            assert pact is not None, "there is a key"
+            return SubstreamKeys(keys, last), pact
+        if last is not None or not isinstance(predicates, Mapping) or not predicates:
+            raise GraphError(
+                f"{what}: predicates are some functions by name, whose substreams no record ends, so without last=; "
+                f"not {predicates!r}"
+            )
+        for name, predicate in predicates.items():
+            if not isinstance(name, str):
+                raise GraphError(f"{what}: predicates have names, not {name!r}")
+            check_function(f"{what}, for {name!r},", predicate)
+        return SubstreamKeys(Keys(None), None, dict(predicates)), BroadcastPact()
 
     def without_substreams(self) -> "Stream[Record]":
         """Take records out of their substreams: what is made of them from here on belongs to none.

@@ -1,16 +1,19 @@
 """Dividing batches by the keys of their substreams, on one worker."""
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Any
 
 from tidewheel.operators.keys.record_keys import Keys, as_key
+from tidewheel.operators.keys.record_order import take
 from tidewheel.progress import Time
 from tidewheel.runtime.batches import Batch, length, records, take_slice
 from tidewheel.runtime.operator_context import OperatorContext
 from tidewheel.runtime.ports import OutputPort
-from tidewheel.runtime.substreams.end_of_substream import EndOfSubstream
+from tidewheel.runtime.stable_hash import stable_hash
+from tidewheel.runtime.substreams.end_of_substream import is_mark
 from tidewheel.runtime.substreams.gate import SubstreamGate
 from tidewheel.runtime.substreams.labels import MixedLabel, labels_of, parts_by_key
 from tidewheel.runtime.tokens import LentToken, TimestampToken
@@ -23,10 +26,12 @@ class SubstreamKeys:
     Attributes:
         keys: how the key of a record is found.
         last: tells whether a record is the last of its substream; None if no record tells.
+        predicates: says, instead of keys, for each of some names which records belong to it; by default there is none.
     """
 
     keys: Keys
-    last: Callable[[Any], Any] | None
+    last: Callable[[Any], Any] | None = None
+    predicates: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -45,6 +50,14 @@ class Labeller:
         self._gate: SubstreamGate = context.gate
         self._how = how
         self._waiting: dict[Any, deque[_Waiting]] = {}
+        self._names = [name for name in how.predicates if self._gate.is_shared or self._owns(context, name)]
+        self._has_the_rest = self._gate.is_shared or context.worker == 0
+        for name in self._names:
+            self._gate.admit(name, self._gate.domain.minimum())
+
+    @staticmethod
+    def _owns(context: OperatorContext, name: str) -> bool:
+        return stable_hash(name) % context.workers == context.worker
 
     def send(self, output: OutputPort, token: TimestampToken | LentToken, batch: Batch) -> None:
         """Send a batch in parts, each of one substream.
@@ -52,14 +65,43 @@ class Labeller:
         Raises:
             TokenError: a substream of which there is a record has ended.
         """
-        if isinstance(batch, list) and any(type(record) is EndOfSubstream for record in batch):
-            for key, part in self._parts_between_marks(batch):
-                if isinstance(part, EndOfSubstream):
-                    self.end(output, token, [part.key])
+        if isinstance(batch, list) and any(map(is_mark, batch)):
+            for are_marks, run in groupby(batch, is_mark):
+                if are_marks:
+                    self.end(output, token, [mark.key for mark in run])
                 else:
-                    self._send_key(output, token, key, part)
+                    self.send(output, token, list(run))
             return
-        keys = self._how.keys.hashable(batch)
+        if self._how.predicates:
+            self._send_by_predicates(output, token, batch)
+        else:
+            self._send_with_keys(output, token, batch, self._how.keys.hashable(batch))
+
+    def _send_by_predicates(self, output: OutputPort, token: TimestampToken | LentToken, batch: Batch) -> None:
+        """Send each record once for each name that it belongs to; what belongs to none, as part of no substream."""
+        rows = records(batch)
+        places: list[int] = []
+        keys: list[Any] = []
+        for name in self._names:
+            holds = self._how.predicates[name]
+            found = [place for place, record in enumerate(rows) if holds(record)]
+            places += found
+            keys += [name] * len(found)
+        if keys:
+            self._send_with_keys(output, token, take(batch, places), keys)
+        if self._has_the_rest:
+            some = set(places) if self._gate.is_shared else self._of_any(rows)
+            rest = [place for place in range(len(rows)) if place not in some]
+            if rest:
+                output.send_labelled(token, take(batch, rest), None)
+
+    def _of_any(self, rows: list[Any]) -> set[int]:
+        predicates = self._how.predicates.values()
+        return {place for place, record in enumerate(rows) if any(holds(record) for holds in predicates)}
+
+    def _send_with_keys(
+        self, output: OutputPort, token: TimestampToken | LentToken, batch: Batch, keys: list[Any]
+    ) -> None:
         label = labels_of(self._gate.number, keys)
         distinct = label.distinct if isinstance(label, MixedLabel) else label[1:]
         last = self._last_of(batch, keys)
@@ -127,19 +169,6 @@ class Labeller:
     def finish(self) -> None:
         """End all substreams: nothing comes any more. Idempotent."""
         self._gate.finish()
-
-    def _parts_between_marks(self, batch: list[Any]) -> Iterator[tuple[Any, Any]]:
-        run: list[Any] = []
-        for record in batch:
-            if type(record) is EndOfSubstream:
-                if run:
-                    yield from parts_by_key(run, self._how.keys.hashable(run))
-                    run = []
-                yield None, record
-            else:
-                run.append(record)
-        if run:
-            yield from parts_by_key(run, self._how.keys.hashable(run))
 
     def _send_with_last(
         self,

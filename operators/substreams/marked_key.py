@@ -7,11 +7,7 @@ from typing import Any
 from tidewheel.runtime.batches import Batch
 from tidewheel.runtime.pacts import Pact
 from tidewheel.runtime.stable_hash import stable_hash
-from tidewheel.runtime.substreams.end_of_substream import EndOfSubstream
-
-
-def _is_mark(record: Any) -> bool:
-    return type(record) is EndOfSubstream
+from tidewheel.runtime.substreams.end_of_substream import is_mark
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,11 +18,11 @@ class MarkedPact(Pact):
 
     def split(self, batch: Batch, workers: int) -> list[Batch | None]:
         """Return one part for each worker."""
-        if not isinstance(batch, list) or not any(map(_is_mark, batch)):
+        if not isinstance(batch, list) or not any(map(is_mark, batch)):
             return self.records.split(batch, workers)
         parts: list[list[Any]] = [[] for _ in range(workers)]
-        for is_mark, run in groupby(batch, _is_mark):
-            if is_mark:
+        for are_marks, run in groupby(batch, is_mark):
+            if are_marks:
                 for mark in run:
                     parts[stable_hash(mark.key) % workers].append(mark)
             else:

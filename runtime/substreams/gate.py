@@ -34,6 +34,7 @@ class SubstreamGate:
     Attributes:
         number: of the declaration.
         name: of the declaration, for messages.
+        is_shared: whether every worker lets in records of each key, or only one.
         domain: the times of the stream.
         books: where it is noted what is closed.
         reopened: keys that waited to be used again, and may be now; whoever waits takes them.
@@ -41,6 +42,7 @@ class SubstreamGate:
 
     number: int
     name: str
+    is_shared: bool
     domain: TimeDomain
     books: SubstreamBooks
     activate: Callable[[], None]

@@ -49,7 +49,7 @@ class WorkerSubstreams:
         for number, one in enumerate(declared):
             operator = one.source.operator
             domain = instances[operator].outputs[one.source.port].domain
-            gate = SubstreamGate(number, one.name, domain, self.books, partial(activate, operator))
+            gate = SubstreamGate(number, one.name, one.is_shared, domain, self.books, partial(activate, operator))
             self.gates[operator] = gate
             self._by_number.append(gate)
         self._ports: Mapping[int, InputPort] = {port.location: port for one in instances for port in one.inputs}

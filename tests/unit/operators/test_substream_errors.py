@@ -37,6 +37,12 @@ WRONG: dict[str, tuple[Callable[[], object], str]] = {
         lambda: tw.Dataflow("i").input("n").substreams("rests", rest, last=bool),
         r"any worker, so none knows which is the last.*exchange\(key\)",
     ),
+    "neither": (lambda: tw.Dataflow("i").input("n").substreams("rests"), "give a key, or predicates by name"),
+    "both": (lambda: divided().substreams("more", rest, predicates={"odd": bool}), "give a key, or predicates"),
+    "no predicate": (
+        lambda: tw.Dataflow("i").input("n").substreams("p", predicates={"odd": 3}),  # type: ignore[dict-item]
+        "for 'odd', takes a function",
+    ),
     "no key": (lambda: tw.Dataflow("i").input("n").substreams("rests", 3), "a key is a function of a record"),  # type: ignore[arg-type]
 }
 

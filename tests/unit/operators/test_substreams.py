@@ -357,6 +357,41 @@ def test_state_goes_with_its_substream(feed: Sessions, workers: int) -> None:
             assert {name: kept for name, kept in instance.context.states.items() if kept} == {}
 
 
+PREDICATES: dict[str, Callable[[Any], bool]] = {
+    "small": lambda record: number_of(record) < 10,
+    "even": lambda record: number_of(record) % 2 == 0,
+    "none": lambda record: False,
+}
+
+
+@operator_settings(30)
+@given(st.lists(st.lists(st.integers(0, 30), max_size=5), max_size=4), st.booleans(), st.integers(1, 3))
+def test_predicates_may_overlap(batches: list[list[int]], is_input: bool, workers: int) -> None:
+    """Each has all of its records; one that never had any has ended, too; what belongs to none goes on by itself."""
+    flow = tw.Dataflow("named")
+    numbers: tw.Stream[Any] = flow.input("numbers")
+    stream = numbers if is_input else numbers.map(lambda number: {"n": number})
+    divided = stream.substreams("named", predicates=PREDICATES)
+    divided.collect_substream(lambda name, found: (name, sorted(map(number_of, found)))).capture("collected")
+    events: list[Any] = []
+    divided.unary("watch", seen_by(events), bound="soft").map(number_of).capture("all")
+    with tw.run(flow, workers=workers, engine="local") as job:
+        with job.input("numbers") as handle:
+            for batch in batches:
+                handle.send(batch)
+            if is_input:
+                handle.end_substream("even")
+        job.wait(DEADLINE_S)
+        everything = [number for batch in batches for number in batch]
+        wanted = {name: sorted(filter(PREDICATES[name], everything)) for name in PREDICATES}
+        assert dict(rows(job, "collected")) == {name: found for name, found in wanted.items() if found}
+        rest = [number for number in everything if not any(holds(number) for holds in PREDICATES.values())]
+        assert sorted(rows(job, "all")) == sorted([*rest, *(n for found in wanted.values() for n in found)])
+        for worker in range(workers):
+            told = sorted(key for at, kind, key in events if at == worker and kind == "end")
+            assert told == sorted(PREDICATES)
+
+
 def test_ends_are_told_in_the_order_of_closing() -> None:
     """With ordered=True, though what was closed first takes longest."""
     for ordered in (False, True):
