@@ -77,8 +77,8 @@ class _Input:
             if command.action == "send":
                 token = self._tokens[command.handle]
                 batch = command.batch
+                self._context.working_at(token.time)
                 if self._check is not None:
-                    self._context.working_at(token.time)
                     batch = self._check(batch)
                 self._sender.send(output, token, batch)
             else:

@@ -11,7 +11,7 @@ from tidewheel.progress import GraphError, Nesting
 from tidewheel.runtime.dataflow_description import Outlet
 from tidewheel.runtime.exchange import Exchange, Key
 from tidewheel.runtime.pacts import Pact
-from tidewheel.runtime.plan import Build, EndsWanted, KeyedTransform, Transform
+from tidewheel.runtime.plan import Build, BySubstream, KeyedTransform, Transform
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -76,7 +76,7 @@ class StreamBase(Generic[Record]):
         *,
         notify: bool = True,
         schema: "pa.Schema | None" = None,
-        by_substream: bool | EndsWanted = False,
+        by_substream: BySubstream = False,
     ) -> "Stream[Any]":
         """Add an operator of one input and one output; ``notify=False`` if it looks at no frontier."""
         (made,) = self._operator(name, [], 1, build, [key], notify=notify, schema=schema, by_substream=by_substream)
@@ -92,7 +92,7 @@ class StreamBase(Generic[Record]):
         *,
         notify: bool = True,
         schema: "pa.Schema | None" = None,
-        by_substream: bool | EndsWanted = False,
+        by_substream: BySubstream = False,
     ) -> "tuple[Stream[Any], ...]":
         """Add an operator that reads this stream and ``others`` of the same scope, exchanged by ``keys``.
 

@@ -64,13 +64,16 @@ class SubstreamOperators(StreamBase[Record]):
         ends is promised by `InputHandle.end_substream`, if this stream comes right from an input, by
         `OperatorContext.end_substream` in the operator right before, or by ``last``. All keys end where the stream
         does. A record of a key that has ended fails the job, unless it is of a later time: then it is of another
-        substream, and waits until nothing is left of the one before.
+        substream, and waits until nothing is left of the one before that could get to those who are told of ends. So
+        they must not keep a token of it until that later time is complete.
+
+        Between workers records may overtake each other. Where ends are promised by ``last`` or by an operator, all
+        records of a key have to come from the same worker in their order, as from one partition of a source.
 
         Args:
             name: of these substreams, unique in the dataflow.
             key: a function of a record, the name of a column or field, or a tuple of names.
-            last: tells whether a record is the last of its substream; for streams that do not come right from an
-                input, where the records of a key meet on one worker.
+            last: tells whether a record is the last of its substream; not for what comes right from an input.
             predicates: in place of a key, substreams by name, and which records belong to each. They may overlap: a
                 record comes out once for each that it belongs to, and once, as part of none, if there is none.
 
@@ -105,8 +108,8 @@ class SubstreamOperators(StreamBase[Record]):
                 return make_stream(flow.declare(name, made.outlet), self.schema)
         if last is not None:
             raise GraphError(
-                f"{what}: the records of an input come to any worker, so none knows which is the last of a key: call "
-                "exchange(key) before, or promise ends by job.input(...).end_substream(key)"
+                f"{what}: the records of an input come to any worker, so none knows which is the last of a key: "
+                "promise ends by job.input(...).end_substream(key)"
             )
         if flow.is_read(self.outlet):
             raise GraphError(
@@ -160,7 +163,7 @@ class SubstreamOperators(StreamBase[Record]):
         ...     job.captured("count")
         [Captured(time=0, batch=[('a', 2), ('b', 1)])]
         """
-        (made,) = self._operator("without_substreams", [], 1, build_unlabelled, notify=False, by_substream=True)
+        (made,) = self._operator("without_substreams", [], 1, build_unlabelled, notify=False, by_substream="left")
         return make_stream(replace(made.outlet, substreams=frozenset()), self.schema)
 
     def collect_substream(self, result: Callable[[Any, list[Record]], Result]) -> "Stream[Result]":
@@ -171,10 +174,11 @@ class SubstreamOperators(StreamBase[Record]):
 
         Args:
             result: gets the key and all records of the substream that have come here, in any order, and returns what
-                is sent; it is not called for a substream of which nothing has come.
+                is sent; it is not called for a substream of which nothing has come. What is of no substream is left
+                out.
 
         Raises:
-            GraphError: the stream has no substreams.
+            GraphError: what is sent comes back round a loop; or, by `tidewheel.run`, the stream has no substreams.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("walks")
@@ -199,6 +203,6 @@ class SubstreamOperators(StreamBase[Record]):
             build_collect(result),
             [SubstreamPact()],
             notify=False,
-            by_substream=EndsWanted(ordered=False),
+            by_substream=EndsWanted(ordered=False, holds=True),
         )
         return made

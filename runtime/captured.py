@@ -1,8 +1,8 @@
 """What captures have kept, as the driver sees it."""
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias, overload
 
 from tidewheel.progress import Time
@@ -34,17 +34,25 @@ class CapturedBatches(Sequence[Captured]):
     It equals a list of the same batches, and is shown as one.
 
     Args:
-        fetch: returns the batches; called when they are first looked at.
         count: how many there are.
+        batches: those; None if they have to be fetched, when they are first looked at.
     """
 
-    def __init__(self, fetch: Callable[[], list[Captured]], count: int) -> None:
-        self._fetch = fetch
+    def __init__(self, count: int, batches: list[Captured] | None) -> None:
         self._count = count
+        self._known = batches
+        self._fetching = threading.Lock()
 
-    @cached_property
+    @property
     def _batches(self) -> list[Captured]:
-        return self._fetch()
+        with self._fetching:
+            if self._known is None:
+                self._known = self._fetch()
+            return self._known
+
+    def _fetch(self) -> list[Captured]:
+        """Return the batches from where they are."""
+        raise NotImplementedError
 
     def __len__(self) -> int:
         return self._count
@@ -105,9 +113,9 @@ class CapturedOnWorkers(CapturedBatches):
             raise self._error(error) from error
         # Objects of this process, each on the node of its worker: they are there when the job has ended.
         self._packed: list[ObjectRef[list[tuple[Time, Any]]]] = [packed for packed, _ in calls]
-        super().__init__(self._fetched, sum(self._counts))
+        super().__init__(sum(self._counts), None)
 
-    def _fetched(self) -> list[Captured]:
+    def _fetch(self) -> list[Captured]:
         import ray
 
         try:

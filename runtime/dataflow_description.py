@@ -20,6 +20,7 @@ from tidewheel.runtime.outline import OperatorOutline, Outline, marks_by_operato
 from tidewheel.runtime.pacts import Pact
 from tidewheel.runtime.plan import (
     Build,
+    BySubstream,
     DeclarationPlan,
     EndsWanted,
     KeyedTransform,
@@ -60,7 +61,7 @@ class _Operator:
     notify: bool
     transform: Transform | None = None
     with_keys: KeyedTransform | None = None
-    ends: EndsWanted | None = None
+    by_substream: BySubstream = False
 
 
 class DataflowDescription:
@@ -91,12 +92,12 @@ class DataflowDescription:
         pacts: Sequence[Pact | None] | None = None,
         summaries: Mapping[tuple[int, int], tuple[PathSummary, ...]] | None = None,
         notify: bool = True,
-        by_substream: bool | EndsWanted = False,
+        by_substream: BySubstream = False,
     ) -> tuple[Outlet, ...]:
         """Add an operator whose inputs are connected, and return its outputs.
 
         ``by_substream`` says that it sends of each substream only what it has received of that, and may say what it
-        wants to know of their ends.
+        wants to know of their ends; ``"left"``, that what it sends is of none.
 
         Raises:
             GraphError: an input belongs to another dataflow, or, without ``summaries``, the ports are not all in one
@@ -105,11 +106,7 @@ class DataflowDescription:
         for outlet in inputs:
             self._check_ours(name, outlet)
             if outlet.substreams and output_scopes and not by_substream:
-                raise GraphError(
-                    f"operator {name!r} puts records of different substreams together, and its results would belong "
-                    f"to none: call without_substreams() before, where it no longer matters which of "
-                    f"{min(outlet.substreams)!r} a record belongs to"
-                )
+                raise mixes_substreams(name, min(outlet.substreams))
         divided = frozenset[str]().union(*(outlet.substreams for outlet in inputs))
         input_scopes = tuple(outlet.scope for outlet in inputs)
         if summaries is None:
@@ -124,7 +121,7 @@ class DataflowDescription:
             summaries,
             notify,
         )
-        self._operators[-1].ends = by_substream if isinstance(by_substream, EndsWanted) else None
+        self._operators[-1].by_substream = by_substream
         return tuple(replace(outlet, substreams=divided) for outlet in made)
 
     def declare(self, name: str, outlet: Outlet, change: Callable[[Any], Build] | None = None) -> Outlet:
@@ -168,6 +165,7 @@ class DataflowDescription:
     def add_open_operator(self, name: str, scope: Scope, build: Build, summary: PathSummary) -> tuple[int, Outlet]:
         """Add an operator of one input, to be connected later by `connect`, and one output: the end of a loop."""
         (outlet,) = self._add(name, [None], (scope,), (scope,), build, (None,), {(0, 0): (summary,)}, notify=False)
+        self._operators[-1].by_substream = True
         return outlet.source.operator, outlet
 
     def connect(self, operator: int, outlet: Outlet) -> None:
@@ -235,6 +233,7 @@ class DataflowDescription:
         Raises:
             GraphError: a feedback was never connected, or a cycle does not strictly advance time.
         """
+        self._check_substreams()
         plan = Plan(
             self.name,
             tuple(self._plan_operator(operator) for operator in self._operators),
@@ -267,6 +266,25 @@ class DataflowDescription:
                 for index, operator in enumerate(self._operators)
             ),
         )
+
+    def _check_substreams(self) -> None:
+        """Raise GraphError where substreams get, round a loop, to an operator that would mix or divide them."""
+        readers: dict[int, list[int]] = {}
+        for index, operator in enumerate(self._operators):
+            for source in operator.sources:
+                if source is not None:
+                    readers.setdefault(source.operator, []).append(index)
+        for name, declared in self._named["declaration"].items():
+            left, seen = [declared.operator], {declared.operator}
+            while left:
+                for index in readers.get(left.pop(), ()):
+                    operator = self._operators[index]
+                    is_kept = operator.by_substream or operator.transform is not None or not operator.output_scopes
+                    if not is_kept:
+                        raise mixes_substreams(operator.name, name)
+                    if index not in seen and operator.by_substream != "left":
+                        seen.add(index)
+                        left.append(index)
 
     def _add(
         self,
@@ -344,7 +362,16 @@ class DataflowDescription:
         sources = tuple(source for source in operator.sources if source is not None)
         stages = () if operator.transform is None else (Stage(operator.name, operator.transform, operator.with_keys),)
         build = build_stages(stages) if stages else operator.build
-        return OperatorPlan(shape, sources, operator.pacts, build, operator.notify, stages, operator.ends)
+        ends = operator.by_substream if isinstance(operator.by_substream, EndsWanted) else None
+        return OperatorPlan(shape, sources, operator.pacts, build, operator.notify, stages, ends)
+
+
+def mixes_substreams(operator: str, name: str) -> GraphError:
+    """Return the error of an operator that cannot read a stream with the substreams of this name."""
+    return GraphError(
+        f"operator {operator!r} puts records of different substreams together, and its results would belong to none: "
+        f"call without_substreams() before, where it no longer matters which of {name!r} a record belongs to"
+    )
 
 
 def _build_nothing(context: Any) -> Any:

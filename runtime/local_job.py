@@ -278,7 +278,7 @@ class LocalJob(Job):
     def _fetch_captured(self, name: str) -> CapturedBatches:
         with self._lock:
             kept = [Captured(at, batch) for core in self._cores for at, batch in core.captured(name)]
-        return CapturedBatches(lambda: kept, len(kept))
+        return CapturedBatches(len(kept), kept)
 
     def _reports(self) -> Sequence[WorkerReport | BusyWorker]:
         with self._lock:

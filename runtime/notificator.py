@@ -91,6 +91,7 @@ class Notificator:
     def ready(self, *inputs: InputPort, sequential: bool = False) -> Iterator[TimestampToken]:
         """Yield a token for each time that can arrive at none of ``inputs`` any more, none before one that is less.
 
+        Where records belong to substreams, it is one for each time and ``token.key``: keep by both what is to be sent.
         The token is discarded when the next one is asked for; ``clone()`` keeps one. Times asked for meanwhile are
         yielded too, if they are ready.
 

@@ -70,6 +70,8 @@ class SubstreamPact(Pact):
         self, batch: Batch, workers: int, label: Labels | None
     ) -> Iterable[tuple[int, Batch, Labels | None]]:
         """Give each record to the worker that owns its key."""
+        if workers == 1 and label is not None:  # as with several, find out whether it can be hashed
+            stable_hash(next(iter(label.distinct)) if isinstance(label, MixedLabel) else label[1])
         if isinstance(label, MixedLabel) and workers > 1:
             owner = {key: stable_hash(key) % workers for key in label.distinct}
             return divide_by_owner(batch, label, [owner[key] for key in label.keys], workers)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from tidewheel.progress import GraphShape, Location, Nesting, OperatorShape, PathSummary, Source, Target
 from tidewheel.runtime.batches import Batch
@@ -39,9 +39,15 @@ class EndsWanted:
 
     Attributes:
         ordered: whether it is told in the order in which they were closed.
+        holds: whether it keeps tokens of a substream until that has ended.
     """
 
     ordered: bool
+    holds: bool = False
+
+
+BySubstream: TypeAlias = bool | EndsWanted | Literal["left"]
+"""Whether an operator keeps substreams apart, wants to know of their ends, too, or sends what is of none."""
 
 
 @dataclass(frozen=True, slots=True)

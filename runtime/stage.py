@@ -7,7 +7,7 @@ after the other on each batch: nothing is queued, counted or scheduled in betwee
 from collections.abc import Callable
 from typing import Any
 
-from tidewheel.runtime.batches import Batch, check_batch, concatenate, length
+from tidewheel.runtime.batches import Batch, check_batch, length
 from tidewheel.runtime.operator_context import OperatorContext
 from tidewheel.runtime.plan import Build, Schedule, Stage
 from tidewheel.runtime.ports import InputPort, OutputPort
@@ -43,7 +43,7 @@ class RunningStage:
     def __init__(self, stage: Stage, clock: Callable[[], float]) -> None:
         self.name = stage.name
         self._transform = stage.transform
-        self._with_keys = stage.with_keys if stage.with_keys is not None else self._for_each_key
+        self._with_keys = stage.with_keys
         self._clock = clock
         self.messages_in = self.messages_out = self.records_in = self.records_out = 0
         self.seconds = 0.0
@@ -52,6 +52,11 @@ class RunningStage:
         """Return what the stage makes of a batch of ``count`` records, and how many it has. Raises StageError."""
         made, count, _ = self._run(batch, count, None)
         return made, count
+
+    @property
+    def keeps_keys_apart(self) -> bool:
+        """Whether it does what it does to batches of several substreams."""
+        return self._with_keys is not None
 
     def run_with_keys(self, batch: Batch, count: int, keys: list[Any]) -> tuple[Batch, int, list[Any]]:
         """Return as `run` does what it makes of a batch of several substreams, and the keys of that."""
@@ -67,6 +72,7 @@ class RunningStage:
             if keys is None:
                 result = self._transform(batch)
             else:
+                assert self._with_keys is not None, "others get the records of one key at a time"
                 result, keys = self._with_keys(batch, keys)
             if type(result) is not list:
                 check_batch(result)
@@ -79,17 +85,6 @@ class RunningStage:
             self.records_out += count
         return result, count, keys
 
-    def _for_each_key(self, batch: Batch, keys: list[Any]) -> tuple[Batch, list[Any]]:
-        parts: list[Batch] = []
-        kept: list[Any] = []
-        for key, rows in parts_by_key(batch, keys):
-            part = self._transform(rows)
-            check_batch(part)
-            if length(part):
-                parts.append(part)
-                kept += [key] * length(part)
-        return concatenate(parts) if parts else [], kept
-
 
 def build_stages(stages: tuple[Stage, ...]) -> Build:
     """Return the build function of an operator that sends each batch, changed by all stages in turn, at its time."""
@@ -98,28 +93,37 @@ def build_stages(stages: tuple[Stage, ...]) -> Build:
         running = context.stages = [RunningStage(stage, context.clock) for stage in stages]
 
         def schedule(input: InputPort, output: OutputPort) -> None:
-            for token, received in input.whole():
+            for token, batch in input.whole():
                 if isinstance(token.label, MixedLabel):
-                    _send_with_keys(running, token, received, output)
-                    continue
-                batch, count = received, length(received)
-                for stage in running:
-                    batch, count = stage.run(batch, count)
-                    if not count:
-                        break
+                    _send_with_keys(running, token, batch, output)
                 else:
-                    output.send(token, batch)
+                    _send(running, token, batch, output)
 
         return schedule
 
     return build
 
 
+def _send(stages: list[RunningStage], token: LentToken, batch: Batch, output: OutputPort) -> None:
+    """Send what the stages make of a batch of one substream, or of none."""
+    count = length(batch)
+    for stage in stages:
+        batch, count = stage.run(batch, count)
+        if not count:
+            return
+    output.send(token, batch)
+
+
 def _send_with_keys(stages: list[RunningStage], token: LentToken, batch: Batch, output: OutputPort) -> None:
+    """Send what they make of a batch of several: from the first that is for batches of one, each by itself."""
     label = token.label
     assert isinstance(label, MixedLabel), "others have no keys"
     count, keys = length(batch), label.keys
-    for stage in stages:
+    for number, stage in enumerate(stages):
+        if not stage.keeps_keys_apart:
+            for key, part in parts_by_key(batch, keys):
+                _send(stages[number:], token.of((label.declaration, key)), part, output)
+            return
         batch, count, keys = stage.run_with_keys(batch, count, keys)
         if not count:
             return

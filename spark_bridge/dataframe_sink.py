@@ -56,7 +56,7 @@ def to_spark(
     Raises:
         BridgeError: batches differ in schema, are of a kind or hold types that Spark has no columns for, or there is
             none and ``schema`` is not given; columns share a name, but for its case, with each other or with ``time``;
-            or there is a time that is no 64-bit integer, with ``time``.
+            or there is a time that is no 64-bit integer, with ``time``; or a worker makes no block for two minutes.
     """
     rows = RecordTables(schema, time)
     if not is_on_ray(spark):
@@ -77,7 +77,7 @@ def _made_by_workers(source: Any, rows: RecordTables) -> "list[tuple[ObjectRef[b
     try:
         return worker_blocks(source, rows)
     except (JobError, ray.exceptions.RayActorError) as error:
-        _logger.info("rows for Spark pass the driver, as the workers that captured them are gone: %s", error)
+        _logger.warning("rows for Spark pass the driver, as the workers that captured them are gone: %s", error)
         return None
 
 

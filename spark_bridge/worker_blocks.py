@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from tidewheel.progress import TidewheelError
 from tidewheel.spark_bridge.block_stream import block_stream, in_blocks
+from tidewheel.spark_bridge.errors import BridgeError
 from tidewheel.spark_bridge.record_tables import RecordTables
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def _drained(made: "ObjectRefGenerator") -> "list[ObjectRef[Any]]":
     references: list[ObjectRef[Any]] = []
     while not made.is_finished():
         if not ray.wait([made], timeout=SILENCE_SECONDS, fetch_local=False)[0]:
-            raise ray.exceptions.GetTimeoutError(f"a worker has made no block for {SILENCE_SECONDS:.0f} s")
+            raise BridgeError(f"a worker has made no block of what it has captured for {SILENCE_SECONDS:.0f} s")
         try:
             references.append(next(made))
         except StopIteration:

@@ -70,6 +70,39 @@ def as_key(record: Any) -> Any:
     return _the_one(record) if is_nan(record) else record
 
 
+class _PortableNaN(float):
+    """A NaN that is the same object in every process, so that it is found again where it was pickled."""
+
+    __slots__ = ()
+
+    def __reduce__(self) -> str:
+        return "PORTABLE_NAN"
+
+
+PORTABLE_NAN = _PortableNaN("nan")
+"""What stands for NaN in keys that travel between processes."""
+
+
+def as_portable_key(key: Any) -> Any:
+    """Return a key, as `as_key` makes it, that is still equal to itself when another process has got it.
+
+    Raises:
+        TypeError: there is none, for a time that is none.
+
+    >>> import pickle
+    >>> key = as_portable_key(("a", math.nan))
+    >>> pickle.loads(pickle.dumps(key)) == key
+    True
+    """
+    if isinstance(key, tuple):
+        return _rebuilt(key, [as_portable_key(part) for part in key])
+    if not is_nan(key):
+        return key
+    if not isinstance(key, float):
+        raise TypeError(f"{key!r}, a time that is none, cannot be the key of a substream: replace it before")
+    return PORTABLE_NAN
+
+
 def is_nan(value: Any) -> bool:
     """Tell whether a value is not equal to itself, as a NaN of any type; an array is none.
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
 
-from tidewheel.operators.keys.record_keys import Keys, as_key
+from tidewheel.operators.keys.record_keys import Keys, as_key, as_portable_key, may_have_nan
 from tidewheel.operators.keys.record_order import take
 from tidewheel.progress import Time
 from tidewheel.runtime.batches import Batch, length, records, take_slice
@@ -75,7 +75,7 @@ class Labeller:
         if self._how.predicates:
             self._send_by_predicates(output, token, batch)
         else:
-            self._send_with_keys(output, token, batch, self._how.keys.hashable(batch))
+            self._send_with_keys(output, token, batch, _portable(self._how.keys.hashable(batch)))
 
     def _send_by_predicates(self, output: OutputPort, token: TimestampToken | LentToken, batch: Batch) -> None:
         """Send each record once for each name that it belongs to; what belongs to none, as part of no substream."""
@@ -137,7 +137,7 @@ class Labeller:
     def end(self, output: OutputPort, token: TimestampToken | LentToken, keys: Iterable[Any]) -> None:
         """End substreams; raise TokenError if one has ended already."""
         for given in keys:
-            key = as_key(given)
+            key = as_portable_key(as_key(given))
             if key in self._waiting or not self._gate.close(key, token.time):
                 self._wait(output, token, key, None)
 
@@ -201,3 +201,12 @@ class Labeller:
     def _wait(self, output: OutputPort, token: TimestampToken | LentToken, key: Any, batch: Batch | None) -> None:
         kept = token.clone() if isinstance(token, TimestampToken) else token.retain(output)
         self._waiting.setdefault(key, deque()).append(_Waiting(kept, batch))
+
+
+def _portable(keys: list[Any]) -> list[Any]:
+    """Return keys that are equal to themselves in every process."""
+    distinct = set(keys)
+    if not may_have_nan(distinct):
+        return keys
+    made = {key: as_portable_key(key) for key in distinct}
+    return list(map(made.__getitem__, keys))

@@ -198,9 +198,15 @@ class InputHandle:
 
         Raises:
             TokenError: the handle is closed, or was handed to another process.
+            TypeError: a key cannot be one, as it cannot be hashed.
             JobError: the job has failed or was stopped. It fails if the input has no substreams, if one has ended
-                already, or if a record of it comes after all.
+                already, or if a record of it comes after all: at this time, or before it by another handle.
         """
+        for key in keys:
+            try:
+                hash(key)
+            except TypeError as error:
+                raise TypeError(f"end_substream: {key!r} is the key of no substream: {error}") from None
         with self._feed.lock:
             self._check_open("end a substream of")
             if keys:

@@ -26,6 +26,12 @@ def declared_substreams(plan: Plan, compiled: CompiledGraph) -> tuple[DeclaredSu
                     f"operator {operator.name!r} asks when substreams end, and those of {names[0]!r} and of "
                     f"{names[1]!r} get to its input {port}: let it read streams of one declaration"
                 )
+            if operator.ends.holds and Source(number, 0) in compiled.reaching(target):
+                raise GraphError(
+                    f"operator {operator.name!r} sends what it has of a substream when that has ended, and that comes "
+                    "back to it round a loop, where it belongs to the substream: so that would never end. Let it read "
+                    "what leaves the loop"
+                )
             for name in names:
                 found.add(name)
                 asked[name].append(target)

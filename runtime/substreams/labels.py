@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tidewheel.progress.substream_tracker import Key
-from tidewheel.runtime.batches import Batch, is_arrow, scatter
+from tidewheel.runtime.batches import Batch, is_arrow, scatter, without_views
 
 if TYPE_CHECKING:
     import numpy as np
@@ -63,6 +63,8 @@ def parts_by_key(batch: Batch, keys: Sequence[Key]) -> Iterator[tuple[Key, Batch
     if len(places) == 1:
         yield keys[0], batch
         return
+    if is_arrow(batch):
+        batch = without_views(batch)
     for key, of_key in places.items():
         yield key, batch.take(of_key) if is_arrow(batch) else batch[of_key]
 

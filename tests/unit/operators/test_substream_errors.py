@@ -22,6 +22,32 @@ def divided() -> tw.Stream[Any]:
     return tw.Dataflow("divided").input("numbers").substreams("rests", rest)
 
 
+def looping(body: Callable[[tw.Stream[Any]], tw.Stream[Any]], *, divided: bool = True) -> tw.Dataflow:
+    """Return a dataflow with a loop, whose stream is divided before it, or not."""
+    flow = tw.Dataflow("looping")
+    stream: tw.Stream[Any] = flow.input("numbers")
+    if divided:
+        stream = stream.substreams("before", rest)
+
+    def go_round(walks: tw.Stream[Any]) -> tuple[tw.Stream[Any], tw.Stream[Any]]:
+        again = body(walks.map(abs))
+        return again, again
+
+    stream.iterate(go_round).capture("left")
+    return flow
+
+
+def counting_what_comes_back() -> tw.Dataflow:
+    """Return a dataflow that counts what goes round a loop, which nothing says of it before the loop is closed."""
+    flow = tw.Dataflow("counting")
+    with flow.scope("loop") as loop:
+        back = loop.feedback()
+        back.count().capture("counts")
+        walks = flow.input("numbers").substreams("before", rest).enter(loop).concat(back)
+        back.connect(walks.map(abs))
+    return flow
+
+
 WRONG: dict[str, tuple[Callable[[], object], str]] = {
     "mixed": (lambda: divided().count(), "'count: partial' puts records of different substreams together.*'rests'"),
     "twice": (lambda: divided().map(abs).substreams("more", rest), "substreams of 'rests' already"),
@@ -35,13 +61,25 @@ WRONG: dict[str, tuple[Callable[[], object], str]] = {
     "order of nothing": (lambda: divided().unary("u", untold, ordered=True), "ordered=True is the order of ends"),
     "last of an input": (
         lambda: tw.Dataflow("i").input("n").substreams("rests", rest, last=bool),
-        r"any worker, so none knows which is the last.*exchange\(key\)",
+        r"any worker, so none knows which is the last.*end_substream\(key\)",
     ),
     "neither": (lambda: tw.Dataflow("i").input("n").substreams("rests"), "give a key, or predicates by name"),
     "both": (lambda: divided().substreams("more", rest, predicates={"odd": bool}), "give a key, or predicates"),
     "no predicate": (
         lambda: tw.Dataflow("i").input("n").substreams("p", predicates={"odd": 3}),  # type: ignore[dict-item]
         "for 'odd', takes a function",
+    ),
+    "collected in a loop": (
+        lambda: tw.run(looping(lambda walks: walks.collect_substream(lambda key, rows: rows[0])), engine="local"),
+        "comes back to it round a loop.*Let it read what leaves the loop",
+    ),
+    "divided in a loop": (
+        lambda: tw.run(looping(lambda walks: walks.substreams("in", rest), divided=False), engine="local"),
+        "puts records of different substreams together.*'in'",
+    ),
+    "mixed in a loop": (
+        lambda: tw.run(counting_what_comes_back(), engine="local"),
+        "puts records of different substreams together",
     ),
     "no key": (lambda: tw.Dataflow("i").input("n").substreams("rests", 3), "a key is a function of a record"),  # type: ignore[arg-type]
 }
