@@ -1,9 +1,8 @@
 """The map_async operator: what coroutines return, at the time of the record that each was called for.
 
 A time stays open, and a substream at that time, by the token that the operator's notificator keeps for it, until its
-last call is done. The operator
-reads no further while as many records wait as may be under way, so that what has yet to come waits at its input, where
-it counts as in flight.
+last call is done. The operator reads no further while as many records wait as may be under way, so that what has yet to
+come waits at its input, where it counts as in flight.
 """
 
 from collections import Counter
