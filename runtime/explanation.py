@@ -146,7 +146,8 @@ class Explainer:
             if not first[reach.location, reach.time]:
                 holders.append(self._holder(reach, self._account(reach, waits=True)))
         frontier = self._view.frontier(self._end)
-        return Explanation(name, frontier, tuple(holders), tuple(self._view.busy), notes)
+        told = (*notes, *self._view.open_substreams())
+        return Explanation(name, frontier, tuple(holders), tuple(self._view.busy), told)
 
     def _describe_cause(self, cause: Reach) -> list[Holder]:
         """Describe who waits for no other, and what holds back the inputs for which an operator may wait meanwhile."""

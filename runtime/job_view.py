@@ -83,6 +83,25 @@ class JobView:
         self._everywhere = everywhere
         self._views: dict[int, Tracker] = {}
 
+    def open_substreams(self) -> list[str]:
+        """Say which substreams have not ended, for people."""
+        notes = []
+        for name in dict.fromkeys(one.name for report in self.reports for one in report.open_substreams):
+            found = [one for report in self.reports for one in report.open_substreams if one.name == name]
+            most = max(found, key=lambda one: one.count)
+            if most.count:
+                notes.append(
+                    f"substreams {name!r} of {most.count} key(s) are open, such as {', '.join(most.keys)}: who waits "
+                    "for their ends waits for end_substream(...), their last record, or the end of the stream"
+                )
+            if any(one.waiting for one in found):
+                notes.append(
+                    f"substreams {name!r}: {max(one.waiting for one in found)} key(s) that are used again wait until "
+                    "nothing is left of what had them before: who is told of ends has to look at input.ended, and must "
+                    "not keep its tokens until a later time is complete"
+                )
+        return notes
+
     def _live(self) -> dict[tuple[int, Time], int]:
         """Add to what one worker knows what the others have done that it has not heard of."""
         if not self.reports:

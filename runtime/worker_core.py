@@ -353,6 +353,7 @@ class WorkerCore:
             queued_at(self._ports.values()),
             self._agenda.scheduled(),
             statistics,
+            self._substreams.open_substreams(),
         )
 
     def running(self) -> BusyWorker:

@@ -10,6 +10,7 @@ from tidewheel.runtime.operator_instance import OperatorInstance
 from tidewheel.runtime.plan import Plan
 from tidewheel.runtime.ports import InputPort
 from tidewheel.runtime.statistics import EdgeStatistics, InputStatistics, OperatorStatistics, WorkerStatistics
+from tidewheel.runtime.substreams.open_substreams import OpenSubstreams
 from tidewheel.runtime.wiring import Edges
 
 Counts: TypeAlias = Mapping[tuple[int, Time], int]
@@ -27,6 +28,7 @@ class WorkerReport:
         queued: the messages that have arrived here and wait at an input.
         scheduled: the numbers of the operators that run in its next step.
         statistics: what it has done; the operators' frontiers are left out.
+        open_substreams: those of which it lets more in.
         fed, feeders: what other processes have sent to the inputs, and who they are, if it is this worker that knows.
     """
 
@@ -37,6 +39,7 @@ class WorkerReport:
     queued: Counts
     scheduled: frozenset[int]
     statistics: WorkerStatistics
+    open_substreams: tuple[OpenSubstreams, ...] = ()
     fed: Mapping[str, InputStatistics] = field(default_factory=dict)
     feeders: tuple[str, ...] = ()
 

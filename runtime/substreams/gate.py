@@ -10,12 +10,18 @@ Invariants:
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import islice
+from reprlib import repr as short
 
 from tidewheel.progress import Time, TimeDomain
 from tidewheel.progress.substream_tracker import Key
 from tidewheel.runtime.errors import TokenError
 from tidewheel.runtime.substreams.books import SubstreamBooks
 from tidewheel.runtime.substreams.labels import Label
+from tidewheel.runtime.substreams.open_substreams import OpenSubstreams
+
+_SHOWN = 3
+"""So many keys are shown to people."""
 
 
 @dataclass(slots=True)
@@ -130,3 +136,8 @@ class SubstreamGate:
     def __len__(self) -> int:
         """Return how many keys it remembers."""
         return len(self._open) + len(self._closed)
+
+    def open_substreams(self) -> OpenSubstreams:
+        """Say which substreams have not ended here."""
+        keys = tuple(short(key) for key in islice(self._open, _SHOWN))
+        return OpenSubstreams(self.name, len(self._open), keys, len(self._waiting))

@@ -13,6 +13,7 @@ from tidewheel.runtime.substreams.declared import declared_substreams
 from tidewheel.runtime.substreams.end_of_substream import EndOfSubstream
 from tidewheel.runtime.substreams.gate import SubstreamGate
 from tidewheel.runtime.substreams.news import SubstreamNews
+from tidewheel.runtime.substreams.open_substreams import OpenSubstreams
 
 if TYPE_CHECKING:
     from tidewheel.runtime.operator_instance import OperatorInstance
@@ -79,6 +80,11 @@ class WorkerSubstreams:
         news = self.books.commit(out_of_work=out_of_work)
         self._pass_on()
         return news
+
+    def open_substreams(self) -> tuple[OpenSubstreams, ...]:
+        """Say which substreams have not ended here, of those declarations of which there are some."""
+        found = (gate.open_substreams() for gate in self.gates.values())
+        return tuple(one for one in found if one.count or one.waiting)
 
     def mark_ends(
         self, instance: "OperatorInstance", token: "TimestampToken | LentToken", marks: list[EndOfSubstream]

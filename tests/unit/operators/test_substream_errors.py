@@ -163,6 +163,20 @@ def test_tokens_of_substreams_do_not_stand_for_each_other() -> None:
     assert "TokenSet" in message
 
 
+def test_explain_says_which_substreams_are_open() -> None:
+    """As what holds their tokens waits for nothing but that."""
+    flow = tw.Dataflow("open")
+    numbers = flow.input("numbers").substreams("rests", rest)
+    numbers.collect_substream(lambda key, rows: key).probe("done")
+    with tw.run(flow, workers=2, engine="local") as job:
+        handle = job.input("numbers")
+        handle.send([0, 1])
+        handle.end_substream(0)
+        handle.advance_to(1)
+        with pytest.raises(tw.JobError, match=r"substreams 'rests' of 1 key\(s\) are open, such as 1: who waits"):
+            job.probe("done").wait_until(1)
+
+
 def test_who_did_not_ask_is_not_told() -> None:
     """The error says how to ask."""
     message = fail(lambda s: s.substreams("r", rest).unary("u", untold).capture("c"), lambda handle: handle.send([1]))
