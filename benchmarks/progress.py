@@ -18,10 +18,10 @@ from typing import Any
 
 import tidewheel as tw
 from measurement import Report, alternate, arguments
+from stepped_workers import SteppedWorkers
 from tidewheel.progress import ProgressBatch, SpreadName
-from tidewheel.runtime.envelope import DRIVER, Envelope, InputCommand
+from tidewheel.runtime.envelope import Envelope, InputCommand
 from tidewheel.runtime.plan import Schedule
-from tidewheel.runtime.worker_core import WorkerCore
 
 FAR = 1_000_000
 """A time beyond all epochs that are measured."""
@@ -239,39 +239,22 @@ class EpochCost:
     microseconds: float
 
 
-class Workers:
-    """All workers of a dataflow in one process; envelopes are counted on their way."""
+class Workers(SteppedWorkers):
+    """Workers that pass epochs; batches of progress are counted."""
 
     def __init__(self, workers: int, progress: SpreadName, *, hold_back: bool) -> None:
         flow = tw.Dataflow("epochs")
         numbers = flow.input("numbers").exchange(lambda number: number)
         numbers.unary("collect", build_collect).exchange(lambda number: -number).probe("done")
-        plan = flow.plan()
-        self.cores = [
-            WorkerCore(plan, worker, workers, progress=progress, hold_back=hold_back) for worker in range(workers)
-        ]
-        self.links: list[deque[Envelope]] = [deque() for _ in range(workers)]
-        self.sequences = [0] * workers
+        super().__init__(flow.plan(), workers, progress, hold_back=hold_back)
         self.batches: list[tuple[ProgressBatch, int]] = []
         self.time = 0
         self.run()
 
-    def command(self, worker: int, command: InputCommand) -> None:
-        """Send a command to one worker's share of the input."""
-        self.links[worker].append(Envelope(DRIVER, 0, self.sequences[worker], commands=[command]))
-        self.sequences[worker] += 1
-
-    def run(self) -> None:
-        """Step all workers in turn until nothing is left to do."""
-        while any(self.links) or not all(core.is_idle for core in self.cores):
-            for worker, core in enumerate(self.cores):
-                arrived, self.links[worker] = self.links[worker], deque()
-                for envelope in arrived:
-                    core.receive(envelope)
-                for peer, envelope in core.step():
-                    self.links[peer].append(envelope)
-                    if envelope.progress:
-                        self.batches.append((envelope.progress, peer))
+    def count(self, worker: int, peer: int, envelope: Envelope) -> None:
+        """Keep the progress that one worker tells another."""
+        if envelope.progress:
+            self.batches.append((envelope.progress, peer))
 
     def epoch(self, batches: int) -> None:
         """Let every worker get ``batches`` batches, each with a record for each worker; then go on to the next time."""

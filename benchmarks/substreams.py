@@ -6,7 +6,6 @@ through two exchanges on two worker actors, in substreams of several sizes with 
 without substreams, counted. Memory: substreams of five records each through a loop between two workers.
 """
 
-from collections import deque
 from collections.abc import Callable
 from pickle import HIGHEST_PROTOCOL, dumps
 from time import perf_counter
@@ -16,9 +15,9 @@ import psutil
 
 import tidewheel as tw
 from measurement import Report, alternate, arguments
-from tidewheel.runtime.envelope import DRIVER, Envelope, InputCommand
+from stepped_workers import SteppedWorkers
+from tidewheel.runtime.envelope import Envelope, InputCommand
 from tidewheel.runtime.ray_job import RayJob
-from tidewheel.runtime.worker_core import WorkerCore
 from transport_floor import ray_cluster
 
 SIMULATED, QUICK_SIMULATED = (2, 4, 8, 16, 32, 64), (2, 8)
@@ -55,40 +54,32 @@ def main() -> None:
 # ---------------------------------------------------------------------- traffic
 
 
-class Workers:
-    """All workers of a dataflow in one process; what carries ends is counted on its way."""
+class Workers(SteppedWorkers):
+    """Workers of which substreams end; what carries ends is counted."""
 
     def __init__(self, workers: int) -> None:
         flow = tw.Dataflow("traffic")
         records = flow.input("records").substreams("keys", lambda record: record[0])
         moved = records.exchange(lambda record: record[1]).iterate(go_round)
         moved.collect_substream(lambda key, rows: len(rows)).probe("done")
-        plan = flow.plan()
-        self.cores = [WorkerCore(plan, worker, workers, progress="accumulated") for worker in range(workers)]
-        self.links: list[deque[Envelope]] = [deque() for _ in range(workers)]
-        self.sequences = [0] * workers
+        super().__init__(flow.plan(), workers, "accumulated")
         self.messages = [0] * workers
         self.bytes = 0
 
-    def command(self, action: Any, batch: list[Any], worker: int) -> None:
-        """Send a command to one worker's share of the input."""
-        command = InputCommand("records", action, 0, batch)
-        if action == "end":
-            self._count(worker, batch)
-        self.links[worker].append(Envelope(DRIVER, 0, self.sequences[worker], commands=[command]))
-        self.sequences[worker] += 1
+    def send(self, worker: int, records: list[Any]) -> None:
+        """Send records to one worker's share of the input."""
+        self.command(worker, InputCommand("records", "send", 0, records))
 
-    def run(self) -> None:
-        """Step all workers in turn until nothing is left to do."""
-        while any(self.links) or not all(core.is_idle for core in self.cores):
-            for worker, core in enumerate(self.cores):
-                arrived, self.links[worker] = self.links[worker], deque()
-                for envelope in arrived:
-                    core.receive(envelope)
-                for peer, envelope in core.step():
-                    self.links[peer].append(envelope)
-                    if envelope.substreams is not None:
-                        self._count(max(worker, peer), envelope.substreams)
+    def end(self, keys: list[int]) -> None:
+        """End substreams, at every worker."""
+        for worker in range(len(self.cores)):
+            self._count(worker, keys)
+            self.command(worker, InputCommand("records", "end", 0, keys))
+
+    def count(self, worker: int, peer: int, envelope: Envelope) -> None:
+        """Count what one worker tells another of ends, of whom one is worker 0."""
+        if envelope.substreams is not None:
+            self._count(max(worker, peer), envelope.substreams)
 
     def _count(self, worker: int, what: object) -> None:
         """Count a message of a worker with worker 0 or the driver."""
@@ -111,10 +102,9 @@ def measure_traffic(report: Report, workers: int) -> None:
         for number in range(batches):
             keys = list(range(number * at_once, (number + 1) * at_once))
             for worker in range(workers):
-                cluster.command("send", [(key, 1 + (key + worker) % 3) for key in keys], worker)
+                cluster.send(worker, [(key, 1 + (key + worker) % 3) for key in keys])
             cluster.run()
-            for worker in range(workers):
-                cluster.command("end", keys, worker)
+            cluster.end(keys)
             cluster.run()
         took = perf_counter() - started
         ended = batches * at_once

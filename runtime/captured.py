@@ -1,6 +1,7 @@
 """What captures have kept, as the driver sees it."""
 
 import threading
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias, overload
@@ -13,7 +14,7 @@ from tidewheel.runtime.links.packed_batch import unpack
 if TYPE_CHECKING:
     from ray import ObjectRef, ObjectRefGenerator
 
-FETCH_TIMEOUT_S = 120.0
+_FETCH_TIMEOUT_S = 120.0
 """How long workers may take to answer."""
 
 Kept: TypeAlias = Sequence[tuple[Time, Batch]]
@@ -32,30 +33,12 @@ class CapturedBatches(Sequence[Captured]):
     """What ``stream.capture(name)`` had kept when it was asked for, worker by worker, each in order of arrival.
 
     It equals a list of the same batches, and is shown as one.
-
-    Args:
-        count: how many there are.
-        batches: those; None if they have to be fetched, when they are first looked at.
     """
 
-    def __init__(self, count: int, batches: list[Captured] | None) -> None:
-        self._count = count
-        self._known = batches
-        self._fetching = threading.Lock()
-
     @property
+    @abstractmethod
     def _batches(self) -> list[Captured]:
-        with self._fetching:
-            if self._known is None:
-                self._known = self._fetch()
-            return self._known
-
-    def _fetch(self) -> list[Captured]:
-        """Return the batches from where they are."""
-        raise NotImplementedError
-
-    def __len__(self) -> int:
-        return self._count
+        """The batches, fetched if they are not here."""
 
     def __iter__(self) -> Iterator[Captured]:
         return iter(self._batches)
@@ -87,6 +70,20 @@ class CapturedBatches(Sequence[Captured]):
         return list, (self._batches,)
 
 
+class CapturedHere(CapturedBatches):
+    """What the workers of the local engine had kept."""
+
+    def __init__(self, batches: list[Captured]) -> None:
+        self._kept = batches
+
+    @property
+    def _batches(self) -> list[Captured]:
+        return self._kept
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+
 class CapturedOnWorkers(CapturedBatches):
     """What the workers of a Ray job had kept; it stays on their nodes until it is looked at here.
 
@@ -108,21 +105,37 @@ class CapturedOnWorkers(CapturedBatches):
         calls = [actor.captured.options(num_returns=2).remote(job, name) for actor in actors]
         try:
             # Ray stores the counts only after it has pickled what is counted.
-            self._counts: list[int] = ray.get([count for _, count in calls], timeout=FETCH_TIMEOUT_S)
+            self._counts: list[int] = ray.get([count for _, count in calls], timeout=_FETCH_TIMEOUT_S)
         except ray.exceptions.RayError as error:
             raise self._error(error) from error
         # Objects of this process, each on the node of its worker: they are there when the job has ended.
         self._packed: list[ObjectRef[list[tuple[Time, Any]]]] = [packed for packed, _ in calls]
-        super().__init__(sum(self._counts), None)
+        self._fetched: list[Captured] | None = None
+        self._fetching = threading.Lock()
+
+    def __len__(self) -> int:
+        return sum(self._counts)
+
+    @property
+    def is_fetched(self) -> bool:
+        """Whether the batches have come to this process."""
+        return self._fetched is not None
+
+    @property
+    def _batches(self) -> list[Captured]:
+        with self._fetching:
+            if self._fetched is None:
+                self._fetched = self._fetch()
+                self._packed = []
+            return self._fetched
 
     def _fetch(self) -> list[Captured]:
         import ray
 
         try:
-            parts = ray.get(self._packed, timeout=FETCH_TIMEOUT_S)
+            parts = ray.get(self._packed, timeout=_FETCH_TIMEOUT_S)
         except ray.exceptions.RayError as error:
             raise self._error(error) from error
-        self._packed = []
         return [Captured(at, unpack(batch)) for part in parts for at, batch in part]
 
     def _error(self, error: Exception) -> JobError:

@@ -11,7 +11,7 @@ import msgspec
 from tidewheel.progress import Antichain, TidewheelError, Time
 from tidewheel.runtime.attachment import Attachment
 from tidewheel.runtime.batches import copy_of
-from tidewheel.runtime.captured import Captured, CapturedBatches
+from tidewheel.runtime.captured import Captured, CapturedBatches, CapturedHere
 from tidewheel.runtime.envelope import DRIVER, Envelope, InputCommand
 from tidewheel.runtime.errors import JobError, TokenError
 from tidewheel.runtime.explanation import Explanation
@@ -278,7 +278,7 @@ class LocalJob(Job):
     def _fetch_captured(self, name: str) -> CapturedBatches:
         with self._lock:
             kept = [Captured(at, batch) for core in self._cores for at, batch in core.captured(name)]
-        return CapturedBatches(len(kept), kept)
+        return CapturedHere(kept)
 
     def _reports(self) -> Sequence[WorkerReport | BusyWorker]:
         with self._lock:

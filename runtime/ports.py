@@ -14,13 +14,13 @@ from tidewheel.runtime.substreams.waiting_ends import WaitingEnds
 from tidewheel.runtime.token_ledger import TokenLedger
 from tidewheel.runtime.tokens import LentToken, TimestampToken
 
-_MOST_GATHERED = 4096
-"""How many records of small substreams go in one message."""
-
 if TYPE_CHECKING:
     from tidewheel.runtime.channel import Channel
     from tidewheel.runtime.operator_instance import OperatorInstance
     from tidewheel.runtime.worker_core import WorkerCore
+
+_MOST_GATHERED = 4096
+"""How many records of small substreams go in one message."""
 
 
 class InputPort:

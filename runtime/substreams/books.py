@@ -69,7 +69,6 @@ class SubstreamBooks:
 
     Attributes:
         heard: how many times worker 0 has told everyone something, as far as this worker has heard.
-        told: for how many batches of news this worker has sent something, counted once for each receiver.
     """
 
     def __init__(
@@ -100,11 +99,6 @@ class SubstreamBooks:
         self._ended: list[tuple[Label, int]] = []
         self._gone: list[Label] = []
         self.heard = 0
-        self.told = 0
-
-    def is_tracked(self, declaration: int) -> bool:
-        """Tell whether anybody asks for ends of a declaration's substreams."""
-        return declaration in self._tracked
 
     # ------------------------------------------------------------------ what happens on this worker
 
@@ -210,17 +204,13 @@ class SubstreamBooks:
             self._steps_due = 0
             mine = self._changes()
         if self._view is None:
-            if mine is None:
-                return {}
-            self.told += 1
-            return {TELLER: mine}
+            return {} if mine is None else {TELLER: mine}
         if mine is not None:
             self._view.take(mine)
         news = self._view.news()
         if news is None:
             return {}
         self._hear(news)
-        self.told += self._workers - 1
         return dict.fromkeys(range(1, self._workers), news)
 
     def _changes(self) -> SubstreamNews | None:

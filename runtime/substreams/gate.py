@@ -4,8 +4,8 @@ Invariants:
 
 - Nothing of a substream is let in after it was closed here.
 - A key whose substream has ended may come again at a later time. That is another substream, and nothing of it is let in
-  before nothing is left of the earlier one anywhere.
-- A closed key is remembered until no record of its time can come any more, and nothing is left of it anywhere.
+  before the earlier one is over: nothing is left of it that could get to those who are told of ends, and all were.
+- A closed key is remembered until no record of its time can come any more, and its substream is over.
 """
 
 from collections.abc import Callable
@@ -28,7 +28,7 @@ _SHOWN = 3
 class _Closed:
     time: Time
     is_over: bool = False
-    """Whether nothing is left of it anywhere."""
+    """Whether nothing is left of it that could get to those who are told of ends."""
     is_past: bool = False
     """Whether no record of its time can come any more."""
 
@@ -100,7 +100,7 @@ class SubstreamGate:
         return True
 
     def over(self, key: Key) -> None:
-        """Take note that nothing is left anywhere of a substream that was closed."""
+        """Take note that a substream that was closed is over."""
         closed = self._closed.get(key)
         if closed is not None:
             closed.is_over = True

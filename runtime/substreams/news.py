@@ -24,7 +24,7 @@ class SubstreamNews(msgspec.Struct, frozen=True, array_like=True):
     - ``closing``: substreams that are about to end, so that what happens to them is to be told.
     - ``all_closing``: declarations of which that holds for every substream, as nobody lets in anything any more.
     - ``ends``: substreams that have ended, with the numbers of the locations where they have, in order.
-    - ``over``: substreams of which nothing is left anywhere.
+    - ``over``: substreams of which nothing is left that could get to those who are told of ends.
     - ``all_over``: declarations of which no substream is left, or can come.
     """
 

@@ -59,14 +59,14 @@ class WorkerSubstreams:
         self._early: list[Envelope] = []
 
     def holds_back(self, envelope: Envelope) -> bool:
-        """Tell whether an envelope has to wait for what worker 0 tells; it is kept here then."""
-        if envelope.sender == TELLER:  # whose own envelopes bring what it tells, in order
+        """Tell whether an envelope has to wait for what worker 0 tells; it is kept here then.
+
+        So do all that its sender has sent after it, as that has heard no less by then.
+        """
+        if envelope.sender == TELLER or envelope.heard <= self.books.heard:  # worker 0 brings in order what it tells
             return False
-        blocked = self._early and any(early.sender == envelope.sender for early in self._early)
-        if blocked or envelope.heard > self.books.heard:
-            self._early.append(envelope)
-            return True
-        return False
+        self._early.append(envelope)
+        return True
 
     def hear(self, news: SubstreamNews) -> list[Envelope]:
         """Take in what another worker tells; return the envelopes that were held back, to be taken in again."""

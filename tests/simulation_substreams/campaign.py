@@ -3,6 +3,7 @@
 import traceback
 from collections.abc import Iterable
 
+from tests.simulation.first_failure import report_on_first
 from tests.simulation.scenario import Scenario
 from tests.simulation.violation import ViolationError
 from tests.simulation_substreams.simulation import Simulation
@@ -24,10 +25,4 @@ def simulate(scenario: Scenario) -> ViolationError | None:
 
 def report_on(seeds: Iterable[int]) -> str | None:
     """Return the report on the first failure among the scenarios of some seeds; None if all pass."""
-    for seed in seeds:
-        scenario = Scenario.of(seed)
-        violation = simulate(scenario)
-        if violation is not None:
-            how = f"repeat it with: python -m tests.simulation_substreams --seed {seed} --runs 1"
-            return f"{violation}\n{scenario.describe()}\n{how}"
-    return None
+    return report_on_first(seeds, Scenario.of, simulate, "tests.simulation_substreams")

@@ -13,6 +13,7 @@ import pytest
 
 import tidewheel as tw
 from tests.spark.sources import KeepsSource, messages, read
+from tidewheel.runtime.captured import CapturedOnWorkers
 from tidewheel.spark_bridge import BridgeError, block_lease, from_spark, to_spark
 from tidewheel.spark_bridge.block_lease import LEASES
 
@@ -193,7 +194,7 @@ def test_through_a_dataflow(spark: "SparkSession", engine: Any) -> None:
 
 
 @contextmanager
-def captured_by_two(feed: Sequence[tuple[int, Any]]) -> Iterator[tuple[tw.Job, tw.CapturedBatches]]:
+def captured_by_two(feed: Sequence[tuple[int, Any]]) -> Iterator[tuple[tw.Job, CapturedOnWorkers]]:
     """Have two workers of a job capture batches, which are sent at their times, to the workers in turn."""
     flow = tw.Dataflow("capturing")
     flow.input("rows").capture("rows")
@@ -203,7 +204,9 @@ def captured_by_two(feed: Sequence[tuple[int, Any]]) -> Iterator[tuple[tw.Job, t
                 handle.advance_to(at)
                 handle.send(batch)
         job.wait(60)
-        yield job, job.captured("rows")
+        captured = job.captured("rows")
+        assert isinstance(captured, CapturedOnWorkers)
+        yield job, captured
 
 
 def test_workers_make_partitions_of_what_they_captured(spark: "SparkSession") -> None:
@@ -214,7 +217,7 @@ def test_workers_make_partitions_of_what_they_captured(spark: "SparkSession") ->
             captured,
         ):
             df = to_spark(spark, captured, time="at")
-            assert captured._known is None, "rows came to the driver"
+            assert not captured.is_fetched, "rows came to the driver"
         assert len(captured) == 6
         assert df.rdd.getNumPartitions() >= 2
         assert df.selectExpr("count(*)", "sum(n)").first() == (6 * rows, sum(range(6 * rows)))
@@ -231,7 +234,7 @@ def test_workers_agree_on_the_columns(spark: "SparkSession") -> None:
         assert sorted(map(tuple, df.collect()), key=str) == [(1, "one"), (2, None), (None, "three")]
         with pytest.raises(BridgeError, match="at time 1 has records with 'text', which schema= has not"):
             to_spark(spark, captured, schema=pa.schema([("n", pa.int16())]))
-        assert captured._known is None
+        assert not captured.is_fetched
     with captured_by_two([(0, pa.table({"n": [1]})), (1, pa.table({"m": [1]}))]) as (_, captured):
         with pytest.raises(BridgeError, match="a DataFrame has one schema") as caught:
             to_spark(spark, captured)
