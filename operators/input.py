@@ -27,7 +27,8 @@ class _Whole:
 
     def end(self, output: OutputPort, token: TimestampToken, keys: Iterable[object]) -> None:
         raise GraphError(
-            f"{self._name} has no substreams that could end: declare them, flow.input(...).substreams(name, key=...)"
+            f"{self._name} has no substreams that could end: declare them, flow.input(...).substreams(name, key=...), "
+            "without timeout=, by which they end themselves"
         )
 
     def go_on(self, output: OutputPort) -> None:

@@ -6,11 +6,15 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 from tidewheel.operators.forward import build_unlabelled
 from tidewheel.operators.keys.record_keys import Keys, Names
+from tidewheel.operators.keys.total_order import check_total_order
 from tidewheel.operators.stream_base import StreamBase, check_function, make_stream
 from tidewheel.operators.substreams.collect import build_collect
 from tidewheel.operators.substreams.declare import build_declare
 from tidewheel.operators.substreams.labeller import SubstreamKeys
 from tidewheel.operators.substreams.marked_key import MarkedPact
+from tidewheel.operators.substreams.time_out import TimeOut, make_time_out
+from tidewheel.operators.substreams.timed_substreams import build_time_out, build_timed
+from tidewheel.operators.windows.windows import Duration
 from tidewheel.progress import GraphError
 from tidewheel.runtime.pacts import BroadcastPact, Pact, SubstreamPact
 from tidewheel.runtime.plan import EndsWanted
@@ -45,6 +49,16 @@ class SubstreamOperators(StreamBase[Record]):
 
     A record belongs to the substream of its key, and so does all that is made of it further on, also round loops. Once
     its source has promised that nothing more of a key comes, operators are told when nothing of it is left before them.
+
+    With a time-out substreams end by themselves. Records go on when their epoch is complete. Then the watermark is that
+    of windows: the greatest event time up to this epoch, on any worker, less the lateness. A substream is over once the
+    watermark is at the latest event time of its records, plus the time-out, or past that. A key has at most one
+    substream at a time, and all of its records in an epoch belong to the same one, however far apart they happened: to
+    that which is open, unless it is over and none of them happened before its end; else to a new one. None is late: a
+    record that happened long before the watermark belongs to what its key has open, or opens a substream which ends
+    with the epoch that it came in.
+
+    Source: "The Dataflow Model" (VLDB 2015), section 2, for the watermark.
     """
 
     __slots__ = ()
@@ -56,16 +70,19 @@ class SubstreamOperators(StreamBase[Record]):
         *,
         last: Callable[[Record], Any] | None = None,
         predicates: Mapping[str, Callable[[Record], Any]] | None = None,
+        at: Callable[[Record], Any] | str | None = None,
+        timeout: Duration | None = None,
+        lateness: Duration | None = None,
     ) -> "Stream[Record]":
         """Divide this stream into substreams: each record belongs to that of its key.
 
         Operators behind it get batches of one substream each, whose token has its ``key``; one that is described with
         ``bound="soft"`` is told by ``for key in input.ended`` when nothing of a key can come to it any more. That a key
-        ends is promised by `InputHandle.end_substream`, if this stream comes right from an input, by
-        `OperatorContext.end_substream` in the operator right before, or by ``last``. All keys end where the stream
-        does. A record of a key that has ended fails the job, unless it is of a later time: then it is of another
-        substream, and waits until nothing is left of the one before that could get to those who are told of ends. So
-        they must not keep a token of it until that later time is complete.
+        ends is promised by `InputHandle.end_substream`, if this stream comes right from an input and has no time-out,
+        by `OperatorContext.end_substream` in the operator right before, by ``last``, or by a ``timeout``. All keys end
+        where the stream does. A record of a key that has ended fails the job, unless it is of a later time: then it is
+        of another substream, and waits until nothing is left of the one before that could get to those who are told of
+        ends. So they must not keep a token of it until that later time is complete.
 
         Between workers records may overtake each other. Where ends are promised by ``last`` or by an operator, all
         records of a key have to come from the same worker in their order, as from one partition of a source.
@@ -76,47 +93,60 @@ class SubstreamOperators(StreamBase[Record]):
             last: tells whether a record is the last of its substream; not for what comes right from an input.
             predicates: in place of a key, substreams by name, and which records belong to each. They may overlap: a
                 record comes out once for each that it belongs to, and once, as part of none, if there is none.
+            at: when a record happened, for ``timeout``: a function of it or the name of a column, as for windows.
+            timeout: how long nothing of a key happens when its substream is over, a number or a timedelta.
+            lateness: how far records may come after later ones before a time-out has them missed; 0 by default.
 
         Raises:
-            GraphError: the stream has substreams already, or is that of an input which something else reads.
+            GraphError: the stream has substreams already, or is that of an input which something else reads; or an
+                argument cannot be used, or there is a time-out in a loop, where times are in no order.
 
         >>> import tidewheel as tw
-        >>> flow = tw.Dataflow("orders")
-        >>> lines = flow.input("lines").substreams("orders", key=lambda line: line[0])
-        >>> _ = lines.collect_substream(lambda order, lines: (order, sum(n for _, n in lines))).capture("sums")
+        >>> flow = tw.Dataflow("visits")
+        >>> hits = flow.input("hits").substreams("visits", key=lambda hit: hit[0], at=lambda hit: hit[1], timeout=30)
+        >>> _ = hits.collect_substream(lambda user, hits: (user, [at for _, at in hits])).capture("visits")
         >>> with tw.run(flow, engine="local") as job:
-        ...     with job.input("lines") as handle:
-        ...         handle.send([("a", 1), ("b", 10), ("a", 2)])
-        ...         handle.end_substream("a")
-        ...         handle.send([("b", 20)])
+        ...     with job.input("hits") as handle:
+        ...         for minute, hit in enumerate([("ann", 10), ("ann", 35), ("bob", 50), ("ann", 90)]):
+        ...             handle.advance_to(minute)
+        ...             handle.send([hit])
         ...     job.wait()
-        ...     sorted(row for captured in job.captured("sums") for row in captured.batch)
-        [('a', 3), ('b', 30)]
+        ...     sorted(row for captured in job.captured("visits") for row in captured.batch)
+        [('ann', [10, 35]), ('ann', [90]), ('bob', [50])]
         """
         what = f"substreams {name}"
         how, pact = self._how_divided(what, key, last, predicates)
+        rule = make_time_out(what, self.schema, at, timeout, lateness, by_name=predicates is not None)
         if self.outlet.substreams:
             raise GraphError(
                 f"{what}: the stream has substreams of {min(self.outlet.substreams)!r} already: call "
                 "without_substreams() before"
             )
-        flow = self.flow
-        input_name = flow.input_at(self.outlet)
-        if input_name is None:
-            with flow.all_or_nothing():
-                made = self._unary(what, build_declare(how), MarkedPact(pact), schema=self.schema)
-                return make_stream(flow.declare(name, made.outlet), self.schema)
-        if last is not None:
+        from_input = self.flow.input_at(self.outlet)
+        if from_input is not None and rule is None:
+            return self._divide_input(name, from_input, how)
+        with self.flow.all_or_nothing():
+            made = self._divided(what, how, MarkedPact(pact), rule)
+            return make_stream(self.flow.declare(name, made.outlet), self.schema)
+
+    def _divided(self, what: str, how: SubstreamKeys, pact: Pact, rule: TimeOut | None) -> "Stream[Any]":
+        """Return what comes out of the operator that divides this stream."""
+        if rule is None:
+            return self._unary(what, build_declare(how), pact)
+        check_total_order(what, self)
+        timed, latest = self._operator(f"{what} times", [], 2, build_timed(how, rule), [pact], notify=False)
+        (made,) = timed._operator(what, [latest], 1, build_time_out(how, rule), [None, BroadcastPact()])
+        return made
+
+    def _divide_input(self, name: str, from_input: str, how: SubstreamKeys) -> "Stream[Record]":
+        """Have the input itself divide what it sends."""
+        if self.flow.is_read(self.outlet):
             raise GraphError(
-                f"{what}: the records of an input come to any worker, so none knows which is the last of a key: "
-                "promise ends by job.input(...).end_substream(key)"
+                f"substreams {name}: input {from_input!r} is read by another operator already, whose records would be "
+                "divided, too: let it read the stream that substreams() returns"
             )
-        if flow.is_read(self.outlet):
-            raise GraphError(
-                f"{what}: input {input_name!r} is read by another operator already, whose records would be divided, "
-                "too: let it read the stream that substreams() returns"
-            )
-        return make_stream(flow.declare(name, self.outlet, lambda build: replace(build, divided=how)), self.schema)
+        declared = self.flow.declare(name, self.outlet, lambda build: replace(build, divided=how))
+        return make_stream(declared, self.schema)
 
     def _how_divided(
         self,
@@ -131,7 +161,7 @@ class SubstreamOperators(StreamBase[Record]):
         if predicates is None:
             keys = Keys.checked(what, key, self.schema)
             if last is not None:
-                check_function(f"{what}, for last,", last)
+                self._check_last(what, last)
             pact = self._pact(what, key)
             assert pact is not None, "there is a key"
             return SubstreamKeys(keys, last), pact
@@ -145,6 +175,14 @@ class SubstreamOperators(StreamBase[Record]):
                 raise GraphError(f"{what}: predicates have names, not {name!r}")
             check_function(f"{what}, for {name!r},", predicate)
         return SubstreamKeys(Keys(None), None, dict(predicates)), BroadcastPact()
+
+    def _check_last(self, what: str, last: object) -> None:
+        check_function(f"{what}, for last,", last)
+        if self.flow.input_at(self.outlet) is not None:
+            raise GraphError(
+                f"{what}: the records of an input come to any worker, so none knows which is the last of a key: "
+                "promise ends by job.input(...).end_substream(key), or have them end by a time-out"
+            )
 
     def without_substreams(self) -> "Stream[Record]":
         """Take records out of their substreams: what is made of them from here on belongs to none.

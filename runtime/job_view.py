@@ -92,7 +92,8 @@ class JobView:
             if most.count:
                 notes.append(
                     f"substreams {name!r} of {most.count} key(s) are open, such as {', '.join(most.keys)}: who waits "
-                    "for their ends waits for end_substream(...), their last record, or the end of the stream"
+                    "for their ends waits for end_substream(...), their last record, their time-out, or the end of the "
+                    "stream"
                 )
             if any(one.waiting for one in found):
                 notes.append(

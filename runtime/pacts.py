@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import ClassVar
 
 from tidewheel.runtime.batches import Batch, length, take_slice
 from tidewheel.runtime.stable_hash import stable_hash
@@ -13,6 +14,9 @@ class Pact(ABC):
     """Says what each worker gets of a batch that goes over an edge."""
 
     __slots__ = ()
+
+    takes_marks: ClassVar[bool] = False
+    """Whether marks of the ends of substreams go over the edge, among the records."""
 
     @abstractmethod
     def split(self, batch: Batch, workers: int) -> list[Batch | None]:

@@ -1,19 +1,18 @@
 """Dividing batches by the keys of their substreams, on one worker."""
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from itertools import groupby
 from typing import Any
 
 from tidewheel.operators.keys.record_keys import Keys, as_key, as_portable_key, may_have_nan
 from tidewheel.operators.keys.record_order import take
+from tidewheel.operators.substreams.marked_key import has_marks, mark_runs
 from tidewheel.progress import Time
 from tidewheel.runtime.batches import Batch, length, records, take_slice
 from tidewheel.runtime.operator_context import OperatorContext
 from tidewheel.runtime.ports import OutputPort
 from tidewheel.runtime.stable_hash import stable_hash
-from tidewheel.runtime.substreams.end_of_substream import is_mark
 from tidewheel.runtime.substreams.gate import SubstreamGate
 from tidewheel.runtime.substreams.labels import MixedLabel, labels_of, parts_by_key
 from tidewheel.runtime.tokens import LentToken, TimestampToken
@@ -36,10 +35,11 @@ class SubstreamKeys:
 
 @dataclass(slots=True)
 class _Waiting:
-    """What waits until a key may be used again: batches with tokens, and ends, which have no batch."""
+    """What waits until a key may be used again: a batch, or an end, which has none."""
 
-    token: TimestampToken
+    time: Time
     batch: Batch | None
+    ended_at: Time = None
 
 
 class Labeller:
@@ -49,7 +49,9 @@ class Labeller:
         assert context.gate is not None, "the plan says which operators declare substreams"
         self._gate: SubstreamGate = context.gate
         self._how = how
-        self._waiting: dict[Any, deque[_Waiting]] = {}
+        self._waiting: dict[Any, deque[_Waiting]] = context.state("waiting keys", dict)
+        self._waiting_at: Counter[Time] = context.state("times of waiting keys", Counter)
+        self._tokens = context.notificator()
         self._names = [name for name in how.predicates if self._gate.is_shared or self._owns(context, name)]
         self._has_the_rest = self._gate.is_shared or context.worker == 0
         for name in self._names:
@@ -65,17 +67,17 @@ class Labeller:
         Raises:
             TokenError: a substream of which there is a record has ended.
         """
-        if isinstance(batch, list) and any(map(is_mark, batch)):
-            for are_marks, run in groupby(batch, is_mark):
+        if has_marks(batch):
+            for are_marks, run in mark_runs(batch):
                 if are_marks:
                     self.end(output, token, [mark.key for mark in run])
                 else:
-                    self.send(output, token, list(run))
+                    self.send(output, token, run)
             return
         if self._how.predicates:
             self._send_by_predicates(output, token, batch)
         else:
-            self._send_with_keys(output, token, batch, _portable(self._how.keys.hashable(batch)))
+            self.send_with_keys(output, token, batch, portable_keys(self._how.keys.hashable(batch)))
 
     def _send_by_predicates(self, output: OutputPort, token: TimestampToken | LentToken, batch: Batch) -> None:
         """Send each record once for each name that it belongs to; what belongs to none, as part of no substream."""
@@ -88,7 +90,7 @@ class Labeller:
             places += found
             keys += [name] * len(found)
         if keys:
-            self._send_with_keys(output, token, take(batch, places), keys)
+            self.send_with_keys(output, token, take(batch, places), keys)
         if self._has_the_rest:
             some = set(places) if self._gate.is_shared else self._of_any(rows)
             rest = [place for place in range(len(rows)) if place not in some]
@@ -99,9 +101,14 @@ class Labeller:
         predicates = self._how.predicates.values()
         return {place for place, record in enumerate(rows) if any(holds(record) for holds in predicates)}
 
-    def _send_with_keys(
+    def send_with_keys(
         self, output: OutputPort, token: TimestampToken | LentToken, batch: Batch, keys: list[Any]
     ) -> None:
+        """Send a batch of records in parts, each of one substream, given their `portable_keys`.
+
+        Raises:
+            TokenError: a substream of which there is a record has ended.
+        """
         label = labels_of(self._gate.number, keys)
         distinct = label.distinct if isinstance(label, MixedLabel) else label[1:]
         last = self._last_of(batch, keys)
@@ -134,28 +141,49 @@ class Labeller:
         else:
             self._send_with_last(output, token, key, part, self._how.last)
 
-    def end(self, output: OutputPort, token: TimestampToken | LentToken, keys: Iterable[Any]) -> None:
-        """End substreams; raise TokenError if one has ended already."""
+    def end(
+        self,
+        output: OutputPort,
+        token: TimestampToken | LentToken,
+        keys: Iterable[Any],
+        *,
+        ended_at: Time | None = None,
+    ) -> None:
+        """End substreams, by default at the token's time; raise TokenError if one has ended already."""
+        time = token.time if ended_at is None else ended_at
         for given in keys:
             key = as_portable_key(as_key(given))
-            if key in self._waiting or not self._gate.close(key, token.time):
-                self._wait(output, token, key, None)
+            if key in self._waiting or not self._gate.close(key, time):
+                self._wait(output, token, key, _Waiting(token.time, None, time))
+
+    def is_open(self, key: Any) -> bool:
+        """Tell whether the last that was sent of a key, or waits to be, belongs to a substream that has not ended."""
+        waiting = self._waiting.get(key)
+        return self._gate.is_open(key) if waiting is None else waiting[-1].batch is not None
 
     def go_on(self, output: OutputPort) -> None:
         """Send what has waited for keys that may be used again now."""
         while self._gate.reopened:
             key = self._gate.reopened.pop()
             waiting = self._waiting.pop(key, deque())
-            while waiting:
-                one = waiting[0]
-                if one.batch is None:
-                    is_done = self._gate.close(key, one.token.time)
-                else:
-                    is_done = self._sent(output, one.token, key, one.batch)
-                if not is_done:
-                    self._waiting[key] = waiting
-                    break
-                waiting.popleft().token.discard()
+            while waiting and self._is_done(output, key, waiting[0]):
+                waiting.popleft()
+            if waiting:
+                self._waiting[key] = waiting
+
+    def _is_done(self, output: OutputPort, key: Any, one: _Waiting) -> bool:
+        """Do what has waited, if its key may be used now; return whether it may."""
+        with self._tokens.take(one.time) as token:
+            if one.batch is None:
+                is_done = self._gate.close(key, one.ended_at)
+            else:
+                is_done = self._sent(output, token, key, one.batch)
+            self._waiting_at[one.time] -= is_done
+            if self._waiting_at[one.time]:
+                self._tokens.notify_at(token.clone())
+            else:
+                del self._waiting_at[one.time]
+        return is_done
 
     @property
     def is_waiting(self) -> bool:
@@ -189,7 +217,7 @@ class Labeller:
 
     def _send_part(self, output: OutputPort, token: TimestampToken | LentToken, key: Any, part: Batch) -> None:
         if key in self._waiting or not self._sent(output, token, key, part):
-            self._wait(output, token, key, part)
+            self._wait(output, token, key, _Waiting(token.time, part))
 
     def _sent(self, output: OutputPort, token: TimestampToken | LentToken, key: Any, part: Batch) -> bool:
         label = self._gate.admit(key, token.time)
@@ -198,12 +226,14 @@ class Labeller:
         output.send_labelled(token, part, label)
         return True
 
-    def _wait(self, output: OutputPort, token: TimestampToken | LentToken, key: Any, batch: Batch | None) -> None:
-        kept = token.clone() if isinstance(token, TimestampToken) else token.retain(output)
-        self._waiting.setdefault(key, deque()).append(_Waiting(kept, batch))
+    def _wait(self, output: OutputPort, token: TimestampToken | LentToken, key: Any, what: _Waiting) -> None:
+        if not self._waiting_at[what.time]:
+            self._tokens.notify_at(token.clone() if isinstance(token, TimestampToken) else token, output)
+        self._waiting_at[what.time] += 1
+        self._waiting.setdefault(key, deque()).append(what)
 
 
-def _portable(keys: list[Any]) -> list[Any]:
+def portable_keys(keys: list[Any]) -> list[Any]:
     """Return keys that are equal to themselves in every process."""
     distinct = set(keys)
     if not may_have_nan(distinct):

@@ -1,8 +1,9 @@
 """The exchange by which marks of ends go where the records of their substreams go."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any
+from typing import Any, ClassVar
 
 from tidewheel.runtime.batches import Batch
 from tidewheel.runtime.pacts import Pact
@@ -10,23 +11,39 @@ from tidewheel.runtime.stable_hash import stable_hash
 from tidewheel.runtime.substreams.end_of_substream import is_mark
 
 
+def has_marks(batch: Batch) -> bool:
+    """Tell whether there are marks in a batch."""
+    return isinstance(batch, list) and any(map(is_mark, batch))
+
+
+def mark_runs(batch: Batch) -> Iterator[tuple[bool, Batch]]:
+    """Yield a batch in parts, in their order, each of marks only or of records only, and whether it is of marks."""
+    if not has_marks(batch):
+        yield False, batch
+        return
+    for are_marks, run in groupby(batch, is_mark):
+        yield are_marks, list(run)
+
+
 @dataclass(frozen=True, slots=True)
 class MarkedPact(Pact):
     """Spreads records by an exchange, and marks among them by their keys, in one order."""
+
+    takes_marks: ClassVar[bool] = True
 
     records: Pact
 
     def split(self, batch: Batch, workers: int) -> list[Batch | None]:
         """Return one part for each worker."""
-        if not isinstance(batch, list) or not any(map(is_mark, batch)):
+        if not has_marks(batch):
             return self.records.split(batch, workers)
         parts: list[list[Any]] = [[] for _ in range(workers)]
-        for are_marks, run in groupby(batch, is_mark):
+        for are_marks, run in mark_runs(batch):
             if are_marks:
                 for mark in run:
                     parts[stable_hash(mark.key) % workers].append(mark)
             else:
-                for worker, more in enumerate(self.records.split(list(run), workers)):
+                for worker, more in enumerate(self.records.split(run, workers)):
                     parts[worker] += more or []
         return [part or None for part in parts]
 

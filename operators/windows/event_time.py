@@ -49,28 +49,41 @@ class EventTimeReader:
             TypeError: it is of another type than goes with such durations, or cannot be compared with the others.
         """
         rows = records(batch)
-        times = self._times(batch, rows)
-        return list(zip(read_keys(batch, rows, self.keys), self._checked(times, rows), rows, strict=True))
+        return list(zip(read_keys(batch, rows, self.keys), self._times(batch, rows), rows, strict=True))
 
-    def _times(self, batch: Batch, rows: list[Any]) -> list[EventTime]:
+    def columns(self, batch: Batch) -> tuple[list[Any], list[EventTime]]:
+        """Return the keys and the event times of all records; columns are read without making records of them.
+
+        Raises:
+            KeyError, ValueError, TypeError: as `read`.
+        """
+        rows = records(batch) if callable(self.at) or callable(self.keys.key) else batch
+        return read_keys(batch, rows, self.keys), self._times(batch, rows)
+
+    def _times(self, batch: Batch, rows: Any) -> list[EventTime]:
+        """Return the event times; ``rows`` are the `records` of the batch if a function is to read them."""
+        return self._checked(self._found(batch, rows), batch)
+
+    def _found(self, batch: Batch, rows: Any) -> list[EventTime]:
         if callable(self.at):
             at = self.at
             return [at(record) for record in rows]
         try:
             return Keys(self.at).of(batch)
         except (KeyError, TypeError, IndexError) as error:
+            first = shortened(records(batch)[0])
             raise TypeError(
-                f"records have no field or column {self.at!r} for the event time, such as {shortened(rows[0])}"
+                f"records have no field or column {self.at!r} for the event time, such as {first}"
             ) from error
 
-    def _checked(self, times: list[EventTime], rows: list[Any]) -> list[EventTime]:
+    def _checked(self, times: list[EventTime], batch: Batch) -> list[EventTime]:
         kinds = set(map(type, times))
         if isinstance(self.length, timedelta):
             plain = kinds in ({datetime}, {timedelta})
         else:
             plain = kinds == {int} or (kinds <= {int, float} and all(time - time == 0 for time in times))
         if not plain:
-            times = [self._plain(time, row) for time, row in zip(times, rows, strict=True)]
+            times = [self._plain(time, row) for time, row in zip(times, records(batch), strict=True)]
         return _in_utc(times) if isinstance(self.length, timedelta) else times
 
     def _plain(self, time: EventTime, record: Any) -> EventTime:
@@ -83,10 +96,13 @@ class EventTimeReader:
             )
         if isinstance(self.length, timedelta):
             known = isinstance(time, datetime | timedelta)
-            wanted = f"a datetime or a timedelta, since windows, or intervals, are of {self.length!r}"
+            wanted = f"a datetime or a timedelta, since windows, intervals or time-outs are of {self.length!r}"
         else:
             known = isinstance(time, Real) and not isinstance(time, bool)
-            wanted = f"a number, since windows, or intervals, are of {self.length!r}; for datetimes give a timedelta"
+            wanted = (
+                f"a number, since windows, intervals or time-outs are of {self.length!r}; for datetimes give a "
+                "timedelta"
+            )
         if not known:
             raise TypeError(f"the event time of record {shortened(record)} is {time!r}: it is to be {wanted}")
         if isinstance(time, float) and time - time != 0:
@@ -94,7 +110,7 @@ class EventTimeReader:
         return time
 
 
-def read_keys(batch: Batch, rows: list[Any], keys: Keys) -> list[Any]:
+def read_keys(batch: Batch, rows: Any, keys: Keys) -> list[Any]:
     """Return the key of each record of a batch, given its `records` too, so that they are not made again."""
     return keys.hashable(rows if callable(keys.key) else batch)
 

@@ -10,11 +10,13 @@ lateness.
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, TypeAlias
 
-from tidewheel.progress import GraphError
+from tidewheel.progress import GraphError, Time
+from tidewheel.runtime.ports import OutputPort
+from tidewheel.runtime.tokens import LentToken
 
 At: TypeAlias = Callable[[Any], Any] | str
 """How the event time of a record is found: a function, or the name of a column or field."""
@@ -47,6 +49,52 @@ class Watermark:
         """Take in the greatest event times of an epoch, one a worker that had records."""
         known = [] if self.latest is None else [self.latest]
         self.latest = max([*latest, *known], default=None)
+
+
+@dataclass(slots=True)
+class EpochWatermark:
+    """The watermark of the epochs that are complete, and what workers have told of those that are not.
+
+    Attributes:
+        watermark: that of complete epochs.
+        greatest: the greatest event time that was told, by epoch.
+    """
+
+    watermark: Watermark
+    greatest: dict[Time, Any] = field(default_factory=dict)
+
+    @property
+    def value(self) -> Any:
+        """The event time before which records are late, None if there is none yet."""
+        return self.watermark.value
+
+    def hear(self, time: Time, told: Iterable[Any]) -> None:
+        """Take in what workers tell of an epoch."""
+        known = [self.greatest[time]] if time in self.greatest else []
+        self.greatest[time] = max([*told, *known])
+
+    def complete(self, time: Time) -> None:
+        """Go on to the next epoch that is complete, of which nothing more is told, if anything was."""
+        if time in self.greatest:
+            self.watermark.advance([self.greatest.pop(time)])
+
+
+class LatestTimes:
+    """The greatest event times that one call of an operator has read, by epoch; told to all workers once for each."""
+
+    __slots__ = ("_found",)
+
+    def __init__(self) -> None:
+        self._found: dict[Time, tuple[LentToken, list[Any]]] = {}
+
+    def add(self, lent: LentToken, times: Iterable[Any]) -> None:
+        """Take in the event times, at least one, of a batch that came with a token."""
+        self._found.setdefault(lent.time, (lent, []))[1].append(max(times))
+
+    def send(self, output: OutputPort) -> None:
+        """Send them, each at its epoch, to an output that all workers read."""
+        for lent, found in self._found.values():
+            output.send(lent, [max(found)])
 
 
 def check_lateness(name: str, lateness: object) -> None:

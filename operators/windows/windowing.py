@@ -14,13 +14,12 @@ lateness.
 """
 
 from collections.abc import Callable
-from typing import Any
 
 from tidewheel.operators.keys.record_keys import Keys
 from tidewheel.operators.windows.event_time import EVENT_TIME, EventTimeReader, TimedRecord, read_keys
 from tidewheel.operators.windows.open_sessions import OpenSessions, SessionBook
 from tidewheel.operators.windows.open_windows import NumberedWindow, NumberedWindows, OpenWindows
-from tidewheel.operators.windows.watermark import Watermark
+from tidewheel.operators.windows.watermark import EpochWatermark, LatestTimes, Watermark
 from tidewheel.operators.windows.window_fold import WindowFold
 from tidewheel.operators.windows.windows import Duration, SessionWindows, Windows
 from tidewheel.progress import IntegerDomain, Time, TimeDomain
@@ -29,7 +28,7 @@ from tidewheel.runtime.notificator import Notificator
 from tidewheel.runtime.operator_context import OperatorContext
 from tidewheel.runtime.plan import Build, Schedule
 from tidewheel.runtime.ports import InputPort, OutputPort
-from tidewheel.runtime.tokens import LentToken, TimestampToken
+from tidewheel.runtime.tokens import TimestampToken
 
 
 def build_reading(reader: EventTimeReader) -> Build:
@@ -37,14 +36,12 @@ def build_reading(reader: EventTimeReader) -> Build:
 
     def build(context: OperatorContext) -> Schedule:
         def schedule(input: InputPort, timed: OutputPort, latest: OutputPort) -> None:
-            greatest: dict[Time, tuple[LentToken, list[Any]]] = {}
+            times = LatestTimes()
             for lent, batch in input:
                 read = reader.read(batch)
                 timed.send(lent, read)
-                found = max(map(EVENT_TIME, read))
-                greatest.setdefault(lent.time, (lent, []))[1].append(found)
-            for lent, found in greatest.values():
-                latest.send(lent, [max(found)])
+                times.add(lent, map(EVENT_TIME, read))
+            times.send(latest)
 
         return schedule
 
@@ -56,8 +53,7 @@ def build_event_windows(windows: Windows, fold: WindowFold, lateness: Duration |
 
     def build(context: OperatorContext) -> Schedule:
         waiting: dict[Time, list[TimedRecord]] = context.state("waiting", dict)
-        greatest: dict[Time, Any] = context.state("greatest", dict)
-        watermark: Watermark = context.state("watermark", lambda: Watermark(lateness))
+        watermark: EpochWatermark = context.state("watermark", lambda: EpochWatermark(Watermark(lateness)))
         opened = _open_windows(windows, fold, context)
         complete, complete_late, ending = context.notificator(), context.notificator(), context.notificator()
 
@@ -65,15 +61,14 @@ def build_event_windows(windows: Windows, fold: WindowFold, lateness: Duration |
             for lent, batch in timed:
                 waiting.setdefault(lent.time, []).extend(batch)
             for lent, batch in latest:
-                known = [greatest[lent.time]] if lent.time in greatest else []
-                greatest[lent.time] = max(batch + known)
+                watermark.hear(lent.time, batch)
                 complete.notify_at(lent, results)
                 complete_late.notify_at(lent, late)
             for token, late_token in zip(
                 complete.ready(timed, latest), complete_late.ready(timed, latest), strict=True
             ):
                 late.send(late_token, opened.take(waiting.pop(token.time, []), watermark.value))
-                watermark.advance([greatest.pop(token.time)])
+                watermark.complete(token.time)
                 results.send(token, opened.close(watermark.value))
                 _end_later(ending, token if opened else None, flush_at, timed, latest)
             if not len(timed.frontier) and not len(latest.frontier):

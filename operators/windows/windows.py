@@ -44,9 +44,7 @@ def check_duration(where: str, name: str, given: object, *, least: str = "positi
 def check_alike(where: str, name: str, given: object, length: Duration) -> None:
     """Raise GraphError unless ``given`` is a number where ``length`` is one, and a timedelta where that is one."""
     if isinstance(given, timedelta) != isinstance(length, timedelta):
-        raise GraphError(
-            f"{where}: {name} is {given!r} where windows last {length!r}: give both as numbers or as timedeltas"
-        )
+        raise GraphError(f"{where}: {name} is {given!r} beside {length!r}: give both as numbers or as timedeltas")
 
 
 def zero_of(time: EventTime) -> EventTime:

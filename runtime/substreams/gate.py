@@ -83,6 +83,10 @@ class SubstreamGate:
         self.books.close((self.number, key))
         return True
 
+    def is_open(self, key: Key) -> bool:
+        """Tell whether a substream was let in and has not ended."""
+        return key in self._open
+
     def _may_open(self, key: Key, time: Time, what: str) -> bool:
         closed = self._closed.get(key)
         if closed is not None:

@@ -53,6 +53,11 @@ class WorkerSubstreams:
             gate = SubstreamGate(number, one.name, one.is_shared, domain, self.books, partial(activate, operator))
             self.gates[operator] = gate
             self._by_number.append(gate)
+        self._marked = {
+            number
+            for number, operator in enumerate(plan.operators)
+            if any(pact is not None and pact.takes_marks for pact in operator.pacts)
+        }
         self._ports: Mapping[int, InputPort] = {port.location: port for one in instances for port in one.inputs}
         self._operators = {port.location: number for number, one in enumerate(instances) for port in one.inputs}
         self._activate = activate
@@ -90,7 +95,7 @@ class WorkerSubstreams:
         self, instance: "OperatorInstance", token: "TimestampToken | LentToken", marks: list[EndOfSubstream]
     ) -> None:
         """Send marks from an operator to those right behind it that divide its streams."""
-        are_sent = [output.send_marks(token, marks, self.gates) for output in instance.outputs]
+        are_sent = [output.send_marks(token, marks, self._marked) for output in instance.outputs]
         if not any(are_sent):
             raise GraphError(
                 f"operator {instance.name!r} ends a substream, but nothing right behind it divides what it sends: "
