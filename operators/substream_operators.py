@@ -56,7 +56,8 @@ class SubstreamOperators(StreamBase[Record]):
     substream at a time, and all of its records in an epoch belong to the same one, however far apart they happened: to
     that which is open, unless it is over and none of them happened before its end; else to a new one. None is late: a
     record that happened long before the watermark belongs to what its key has open, or opens a substream which ends
-    with the epoch that it came in.
+    with the epoch that it came in. Who holds a token until a substream is over, as `collect_substream` does, holds that
+    epoch open so long; so a source has to be ``paced_by`` a probe before that.
 
     Source: "The Dataflow Model" (VLDB 2015), section 2, for the watermark.
     """

@@ -54,9 +54,8 @@ class Deadlines:
 
     def drop(self, key: Key) -> None:
         """Forget a key, whose substream has ended by something else. O(1), but for some that tidy up."""
-        if self._by_key.pop(key, None) is not None and len(self._heap) > 2 * len(self._by_key) + _FEW_ENTRIES:
-            self._heap = [(deadline, number, key) for key, (deadline, number) in self._by_key.items()]
-            heapify(self._heap)
+        if self._by_key.pop(key, None) is not None:
+            self._tidy_up()
 
     def take_past(self, watermark: EventTime) -> list[Key]:
         """Forget the keys whose deadlines are at ``watermark`` or before, and return them, the first first.
@@ -74,8 +73,15 @@ class Deadlines:
             else:
                 del self._by_key[key]
                 past.append((deadline, number, key))
+        self._tidy_up()
         past.sort()
         return [key for _, _, key in past]
+
+    def _tidy_up(self) -> None:
+        """Keep the heap short, whose entries may be of what was dropped."""
+        if len(self._heap) > 2 * len(self._by_key) + _FEW_ENTRIES:
+            self._heap = [(deadline, number, key) for key, (deadline, number) in self._by_key.items()]
+            heapify(self._heap)
 
     def clear(self) -> None:
         """Forget all keys."""

@@ -192,9 +192,9 @@ class InputHandle:
     def end_substream(self, *keys: Any) -> None:
         """Promise that nothing more of the substreams with these keys is sent at this time, by any handle.
 
-        That is for an input whose stream is divided, by ``flow.input(...).substreams(name, key=...)``. A key may be
-        used again at a later time, and is another substream then. Several keys in one call cost less than several
-        calls.
+        That is for an input whose stream is divided, by ``flow.input(...).substreams(name, key=...)``, without a
+        time-out, by which they end themselves. A key may be used again at a later time, and is another substream then.
+        Several keys in one call cost less than several calls.
 
         Raises:
             TokenError: the handle is closed, or was handed to another process.

@@ -1,8 +1,11 @@
 """What users of substreams do wrong, and what they are told."""
 
+import re
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import tidewheel as tw
@@ -81,6 +84,55 @@ WRONG: dict[str, tuple[Callable[[], object], str]] = {
         lambda: tw.run(counting_what_comes_back(), engine="local"),
         "puts records of different substreams together",
     ),
+    "a time and no time-out": (
+        lambda: tw.Dataflow("i").input("n").substreams("rests", rest, at=abs),
+        "substreams rests: .*give both at, when a record happened, and timeout",
+    ),
+    "a time-out and no time": (
+        lambda: tw.Dataflow("i").input("n").substreams("rests", rest, timeout=3),
+        "give both at, when a record happened, and timeout",
+    ),
+    "only lateness": (
+        lambda: tw.Dataflow("i").input("n").substreams("rests", rest, lateness=3),
+        "lateness is that of a time-out: give at and timeout",
+    ),
+    "predicates that time out": (
+        lambda: tw.Dataflow("i").input("n").substreams("p", predicates={"odd": bool}, at=abs, timeout=3),
+        "so they have no time-out: give a key",
+    ),
+    "no time at all": (
+        lambda: tw.Dataflow("i").input("n").substreams("rests", rest, at=abs, timeout=0),
+        "substreams rests: timeout is greater than zero, it cannot be 0",
+    ),
+    "negative lateness": (
+        lambda: tw.Dataflow("i").input("n").substreams("rests", rest, at=abs, timeout=1, lateness=-1),
+        "lateness is not negative",
+    ),
+    "two kinds of durations": (
+        lambda: tw.Dataflow("i").input("n").substreams("rests", rest, at=abs, timeout=1, lateness=timedelta(1)),
+        r"lateness is datetime.timedelta\(days=1\) beside 1: give both as numbers or as timedeltas",
+    ),
+    "a number for a time": (
+        lambda: tw.Dataflow("i").input("n").substreams("rests", rest, at=3, timeout=1),  # type: ignore[arg-type]
+        "at is a function of a record, or the name of a column, not 3",
+    ),
+    "no such column": (
+        lambda: (
+            tw.Dataflow("i")
+            .input("n")
+            .with_schema(pa.schema({"n": pa.int64()}))
+            .substreams("rests", "n", at="m", timeout=1)
+        ),
+        "there is no column 'm'",
+    ),
+    "last of an input with a time-out": (
+        lambda: tw.Dataflow("i").input("n").substreams("rests", rest, last=bool, at=abs, timeout=1),
+        "any worker, so none knows which is the last",
+    ),
+    "a time-out in a loop": (
+        lambda: looping(lambda walks: walks.substreams("in", rest, at=abs, timeout=1), divided=False),
+        "operator 'substreams in' processes one epoch after the other, but times in scope .* not all before or after",
+    ),
     "no key": (lambda: tw.Dataflow("i").input("n").substreams("rests", 3), "a key is a function of a record"),  # type: ignore[arg-type]
 }
 
@@ -143,6 +195,39 @@ def test_broken_promises_fail_the_job() -> None:
     assert "input numbers has no substreams that could end: declare them" in fail(
         lambda s: s.capture("c"), lambda handle: handle.end_substream(1)
     )
+
+
+def test_a_handle_ends_no_substream_that_times_out() -> None:
+    """As the records do not get their keys at the input."""
+    message = fail(
+        lambda stream: stream.substreams("rests", rest, at=abs, timeout=1).capture("c"),
+        lambda handle: handle.end_substream(1),
+    )
+    assert "input numbers has no substreams that could end: declare them" in message
+    assert "without timeout=, by which they end themselves" in message
+
+
+@pytest.mark.parametrize(
+    ("at", "timeout", "message"),
+    [
+        (None, 1, "has no event time, but None"),
+        (float("inf"), 1, "inf, which lies in no window"),
+        (
+            datetime(2026, 1, 1, tzinfo=UTC),
+            1,
+            "windows, intervals or time-outs are of 1; for datetimes give a timedelta",
+        ),
+        (1, timedelta(1), "a datetime or a timedelta, since windows, intervals or time-outs are of"),
+        (datetime.max.replace(tzinfo=UTC), timedelta(1), "there is no time datetime.timedelta\\(days=1\\) after that"),
+    ],
+)
+def test_a_record_without_a_proper_time_fails_the_job(at: Any, timeout: Any, message: str) -> None:
+    """It would belong to no substream; the error shows it."""
+    found = fail(
+        lambda stream: stream.substreams("timed", lambda row: 0, at=lambda row: row[0], timeout=timeout).capture("c"),
+        lambda handle: handle.send([(at,)]),
+    )
+    assert re.search(message, found)
 
 
 def test_tokens_of_substreams_do_not_stand_for_each_other() -> None:
