@@ -2,6 +2,7 @@
 
 import pickle
 from collections import Counter
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -89,23 +90,44 @@ def assert_no_state_left(job: tw.Job) -> None:
                     assert not state
 
 
-@operator_settings(120)
-@given(epochs(), st.integers(1, 16), st.integers(0, 8), st.integers(1, 3), st.integers(1, 9), st.booleans())
+def _go_round(laps: tw.Stream[Any]) -> tuple[tw.Stream[Any], tw.Stream[Any]]:
+    moved = laps.exchange(lambda lap: sum(lap[1:])).map(lambda lap: (lap[0], lap[1], lap[2] - 1))
+    return moved.filter(lambda lap: lap[2] > 0), moved.filter(lambda lap: lap[2] == 0)
+
+
+def _laps(events: tw.Stream[Any]) -> tw.Stream[Any]:
+    return events.map(lambda e: (e, e.number, e.number % 4 + 1)).iterate(_go_round).map(lambda lap: lap[0])
+
+
+WAYS: dict[str, Callable[[tw.Stream[Any]], tw.Stream[Any]]] = {
+    "straight": lambda events: events,
+    "to another worker": lambda events: events.exchange(lambda e: e.number),
+    "round a loop": _laps,
+}
+"""Where records go before it is seen what belongs together."""
+
+
+@operator_settings(150)
+@given(
+    epochs(), st.integers(1, 16), st.integers(0, 8), st.integers(1, 3), st.integers(1, 9), st.sampled_from(list(WAYS))
+)
 def test_substreams_are_those_of_plain_python(
     given_epochs: dict[int, list[Event]],
     timeout: int,
     lateness: int,
     workers: int,
     in_batches_of: int,
-    is_scattered: bool,
+    way: str,
 ) -> None:
-    """On any number of workers, right from an input, however records are sent; in the end nothing is kept."""
+    """On any number of workers, right from an input, however records are sent and wherever they go behind it.
+
+    In the end nothing is kept.
+    """
     flow = tw.Dataflow("timed")
     timed = flow.input("events").substreams(
         "timed", lambda e: e.key, at=lambda e: e.at, timeout=timeout / 2, lateness=lateness
     )
-    after = timed.exchange(lambda e: e.number) if is_scattered else timed
-    after.collect_substream(_in_order).capture("substreams")
+    WAYS[way](timed).collect_substream(_in_order).capture("substreams")
     with tw.run(flow, workers=workers, engine="local") as job:
         with job.input("events") as handle:
             for epoch, events in given_epochs.items():
@@ -345,7 +367,7 @@ def test_deadlines_are_those_of_a_dict(steps: list[tuple[str, int, int]]) -> Non
             deadlines.drop(key)
             known.pop(key, None)
         else:
-            past = deadlines.take_past(time)
+            past: list[Any] = deadlines.take_past(time)
             assert [known[one] for one in past] == sorted(known[one] for one in past)
             assert set(past) == {one for one, deadline in known.items() if deadline <= time}
             known = {one: deadline for one, deadline in known.items() if deadline > time}
