@@ -32,8 +32,8 @@ class _Share:
         self._epochs: dict[tuple[Time, Labels | None], list[Batch]] = context.state("epochs", dict)
         self._waiting: dict[Any, int] = context.state("waiting", dict)
         """How many epochs of a substream are to be processed."""
-        self._ended: dict[Any, int] = context.state("ended", dict)
-        """After how many of those a substream is over."""
+        self._ended: dict[Any, list[int]] = context.state("ended", dict)
+        """After how many of those a substream is over, for each that had the key, in order."""
         self._notificator = context.notificator()
 
     def schedule(self, input: InputPort, output: OutputPort) -> None:
@@ -47,7 +47,7 @@ class _Share:
             self._epochs[place].append(batch)
         for key in input.ended:
             if key in self._waiting:
-                self._ended[key] = self._waiting[key]
+                self._ended.setdefault(key, []).append(self._waiting[key])
             else:
                 self._kept.pop(key, None)
         for token in self._notificator.ready(input, sequential=True):
@@ -61,6 +61,8 @@ class _Share:
         if not self._waiting[key]:
             del self._waiting[key]
         if key in self._ended:
-            self._ended[key] -= 1
-            if not self._ended[key]:
-                del self._ended[key], self._kept[key]
+            left = [epochs - 1 for epochs in self._ended.pop(key)]
+            if not left[0]:
+                del self._kept[key]
+            if any(left):
+                self._ended[key] = [epochs for epochs in left if epochs]

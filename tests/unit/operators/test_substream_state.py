@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import tidewheel as tw
@@ -110,6 +110,7 @@ def test_a_notificator_tells_of_each_substream_at_each_time() -> None:
 
 @operator_settings(40)
 @given(sessions(), st.integers(1, 3))
+@example([(0, [], [0]), (1, [], [0]), (2, [(3, 1)], [0, 3]), (3, [(3, 1)], [0, 3])], 1)
 def test_state_goes_with_its_substream(feed: Sessions, workers: int) -> None:
     """States of a key begin anew in each substream, whose epochs are processed in order; in the end there is none."""
     flow = tw.Dataflow("sums")
