@@ -1,9 +1,11 @@
 """What it costs to know when parts of a stream have ended.
 
 Traffic: all workers of a dataflow in one process; the messages and bytes that carry ends, those of the command that
-closes keys included, for batches of keys that end together and for keys that end one by one. Throughput: records
-through two exchanges on two worker actors, in substreams of several sizes with a result for each, and beside that
-without substreams, counted. Memory: substreams of five records each through a loop between two workers.
+closes keys included, for batches of keys that end together and for keys that end one by one; through a loop, and
+without one by tokens and by punctuations. Throughput: records through two exchanges, on two and on four worker actors,
+in substreams of several sizes with a result for each, by tokens and by punctuations, and beside that without
+substreams, counted; the substreams of a batch end together, or each where its last record is. Memory: substreams of
+five records each through a loop between two workers.
 """
 
 from collections.abc import Callable
@@ -18,8 +20,11 @@ from measurement import Report, alternate, arguments
 from stepped_workers import SteppedWorkers
 from tidewheel.runtime.envelope import Envelope, InputCommand
 from tidewheel.runtime.ray_job import RayJob
+from tidewheel.runtime.substreams.markers import Markers
 from transport_floor import ray_cluster
 
+LOOP, TOKENS, PUNCTUATIONS, UNTRACKED = "through a loop", "tokens", "punctuations", "not tracked"
+TOGETHER, ONE_BY_ONE = "together", "one by one"
 SIMULATED, QUICK_SIMULATED = (2, 4, 8, 16, 32, 64), (2, 8)
 KEYS = 100
 BATCHES = 5
@@ -28,7 +33,10 @@ SIZES = (1, 10, 100, 10_000)
 RECORDS, QUICK_RECORDS = 400_000, 20_000
 ROUNDS, QUICK_ROUNDS = 5, 2
 BATCH = 10_000
-WORKERS = 2
+WORKERS = (2, 4)
+LEAST_BY_PUNCTUATIONS = 3.0
+"""So many times as fast as by punctuations records are by tokens: in substreams of 10 that end each by itself, with 4
+workers."""
 MANY, QUICK_MANY = 1_000_000, 20_000
 SIZE_OF_MANY = 5
 AT_ONCE = 1_000
@@ -42,11 +50,12 @@ def main() -> None:
     options = arguments("Measure what it costs to know when parts of a stream have ended.")
     report = Report()
     for workers in QUICK_SIMULATED if options.quick else SIMULATED:
-        measure_traffic(report, workers)
+        for kind in (LOOP, TOKENS, PUNCTUATIONS):
+            measure_traffic(report, workers, kind)
     with ray_cluster():
-        measure_throughput(
-            report, QUICK_RECORDS if options.quick else RECORDS, QUICK_ROUNDS if options.quick else ROUNDS
-        )
+        for workers in WORKERS:
+            for way in (TOGETHER, ONE_BY_ONE):
+                measure_throughput(report, workers, way, options.quick)
         measure_memory(report, QUICK_MANY if options.quick else MANY)
     report.finish(options.json)
 
@@ -57,10 +66,12 @@ def main() -> None:
 class Workers(SteppedWorkers):
     """Workers of which substreams end; what carries ends is counted."""
 
-    def __init__(self, workers: int) -> None:
+    def __init__(self, workers: int, kind: str) -> None:
         flow = tw.Dataflow("traffic")
-        records = flow.input("records").substreams("keys", lambda record: record[0])
-        moved = records.exchange(lambda record: record[1]).iterate(go_round)
+        tracking: Any = PUNCTUATIONS if kind == PUNCTUATIONS else TOKENS
+        records = flow.input("records").substreams("keys", lambda record: record[0], tracking=tracking)
+        moved = records.exchange(lambda record: record[1])
+        moved = moved.iterate(go_round) if kind == LOOP else moved.exchange(lambda record: record[1] + 1)
         moved.collect_substream(lambda key, rows: len(rows)).probe("done")
         super().__init__(flow.plan(), workers, "accumulated")
         self.messages = [0] * workers
@@ -77,12 +88,15 @@ class Workers(SteppedWorkers):
             self.command(worker, InputCommand("records", "end", 0, keys))
 
     def count(self, worker: int, peer: int, envelope: Envelope) -> None:
-        """Count what one worker tells another of ends, of whom one is worker 0."""
+        """Count what one worker tells another of ends: of whom one is worker 0, or where records go."""
         if envelope.substreams is not None:
             self._count(max(worker, peer), envelope.substreams)
+        for message in envelope.messages:
+            if isinstance(message.label, Markers):
+                self._count(worker, message)
 
     def _count(self, worker: int, what: object) -> None:
-        """Count a message of a worker with worker 0 or the driver."""
+        """Count a message of a worker with worker 0 or the driver, or to another."""
         self.messages[worker] += 1
         self.bytes += len(dumps(what, HIGHEST_PROTOCOL))
 
@@ -93,10 +107,10 @@ def go_round(records: tw.Stream[Any]) -> tuple[tw.Stream[Any], tw.Stream[Any]]:
     return moved.filter(lambda record: record[1] > 0), moved
 
 
-def measure_traffic(report: Report, workers: int) -> None:
+def measure_traffic(report: Report, workers: int, kind: str) -> None:
     """Report the messages and bytes for keys that end together, and for the same keys one by one."""
     for name, at_once in (("together", KEYS), ("one by one", 1)):
-        cluster = Workers(workers)
+        cluster = Workers(workers, kind)
         batches = BATCHES * KEYS // at_once if at_once > 1 else KEYS
         started = perf_counter()
         for number in range(batches):
@@ -114,18 +128,17 @@ def measure_traffic(report: Report, workers: int) -> None:
             "bytes a substream": (cluster.bytes / ended, "B"),
             "in all workers together": (took / ended * 1e6, "us/substream"),
         }
-        report.add_several(f"{workers} workers, {at_once} keys {name}", figures)
-        report.expect(
-            f"{workers} workers, {name}: messages a worker a batch of ends", max(cluster.messages) / batches,
-            MOST_MESSAGES,
-        )  # fmt: skip
+        report.add_several(f"{workers} workers, {kind}, {at_once} keys {name}", figures)
+        if kind != PUNCTUATIONS:
+            what = f"{workers} workers, {kind}, {name}: messages a worker a batch of ends"
+            report.expect(what, max(cluster.messages) / batches, MOST_MESSAGES)
 
 
 # ---------------------------------------------------------------------- throughput
 
 
-def tracked(records: tw.Stream[Any]) -> tw.Stream[Any]:
-    divided = records.substreams("keys", lambda record: record[0])
+def tracked(records: tw.Stream[Any], tracking: Any, last: Callable[[Any], bool] | None) -> tw.Stream[Any]:
+    divided = records.substreams("keys", lambda record: record[0], last=last, tracking=tracking)
     moved = divided.exchange(lambda record: record[1]).map(lambda record: (record[0], record[1] + 1))
     return moved.exchange(lambda record: record[0]).collect_substream(lambda key, rows: len(rows))
 
@@ -135,11 +148,21 @@ def untracked(records: tw.Stream[Any]) -> tw.Stream[Any]:
     return moved.exchange(lambda record: record[0]).map_batches(lambda rows: [len(rows)])
 
 
-def records_a_second(describe: Callable[[tw.Stream[Any]], tw.Stream[Any]], size: int, records: int) -> float:
-    """Return how fast records go through, where ``size`` of them with one key end together."""
+def records_a_second(workers: int, way: str, kind: str, size: int, records: int) -> float:
+    """Return how fast records go through, where ``size`` of them with one key make a substream.
+
+    All of a batch end together, behind its records, or each right behind its last record.
+    """
     flow = tw.Dataflow("throughput")
-    describe(flow.input("records")).capture("counts")
-    with tw.run(flow, workers=WORKERS) as job:
+    sent_records = flow.input("records")
+    if way == ONE_BY_ONE:  # what comes right from an input has no last record
+        sent_records = sent_records.map_batches(lambda batch: batch)
+    if kind == UNTRACKED:
+        untracked(sent_records).capture("counts")
+    else:
+        is_last = (lambda record: record[1] == size - 1) if way == ONE_BY_ONE else None
+        tracked(sent_records, kind, is_last).capture("counts")
+    with tw.run(flow, workers=workers) as job:
         handle = job.input("records")
         keys = max(1, BATCH // size)
         batch_size = keys * size
@@ -147,32 +170,37 @@ def records_a_second(describe: Callable[[tw.Stream[Any]], tw.Stream[Any]], size:
         for epoch in range(max(1, records // batch_size)):
             handle.advance_to(epoch)
             ended = range(epoch * keys, (epoch + 1) * keys)
-            batch = [(key, number) for number in range(size) for key in ended]
-            handle.send(batch)
-            if describe is tracked:
+            if way == TOGETHER:
+                handle.send([(key, number) for number in range(size) for key in ended])
+            else:
+                handle.send([(key, number) for key in ended for number in range(size)])
+            if way == TOGETHER and kind != UNTRACKED:
                 handle.end_substream(*ended)
         handle.close()
         job.wait(DEADLINE_S)
         took = perf_counter() - started
         counts = [count for entry in job.captured("counts") for count in entry.batch]
     sent = (epoch + 1) * batch_size
-    if sum(counts) != sent or (describe is tracked and set(counts) != {size}):
+    if sum(counts) != sent or (kind != UNTRACKED and set(counts) != {size}):
         raise RuntimeError(f"{sum(counts)} records of {sent} came through, in {len(counts)} parts")
     return sent / took
 
 
-def measure_throughput(report: Report, records: int, rounds: int) -> None:
-    """Compare streams in substreams of some sizes with one that is not divided."""
+def measure_throughput(report: Report, workers: int, way: str, quick: bool) -> None:
+    """Compare streams in substreams of some sizes, by tokens and by punctuations, with one that is not divided."""
+    records = QUICK_RECORDS if quick else RECORDS
     for size in SIZES:
         contestants = {
-            "tracked": lambda size=size: records_a_second(tracked, size, records),
-            "not tracked": lambda size=size: records_a_second(untracked, size, records),
+            kind: lambda kind=kind, size=size: records_a_second(workers, way, kind, size, records)
+            for kind in (TOKENS, PUNCTUATIONS, UNTRACKED)
         }
-        found = alternate(contestants, rounds)
+        found = alternate(contestants, QUICK_ROUNDS if quick else ROUNDS)
+        what = f"{workers} workers, substreams of {size:,} records that end {way}"
         for name, rates in found.items():
-            report.add(f"substreams of {size:,} records, {name}", rates, "records/s")
-        ratios = [one / other for one, other in zip(found["tracked"], found["not tracked"], strict=True)]
-        report.add(f"substreams of {size:,} records, tracked by not tracked", ratios, "")
+            report.add(f"{what}, {name}", rates, "records/s")
+        for other in (PUNCTUATIONS, UNTRACKED):
+            ratios = [one / another for one, another in zip(found[TOKENS], found[other], strict=True)]
+            report.add(f"{what}, {TOKENS} by {other}", ratios, "")
 
 
 # ---------------------------------------------------------------------- memory
@@ -184,7 +212,7 @@ def measure_memory(report: Report, substreams: int) -> None:
     divided = flow.input("records").substreams("keys", lambda record: record[0])
     divided.iterate(go_round).collect_substream(lambda key, rows: len(rows)).probe("done")
     memory: list[float] = []
-    with tw.run(flow, workers=WORKERS) as job:
+    with tw.run(flow, workers=2) as job:
         assert isinstance(job, RayJob)
         processes = [psutil.Process(pid) for pid in job.pids]
         handle = job.input("records")

@@ -3,9 +3,10 @@
 They never ask for a frontier, so progress tracking keeps none for them.
 """
 
+from tidewheel.runtime.input_port import InputPort
 from tidewheel.runtime.operator_context import OperatorContext
+from tidewheel.runtime.output_port import OutputPort
 from tidewheel.runtime.plan import Schedule
-from tidewheel.runtime.ports import InputPort, OutputPort
 
 
 def build_unlabelled(context: OperatorContext) -> Schedule:

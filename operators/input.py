@@ -9,8 +9,8 @@ from tidewheel.progress import GraphError, Time
 from tidewheel.runtime.batches import Batch
 from tidewheel.runtime.envelope import FIRST_HANDLE, InputCommand
 from tidewheel.runtime.operator_context import OperatorContext
+from tidewheel.runtime.output_port import OutputPort
 from tidewheel.runtime.plan import Schedule
-from tidewheel.runtime.ports import OutputPort
 from tidewheel.runtime.tokens import TimestampToken
 
 

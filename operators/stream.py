@@ -89,7 +89,9 @@ class Stream(
             name: the operator's name; errors show it.
             build: called once on each worker with an `OperatorContext`; returns ``schedule(input, output)``.
             exchange: how records are spread over the workers before they reach it; None leaves them where they are.
-            bound: ``"soft"`` has it told, by ``input.ended``, which substreams have ended before it.
+            bound: ``"soft"`` has it told, by ``input.ended``, which substreams have ended before it. With ``"firm"``
+                it receives each substream in one piece, after that its end, and then the next; in a loop, one
+                substream after the other gets through it.
             ordered: whether it is told of them in the order in which they were closed.
 
         >>> import tidewheel as tw

@@ -139,6 +139,7 @@ class SubstreamTracker:
         }
         """By location, the closed substreams that are not told of yet, in order, and whether they have ended there."""
         self._lives: dict[Key, _Life] = {}
+        self._closed: list[Key] = []
         self._over: list[Key] = []
         self._is_finished = False
 
@@ -176,6 +177,7 @@ class SubstreamTracker:
                 if point == closing and closing not in life.counts:
                     left[key] = life
                     life.is_closed = True
+                    self._closed.append(key)
                     for queue in self._queues.values():
                         queue[key] = False
             if not life.counts:
@@ -207,6 +209,11 @@ class SubstreamTracker:
         """Return the keys that were forgotten since the last call: of each, nothing is left, and every end was told."""
         over, self._over = self._over, []
         return over
+
+    def drain_closed(self) -> list[Key]:
+        """Return the keys at which nobody may send any more since the last call, in order."""
+        closed, self._closed = self._closed, []
+        return closed
 
     @property
     def is_over(self) -> bool:

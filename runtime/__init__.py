@@ -5,12 +5,13 @@ from tidewheel.runtime.captured import Captured, CapturedBatches
 from tidewheel.runtime.dataflow_description import DataflowDescription
 from tidewheel.runtime.errors import ConfigError, JobError, TokenError, WouldBlock
 from tidewheel.runtime.explanation import Explanation, Holder
+from tidewheel.runtime.input_port import InputPort
 from tidewheel.runtime.inputs.input_handle import InputHandle
 from tidewheel.runtime.job import Job
 from tidewheel.runtime.notificator import Notificator
 from tidewheel.runtime.operator_context import OperatorContext
+from tidewheel.runtime.output_port import OutputPort
 from tidewheel.runtime.partitioned_source import OperatorSource, PartitionedSource, Pause
-from tidewheel.runtime.ports import InputPort, OutputPort
 from tidewheel.runtime.probe_handle import ProbeHandle
 from tidewheel.runtime.run import run
 from tidewheel.runtime.runtime_config import RuntimeConfig

@@ -9,9 +9,10 @@ from tidewheel.runtime.flow_control import OVERHEAD_BYTES
 from tidewheel.runtime.pacts import Pact
 from tidewheel.runtime.statistics import EdgeStatistics
 from tidewheel.runtime.substreams.labels import Labels
+from tidewheel.runtime.substreams.markers import Markers, marking
 
 if TYPE_CHECKING:
-    from tidewheel.runtime.ports import InputPort
+    from tidewheel.runtime.input_port import InputPort
     from tidewheel.runtime.worker_core import WorkerCore
 
 
@@ -30,10 +31,10 @@ class Channel:
         messages, records, bytes: what this worker has sent over it, to itself and to others.
     """
 
-    __slots__ = ("_location", "_name", "_pact", "_queue", "bytes", "messages", "operator", "records")
+    __slots__ = ("_location", "_name", "_pact", "_target", "bytes", "messages", "operator", "records")
 
     def __init__(self, target: "InputPort", operator: int, name: str, pact: Pact | None) -> None:
-        self._queue = target.queue
+        self._target = target
         self._location = target.location
         self._name = name
         self.operator = operator
@@ -50,7 +51,7 @@ class Channel:
             if label is not None:
                 core.books.produce_here(label, self._location, time)
             core.flow.add(size)
-            self._queue.append((time, batch, size, core.worker, label))
+            self._target.put((time, batch, size, core.worker, label))
             core.activate(self.operator)
             return
         try:
@@ -64,11 +65,25 @@ class Channel:
                 core.produce(self._location, time)
                 if part_label is not None:
                     core.books.produce_here(part_label, self._location, time)
-                self._queue.append((time, part, size, worker, part_label))
+                self._target.put((time, part, size, worker, part_label))
                 core.activate(self.operator)
             else:
                 core.produce(self._location, time, part_label)
-                core.send_to(worker, Message(self._location, time, part, size, part_label))
+                core.outbox.put(worker, Message(self._location, time, part, size, part_label))
+
+    @property
+    def stays_here(self) -> bool:
+        """Whether all goes to this worker."""
+        return self._pact is None
+
+    def push_markers(self, core: "WorkerCore", markers: Markers) -> None:
+        """Carry markers over the edge, to all workers to which records go over it."""
+        for worker in range(core.workers):
+            if worker == core.worker:
+                self._target.put(marking(markers, worker))
+                core.activate(self.operator)
+            elif self._pact is not None:
+                core.outbox.put(worker, Message(self._location, None, [], 0, markers))
 
     def statistics(self, source: str, target: str) -> EdgeStatistics:
         """Return what was sent, over an edge between ports of these names."""

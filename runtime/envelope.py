@@ -8,6 +8,7 @@ from tidewheel.progress import ProgressBatch, Time
 from tidewheel.runtime.flow_control import Credit
 from tidewheel.runtime.links.packed_batch import pack, unpack
 from tidewheel.runtime.substreams.labels import Labels
+from tidewheel.runtime.substreams.markers import Markers
 from tidewheel.runtime.substreams.news import SubstreamNews
 
 DRIVER = -1
@@ -23,14 +24,14 @@ InputAction: TypeAlias = Literal["send", "advance", "close", "clone", "end"]
 class Message(msgspec.Struct, frozen=True, array_like=True):
     """One batch at one time for one input port, given by its location number; it counts for ``size`` bytes.
 
-    ``label`` says to which substreams its records belong.
+    ``label`` says to which substreams its records belong, or, of a message without any, which have ended.
     """
 
     target: int
     time: Time
     batch: Any
     size: int = 0
-    label: Labels | None = None
+    label: Labels | Markers | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _message, (self.target, self.time, pack(self.batch), self.size, self.label)
@@ -73,7 +74,7 @@ class Envelope(msgspec.Struct, frozen=True, array_like=True):
     heard: int = 0
 
 
-def _message(target: int, time: Time, packed: Any, size: int, label: Labels | None) -> Message:
+def _message(target: int, time: Time, packed: Any, size: int, label: Labels | Markers | None) -> Message:
     return Message(target, time, unpack(packed), size, label)
 
 

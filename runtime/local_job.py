@@ -166,7 +166,7 @@ class LocalJob(Job):
 
     def _let_sources_go_on(self) -> bool:
         """Where sources are held back and nothing else is left to do, let them send more; return whether that helps."""
-        released = [core.release() for core in self._cores if core.is_held]
+        released = [core.release() for core in self._cores if core.flow.is_held]
         return any(released)
 
     @property

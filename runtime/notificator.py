@@ -3,7 +3,8 @@
 from collections.abc import Callable, Iterator
 
 from tidewheel.progress import Antichain, Time
-from tidewheel.runtime.ports import InputPort, OutputPort
+from tidewheel.runtime.input_port import InputPort
+from tidewheel.runtime.output_port import OutputPort
 from tidewheel.runtime.substreams.labels import Label, Labels
 from tidewheel.runtime.tokens import LentToken, TimestampToken
 

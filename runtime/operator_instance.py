@@ -3,11 +3,13 @@
 from collections.abc import Callable
 
 from tidewheel.progress import Time
+from tidewheel.runtime.input_port import InputPort
 from tidewheel.runtime.inputs.mailbox import Mailbox
 from tidewheel.runtime.operator_context import OperatorContext
+from tidewheel.runtime.output_port import OutputPort
 from tidewheel.runtime.plan import Schedule
-from tidewheel.runtime.ports import InputPort, OutputPort
 from tidewheel.runtime.substreams.gate import SubstreamGate
+from tidewheel.runtime.substreams.punctuated_operator import PunctuatedOperator
 
 
 class OperatorInstance:
@@ -30,6 +32,7 @@ class OperatorInstance:
         "name",
         "notify",
         "outputs",
+        "punctuated",
         "schedule",
         "schedules",
         "seconds",
@@ -50,6 +53,7 @@ class OperatorInstance:
         self.schedules = 0
         self.is_scheduled = False
         self.time: Time | None = None
+        self.punctuated: tuple[PunctuatedOperator, ...] = ()
 
     @property
     def call(self) -> int:
@@ -68,6 +72,11 @@ class OperatorInstance:
             for output in self.outputs:
                 if output.gathered is not None:
                     output.flush()
+                if output.marks:
+                    output.flush_marks()
+            for punctuated in self.punctuated:
+                if punctuated.is_due:
+                    punctuated.settle()
         finally:
             self.is_scheduled = False
             self.seconds += self.clock() - self.started

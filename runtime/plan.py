@@ -40,10 +40,12 @@ class EndsWanted:
     Attributes:
         ordered: whether it is told in the order in which they were closed.
         holds: whether it keeps tokens of a substream until that has ended.
+        firm: whether each substream comes in one piece, right before its end.
     """
 
     ordered: bool
     holds: bool = False
+    firm: bool = False
 
 
 BySubstream: TypeAlias = bool | EndsWanted | Literal["left"]
@@ -57,10 +59,12 @@ class DeclarationPlan:
     Attributes:
         operator: the number of the operator by whose output records with keys go on.
         is_shared: whether each worker lets in records of every key, or only one.
+        is_punctuated: whether ends are told by markers among the records, not by counting.
     """
 
     operator: int
     is_shared: bool
+    is_punctuated: bool = False
 
 
 @dataclass(frozen=True, slots=True)

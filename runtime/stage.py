@@ -8,9 +8,10 @@ from collections.abc import Callable
 from typing import Any
 
 from tidewheel.runtime.batches import Batch, check_batch, length
+from tidewheel.runtime.input_port import InputPort
 from tidewheel.runtime.operator_context import OperatorContext
+from tidewheel.runtime.output_port import OutputPort
 from tidewheel.runtime.plan import Build, Schedule, Stage
-from tidewheel.runtime.ports import InputPort, OutputPort
 from tidewheel.runtime.substreams.labels import MixedLabel, labels_of, parts_by_key
 from tidewheel.runtime.tokens import LentToken
 

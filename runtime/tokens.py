@@ -12,7 +12,8 @@ from tidewheel.runtime.substreams.labels import Label, Labels, MixedLabel
 from tidewheel.runtime.token_ledger import Leak, TokenLedger
 
 if TYPE_CHECKING:
-    from tidewheel.runtime.ports import InputPort, OutputPort
+    from tidewheel.runtime.input_port import InputPort
+    from tidewheel.runtime.output_port import OutputPort
 
 
 class TimestampToken:

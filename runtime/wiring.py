@@ -4,9 +4,10 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from tidewheel.progress import CompiledGraph, Source, Target
 from tidewheel.runtime.channel import Channel
+from tidewheel.runtime.input_port import InputPort
 from tidewheel.runtime.operator_instance import OperatorInstance
+from tidewheel.runtime.output_port import OutputPort
 from tidewheel.runtime.plan import Plan
-from tidewheel.runtime.ports import InputPort, OutputPort
 from tidewheel.runtime.substreams.waiting_ends import WaitingEnds
 
 if TYPE_CHECKING:
@@ -42,7 +43,8 @@ def _input_port(
 ) -> InputPort:
     shape = plan.operators[at.operator].shape
     paths = [shape.summaries.get((at.port, output), ()) for output in range(len(shape.outputs))]
-    made = InputPort(core, instance, at.port, compiled.index[at], paths)
-    if plan.operators[at.operator].ends is not None:
+    made = InputPort(core, instance, at.port, compiled.index[at], at.operator, paths)
+    ends = plan.operators[at.operator].ends
+    if ends is not None and not ends.firm:
         made.ends = WaitingEnds()
     return made

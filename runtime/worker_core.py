@@ -30,15 +30,16 @@ from tidewheel.runtime.activator import Activator
 from tidewheel.runtime.agenda import Agenda
 from tidewheel.runtime.batches import Batch
 from tidewheel.runtime.closing import Closing
-from tidewheel.runtime.envelope import Envelope, Message
+from tidewheel.runtime.envelope import Envelope
 from tidewheel.runtime.failure import operator_failure, raise_step_failure
 from tidewheel.runtime.flow_control import DEFAULT_BYTES_IN_FLIGHT, FlowControl
+from tidewheel.runtime.input_port import InputPort
 from tidewheel.runtime.inputs.mailbox import Intake, Mailbox
 from tidewheel.runtime.operator_context import OperatorContext, WorkerHooks
 from tidewheel.runtime.operator_instance import OperatorInstance
 from tidewheel.runtime.outbox import Outbox
+from tidewheel.runtime.output_port import OutputPort
 from tidewheel.runtime.plan import Plan, checked_schedule
-from tidewheel.runtime.ports import InputPort, OutputPort
 from tidewheel.runtime.probe_watch import ProbeWatch
 from tidewheel.runtime.statistics import WorkerStatistics
 from tidewheel.runtime.substreams.labels import Label, Labels
@@ -99,7 +100,7 @@ class WorkerCore:
         self.intake = Intake()
         self._mailboxes = {operator: Mailbox(self.intake) for operator in plan.inputs.values()}
         self._to_release = 1
-        self._outbox = Outbox(worker, workers, incarnation)
+        self.outbox = Outbox(worker, workers, incarnation)
         self._frontiers: dict[int, Antichain] = {}
         self._probes = ProbeWatch(plan, self._compiled, self.activate)
         self._agenda = Agenda()
@@ -110,8 +111,9 @@ class WorkerCore:
         self._instances = [OperatorInstance(operator.name, operator.notify, clock) for operator in plan.operators]
         self._edges = wire(self, plan, self._compiled, self._instances)
         self._ports = {port.location: port for instance in self._instances for port in instance.inputs}
-        self._substreams = WorkerSubstreams(plan, self._compiled, worker, workers, self._instances, self.activate)
+        self._substreams = WorkerSubstreams(self, plan, self._compiled, self._instances, self._edges)
         self.books = self._substreams.books
+        self._puts = self._substreams.puts
         self._build(attachments or {}, nodes or [""] * workers)
 
     # ------------------------------------------------------------------ building
@@ -168,8 +170,8 @@ class WorkerCore:
 
     def _apply(self, envelope: Envelope) -> None:
         for message in envelope.messages:
-            port = self._ports[message.target]
-            port.queue.append((message.time, message.batch, message.size, envelope.sender, message.label))
+            put = self._puts[message.target]
+            put((message.time, message.batch, message.size, envelope.sender, message.label))
             self.activate(self._compiled.locations[message.target].operator)
         if envelope.credit is not None:
             self.flow.receive(envelope.sender, envelope.credit)
@@ -205,9 +207,8 @@ class WorkerCore:
                     self._agenda.hold(index)
             except (Exception, SystemExit, GeneratorExit) as error:  # noqa: BLE001 - not the driver's KeyboardInterrupt
                 raise_step_failure(instance.name, self.worker, instance.time, error)
-        if not self.ledger.is_empty:
-            self._progress.record(self.ledger.drain())
-            self.books.record_tokens(self.ledger.labelled)
+        self.count_tokens()
+        self._substreams.settle()
         if self.ledger.has_leaks:
             self._collect_leaks()
         committed = self._progress.commit()
@@ -215,7 +216,7 @@ class WorkerCore:
         news = self._substreams.commit(out_of_work=self._agenda.is_empty)
         self._let_sources_go_on()
         credit = self.flow.drain() if self.flow.is_due else {}
-        return self._outbox.envelopes(committed.batches, credit, news, self.books.heard)
+        return self.outbox.envelopes(committed.batches, credit, news, self.books.heard)
 
     def _let_sources_go_on(self) -> None:
         if not self.flow.is_held:
@@ -280,16 +281,18 @@ class WorkerCore:
         if label is not None:
             self.books.consume(label, location, time)
 
-    def send_to(self, worker: int, message: Message) -> None:
-        """Put a message for a peer in the envelope of this step."""
-        self._outbox.put(worker, message)
-
     def new_token(
         self, instance: OperatorInstance, output: OutputPort, time: Time, lender: InputPort, label: Label | None
     ) -> TimestampToken:
         """Make a token and count it."""
         self.ledger.record(((output.location, time), 1), label=label)
         return TimestampToken(self.ledger, output.domain, output.location, time, instance.name, lender, label)
+
+    def count_tokens(self) -> None:
+        """Take note of what has happened to tokens."""
+        if not self.ledger.is_empty:
+            self._progress.record(self.ledger.drain())
+            self._substreams.record_tokens(self.ledger.labelled)
 
     def frontier(self, location: int) -> Antichain:
         """Return the frontier at a location where one is kept."""
@@ -339,7 +342,7 @@ class WorkerCore:
             self._steps,
             self._progress.batches_sent,
             self._progress.changes_sent,
-            self._outbox.progress_bytes,
+            self.outbox.progress_bytes,
             len(self._leaks),
             self.flow.load,
             dict(part for instance in self._instances for part in operators_of(instance)),
@@ -375,11 +378,6 @@ class WorkerCore:
         """The operators that another thread is going to activate; True if they are at work on what they received."""
         return self._agenda.expected
 
-    @property
-    def is_held(self) -> bool:
-        """Whether sources wait until less is in flight."""
-        return self.flow.is_held
-
     def forget(self, feeder: int) -> None:
         """Forget a feeder that will not send any more; between steps only."""
         self._inbox.forget(feeder)
@@ -392,7 +390,7 @@ class WorkerCore:
     @property
     def is_complete(self) -> bool:
         """Whether nothing can ever occur again, as far as this worker knows, and it has acted on that."""
-        return self.is_idle and self._tracker.is_complete and self.books.is_over
+        return self.is_idle and self._tracker.is_complete and self._substreams.is_over
 
     @property
     def leaks(self) -> list[Leak]:

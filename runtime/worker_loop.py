@@ -236,7 +236,7 @@ class WorkerLoop:
             if self._confirming:
                 with self._changed:
                     self._changed.notify_all()
-            if not arrived and self._core.is_held and time.monotonic() - now >= _STALLED_S and self._core.is_idle:
+            if not arrived and self._core.flow.is_held and time.monotonic() - now >= _STALLED_S and self._core.is_idle:
                 self._core.release()
             if arrived or not self._core.is_idle:
                 break
@@ -245,7 +245,7 @@ class WorkerLoop:
         try:
             if not self._core.is_idle:
                 return self._receiver.receive(0.0)
-            longest_s = _STALLED_S if self._core.is_held else _LINK_CHECK_S
+            longest_s = _STALLED_S if self._core.flow.is_held else _LINK_CHECK_S
             left_s = self._core.timers.left_s()
             return self._receiver.receive(longest_s if left_s is None else min(longest_s, left_s))
         except ProtocolError as error:

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from tidewheel.progress import Knowledge, Time
+from tidewheel.runtime.input_port import InputPort
 from tidewheel.runtime.operator_instance import OperatorInstance
 from tidewheel.runtime.plan import Plan
-from tidewheel.runtime.ports import InputPort
 from tidewheel.runtime.statistics import EdgeStatistics, InputStatistics, OperatorStatistics, WorkerStatistics
 from tidewheel.runtime.substreams.open_substreams import OpenSubstreams
 from tidewheel.runtime.wiring import Edges
@@ -65,7 +65,7 @@ def awaited_by(instances: Iterable[OperatorInstance]) -> Counts:
 
 def queued_at(ports: Iterable[InputPort]) -> Counts:
     """Return how many messages wait at some inputs."""
-    return Counter((port.location, time) for port in ports for time, *_ in port.queue)
+    return Counter((port.location, time) for port in ports for time, batch, *_ in port.waiting if len(batch))
 
 
 def edges_of(edges: Edges, plan: Plan) -> tuple[EdgeStatistics, ...]:

@@ -15,9 +15,10 @@ from typing import Any, TypeAlias
 from tidewheel.operators.coroutines.async_calls import AsyncCalls, CallPolicy, Outcome
 from tidewheel.progress import Time
 from tidewheel.runtime.batches import records
+from tidewheel.runtime.input_port import InputPort
 from tidewheel.runtime.operator_context import OperatorContext
+from tidewheel.runtime.output_port import OutputPort
 from tidewheel.runtime.plan import Build, Schedule
-from tidewheel.runtime.ports import InputPort, OutputPort
 from tidewheel.runtime.substreams.labels import Label, MixedLabel
 
 _Place: TypeAlias = tuple[Time, Label | None]

@@ -6,10 +6,11 @@ from typing import Any, TypeAlias
 
 from tidewheel.progress import Time, TimeDomain
 from tidewheel.runtime.batches import Batch
+from tidewheel.runtime.input_port import InputPort
 from tidewheel.runtime.notificator import Notificator
 from tidewheel.runtime.operator_context import OperatorContext
+from tidewheel.runtime.output_port import OutputPort
 from tidewheel.runtime.plan import Build, Schedule
-from tidewheel.runtime.ports import InputPort, OutputPort
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,9 +19,10 @@ from tidewheel.operators.keys.record_keys import Keys, places_by_key
 from tidewheel.operators.keys.record_order import Order, first_by_content, take
 from tidewheel.progress import Time
 from tidewheel.runtime.batches import Batch, is_arrow, length, records
+from tidewheel.runtime.input_port import InputPort
 from tidewheel.runtime.operator_context import OperatorContext
+from tidewheel.runtime.output_port import OutputPort
 from tidewheel.runtime.plan import Build, Schedule
-from tidewheel.runtime.ports import InputPort, OutputPort
 
 Kept: TypeAlias = dict[Any, Any]
 """What is kept for each key."""

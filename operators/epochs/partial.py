@@ -6,9 +6,10 @@ from tidewheel.operators.epochs.per_epoch import Fold
 from tidewheel.operators.records.arrow_rows import as_table
 from tidewheel.progress import Time
 from tidewheel.runtime.batches import Batch, concatenate, is_arrow, is_numpy
+from tidewheel.runtime.input_port import InputPort
 from tidewheel.runtime.operator_context import OperatorContext
+from tidewheel.runtime.output_port import OutputPort
 from tidewheel.runtime.plan import Build, Schedule
-from tidewheel.runtime.ports import InputPort, OutputPort
 
 State = TypeVar("State")
 

@@ -4,9 +4,10 @@ from collections.abc import Iterable
 from typing import Any, Protocol, TypeVar
 
 from tidewheel.runtime.batches import Batch
+from tidewheel.runtime.input_port import InputPort
 from tidewheel.runtime.operator_context import OperatorContext
+from tidewheel.runtime.output_port import OutputPort
 from tidewheel.runtime.plan import Build, Schedule
-from tidewheel.runtime.ports import InputPort, OutputPort
 
 State = TypeVar("State")
 

@@ -16,9 +16,10 @@ from tidewheel.operators.windows.watermark import Watermark
 from tidewheel.operators.windows.windows import Duration
 from tidewheel.progress import Time
 from tidewheel.runtime.batches import Batch, concatenate_tables
+from tidewheel.runtime.input_port import InputPort
 from tidewheel.runtime.operator_context import OperatorContext
+from tidewheel.runtime.output_port import OutputPort
 from tidewheel.runtime.plan import Build, Schedule
-from tidewheel.runtime.ports import InputPort, OutputPort
 from tidewheel.runtime.tokens import LentToken
 
 if TYPE_CHECKING:

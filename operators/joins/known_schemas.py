@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 from tidewheel.operators.records.arrow_rows import as_table
 from tidewheel.progress import Time, TimeDomain
 from tidewheel.runtime.batches import take_slice
+from tidewheel.runtime.input_port import InputPort
 from tidewheel.runtime.operator_context import OperatorContext
+from tidewheel.runtime.output_port import OutputPort
 from tidewheel.runtime.plan import Build, Schedule
-from tidewheel.runtime.ports import InputPort, OutputPort
 
 if TYPE_CHECKING:
     import pyarrow as pa

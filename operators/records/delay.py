@@ -14,9 +14,10 @@ from typing import Any, TypeAlias
 from tidewheel.operators.records.parts import divide
 from tidewheel.progress import Time
 from tidewheel.runtime.batches import Batch, records
+from tidewheel.runtime.input_port import InputPort
 from tidewheel.runtime.operator_context import OperatorContext
+from tidewheel.runtime.output_port import OutputPort
 from tidewheel.runtime.plan import Build, Schedule
-from tidewheel.runtime.ports import InputPort, OutputPort
 from tidewheel.runtime.tokens import LentToken
 
 Times: TypeAlias = Callable[[list[Any], Time], Sequence[Time]]

@@ -5,9 +5,10 @@ from typing import Any
 
 from tidewheel.progress import Antichain, Time
 from tidewheel.runtime.batches import Batch, records
+from tidewheel.runtime.input_port import InputPort
 from tidewheel.runtime.operator_context import OperatorContext
+from tidewheel.runtime.output_port import OutputPort
 from tidewheel.runtime.plan import Build, Schedule
-from tidewheel.runtime.ports import InputPort, OutputPort
 
 
 def build_inspect_batches(function: Callable[[Batch, Time, int], object]) -> Build:

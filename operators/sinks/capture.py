@@ -1,8 +1,8 @@
 """The capture operator: keeps what arrives, on the worker where it arrives, for the driver to fetch."""
 
+from tidewheel.runtime.input_port import InputPort
 from tidewheel.runtime.operator_context import OperatorContext
 from tidewheel.runtime.plan import Schedule
-from tidewheel.runtime.ports import InputPort
 
 
 def build_capture(context: OperatorContext) -> Schedule:

@@ -14,9 +14,10 @@ from tidewheel.operators.sinks.epoch_folders import EpochFolders, WrittenEpoch
 from tidewheel.operators.sinks.file_formats import FileFormat
 from tidewheel.progress import Time
 from tidewheel.runtime.batches import Batch, length, size_in_bytes
+from tidewheel.runtime.input_port import InputPort
 from tidewheel.runtime.operator_context import OperatorContext
+from tidewheel.runtime.output_port import OutputPort
 from tidewheel.runtime.plan import Build, Schedule
-from tidewheel.runtime.ports import InputPort, OutputPort
 
 
 @dataclass(slots=True)

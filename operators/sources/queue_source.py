@@ -10,9 +10,9 @@ from tidewheel.operators.sources.record_source import check_positive
 from tidewheel.progress import GraphError
 from tidewheel.runtime.errors import WouldBlock
 from tidewheel.runtime.operator_context import OperatorContext
+from tidewheel.runtime.output_port import OutputPort
 from tidewheel.runtime.partitioned_source import OperatorSource
 from tidewheel.runtime.plan import Schedule
-from tidewheel.runtime.ports import OutputPort
 
 Record = TypeVar("Record")
 

@@ -11,9 +11,9 @@ from tidewheel.operators.sinks.capture_to import log_path
 from tidewheel.progress import Antichain, GraphError, Time, TimeDomain
 from tidewheel.runtime.captured import Captured, CapturedBatches
 from tidewheel.runtime.operator_context import OperatorContext
+from tidewheel.runtime.output_port import OutputPort
 from tidewheel.runtime.partitioned_source import OperatorSource
 from tidewheel.runtime.plan import Schedule
-from tidewheel.runtime.ports import OutputPort
 from tidewheel.runtime.token_set import TokenSet
 
 Event = LoggedBatch | LoggedFrontier

@@ -9,9 +9,9 @@ from typing import Any, Final, Generic, TypeVar
 from tidewheel.progress import Antichain, GraphError, Time
 from tidewheel.runtime.batches import Batch
 from tidewheel.runtime.operator_context import OperatorContext
+from tidewheel.runtime.output_port import OutputPort
 from tidewheel.runtime.partitioned_source import OperatorSource, PartitionedSource, Pause, PlacedSource
 from tidewheel.runtime.plan import Build, Schedule
-from tidewheel.runtime.ports import OutputPort
 from tidewheel.runtime.tokens import TimestampToken
 
 Record_co = TypeVar("Record_co", covariant=True)

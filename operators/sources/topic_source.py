@@ -11,9 +11,9 @@ from tidewheel.pubsub import Batch, DeliveryError, Event, Frontier, Subscription
 from tidewheel.pubsub.errors import NoCluster, UnknownTopic
 from tidewheel.pubsub.local_catalog import LOCAL_CATALOG
 from tidewheel.runtime.operator_context import OperatorContext
+from tidewheel.runtime.output_port import OutputPort
 from tidewheel.runtime.partitioned_source import OperatorSource
 from tidewheel.runtime.plan import Schedule
-from tidewheel.runtime.ports import OutputPort
 from tidewheel.runtime.token_set import TokenSet
 
 _TAKE_S = 1.0

@@ -5,10 +5,11 @@ from typing import Any, TypeAlias
 
 from tidewheel.progress import Time
 from tidewheel.runtime.batches import records
+from tidewheel.runtime.input_port import InputPort
 from tidewheel.runtime.notificator import Notificator
 from tidewheel.runtime.operator_context import OperatorContext
+from tidewheel.runtime.output_port import OutputPort
 from tidewheel.runtime.plan import Build, Schedule
-from tidewheel.runtime.ports import InputPort, OutputPort
 from tidewheel.runtime.substreams.labels import Label, MixedLabel, parts_by_key
 from tidewheel.runtime.tokens import LentToken
 

@@ -5,9 +5,10 @@ from typing import Any
 from tidewheel.operators.epochs.keyed_state import EpochStep, Kept
 from tidewheel.progress import Time
 from tidewheel.runtime.batches import Batch
+from tidewheel.runtime.input_port import InputPort
 from tidewheel.runtime.operator_context import OperatorContext
+from tidewheel.runtime.output_port import OutputPort
 from tidewheel.runtime.plan import Build, Schedule
-from tidewheel.runtime.ports import InputPort, OutputPort
 from tidewheel.runtime.substreams.labels import Labels
 
 

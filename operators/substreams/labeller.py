@@ -11,7 +11,7 @@ from tidewheel.operators.substreams.marked_key import has_marks, mark_runs
 from tidewheel.progress import Time
 from tidewheel.runtime.batches import Batch, length, records, take_slice
 from tidewheel.runtime.operator_context import OperatorContext
-from tidewheel.runtime.ports import OutputPort
+from tidewheel.runtime.output_port import OutputPort
 from tidewheel.runtime.stable_hash import stable_hash
 from tidewheel.runtime.substreams.gate import SubstreamGate
 from tidewheel.runtime.substreams.labels import MixedLabel, labels_of, parts_by_key

@@ -24,9 +24,10 @@ from tidewheel.operators.windows.windows import EventTime
 from tidewheel.progress import Time
 from tidewheel.progress.substream_tracker import Key
 from tidewheel.runtime.batches import Batch
+from tidewheel.runtime.input_port import InputPort
 from tidewheel.runtime.operator_context import OperatorContext
+from tidewheel.runtime.output_port import OutputPort
 from tidewheel.runtime.plan import Build, Schedule
-from tidewheel.runtime.ports import InputPort, OutputPort
 from tidewheel.runtime.substreams.end_of_substream import EndOfSubstream
 from tidewheel.runtime.tokens import TimestampToken
 

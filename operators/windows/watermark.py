@@ -15,7 +15,7 @@ from datetime import timedelta
 from typing import Any, TypeAlias
 
 from tidewheel.progress import GraphError, Time
-from tidewheel.runtime.ports import OutputPort
+from tidewheel.runtime.output_port import OutputPort
 from tidewheel.runtime.tokens import LentToken
 
 At: TypeAlias = Callable[[Any], Any] | str

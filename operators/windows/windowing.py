@@ -24,10 +24,11 @@ from tidewheel.operators.windows.window_fold import WindowFold
 from tidewheel.operators.windows.windows import Duration, SessionWindows, Windows
 from tidewheel.progress import IntegerDomain, Time, TimeDomain
 from tidewheel.runtime.batches import records
+from tidewheel.runtime.input_port import InputPort
 from tidewheel.runtime.notificator import Notificator
 from tidewheel.runtime.operator_context import OperatorContext
+from tidewheel.runtime.output_port import OutputPort
 from tidewheel.runtime.plan import Build, Schedule
-from tidewheel.runtime.ports import InputPort, OutputPort
 from tidewheel.runtime.tokens import TimestampToken
 
 

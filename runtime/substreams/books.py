@@ -50,6 +50,9 @@ class DeclaredSubstreams:
         is_shared: whether every worker lets in records of each key, or only one.
         asked: the inputs where somebody asks for ends.
         ordered: those of them where ends are to be told in the order of closing.
+        firm: those of them where each substream is received in one piece.
+        turns: those of them that are on a cycle: they are ordered, too.
+        is_punctuated: whether ends are told by markers among the records; if so, nothing is counted.
     """
 
     name: str
@@ -57,6 +60,9 @@ class DeclaredSubstreams:
     is_shared: bool
     asked: tuple[Location, ...]
     ordered: tuple[Location, ...] = ()
+    firm: tuple[Location, ...] = ()
+    turns: tuple[Location, ...] = ()
+    is_punctuated: bool = False
 
 
 class SubstreamBooks:
@@ -76,7 +82,7 @@ class SubstreamBooks:
     ) -> None:
         self._worker = worker
         self._workers = workers
-        self._tracked = {number: one for number, one in enumerate(declared) if one.asked}
+        self._tracked = {number: one for number, one in enumerate(declared) if one.asked and not one.is_punctuated}
         self._closing_points = {
             number: (compiled.index[one.source], compiled.graph.nesting(one.source).domain.minimum())
             for number, one in self._tracked.items()
@@ -96,6 +102,7 @@ class SubstreamBooks:
         self._steps_due = 0
         self._finished: list[int] = []
         self._over: set[int] = set()
+        self._turns: list[Label] = []
         self._ended: list[tuple[Label, int]] = []
         self._gone: list[Label] = []
         self.heard = 0
@@ -151,13 +158,6 @@ class SubstreamBooks:
                 del self._counts[label]
         if label in self._closing or label[0] in self._all_closing:
             self._due[label] = None
-
-    def record_tokens(self, groups: list[tuple[Label, tuple[tuple[tuple[int, Time], int], ...]]]) -> None:
-        """Take note of what happened to tokens of substreams, and forget it there."""
-        for label, changes in groups:
-            for (location, time), difference in changes:
-                self.record(label, location, time, difference)
-        groups.clear()
 
     def close(self, label: Label) -> None:
         """Take note that this worker lets in nothing more of a substream."""
@@ -236,10 +236,16 @@ class SubstreamBooks:
         if news.all_closing:
             self._all_closing.update(news.all_closing)
             self._due.update(dict.fromkeys(label for label in self._counts if label[0] in self._all_closing))
+        self._turns += news.turns
         self._ended += ((label, location) for label, locations in news.ends for location in locations)
         self._closing.difference_update(news.over)
         self._gone += news.over
         self._over.update(news.all_over)
+
+    def drain_turns(self) -> list[Label]:
+        """Return the substreams that were heard to be closed since the last call, where they are taken in by turns."""
+        turns, self._turns = self._turns, []
+        return turns
 
     def drain_ends(self) -> Iterator[tuple[Label, int]]:
         """Yield the ends that were heard of since the last call, as (label, location number)."""
@@ -271,12 +277,13 @@ class _View:
         self._told_over: set[int] = set()
         self._closing: list[Label] = []
         self._all_closing: list[int] = []
+        self._turns: list[Label] = []
         self._ends: list[tuple[Label, list[int]]] = []
         self._over: list[Label] = []
 
     @property
     def has_news(self) -> bool:
-        return bool(self._closing or self._all_closing or self._ends or self._over)
+        return bool(self._closing or self._all_closing or self._turns or self._ends or self._over)
 
     def take(self, news: SubstreamNews) -> None:
         """Take in what a worker has told, which may be this one."""
@@ -295,6 +302,9 @@ class _View:
                 self._end(declaration, self._trackers[declaration].finish())
 
     def _end(self, declaration: int, ends: list[SubstreamEnd]) -> None:
+        closed = self._trackers[declaration].drain_closed()
+        if self._tracked[declaration].turns:
+            self._turns += ((declaration, key) for key in closed)
         for key, location in ends:
             label = declaration, key
             if not self._ends or self._ends[-1][0] != label:  # only what comes together, as the order matters
@@ -315,9 +325,10 @@ class _View:
         news = SubstreamNews(
             closing=self._closing,
             all_closing=self._all_closing,
+            turns=self._turns,
             ends=self._ends,
             over=self._over,
             all_over=all_over,
         )
-        self._closing, self._all_closing, self._ends, self._over = [], [], [], []
+        self._closing, self._all_closing, self._turns, self._ends, self._over = [], [], [], [], []
         return news

@@ -1,7 +1,9 @@
 """Which substreams a dataflow declares, and where somebody asks for their ends."""
 
-from tidewheel.progress import CompiledGraph, GraphError, Source, Target
-from tidewheel.runtime.plan import Plan
+from collections.abc import Mapping
+
+from tidewheel.progress import CompiledGraph, GraphError, Location, Source, Target
+from tidewheel.runtime.plan import EndsWanted, Plan
 from tidewheel.runtime.substreams.books import DeclaredSubstreams
 
 
@@ -9,40 +11,91 @@ def declared_substreams(plan: Plan, compiled: CompiledGraph) -> tuple[DeclaredSu
     """Return what a plan declares, by number.
 
     Raises:
-        GraphError: an operator asks for ends at an input to which no substreams get, or those of several declarations.
+        GraphError: an operator asks for ends at an input to which no substreams get, or those of several declarations;
+            or markers would have to go round a loop.
     """
     sources = {name: Source(declared.operator, 0) for name, declared in plan.declarations.items()}
     asked: dict[str, list[Target]] = {name: [] for name in sources}
-    ordered: dict[str, list[Target]] = {name: [] for name in sources}
     for number, operator in enumerate(plan.operators):
         if operator.ends is None:
             continue
-        found: set[str] = set()
-        for port in range(len(operator.shape.inputs)):
-            target = Target(number, port)
-            names = [name for name, source in sources.items() if source in compiled.reaching(target)]
-            if len(names) > 1:
-                raise GraphError(
-                    f"operator {operator.name!r} asks when substreams end, and those of {names[0]!r} and of "
-                    f"{names[1]!r} get to its input {port}: let it read streams of one declaration"
-                )
-            if operator.ends.holds and Source(number, 0) in compiled.reaching(target):
-                raise GraphError(
-                    f"operator {operator.name!r} sends what it has of a substream when that has ended, and that comes "
-                    "back to it round a loop, where it belongs to the substream: so that would never end. Let it read "
-                    "what leaves the loop"
-                )
-            for name in names:
-                found.add(name)
-                asked[name].append(target)
-                if operator.ends.ordered:
-                    ordered[name].append(target)
+        found = _asked_by(plan, compiled, number, sources)
         if not found:
             raise GraphError(
                 f"operator {operator.name!r} asks when substreams end, but no stream that it reads has any: call "
                 "substreams(name, key=...) on a stream before it"
             )
-    return tuple(
-        DeclaredSubstreams(name, source, plan.declarations[name].is_shared, tuple(asked[name]), tuple(ordered[name]))
-        for name, source in sources.items()
+        for name, target in found:
+            asked[name].append(target)
+    made = tuple(_declared(plan, compiled, name, source, asked[name]) for name, source in sources.items())
+    for one in made:
+        if one.is_punctuated:
+            _check_markers(plan, compiled, one)
+    return made
+
+
+def _asked_by(
+    plan: Plan, compiled: CompiledGraph, number: int, sources: Mapping[str, Source]
+) -> list[tuple[str, Target]]:
+    """Return the inputs of an operator at which it is told of ends, with the names of the declarations."""
+    operator = plan.operators[number]
+    found: list[tuple[str, Target]] = []
+    for port in range(len(operator.shape.inputs)):
+        target = Target(number, port)
+        names = [name for name, source in sources.items() if source in compiled.reaching(target)]
+        if len(names) > 1:
+            raise GraphError(
+                f"operator {operator.name!r} asks when substreams end, and those of {names[0]!r} and of "
+                f"{names[1]!r} get to its input {port}: let it read streams of one declaration"
+            )
+        if operator.ends is not None and operator.ends.holds and Source(number, 0) in compiled.reaching(target):
+            raise GraphError(
+                f"operator {operator.name!r} sends what it has of a substream when that has ended, and that comes "
+                "back to it round a loop, where it belongs to the substream: so that would never end. Let it read "
+                "what leaves the loop"
+            )
+        found += ((name, target) for name in names)
+    return found
+
+
+def _declared(
+    plan: Plan, compiled: CompiledGraph, name: str, source: Source, asked: list[Target]
+) -> DeclaredSubstreams:
+    ends = {at: plan.operators[at.operator].ends or EndsWanted(ordered=False) for at in asked}
+    firm = [at for at in asked if ends[at].firm]
+    turns = [at for at in firm if _is_on_cycle(plan, compiled, at)]
+    declared = plan.declarations[name]
+    return DeclaredSubstreams(
+        name,
+        source,
+        declared.is_shared,
+        tuple(asked),
+        tuple(at for at in asked if ends[at].ordered or at in turns),
+        tuple(firm),
+        tuple(turns),
+        declared.is_punctuated,
     )
+
+
+def marked_inputs(compiled: CompiledGraph, declared: DeclaredSubstreams) -> list[Target]:
+    """Return the inputs over whose edges markers of a declaration go: those between it and who asks for ends."""
+    before: dict[Location, None] = {}
+    for asked in declared.asked:
+        before.update(dict.fromkeys(compiled.reaching(asked)))
+    return [at for at in before if isinstance(at, Target) and declared.source in compiled.reaching(at)]
+
+
+def _is_on_cycle(plan: Plan, compiled: CompiledGraph, at: Target) -> bool:
+    """Tell whether what comes out of an operator may get to its input."""
+    outputs = range(len(plan.operators[at.operator].shape.outputs))
+    return any(Source(at.operator, port) in compiled.reaching(at) for port in outputs)
+
+
+def _check_markers(plan: Plan, compiled: CompiledGraph, declared: DeclaredSubstreams) -> None:
+    for at in marked_inputs(compiled, declared):
+        if _is_on_cycle(plan, compiled, at):
+            raise GraphError(
+                f"substreams {declared.name!r}: operator {plan.name_at(at)!r} is in a loop, and markers of ends cannot "
+                "get round it: an operator sends one on once it has come over every channel, and over that by which "
+                'the loop closes it never would. Leave tracking="punctuations" out: tokens are counted in loops, too'
+            )

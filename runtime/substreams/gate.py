@@ -8,20 +8,30 @@ Invariants:
 - A closed key is remembered until no record of its time can come any more, and its substream is over.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import islice
 from reprlib import repr as short
+from typing import Protocol
 
 from tidewheel.progress import Time, TimeDomain
 from tidewheel.progress.substream_tracker import Key
 from tidewheel.runtime.errors import TokenError
-from tidewheel.runtime.substreams.books import SubstreamBooks
 from tidewheel.runtime.substreams.labels import Label
 from tidewheel.runtime.substreams.open_substreams import OpenSubstreams
 
 _SHOWN = 3
 """So many keys are shown to people."""
+
+
+class Closings(Protocol):
+    """Takes what a gate closes."""
+
+    def close(self, label: Label, /) -> None:
+        """Take note that nothing more of a substream is let in."""
+
+    def finish(self, declaration: int, open_keys: Iterable[Key], /) -> None:
+        """Take note that nothing more of any substream of a declaration is let in, those still open told."""
 
 
 @dataclass(slots=True)
@@ -50,7 +60,7 @@ class SubstreamGate:
     name: str
     is_shared: bool
     domain: TimeDomain
-    books: SubstreamBooks
+    books: Closings
     activate: Callable[[], None]
     reopened: list[Key] = field(default_factory=list)
     _open: set[Key] = field(default_factory=set)

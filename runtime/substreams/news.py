@@ -23,6 +23,7 @@ class SubstreamNews(msgspec.Struct, frozen=True, array_like=True):
 
     - ``closing``: substreams that are about to end, so that what happens to them is to be told.
     - ``all_closing``: declarations of which that holds for every substream, as nobody lets in anything any more.
+    - ``turns``: substreams at which nobody sends any more, in order, where inputs on a cycle take them in by turns.
     - ``ends``: substreams that have ended, with the numbers of the locations where they have, in order.
     - ``over``: substreams of which nothing is left that could get to those who are told of ends.
     - ``all_over``: declarations of which no substream is left, or can come.
@@ -32,6 +33,7 @@ class SubstreamNews(msgspec.Struct, frozen=True, array_like=True):
     finished: list[int] = []
     closing: list[Label] = []
     all_closing: list[int] = []
+    turns: list[Label] = []
     ends: list[tuple[Label, list[int]]] = []
     over: list[Label] = []
     all_over: list[int] = []

@@ -4,30 +4,38 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
-from tidewheel.progress import CompiledGraph, GraphError
+from tidewheel.progress import CompiledGraph, GraphError, Source, Target
+from tidewheel.progress.substream_tracker import Key
 from tidewheel.runtime.envelope import Envelope
+from tidewheel.runtime.input_port import InputPort
 from tidewheel.runtime.plan import Plan
-from tidewheel.runtime.ports import InputPort
-from tidewheel.runtime.substreams.books import TELLER, SubstreamBooks
+from tidewheel.runtime.substreams.books import TELLER, DeclaredSubstreams, SubstreamBooks
 from tidewheel.runtime.substreams.declared import declared_substreams
 from tidewheel.runtime.substreams.end_of_substream import EndOfSubstream
-from tidewheel.runtime.substreams.gate import SubstreamGate
+from tidewheel.runtime.substreams.firm_mailbox import FirmMailbox
+from tidewheel.runtime.substreams.gate import Closings, SubstreamGate
+from tidewheel.runtime.substreams.labels import Label
+from tidewheel.runtime.substreams.markers import Entry
 from tidewheel.runtime.substreams.news import SubstreamNews
 from tidewheel.runtime.substreams.open_substreams import OpenSubstreams
+from tidewheel.runtime.substreams.punctuations import Punctuations
+from tidewheel.runtime.token_ledger import Change
 
 if TYPE_CHECKING:
     from tidewheel.runtime.operator_instance import OperatorInstance
     from tidewheel.runtime.tokens import LentToken, TimestampToken
+    from tidewheel.runtime.wiring import Edges
+    from tidewheel.runtime.worker_core import WorkerCore
 
 
 class WorkerSubstreams:
     """What a worker core does for substreams.
 
     Args:
+        core: the worker.
         plan: the dataflow, and ``compiled``, its graph.
-        worker, workers: the number of this worker, and how many there are.
         instances: this worker's operators.
-        activate: has an operator scheduled, given its number.
+        edges: what is between them.
 
     Attributes:
         books: what is counted.
@@ -36,21 +44,26 @@ class WorkerSubstreams:
 
     def __init__(
         self,
+        core: "WorkerCore",
         plan: Plan,
         compiled: CompiledGraph,
-        worker: int,
-        workers: int,
         instances: "list[OperatorInstance]",
-        activate: Callable[[int], None],
+        edges: "Edges",
     ) -> None:
         declared = declared_substreams(plan, compiled)
-        self.books = SubstreamBooks(compiled, declared, worker, workers)
+        self.books = SubstreamBooks(compiled, declared, core.worker, core.workers)
+        self._punctuated: dict[int, Punctuations] = {}
+        self._operator_at = [location.operator for location in compiled.locations]
         self.gates: dict[int, SubstreamGate] = {}
         self._by_number: list[SubstreamGate] = []
         for number, one in enumerate(declared):
             operator = one.source.operator
             domain = instances[operator].outputs[one.source.port].domain
-            gate = SubstreamGate(number, one.name, one.is_shared, domain, self.books, partial(activate, operator))
+            _receive_firmly(core, plan, compiled, one, instances)
+            closings: Closings = self.books
+            if one.is_punctuated:
+                closings = self._punctuated[number] = Punctuations(core, number, one, compiled, instances, edges)
+            gate = SubstreamGate(number, one.name, one.is_shared, domain, closings, partial(core.activate, operator))
             self.gates[operator] = gate
             self._by_number.append(gate)
         self._marked = {
@@ -59,8 +72,8 @@ class WorkerSubstreams:
             if any(pact is not None and pact.takes_marks for pact in operator.pacts)
         }
         self._ports: Mapping[int, InputPort] = {port.location: port for one in instances for port in one.inputs}
-        self._operators = {port.location: number for number, one in enumerate(instances) for port in one.inputs}
-        self._activate = activate
+        self._turns = [[compiled.index[at] for at in one.turns] for one in declared]
+        self._activate = core.activate
         self._early: list[Envelope] = []
 
     def holds_back(self, envelope: Envelope) -> bool:
@@ -73,6 +86,23 @@ class WorkerSubstreams:
         self._early.append(envelope)
         return True
 
+    @property
+    def puts(self) -> dict[int, Callable[[Entry], None]]:
+        """Where what comes from other workers goes, by location number."""
+        told = {punctuations.location: punctuations.put for punctuations in self._punctuated.values()}
+        return {location: port.put for location, port in self._ports.items()} | told
+
+    def record_tokens(self, groups: list[tuple[Label, tuple[Change, ...]]]) -> None:
+        """Take note of what happened to tokens of substreams, and forget it there."""
+        for label, changes in groups:
+            punctuated = self._punctuated.get(label[0])
+            for (location, time), difference in changes:
+                if punctuated is None:
+                    self.books.record(label, location, time, difference)
+                else:
+                    punctuated.count_token(self._operator_at[location], label[1], difference)
+        groups.clear()
+
     def hear(self, news: SubstreamNews) -> list[Envelope]:
         """Take in what another worker tells; return the envelopes that were held back, to be taken in again."""
         self.books.receive(news)
@@ -81,7 +111,7 @@ class WorkerSubstreams:
         return early
 
     def commit(self, *, out_of_work: bool) -> dict[int, SubstreamNews]:
-        """End a step: return what is to be told to whom."""
+        """End a step: return what is to be told to whom. The tokens have to be counted."""
         news = self.books.commit(out_of_work=out_of_work)
         self._pass_on()
         return news
@@ -102,11 +132,53 @@ class WorkerSubstreams:
                 "call substreams(name, key=...) on its stream itself"
             )
 
+    def settle(self) -> None:
+        """Send markers that a step has left to be sent, before the step ends; the tokens have to be counted."""
+        for number, punctuations in self._punctuated.items():
+            punctuations.commit()
+            for _, key in punctuations.drain_over():
+                self._by_number[number].over(key)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no substream is left, and none can come, as far as this worker has heard."""
+        return self.books.is_over and all(punctuated.is_over for punctuated in self._punctuated.values())
+
     def _pass_on(self) -> None:
+        for declaration, key in self.books.drain_turns():
+            for location in self._turns[declaration]:
+                firm = self._ports[location].firm
+                assert firm is not None, "others do not take turns"
+                firm.close(key)
+                self._activate(self._operator_at[location])
         for (_, key), location in self.books.drain_ends():
-            ends = self._ports[location].ends
-            assert ends is not None, "the plan says which operators are told of ends"
-            ends.add(key)
-            self._activate(self._operators[location])
+            self._end(self._ports[location], key)
+            self._activate(self._operator_at[location])
         for declaration, key in self.books.drain_over():
             self._by_number[declaration].over(key)
+
+    @staticmethod
+    def _end(port: InputPort, key: Key) -> None:
+        if port.firm is not None:
+            port.firm.end([key])
+            return
+        assert port.ends is not None, "the plan says which operators are told of ends"
+        port.ends.add(key)
+
+
+def _receive_firmly(
+    core: "WorkerCore",
+    plan: Plan,
+    compiled: CompiledGraph,
+    declared: DeclaredSubstreams,
+    instances: "list[OperatorInstance]",
+) -> None:
+    """Give inputs with a firm bound the mailbox for that."""
+    for at in declared.firm:
+        assert isinstance(at, Target), "who asks has an input"
+        port = instances[at.operator].inputs[at.port]
+        shape = plan.operators[at.operator].shape
+        outputs = [Source(at.operator, number) for number in range(len(shape.outputs))]
+        led_to = tuple(compiled.index[one] for one in outputs if shape.summaries.get((at.port, one.port)))
+        port.firm = FirmMailbox(core, port, led_to, takes_turns=at in declared.turns)
+        port.put = port.firm.put

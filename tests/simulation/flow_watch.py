@@ -26,7 +26,7 @@ class FlowWatch:
     def check_end(self) -> None:
         """Check, when all is over, that nobody is held back, and that next to nothing is left to acknowledge."""
         self.check()
-        held = [core.worker for core in self._cores if core.is_held]
+        held = [core.worker for core in self._cores if core.flow.is_held]
         if held:
             raise ViolationError("flow", f"all is over, and sources of workers {held} are held back")
 

@@ -10,9 +10,10 @@ from tests.simulation.random_operator import Ports, build_random
 from tests.simulation.world import World
 from tidewheel.operators.stream_base import make_pact
 from tidewheel.progress import Nesting, PathSummary, Summary, TimeDomain
+from tidewheel.runtime.input_port import InputPort
 from tidewheel.runtime.operator_context import OperatorContext
+from tidewheel.runtime.output_port import OutputPort
 from tidewheel.runtime.plan import Build, Schedule, passing
-from tidewheel.runtime.ports import InputPort, OutputPort
 from tidewheel.runtime.scope import Scope
 
 _FEW_ROUNDS = tw.IntegerDomain(maximum=3)

@@ -6,7 +6,7 @@ from random import Random
 
 from tests.simulation.violation import ViolationError
 from tidewheel.runtime.errors import TokenError
-from tidewheel.runtime.ports import OutputPort
+from tidewheel.runtime.output_port import OutputPort
 from tidewheel.runtime.tokens import LentToken, TimestampToken
 
 

@@ -9,9 +9,10 @@ from tests.simulation.random_token_set import RandomTokenSet
 from tests.simulation.violation import ViolationError
 from tests.simulation.world import World
 from tidewheel.progress import Antichain, PathSummary, Summary, Time, TimeDomain
+from tidewheel.runtime.input_port import InputPort
 from tidewheel.runtime.operator_context import OperatorContext
+from tidewheel.runtime.output_port import OutputPort
 from tidewheel.runtime.plan import Build
-from tidewheel.runtime.ports import InputPort, OutputPort
 from tidewheel.runtime.tokens import LentToken, TimestampToken
 
 _WITH_MESSAGE = (

@@ -11,8 +11,9 @@ from tidewheel.progress import Change, Time
 from tidewheel.runtime.batches import Batch
 from tidewheel.runtime.envelope import Envelope
 from tidewheel.runtime.errors import TokenError
+from tidewheel.runtime.input_port import InputPort
 from tidewheel.runtime.operator_instance import OperatorInstance
-from tidewheel.runtime.ports import InputPort, OutputPort
+from tidewheel.runtime.output_port import OutputPort
 from tidewheel.runtime.substreams.labels import Label
 from tidewheel.runtime.token_ledger import Leak, TokenLedger
 from tidewheel.runtime.token_set import TokenSet

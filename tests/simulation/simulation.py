@@ -19,8 +19,8 @@ from tidewheel.progress import Time
 from tidewheel.runtime.envelope import DRIVER, Envelope, InputAction, InputCommand
 from tidewheel.runtime.errors import JobError
 from tidewheel.runtime.operator_context import OperatorContext
+from tidewheel.runtime.output_port import OutputPort
 from tidewheel.runtime.plan import Build, Plan, Schedule
-from tidewheel.runtime.ports import OutputPort
 from tidewheel.runtime.tokens import TimestampToken
 from tidewheel.runtime.worker_core import WorkerCore
 
@@ -135,7 +135,7 @@ class Simulation:
     def _check_calls(self, worker: int, before: list[int]) -> None:
         core = self.cores[worker]
         for performer, calls in zip(self.world.performers[worker], before, strict=True):
-            if not calls and not performer.calls and core.is_idle and not core.is_held:
+            if not calls and not performer.calls and core.is_idle and not core.flow.is_held:
                 raise ViolationError("schedule", f"an operator of worker {worker} was left out of its first step")
             if performer.calls > calls + 1:
                 raise ViolationError("schedule", f"worker {worker} scheduled an operator twice in one step")
@@ -186,7 +186,7 @@ class Simulation:
 
     def _release(self) -> bool:
         """Where sources are held back and nothing else happens, let them go on, as a shell does."""
-        released = [core.release() for core in self.cores if core.is_held]
+        released = [core.release() for core in self.cores if core.flow.is_held]
         return any(released)
 
     # ------------------------------------------------------------------ the driver and other feeders

@@ -12,10 +12,12 @@ from tests.simulation.scenario import Scenario
 from tidewheel.progress import Time
 from tidewheel.progress.substream_tracker import Key, SubstreamTracker
 from tidewheel.runtime.envelope import Envelope
-from tidewheel.runtime.ports import InputPort, OutputPort
+from tidewheel.runtime.input_port import InputPort
+from tidewheel.runtime.output_port import OutputPort
 from tidewheel.runtime.substreams.books import SubstreamBooks, _View
 from tidewheel.runtime.substreams.gate import SubstreamGate
 from tidewheel.runtime.substreams.labels import Label
+from tidewheel.runtime.substreams.markers import Markers
 from tidewheel.runtime.substreams.news import SubstreamNews
 from tidewheel.runtime.substreams.waiting_ends import WaitingEnds
 from tidewheel.runtime.substreams.worker_substreams import WorkerSubstreams
@@ -94,7 +96,7 @@ def _consumed_on_arrival() -> Iterator[None]:
         def counting(core: WorkerCore, envelope: Envelope) -> None:
             apply(core, envelope)
             for message in envelope.messages:
-                if message.label is not None:
+                if message.label is not None and not isinstance(message.label, Markers):
                     core._substreams.books.record(message.label, message.target, message.time, -1)
                     before.setdefault(core, Counter())[message.label, message.target, message.time] += 1
 

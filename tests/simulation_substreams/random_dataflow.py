@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from random import Random
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import tidewheel as tw
 from tests.simulation.violation import ViolationError
@@ -18,9 +18,10 @@ from tests.simulation_substreams.record import (
     one_hop_less,
 )
 from tests.simulation_substreams.world import World
+from tidewheel.runtime.input_port import InputPort
 from tidewheel.runtime.operator_context import OperatorContext
+from tidewheel.runtime.output_port import OutputPort
 from tidewheel.runtime.plan import Schedule
-from tidewheel.runtime.ports import InputPort, OutputPort
 from tidewheel.runtime.scope import Scope
 
 Streams: TypeAlias = list[tw.Stream[Record]]
@@ -30,6 +31,8 @@ _DEEPEST = 3
 
 class RandomDataflow:
     """A dataflow with one or two divided inputs, each with operators behind it; no cycle of it is idle.
+
+    Where there is none, ends may be told by punctuations.
 
     Attributes:
         flow: the dataflow.
@@ -42,6 +45,7 @@ class RandomDataflow:
         self._names = 0
         self.flow = tw.Dataflow("substreams")
         self.watchers: set[str] = set()
+        self._is_acyclic = random.random() < 0.3
         for number in range(random.choice((1, 1, 1, 2))):
             divided = self._divided(number)
             self._grow(divided.outlet.scope, [divided], random.randint(2, 7))
@@ -51,15 +55,18 @@ class RandomDataflow:
         stream: tw.Stream[Record] = self.flow.input(f"input {number}")
         name = f"keys {number}"
         kind = self._random.choice(("shared", "shared", "marks", "last"))
+        tracking: Literal["tokens", "punctuations"] = "tokens"
+        if self._is_acyclic and self._random.random() < 0.8:
+            tracking = "punctuations"
         if kind == "shared":
-            return stream.substreams(name, key_of)
+            return stream.substreams(name, key_of, tracking=tracking)
         if self._random.random() < 0.3:
             stream = stream.enter(self.flow.scope(f"loop of input {number}"))
         match kind:
             case "marks":
                 before = stream.exchange(key_of) if self._random.random() < 0.5 else stream
-                return before.unary("read", _build_read).substreams(name, key_of)
-        return stream.filter(bool).substreams(name, key_of, last=is_last)
+                return before.unary("read", _build_read).substreams(name, key_of, tracking=tracking)
+        return stream.filter(bool).substreams(name, key_of, last=is_last, tracking=tracking)
 
     def _grow(self, scope: Scope, streams: Streams, size: int) -> None:
         """Add about ``size`` operators of random kinds in ``scope`` and below, and their outputs to ``streams``."""
@@ -86,7 +93,8 @@ class RandomDataflow:
 
     def _add_operator(self, streams: Streams) -> None:
         inputs = [self._any(streams) for _ in range(self._random.choice((1, 1, 2)))]
-        is_watching = self._random.random() < 0.6
+        bound: Any = self._random.choice((None, None, "soft", "soft", "firm"))
+        is_watching = bound is not None
         exchange: list[Any] = [self._random.choice((None, number_of, key_of)) for _ in inputs]
         self._names += 1
         name = f"operator {self._names}"
@@ -97,7 +105,7 @@ class RandomDataflow:
             build_random(self._world, len(inputs), is_watching=is_watching),
             exchange=exchange,
             notify=self._random.random() < 0.3,
-            bound="soft" if is_watching else None,
+            bound=bound,
             ordered=is_watching and self._random.random() < 0.5,
         )
         if is_watching:
@@ -132,6 +140,8 @@ class RandomDataflow:
         streams.extend(self._any(inner).leave() for _ in range(self._random.choice((1, 1, 2))))
 
     def _feedbacks(self, scope: Scope) -> int:
+        if self._is_acyclic:
+            return 0
         return self._random.choice((0, 1, 1, 1, 2) if scope.parent is not None else (0, 0, 0, 1))
 
     def _add_feedback(self, scope: Scope, streams: Streams) -> Callable[[tw.Stream[Record]], None]:

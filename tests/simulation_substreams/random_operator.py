@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from tests.laws.graphs import later
 from tests.simulation_substreams.record import Record
 from tests.simulation_substreams.world import World
+from tidewheel.runtime.input_port import InputPort
 from tidewheel.runtime.operator_context import OperatorContext
+from tidewheel.runtime.output_port import OutputPort
 from tidewheel.runtime.plan import Build, Schedule
-from tidewheel.runtime.ports import InputPort, OutputPort
 from tidewheel.runtime.tokens import LentToken, TimestampToken
 
 _WITH_MESSAGE = ("forward", "forward", "forward", "multiply", "drop", "retain", "delay", "careless")

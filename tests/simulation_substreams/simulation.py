@@ -120,7 +120,7 @@ class Simulation:
             busy = [worker for worker, core in enumerate(self.cores) if not core.is_idle]
             for worker in busy:
                 self._step(worker)
-            released = [core.release() for core in self.cores if core.is_held]
+            released = [core.release() for core in self.cores if core.flow.is_held]
             if not busy and not self.world.links.waiting() and not any(released):
                 return
         raise ViolationError("liveness", f"there is no end after {_MOST_ROUNDS} rounds")

@@ -16,7 +16,9 @@ from tidewheel.progress import CompiledGraph, Source, Target
 from tidewheel.runtime.envelope import Envelope
 from tidewheel.runtime.plan import Plan
 from tidewheel.runtime.stable_hash import stable_hash
+from tidewheel.runtime.substreams.books import SubstreamBooks
 from tidewheel.runtime.substreams.labels import Label
+from tidewheel.runtime.substreams.punctuations import Punctuations
 from tidewheel.runtime.worker_core import WorkerCore
 
 _MESSAGES = 150
@@ -49,6 +51,9 @@ class World:
         self._watched: dict[int, int] = {}
         self._before_ends: set[int] = set()
         self._ordered: set[int] = set()
+        self._firm: set[int] = set()
+        self._inside: dict[tuple[int, int], Life] = {}
+        """By (worker, location) with a firm bound, the life of which something was received, and the end was not."""
         self._closed: dict[int, list[Life]] = {}
         self._finished: dict[int, set[int]] = {}
         self._budget = _MESSAGES
@@ -61,6 +66,7 @@ class World:
         self._compiled = CompiledGraph(plan.graph())
         declared = list(plan.declarations.values())
         self.is_shared = [one.is_shared for one in declared]
+        self.is_punctuated = [one.is_punctuated for one in declared]
         for index, operator in enumerate(plan.operators):
             for port in range(len(operator.shape.inputs)) if operator.name in watchers else ():
                 target = Target(index, port)
@@ -70,13 +76,21 @@ class World:
                 self._before_ends.update(self._compiled.index[location] for location in before)
                 if operator.ends is not None and operator.ends.ordered:
                     self._ordered.add(self._compiled.index[target])
+                if operator.ends is not None and operator.ends.firm:
+                    self._firm.add(self._compiled.index[target])
         for core in cores:
             self._follow_closing(core)
 
     def _follow_closing(self, core: WorkerCore) -> None:
         closed: list[Life] = []
         finished: set[int] = set()
-        books = core._substreams.books
+        self._closed[core.worker], self._finished[core.worker] = closed, finished
+        self._follow(core._substreams.books, closed, finished)
+        for punctuations in core._substreams._punctuated.values():
+            self._follow(punctuations, closed, finished)
+
+    @staticmethod
+    def _follow(books: SubstreamBooks | Punctuations, closed: list[Life], finished: set[int]) -> None:
         close, finish = books.close, books.finish
 
         def closing(label: Label) -> None:
@@ -91,7 +105,6 @@ class World:
             finish(declaration, open_keys)
 
         books.close, books.finish = closing, finishing  # type: ignore[method-assign]
-        self._closed[core.worker], self._finished[core.worker] = closed, finished
 
     def may_send(self) -> bool:
         """Tell whether one more message may be sent, and count it."""
@@ -109,8 +122,14 @@ class World:
         if len(tells) != 1 or key != batch[0].life.key:
             raise ViolationError("divided", f"{self._where(worker, location)} got a message of {lives} for {key!r}")
         life = batch[0].life
+        if location in self._firm:
+            self._check_border(worker, location, life)
+            self._inside[worker, location] = life
         if location in self._watched:
-            for other in range(self.scenario.workers):
+            # Markers tell of what comes to one worker, worker 0 of what comes to any; and a firm bound off the cycles
+            # has it wait on each worker by itself.
+            alone = self.is_punctuated[life.source] or self._waits_whole(location)
+            for other in [worker] if alone else range(self.scenario.workers):
                 if self._count[other, location, life.source, life.key] >= life.number:
                     where = self._where(worker, location)
                     raise ViolationError("safety", f"{where} got {life} after worker {other} was told of its end")
@@ -118,6 +137,12 @@ class World:
                 where = self._where(worker, location)
                 raise ViolationError("overtaken", f"{where} got {life} and was not told of the end of that before")
         return life
+
+    def _check_border(self, worker: int, location: int, life: Life) -> None:
+        inside = self._inside.get((worker, location), life)
+        if inside != life:
+            where = self._where(worker, location)
+            raise ViolationError("border", f"{where} got something of {life} or its end within {inside}")
 
     def end(self, worker: int, location: int, key: Any) -> None:
         """Check an end that an operator has been told of."""
@@ -127,12 +152,21 @@ class World:
         self.told[worker, location].append(life)
         if life.number > self.lives[source, key]:
             raise ViolationError("once", f"{where} was told of the end of {life}, which never was")
+        if location in self._firm:
+            self._check_border(worker, location, life)
+            self._inside.pop((worker, location), None)
+        if not self.is_punctuated[source]:
+            self._check_all_has_ended(where, location, life)
+
+    def _check_all_has_ended(self, where: str, location: int, life: Life) -> None:
+        """Check that nobody lets in anything of a life, and that nothing of it is left before a location."""
+        source, key, _ = life
         for other in range(self.scenario.workers):
             owned = not self.is_shared[source] and stable_hash(key) % self.scenario.workers != other
             if not owned and source not in self._finished[other] and life not in self._closed[other]:
                 raise ViolationError("safety", f"{where} was told of the end of {life}, open on worker {other}")
         before = self._compiled.reaching(self._compiled.locations[location])
-        for live, at in self._live():
+        for live, at in self._live(location if self._waits_whole(location) else None):
             if live == life and self._compiled.locations[at] in before:
                 what = self._plan.describe(self._compiled.locations[at])
                 raise ViolationError("safety", f"{where} was told of the end of {life}, live at {what}")
@@ -142,26 +176,31 @@ class World:
 
     # ------------------------------------------------------------------ what there is
 
-    def _live(self) -> Iterator[tuple[Life, int]]:
+    def _waits_whole(self, location: int) -> bool:
+        """Tell whether all of a substream waits there until it has come."""
+        firm = self.cores[0]._ports[location].firm
+        return firm is not None and not firm.takes_turns
+
+    def _live(self, but_waiting_at: int | None) -> Iterator[tuple[Life, int]]:
         """Yield the life and location of whatever may become a record: tokens, messages, and what is fed."""
         for location, life in self.tokens.values():
             yield life, location
-        for location, batch in self._messages():
+        for location, batch in self._messages(but_waiting_at):
             for record in batch if isinstance(batch, list) else ():
                 if isinstance(record, Record):
                     yield record.life, location
 
-    def _messages(self) -> Iterator[tuple[int, Any]]:
+    def _messages(self, but_waiting_at: int | None) -> Iterator[tuple[int, Any]]:
         for link in self.links.waiting():
             yield from self._in(self.links.on(*link))
         for core in self.cores:
             for stream in core._inbox._streams.values():
                 yield from self._in(stream.early.values())
             yield from self._in(core._substreams._early)
-            for messages in core._outbox._messages:
+            for messages in core.outbox._messages:
                 yield from ((message.target, message.batch) for message in messages)
-            for port in core._ports.values():
-                yield from ((port.location, batch) for _, batch, *_ in port.queue)
+            for port in [port for location, port in core._ports.items() if location != but_waiting_at]:
+                yield from ((port.location, batch) for _, batch, *_ in port.waiting)
             for operator, mailbox in core._mailboxes.items():
                 location = self._compiled.index[Source(operator, 0)]
                 yield from ((location, command.batch) for _, command in mailbox._queue if command.action == "send")
@@ -189,24 +228,24 @@ class World:
                 if sorted(self.told[worker, location]) != sorted(lives):
                     missing = sorted(set(lives).difference(self.told[worker, location]))
                     raise ViolationError("liveness", f"{self._where(worker, location)} was not told of {missing}")
-                if self.told[worker, location] != self.told[0, location]:
+                if self.told[worker, location] != self.told[0, location] and not self.is_punctuated[source]:
                     raise ViolationError("order", f"{self._where(worker, location)} was told in an order of its own")
-            if location in self._ordered:
-                self._check_order(location)
+                if location in self._ordered:
+                    self._check_order(worker, location)
         if self.tokens:
             raise ViolationError("left", f"these tokens are left: {self.tokens}")
         for core in self.cores:
             self._check_nothing_left(core)
 
-    def _check_order(self, location: int) -> None:
+    def _check_order(self, worker: int, location: int) -> None:
         """Check that what was closed before something else, by all who closed one of both, has ended before."""
         places = [{life: place for place, life in enumerate(closed)} for closed in self._closed.values()]
-        told = self.told[0, location]
+        told = self.told[worker, location]
         for place, earlier in enumerate(told):
             for later in told[place + 1 :]:
                 both = [at for at in places if earlier in at or later in at]
                 if all(earlier in at and later in at and at[later] < at[earlier] for at in both) and both:
-                    where = self._where(0, location)
+                    where = self._where(worker, location)
                     raise ViolationError("order", f"{where} was told of {earlier} before {later}, closed before")
 
     def _check_nothing_left(self, core: WorkerCore) -> None:
@@ -223,6 +262,13 @@ class World:
             "reopened": [gate.reopened for gate in gates if gate.reopened],
             "not over": [key for gate in gates for key, closed in gate._closed.items() if not closed.is_over],
             "ends": [port.ends for port in core._ports.values() if port.ends],
+            "messages": [entry for port in core._ports.values() for entry in port.waiting],
+            "markers": [
+                operator.remembered
+                for punctuations in core._substreams._punctuated.values()
+                for operator in punctuations.operators.values()
+                if operator.remembered
+            ],
         }
         if books._view is not None:
             left["lives"] = [len(tracker) for tracker in books._view._trackers.values() if len(tracker)]

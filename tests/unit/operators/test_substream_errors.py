@@ -60,7 +60,7 @@ WRONG: dict[str, tuple[Callable[[], object], str]] = {
         ),
         "'collect_substream' asks when substreams end, but no stream that it reads has any",
     ),
-    "other bound": (lambda: divided().unary("u", untold, bound="hard"), 'bound is "soft", or None'),  # type: ignore[arg-type]
+    "other bound": (lambda: divided().unary("u", untold, bound="hard"), 'bound is "soft" or "firm", or None'),  # type: ignore[arg-type]
     "order of nothing": (lambda: divided().unary("u", untold, ordered=True), "ordered=True is the order of ends"),
     "last of an input": (
         lambda: tw.Dataflow("i").input("n").substreams("rests", rest, last=bool),

@@ -249,7 +249,7 @@ def test_seconds_are_those_of_the_functions() -> None:
     core = WorkerCore(flow.plan(), 0, 1, clock=lambda: float(next(ticks)))
     core.step()
     before = dict(core.report().statistics.operators)
-    core._instances[0].outputs[0]._channels[0]._queue.append((0, [1, 2], 0, 0, None))
+    core._instances[0].outputs[0]._channels[0]._target.put((0, [1, 2], 0, 0, None))
     core.activate(1)
     core.step()
     after = core.report().statistics.operators

@@ -1,44 +1,55 @@
-"""What an operator's schedule function reads from and sends to."""
+"""What an operator's schedule function reads from."""
 
 from collections import deque
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tidewheel.progress import Antichain, PathSummary, Time, TimeDomain
+from tidewheel.progress import Antichain, PathSummary, Time
 from tidewheel.progress.substream_tracker import Key
-from tidewheel.runtime.batches import Batch, check_batch, length
+from tidewheel.runtime.batches import Batch, length
 from tidewheel.runtime.errors import TokenError
-from tidewheel.runtime.substreams.end_of_substream import EndOfSubstream
-from tidewheel.runtime.substreams.labels import Label, Labels, MixedLabel, labels_of, parts_by_key
+from tidewheel.runtime.substreams.labels import Labels, MixedLabel
+from tidewheel.runtime.substreams.markers import EndsHere, Entry, Markers, divided
 from tidewheel.runtime.substreams.waiting_ends import WaitingEnds
-from tidewheel.runtime.token_ledger import TokenLedger
-from tidewheel.runtime.tokens import LentToken, TimestampToken
+from tidewheel.runtime.tokens import LentToken
 
 if TYPE_CHECKING:
-    from tidewheel.runtime.channel import Channel
     from tidewheel.runtime.operator_instance import OperatorInstance
+    from tidewheel.runtime.output_port import OutputPort
+    from tidewheel.runtime.substreams.alignment import AlignedInput
+    from tidewheel.runtime.substreams.firm_mailbox import FirmMailbox
     from tidewheel.runtime.worker_core import WorkerCore
-
-_MOST_GATHERED = 4096
-"""How many records of small substreams go in one message."""
 
 
 class InputPort:
     """One input of an operator on one worker: iterate over it to receive ``(token, batch)`` pairs.
 
     Receiving a message consumes it. Each comes with the token that it lends, good until the operator returns.
+
+    Attributes:
+        queue: what is to be received, in order.
+        put: takes what comes: into the queue, or where it waits until it may go there.
+        ends: the ends that a soft bound has not looked at.
+        firm: where what comes waits for a firm bound.
+        aligned: where markers are taken in.
+        reach: where markers end substreams, takes keys of which all was received, and whether they were the last.
     """
 
     __slots__ = (
         "_core",
         "_instance",
+        "_operator",
         "_paths",
+        "aligned",
         "consumed",
         "ends",
+        "firm",
         "location",
         "looked_at",
         "port",
+        "put",
         "queue",
+        "reach",
         "records",
     )
 
@@ -48,15 +59,21 @@ class InputPort:
         instance: "OperatorInstance",
         port: int,
         location: int,
+        operator: int,
         paths: Sequence[tuple[PathSummary, ...]],
     ) -> None:
         self._core = core
+        self._operator = operator
         self._instance = instance
         self._paths = paths
         self.port = port
         self.location = location
-        self.queue: deque[tuple[Time, Batch, int, int, Labels | None]] = deque()
+        self.queue: deque[Entry] = deque()
+        self.put: Callable[[Entry], None] = self.queue.append
         self.ends: WaitingEnds | None = None
+        self.firm: FirmMailbox | None = None
+        self.aligned: AlignedInput | None = None
+        self.reach: Callable[[Iterable[Key], bool], None] | None = None
         self.consumed = 0
         self.looked_at = 0
         self.records = 0
@@ -73,33 +90,51 @@ class InputPort:
         while queue:
             label = queue[0][4]
             if label is not None:
+                if isinstance(label, EndsHere):
+                    if self.firm is not None and label.keys:
+                        return
+                    self._pass(label)
+                    continue
+                assert not isinstance(label, Markers), "markers are aligned before"
                 if divided and isinstance(label, MixedLabel):
                     self._divide_first(label)
-                    label = queue[0][4]
+                    continue
                 if self.ends and self._is_used_again(label):
                     return
             time, batch, size, sender, _ = queue.popleft()
-            core.consume(self.location, time, label)
+            if self.firm is None or label is None:
+                core.consume(self.location, time, label)
+            else:
+                core.consume(self.location, time)
+                self.firm.receive(label, time)
             core.flow.take(sender, size)
             self.consumed += 1
             self.records += length(batch)
             instance.time = time
             yield LentToken(self, instance.schedules, time, label), batch
 
-    def _is_used_again(self, label: Labels | None) -> bool:
+    def _is_used_again(self, label: Labels) -> bool:
         """Tell whether a key is used again whose end the operator has not looked at; it has to, first."""
         assert self.ends is not None, "it was asked before"
-        keys = label.distinct if isinstance(label, MixedLabel) else (label or ())[1:]
+        keys = label.distinct if isinstance(label, MixedLabel) else label[1:]
         return any(key in self.ends for key in keys)
+
+    def _pass(self, ends: EndsHere) -> None:
+        """Receive ends, which are the first in the queue, and keep them for a soft bound to be looked at."""
+        self.queue.popleft()
+        self.looked_at += 1
+        if self.ends is not None and ends.keys:
+            for key in ends.keys:
+                self.ends.add(key)
+            self._core.activate(self._operator)
+        if self.reach is not None:
+            self.reach(ends.keys, ends.is_last)
 
     def _divide_first(self, label: MixedLabel) -> None:
         """Make of the first message one for each of its substreams."""
-        time, batch, size, sender, _ = self.queue.popleft()
-        parts = [(time, part, 0, sender, (label.declaration, key)) for key, part in parts_by_key(batch, label.keys)]
-        *_, (_, last, *_, last_label) = parts
-        parts[-1] = (time, last, size, sender, last_label)
+        parts = divided(self.queue.popleft(), label)
         self.queue.extendleft(reversed(parts))
-        for _ in parts[1:]:
+        for time, *_ in parts[1:]:
             self._core.produce(self.location, time)
 
     def release(self, most: int) -> bool:
@@ -132,11 +167,14 @@ class InputPort:
         """The keys of the substreams that have ended here since it was last looked at, once for each substream.
 
         Nothing of them comes to this operator any more, on any worker, and it has received all that has come. Where a
-        key is used again, its records are not received before the end of what had it before was looked at.
+        key is used again, its records are not received before the end of what had it before was looked at; with
+        ``bound="firm"``, nothing is received behind an end before that was looked at.
 
         Raises:
-            TokenError: the operator did not say, by ``bound="soft"``, that it wants to know.
+            TokenError: the operator did not say, by ``bound="soft"`` or ``bound="firm"``, that it wants to know.
         """
+        if self.firm is not None:
+            return self._drain_firm()
         if self.ends is None:
             raise TokenError(
                 f"operator {self.operator!r} was described without bound=, so it is not told when substreams end"
@@ -147,6 +185,20 @@ class InputPort:
         while ends:
             self.looked_at += 1
             yield ends.take()
+
+    def _drain_firm(self) -> Iterator[Any]:
+        queue = self.queue
+        while queue and isinstance(queue[0][4], EndsHere):
+            ends = queue[0][4]
+            self._pass(ends)
+            yield from ends.keys
+
+    @property
+    def waiting(self) -> Iterator[Entry]:
+        """What has come and was not received, wherever it waits."""
+        yield from self.queue
+        for place in (self.firm, self.aligned):
+            yield from () if place is None else place.held
 
     @property
     def worker(self) -> int:
@@ -209,141 +261,3 @@ class InputPort:
         if self._paths[output.port]:
             return "by the operator's summaries nothing passes at this time, as at the greatest time of a scope"
         return "by the operator's summaries nothing at that input comes out there"
-
-
-class OutputPort:
-    """One output of an operator on one worker."""
-
-    __slots__ = ("_channels", "_core", "_instance", "domain", "gathered", "location", "port", "records", "sent")
-
-    def __init__(
-        self, core: "WorkerCore", instance: "OperatorInstance", port: int, location: int, domain: TimeDomain
-    ) -> None:
-        self._core = core
-        self._instance = instance
-        self._channels: list[Channel] = []
-        self.gathered: tuple[Time, int, list[Key], list[Any]] | None = None
-        self.port = port
-        self.location = location
-        self.domain = domain
-        self.sent = 0
-        self.records = 0
-
-    @property
-    def operator(self) -> str:
-        """The name of the operator."""
-        return self._instance.name
-
-    def belongs_to(self, instance: "OperatorInstance") -> bool:
-        """Tell whether this is an output of ``instance``."""
-        return self._instance is instance
-
-    @property
-    def ledger(self) -> TokenLedger:
-        """Where tokens for this output are recorded; it belongs to one worker."""
-        return self._core.ledger
-
-    def initial_token(self) -> TimestampToken:
-        """Make the token with which the operator begins, and count it as held."""
-        minimum = self.domain.minimum()
-        self.ledger.held.update((self.location, minimum), 1)
-        return TimestampToken(self.ledger, self.domain, self.location, minimum, self.operator, self)
-
-    def connect(self, channel: "Channel") -> None:
-        """Add an edge that leads from here."""
-        self._channels.append(channel)
-
-    def send(self, token: TimestampToken | LentToken, batch: Batch) -> None:
-        """Send ``batch`` at the token's time to everything connected; an empty batch is not sent.
-
-        The batch must not be changed afterwards: receivers on the same worker get the same object.
-
-        Raises:
-            TokenError: the token does not allow it, or the operator is not being scheduled.
-            TypeError: ``batch`` is not a list, Arrow table, record batch or NumPy array.
-        """
-        if not isinstance(token, TimestampToken | LentToken):
-            raise TokenError(
-                f"operator {self.operator!r} sends with a token, as received with a message or retained, not {token!r}"
-            )
-        time, label = token.time_on(self), token.label
-        if not self._instance.is_scheduled:
-            self._refuse()
-        if label is not None and type(batch) is list and type(label) is tuple:
-            self._gather(time, batch, label)
-            return
-        if self.gathered is not None:
-            self.flush()
-        if type(batch) is not list:
-            check_batch(batch)
-        self._push(time, batch, label)
-
-    def send_labelled(self, token: TimestampToken | LentToken, batch: Batch, label: Labels | None) -> None:
-        """Send as `send` does, but as of other substreams than the token's: where these are declared, kept, or left."""
-        time = token.time_on(self)
-        if not self._instance.is_scheduled:
-            self._refuse()
-        self.flush()
-        self._push(time, batch, label)
-
-    def send_marks(
-        self, token: TimestampToken | LentToken, marks: list[EndOfSubstream], dividers: Container[int]
-    ) -> bool:
-        """Send marks to those operators right behind this output that are among ``dividers``; return if there are any.
-
-        Raises:
-            TokenError: as `send`.
-        """
-        channels = [channel for channel in self._channels if channel.operator in dividers]
-        if channels:
-            time = token.time_on(self)
-            if not self._instance.is_scheduled:
-                self._refuse()
-            self.flush()
-            for channel in channels:
-                channel.push(self._core, time, marks, len(marks), None)
-        return bool(channels)
-
-    def _refuse(self) -> None:
-        raise TokenError(
-            f"operator {self.operator!r} sent on output {self.port} outside its schedule function: keep the "
-            "records and the token, and send when the operator is scheduled next"
-        )
-
-    def _gather(self, time: Time, batch: list[Any], label: Label) -> None:
-        """Keep records of a substream for a message with others', which leaves when the operator has returned."""
-        declaration, key = label
-        gathered = self.gathered
-        if gathered is None or gathered[0] != time or gathered[1] != declaration:
-            self.flush()
-            gathered = self.gathered = (time, declaration, [], [])
-        gathered[2].extend([key] * len(batch))
-        gathered[3].extend(batch)
-        if len(gathered[3]) >= _MOST_GATHERED:
-            self.flush()
-
-    def flush(self) -> None:
-        """Send what was gathered."""
-        if self.gathered is not None:
-            time, declaration, keys, batch = self.gathered
-            self.gathered = None
-            if keys:
-                self._push(time, batch, labels_of(declaration, keys))
-
-    def _push(self, time: Time, batch: Batch, label: Labels | None) -> None:
-        count = length(batch)
-        if not count:
-            return
-        self.sent += 1
-        self.records += count
-        for channel in self._channels:
-            channel.push(self._core, time, batch, count, label)
-
-    @property
-    def schedule(self) -> int:
-        """The number of the operator's current call, -1 between two."""
-        return self._instance.call
-
-    def new_token(self, time: Time, lender: InputPort, label: Label | None) -> TimestampToken:
-        """Make a token of one that ``lender`` has lent for ``time``; it is counted from now on."""
-        return self._core.new_token(self._instance, self, time, lender, label)
