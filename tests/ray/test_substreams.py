@@ -48,6 +48,55 @@ def test_answers_come_when_all_of_a_request_has_ended(link: Any) -> None:
         assert Counter((entry.time, *row) for entry in job.captured("lengths") for row in entry.batch) == expected
 
 
+def in_pieces(context: Any) -> Any:
+    """Build an operator that puts together what comes between two ends: (key, numbers, whether all are of the key)."""
+    piece: list[Any] = []
+    tokens: list[Any] = []
+
+    def schedule(input: Any, output: Any) -> None:
+        for token, batch in input:
+            if not tokens:
+                tokens.append(token.retain())
+            piece.extend(batch)
+        for key in input.ended:
+            if tokens:
+                with tokens.pop() as token:
+                    output.send(token, [(key, sorted(n for _, n in piece), {k for k, _ in piece} == {key})])
+                piece.clear()
+
+    return schedule
+
+
+@pytest.mark.parametrize("tracking", ["tokens", "punctuations"])
+@pytest.mark.parametrize(("workers", "seed"), [(1, 21), (2, 22), (3, 23), (4, 24)])
+def test_both_trackings_and_bounds_answer_as_a_batch_computation(workers: int, seed: int, tracking: Any) -> None:
+    """With keys that are used again in each epoch, and records of each that come from all workers."""
+    generator = random.Random(seed)
+    epochs = [[(generator.randrange(8), generator.randrange(100)) for _ in range(40)] for _ in range(6)]
+    expected = sorted(
+        (key, sorted(n for k, n in sent if k == key)) for sent in epochs for key in {key for key, _ in sent}
+    )
+    flow = tw.Dataflow("both")
+    lines = flow.input("lines").substreams("lines", lambda line: line[0], tracking=tracking)
+    scattered = lines.exchange(lambda line: line[1])
+    pieces = scattered.unary("pieces", in_pieces, lambda line: line[0], bound="firm")
+    pieces.collect_substream(lambda key, found: found).capture("firm")
+    scattered.collect_substream(lambda key, rows: (key, sorted(n for _, n in rows))).capture("soft")
+    with tw.run(flow, workers=workers) as job:
+        with job.input("lines") as handle:
+            for epoch, sent in enumerate(epochs):
+                handle.advance_to(epoch)
+                for part in range(3):
+                    handle.send(sent[part::3])
+                handle.end_substream(*range(8))
+        job.wait(DEADLINE_S)
+        firm = [row for entry in job.captured("firm") for found in entry.batch for row in found]
+        soft = sorted(row for entry in job.captured("soft") for row in entry.batch)
+    assert soft == expected, f"with seed {seed}"
+    assert all(alone for *_, alone in firm), f"with seed {seed}"
+    assert sorted((key, numbers) for key, numbers, _ in firm) == expected, f"with seed {seed}"
+
+
 def test_the_last_record_of_a_key_ends_it() -> None:
     """By a rule, at the worker that owns the key, for a stream that is read by a source."""
     rows = [(n, n % 5) for n in range(1000)]

@@ -14,11 +14,14 @@ from tidewheel.progress.substream_tracker import Key, SubstreamTracker
 from tidewheel.runtime.envelope import Envelope
 from tidewheel.runtime.input_port import InputPort
 from tidewheel.runtime.output_port import OutputPort
+from tidewheel.runtime.substreams.alignment import Alignment
 from tidewheel.runtime.substreams.books import SubstreamBooks, _View
+from tidewheel.runtime.substreams.firm_mailbox import FirmMailbox
 from tidewheel.runtime.substreams.gate import SubstreamGate
-from tidewheel.runtime.substreams.labels import Label
-from tidewheel.runtime.substreams.markers import Markers
+from tidewheel.runtime.substreams.labels import Label, Labels
+from tidewheel.runtime.substreams.markers import Entry, Markers
 from tidewheel.runtime.substreams.news import SubstreamNews
+from tidewheel.runtime.substreams.punctuated_operator import PunctuatedOperator
 from tidewheel.runtime.substreams.waiting_ends import WaitingEnds
 from tidewheel.runtime.substreams.worker_substreams import WorkerSubstreams
 from tidewheel.runtime.tokens import TimestampToken
@@ -234,6 +237,85 @@ def _closed_let_in() -> Injection:
     return replaced(SubstreamGate, "admit", make)
 
 
+def _firm_let_through() -> Injection:
+    """An input with a firm bound receives what comes at once."""
+
+    def make(put_one: Any) -> Any:
+        def at_once(mailbox: FirmMailbox, key: Key, entry: Entry) -> None:
+            mailbox._port.queue.append(entry)
+
+        return at_once
+
+    return replaced(FirmMailbox, "_put_one", make)
+
+
+def _held_uncounted() -> Injection:
+    """What an input with a firm bound holds is not counted for those behind it."""
+
+    def make(count: Any) -> Any:
+        def uncounted(mailbox: FirmMailbox, label: Labels, time: Time, difference: int) -> None:
+            pass
+
+        return uncounted
+
+    return replaced(FirmMailbox, "_count", make)
+
+
+def _end_before_piece() -> Injection:
+    """An end stands before what has come of its substream."""
+
+    def make(end: Any) -> Any:
+        def before(mailbox: FirmMailbox, keys: Any) -> None:
+            held = {key: mailbox._held.pop(key, []) for key in keys}
+            end(mailbox, keys)
+            for entries in held.values():
+                mailbox._port.queue.extend(entries)
+
+        return before
+
+    return replaced(FirmMailbox, "end", make)
+
+
+def _one_channel_is_enough() -> Injection:
+    """An operator takes the first marker of a key for all of them."""
+
+    def make(mark: Any) -> Any:
+        def hasty(alignment: Alignment, bit: int, markers: Markers) -> None:
+            if not markers.is_last and not set(alignment._lives).intersection(markers.keys):
+                for other in range(alignment._all.bit_length()):
+                    if alignment._all >> other & 1 and 1 << other != bit:
+                        mark(alignment, 1 << other, markers)
+            mark(alignment, bit, markers)
+
+        return hasty
+
+    return replaced(Alignment, "_mark", make)
+
+
+def _sent_on_with_tokens() -> Injection:
+    """A marker goes on while the operator keeps a token of its substream."""
+
+    def make(count: Any) -> Any:
+        def uncounted(operator: PunctuatedOperator, key: Key, difference: int) -> None:
+            pass
+
+        return uncounted
+
+    return replaced(PunctuatedOperator, "count_token", make)
+
+
+def _behind_marker_let_in() -> Injection:
+    """What comes behind a marker is received before the marker has gone on."""
+
+    def make(put_one: Any) -> Any:
+        def at_once(alignment: Alignment, place: Any, bit: int, entry: Entry, key: Key) -> None:
+            place.deliver(entry)
+
+        return at_once
+
+    return replaced(Alignment, "_put_one", make)
+
+
 @dataclass(frozen=True, slots=True)
 class Fault:
     """One way for the runtime to be wrong.
@@ -260,16 +342,22 @@ _MIXED = _SAFETY | {"liveness", "left", "divided"}
 
 FAULTS = (
     Fault("what has come to be told a batch later", _split_batch, _SAFETY),
-    Fault("a retained token not counted", _retained_uncounted, _SAFETY, 1),
+    Fault("a retained token not counted", _retained_uncounted, _SAFETY | {"liveness", "refused"}, 1),
     Fault("a key used again before it is over", _gate_reopens_early, _MIXED, 1),
     Fault("records that overtake an end on the way", _heard_ignored, _SAFETY),
     Fault("a message consumed on arrival", _consumed_on_arrival, _MIXED),
     Fault("all closed once one worker has finished", _finished_by_the_first, _MIXED),
     Fault("one worker's closing counted twice", _closed_twice, frozenset({"refused"}) | _MIXED),
-    Fault("records of a key before the end that waits", _reused_not_held, _SAFETY, 1),
+    Fault("records of a key before the end that waits", _reused_not_held, _SAFETY | {"liveness"}, 1),
     Fault("a key over before its end is told", _over_before_told, frozenset({"liveness", "order"}) | _SAFETY, 1),
     Fault("ends told key by key", _ends_by_key, frozenset({"order"}), 1),
     Fault("two ends of a key told as one", _told_once, frozenset({"liveness"}) | _SAFETY, 1),
     Fault("workers not asked what is about to end", _never_asked, frozenset({"liveness", "complete", "refused"})),
     Fault("records of what has ended let in", _closed_let_in, frozenset({"refused"}) | _MIXED, 1),
+    Fault("a firm bound that holds nothing", _firm_let_through, _MIXED | {"border"}, 1),
+    Fault("what a firm bound holds not counted", _held_uncounted, _MIXED, 1),
+    Fault("an end before the substream", _end_before_piece, _MIXED | {"border"}, 1),
+    Fault("one channel's marker taken for all", _one_channel_is_enough, _MIXED | {"raised"}),
+    Fault("a marker sent on beside tokens", _sent_on_with_tokens, _MIXED, 1),
+    Fault("what follows a marker received before it", _behind_marker_let_in, _MIXED, 1),
 )

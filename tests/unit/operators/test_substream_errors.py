@@ -133,6 +133,10 @@ WRONG: dict[str, tuple[Callable[[], object], str]] = {
         lambda: looping(lambda walks: walks.substreams("in", rest, at=abs, timeout=1), divided=False),
         "operator 'substreams in' processes one epoch after the other, but times in scope .* not all before or after",
     ),
+    "other tracking": (
+        lambda: tw.Dataflow("i").input("n").substreams("rests", rest, tracking="guesses"),  # type: ignore[arg-type]
+        'substreams rests: tracking is "tokens" or "punctuations", not \'guesses\'',
+    ),
     "no key": (lambda: tw.Dataflow("i").input("n").substreams("rests", 3), "a key is a function of a record"),  # type: ignore[arg-type]
 }
 
