@@ -1,7 +1,7 @@
 """Whole epochs, within a bound: a topic whose epochs never end must not fill the memory of all clients' gateway."""
 
 from tidewheel.progress import TidewheelError, TimeDomain
-from tidewheel.pubsub import Batch, Epoch, EpochAssembler, Event
+from tidewheel.pubsub import Batch, Epoch, EpochAssembler, Event, SubstreamsEnded
 
 MAX_EPOCH_BYTES = 256 * 1024 * 1024
 """How much may wait for one client, unless another bound is given."""
@@ -26,7 +26,7 @@ class BoundedAssembler:
         Raises:
             TidewheelError: more waits than may.
         """
-        if isinstance(event, Batch):
+        if isinstance(event, Batch | SubstreamsEnded):
             self._bytes += _size(event)
             if self._bytes > self._max_bytes:
                 raise TidewheelError(
@@ -35,9 +35,10 @@ class BoundedAssembler:
                     "come with epochs=false, or start it with a larger --max-epoch-bytes"
                 )
         complete = self._assembler.receive(event)
-        self._bytes -= sum(_size(batch) for epoch in complete for batch in epoch.batches)
+        for epoch in complete:
+            self._bytes -= sum(map(_size, epoch.batches)) + sum(map(_size, epoch.ends))
         return complete
 
 
-def _size(batch: Batch) -> int:
-    return len(batch.encoded.payload)
+def _size(part: Batch | SubstreamsEnded) -> int:
+    return len(part.encoded.payload)

@@ -38,11 +38,13 @@ class EpochTables:
         self._schema: pa.Schema | None = None
 
     def receive(self, epoch: Epoch) -> list[TimedBatch]:
-        """Return the records of an epoch, as one batch unless that would be too large for Arrow.
+        """Return the records of an epoch, as one batch unless that would be too large for Arrow; none if it has none.
 
         Raises:
             TidewheelError: they are neither tables nor dicts, or do not go with the epochs before them.
         """
+        if not epoch.batches:
+            return []  # it only has ends of substreams, for which a table has no place
         try:
             table = self._table(epoch)
         except _REFUSALS as error:

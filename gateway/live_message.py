@@ -9,9 +9,9 @@ from tidewheel.gateway.json_form import encode_json
 from tidewheel.gateway.topic_feed import Read
 from tidewheel.gateway.topic_request import TopicRequest
 from tidewheel.progress import TidewheelError, TimeDomain
-from tidewheel.pubsub import Batch, Dropped, End, Event, Frontier
+from tidewheel.pubsub import Batch, Dropped, End, Epoch, Event, Frontier, SubstreamsEnded
 
-Kind: TypeAlias = Literal["epoch", "batch", "frontier", "dropped", "end", "error"]
+Kind: TypeAlias = Literal["epoch", "batch", "ended", "frontier", "dropped", "end", "error"]
 
 END_ID = "end"
 """The id of the event that ends a topic: who comes back with it has seen all."""
@@ -23,8 +23,9 @@ class LiveMessage:
 
     Args:
         kind: what it is about. ``"end"`` and ``"error"`` are the last.
-        content: ``time`` and ``records`` of an epoch or batch; the times that can still occur as ``frontier``; the
-            ``times`` that were dropped; the ``message`` of an error.
+        content: ``time`` and ``records`` of an epoch or batch; with an epoch, if there are any, or else by themselves
+            with their ``time``, the keys of substreams that have ``ended``; the times that can still occur as
+            ``frontier``; the ``times`` that were dropped; the ``message`` of an error.
     """
 
     kind: Kind
@@ -78,16 +79,23 @@ def live_messages(
         for event in events:
             if request.whole:
                 for epoch in assembler.receive(event):
-                    yield LiveMessage("epoch", {"time": epoch.time, "records": epoch.records})
+                    yield _epoch_message(epoch)
             yield from _told(event, whole=request.whole)
     except TidewheelError as error:
         yield error_message(error)
+
+
+def _epoch_message(epoch: Epoch) -> LiveMessage:
+    ended = {"ended": epoch.ended} if epoch.ends else {}
+    return LiveMessage("epoch", {"time": epoch.time, "records": epoch.records, **ended})
 
 
 def _told(event: Event, *, whole: bool) -> Iterator[LiveMessage]:
     match event:
         case Batch() if not whole:
             yield LiveMessage("batch", {"time": event.time, "records": event.records})
+        case SubstreamsEnded() if not whole:
+            yield LiveMessage("ended", {"time": event.time, "ended": event.keys})
         case Frontier() if not whole:
             yield LiveMessage("frontier", {"frontier": list(event.frontier)})
         case Dropped():

@@ -123,7 +123,8 @@ class Dataflow(DataflowDescription):
 
         The times are those of the topic, and complete here once they are complete there; the stream ends when the
         topic does. It comes in on worker 0: `rebalance`, or what works by key, spreads it. Either job may be started
-        first. If the other one fails, so does this; if this one ends or fails, the other goes on.
+        first. If the other one fails, so does this; if this one ends or fails, the other goes on. Ends of substreams
+        that are published with the topic do not come with it: `substreams` divides the stream anew.
 
         Args:
             topic: its name.

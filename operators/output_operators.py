@@ -3,6 +3,7 @@
 import os
 import uuid
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self, TypeVar
 
@@ -14,13 +15,16 @@ from tidewheel.operators.sinks.epoch_call import EpochCall
 from tidewheel.operators.sinks.epoch_folders import EpochFolders, WrittenEpoch
 from tidewheel.operators.sinks.file_formats import FILE_FORMATS
 from tidewheel.operators.sinks.publish import build_publish, declared_schema
+from tidewheel.operators.sinks.published_ends import PublishedEnds
 from tidewheel.operators.sinks.write_files import EpochCommit, build_write_parts
 from tidewheel.operators.stream_base import StreamBase, check_function
-from tidewheel.progress import GraphError, Time
+from tidewheel.progress import GraphError, ProductDomain, Time
 from tidewheel.pubsub.exactly_once.topic_log import RETENTION_S, topic_log
 from tidewheel.pubsub.publication import Publication
 from tidewheel.pubsub.publisher import DEFAULT_CAPACITY_BYTES
 from tidewheel.pubsub.topic_event import Delivery
+from tidewheel.runtime.pacts import SubstreamPact
+from tidewheel.runtime.plan import EndsWanted
 
 if TYPE_CHECKING:
     from tidewheel.operators.stream import Stream
@@ -109,6 +113,7 @@ class OutputOperators(StreamBase[Record]):
         delivery: Delivery = "best_effort",
         log: str | os.PathLike[str] | None = None,
         retention: float = RETENTION_S,
+        ends: bool = False,
     ) -> Self:
         """Offer this stream live, as a topic; see `tidewheel.subscribe`. Returns this stream.
 
@@ -128,9 +133,14 @@ class OutputOperators(StreamBase[Record]):
                 job that is started again with the same one goes on where it was: what it sends again is known by its
                 time and place, and left out. So it has to send the same batches in the same order.
             retention: for how long a durable subscription that nobody reads holds the log, in seconds.
+            ends: whether subscribers get, as `Epoch.ended`, the keys of the substreams that have ended: each once, with
+                the epoch of its last records, or a later one if it became known only then. Records go to the worker
+                that owns their substream. When it becomes known differs from run to run; so with exactly-once delivery
+                a job that is started again needs a log of its own.
 
         Raises:
-            GraphError: this dataflow publishes a topic of that name already.
+            GraphError: this dataflow publishes a topic of that name already; or, with ``ends``, the stream has no
+                substreams, or is inside a loop.
             DeliveryError: an argument is wrong, or the stream is known to have another schema.
 
         >>> import tidewheel as tw
@@ -150,12 +160,36 @@ class OutputOperators(StreamBase[Record]):
             partition,
             declared,
             topic_log(topic, delivery, log, retention),
+            ends,
         )
+        published = partial(PublishedEnds, topic, publication.domain, partition == "merged") if ends else None
+        if ends:
+            self._check_ends(topic)
         self.outlet.description.attach(topic, publication)
         self.outlet.description.register("topic", topic, self.outlet.description.size)
-        pact = GatherPact() if partition == "merged" else None
-        self._sink(f"publish {topic}", build_publish(topic, declared), pact, notify=True)
+        pact = GatherPact() if partition == "merged" else SubstreamPact() if ends else None
+        self._sink(
+            f"publish {topic}",
+            build_publish(topic, declared, published),
+            pact,
+            notify=True,
+            by_substream=EndsWanted(ordered=False) if ends else False,
+        )
         return self
+
+    def _check_ends(self, topic: str) -> None:
+        """Raise GraphError if no end of a substream can be told with an epoch of this stream."""
+        where = f"publish {topic!r} with ends=True"
+        if not self.outlet.substreams:
+            raise GraphError(
+                f"{where}: the stream has no substreams, so none ends: call substreams(name, key=...) before, or "
+                "publish before without_substreams()"
+            )
+        if isinstance(self.outlet.scope.nesting.domain, ProductDomain):
+            raise GraphError(
+                f"{where}: inside a loop, or at pairs, times are in no order, so no epoch is the one that a substream "
+                "ends with: publish what leaves the loop"
+            )
 
     def for_each_epoch(self, function: Callable[[Time, list[Record]], Result]) -> "Stream[Result]":
         """Call ``function(time, records)`` with all records of each epoch, once that is complete; send what it returns.

@@ -121,9 +121,17 @@ class StreamBase(Generic[Record]):
             check_names(name, self.schema, [key] if isinstance(key, str) else key)
         return pact
 
-    def _sink(self, name: str, build: Build, key: Key | Pact | None = None, *, notify: bool) -> None:
+    def _sink(
+        self,
+        name: str,
+        build: Build,
+        key: Key | Pact | None = None,
+        *,
+        notify: bool,
+        by_substream: BySubstream = False,
+    ) -> None:
         """Add an operator without outputs."""
-        self._operator(name, [], 0, build, [key], notify=notify)
+        self._operator(name, [], 0, build, [key], notify=notify, by_substream=by_substream)
 
 
 def make_stream(outlet: Outlet, schema: "pa.Schema | None" = None) -> "Stream[Any]":

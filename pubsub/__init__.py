@@ -7,7 +7,7 @@ from tidewheel.pubsub.epoch import Epoch
 from tidewheel.pubsub.epoch_assembler import EpochAssembler
 from tidewheel.pubsub.epochs import Epochs
 from tidewheel.pubsub.errors import DeliveryError, PublisherLost, SchemaMismatch, UnknownTopic
-from tidewheel.pubsub.events import Batch, Dropped, End, Event, Frontier
+from tidewheel.pubsub.events import Batch, Dropped, End, Event, Frontier, SubstreamsEnded
 from tidewheel.pubsub.publication import Publication, PublicationHost, RunningPublication
 from tidewheel.pubsub.publisher import Publisher, PublisherStatistics
 from tidewheel.pubsub.relays import RelayHandle, relay
@@ -43,6 +43,7 @@ __all__ = [
     "Subscriber",
     "SubscriberStatistics",
     "Subscription",
+    "SubstreamsEnded",
     "Topic",
     "TopicEvent",
     "TopicInfo",

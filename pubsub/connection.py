@@ -12,7 +12,7 @@ from typing import Any
 from tidewheel.progress import ProtocolError, Time
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.local_publisher import LocalPublisher
-from tidewheel.pubsub.payload import encode
+from tidewheel.pubsub.payload import EncodedBatch, encode, encode_ends
 from tidewheel.pubsub.wire import DataMessage, FeedEvent, LowerFrontierUpdate
 
 _MOST_GATHERED = 1024 * 1024
@@ -40,15 +40,29 @@ class PublisherConnection(ABC):
         Raises:
             DeliveryError: it cannot be encoded.
         """
+        encoded = self._encoded(time, batch, encode)
+        if encoded.records:
+            self._add(time, encoded)
+
+    def ends(self, time: Time, keys: list[Any]) -> None:
+        """Take the keys of substreams of which nothing more comes, at a time that is not before their last records.
+
+        Raises:
+            DeliveryError: they cannot be encoded.
+        """
+        self._add(time, self._encoded(time, keys, encode_ends))
+
+    def _encoded(self, time: Time, content: Any, encode: Callable[[Any], EncodedBatch]) -> EncodedBatch:
         try:
-            encoded = encode(batch)
+            return encode(content)
         except DeliveryError as error:
             raise DeliveryError(
                 f"{self._where} at time {time!r}: {error}", topic=self._topic, partition=self._partition
             ) from error
-        if encoded.records:
-            self._events.append(DataMessage(time, encoded.payload, encoded.encoding, encoded.records))
-            self._gathered_bytes += len(encoded.payload)
+
+    def _add(self, time: Time, encoded: EncodedBatch) -> None:
+        self._events.append(DataMessage(time, encoded.payload, encoded.encoding, encoded.records))
+        self._gathered_bytes += len(encoded.payload)
 
     def frontier(self, updates: Iterable[tuple[Time, int]]) -> None:
         """Take one move of the frontier: -1 for each time that left it and +1 for each that entered, indivisible."""

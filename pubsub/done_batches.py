@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from tidewheel.pubsub.epoch import Epoch
 from tidewheel.pubsub.errors import DeliveryError
-from tidewheel.pubsub.events import Batch, Event
+from tidewheel.pubsub.events import Batch, Event, SubstreamsEnded
 from tidewheel.pubsub.exactly_once.subscription_options import Acknowledging
 
 
@@ -27,7 +27,7 @@ class DoneBatches:
         self._topic = topic
         self._acknowledge = acknowledge
         self._ack = ack
-        self._handed: list[Batch] = []
+        self._handed: list[Batch | SubstreamsEnded] = []
         self._is_automatic = acknowledge is not None and ack == "auto"
 
     @property
@@ -42,7 +42,8 @@ class DoneBatches:
         for event in events:
             if isinstance(event, Epoch):
                 self._handed += event.batches
-            elif isinstance(event, Batch):
+                self._handed += event.ends
+            elif isinstance(event, Batch | SubstreamsEnded):
                 self._handed.append(event)
 
     def settle(self) -> None:
@@ -51,7 +52,7 @@ class DoneBatches:
             handed, self._handed = self._handed, []
             self._tell(handed)
 
-    def acknowledge(self, done: Epoch | Batch) -> None:
+    def acknowledge(self, done: Epoch | Batch | SubstreamsEnded) -> None:
         """Take the consumer's word that it is done with something.
 
         Raises:
@@ -69,10 +70,12 @@ class DoneBatches:
                 "more: subscribe with ack='manual' to do it yourself",
                 topic=self._topic,
             )
-        if not isinstance(done, Epoch | Batch):
-            raise DeliveryError(f"what can be acknowledged is an Epoch or a Batch, not {done!r}", topic=self._topic)
-        self._tell(done.batches if isinstance(done, Epoch) else [done])
+        if not isinstance(done, Epoch | Batch | SubstreamsEnded):
+            raise DeliveryError(
+                f"what can be acknowledged is an Epoch, Batch or SubstreamsEnded, not {done!r}", topic=self._topic
+            )
+        self._tell([*done.batches, *done.ends] if isinstance(done, Epoch) else [done])
 
-    def _tell(self, batches: Iterable[Batch]) -> None:
+    def _tell(self, batches: Iterable[Batch | SubstreamsEnded]) -> None:
         assert self._acknowledge is not None, "somebody wants to know"
         self._acknowledge([(batch.partition, batch.number) for batch in batches])

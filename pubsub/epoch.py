@@ -7,7 +7,7 @@ from typing import Any
 
 from tidewheel.progress import Time
 from tidewheel.pubsub.errors import DeliveryError
-from tidewheel.pubsub.events import Batch
+from tidewheel.pubsub.events import Batch, SubstreamsEnded
 
 
 @dataclass(frozen=True)  # without slots: it keeps what it decoded
@@ -16,19 +16,31 @@ class Epoch:
 
     Args:
         time: the epoch.
-        batches: at least one.
+        batches: at least one, unless there are ends.
+        ends: which substreams have ended with this epoch, where that is published.
     """
 
     time: Time
     batches: tuple[Batch, ...]
+    ends: tuple[SubstreamsEnded, ...] = ()
 
     @cached_property
     def records(self) -> list[Any]:
         """All records, decoded the first time that they are asked for; rows of Arrow are dicts."""
         return [record for batch in self.batches for record in batch.records]
 
+    @cached_property
+    def ended(self) -> tuple[Any, ...]:
+        """The keys of substreams of which no later epoch has a record, unless the key is used again for another one.
+
+        Each comes once, with one epoch, of a topic that is published with ``ends=True``; of others none does. Records
+        of this epoch may already be of the key's next use. They are if their batch has the same ``partition`` as the
+        message in ``ends``, and a greater ``number``; iterating over events shows both in their order.
+        """
+        return tuple(key for end in self.ends for key in end.keys)
+
     def to_arrow(self) -> Any:
-        """Return all records as one ``pyarrow.Table``, without a copy.
+        """Return all records as one ``pyarrow.Table``, without a copy; one without columns if there is no record.
 
         Raises:
             DeliveryError: some batch is not Arrow.
@@ -53,8 +65,6 @@ def table_of(topic: str, epochs: Sequence[Epoch]) -> Any:
     import pyarrow as pa
 
     batches = [batch for epoch in epochs for batch in epoch.batches]
-    if not batches:
-        return pa.table({})
     try:
         if all(batch.is_arrow for batch in batches):
             return _joined(batches)
@@ -82,5 +92,7 @@ def _of_dicts(records: Sequence[dict[str, Any]]) -> Any:
 def _joined(batches: Sequence[Batch]) -> Any:
     import pyarrow as pa
 
+    if not batches:
+        return pa.table({})
     # Batches of several workers may differ in whether a column can be null.
     return pa.concat_tables((batch.data for batch in batches), promote_options="default")

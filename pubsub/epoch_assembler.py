@@ -2,14 +2,14 @@
 
 from tidewheel.progress import Antichain, Time, TimeDomain
 from tidewheel.pubsub.epoch import Epoch
-from tidewheel.pubsub.events import Batch, Event, Frontier
+from tidewheel.pubsub.events import Batch, Event, Frontier, SubstreamsEnded
 
 
 class EpochAssembler:
     """Collects batches by time and gives back each epoch once it is complete: no time at or before it can still occur.
 
     Epochs come out in a linear extension of their order: none before an earlier one. Unordered ones come in the order
-    of their first batches where that is possible. Epochs without data do not come at all.
+    of their first batches where that is possible. Epochs without data, or ends of substreams, do not come at all.
 
     Source: seed "Strymon publish-subscribe", section "Design Goals" (completed epochs).
     """
@@ -18,6 +18,7 @@ class EpochAssembler:
         self._domain = domain
         self._order: list[Time] = []
         self._batches: dict[Time, list[Batch]] = {}
+        self._ends: dict[Time, list[SubstreamsEnded]] = {}
 
     def receive(self, event: Event) -> list[Epoch]:
         """Take one event of a subscriber and return the epochs that it completes.
@@ -26,17 +27,20 @@ class EpochAssembler:
         move of the frontier.
         """
         if isinstance(event, Batch):
-            self._add(event)
+            self._batches_of(event.time).append(event)
         elif isinstance(event, Frontier):
             return self._complete(event.frontier)
+        elif isinstance(event, SubstreamsEnded):
+            self._batches_of(event.time)
+            self._ends.setdefault(event.time, []).append(event)
         return []
 
-    def _add(self, batch: Batch) -> None:
-        batches = self._batches.get(batch.time)
+    def _batches_of(self, time: Time) -> list[Batch]:
+        batches = self._batches.get(time)
         if batches is None:
-            batches = self._batches[batch.time] = []
-            self._order.insert(self._place(batch.time), batch.time)
-        batches.append(batch)
+            batches = self._batches[time] = []
+            self._order.insert(self._place(time), time)
+        return batches
 
     def _place(self, time: Time) -> int:
         """Return where ``time`` goes: as late as can be, but before every later time.
@@ -60,8 +64,13 @@ class EpochAssembler:
 
     def _take(self, time: Time) -> Epoch:
         batches = self._batches.pop(time)
-        return Epoch(time, tuple(sorted(batches, key=lambda batch: batch.partition)))
+        ends = self._ends.pop(time, ())
+        return Epoch(time, tuple(sorted(batches, key=_partition)), tuple(sorted(ends, key=_partition)))
 
     def __len__(self) -> int:
         """The number of epochs that wait."""
         return len(self._order)
+
+
+def _partition(event: Batch | SubstreamsEnded) -> int:
+    return event.partition

@@ -79,6 +79,11 @@ class EpochStates:
         return not self._lower.elements()
 
     @property
+    def has_begun(self) -> bool:
+        """Whether there was a batch, or a move of the lower frontier."""
+        return bool(self._active) or not self._lower.less_equal(self._domain.minimum())
+
+    @property
     def active(self) -> int:
         """How many epochs are active."""
         return len(self._active)

@@ -68,6 +68,30 @@ class Batch:
         return self.encoded.records
 
 
+@dataclass(frozen=True)  # without slots: it keeps what it decoded
+class SubstreamsEnded:
+    """Nothing more comes of some substreams, each for as long as its key is not used again, at a later time.
+
+    All records of them have come before, from the same partition, at this time or before it.
+
+    Args:
+        time: its epoch.
+        partition: the number of the partition that it came from.
+        encoded: the keys, as bytes.
+        number: of its message at its publisher.
+    """
+
+    time: Time
+    partition: int
+    encoded: EncodedBatch = field(repr=False)
+    number: int = field(default=0, repr=False)
+
+    @cached_property
+    def keys(self) -> tuple[Any, ...]:
+        """The keys; raises DeliveryError if they do not decode in this process."""
+        return tuple(decode(self.encoded))
+
+
 @dataclass(frozen=True, slots=True)
 class Frontier:
     """No batch will come at a time that is not at or after some element of ``frontier``."""
@@ -87,5 +111,5 @@ class End:
     """Every partition has ended: nothing comes after this."""
 
 
-Event: TypeAlias = Batch | Frontier | Dropped | End
+Event: TypeAlias = Batch | SubstreamsEnded | Frontier | Dropped | End
 """What iterating over a subscription gives."""

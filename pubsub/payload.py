@@ -55,6 +55,24 @@ def encode(batch: Any) -> EncodedBatch:
     return EncodedBatch("pickle", payload, records)
 
 
+def encode_ends(keys: list[Any]) -> EncodedBatch:
+    """Encode the keys of substreams that have ended, which are no records.
+
+    Raises:
+        DeliveryError: one of them cannot be pickled.
+
+    >>> decode(encode_ends(["a", "b"]))
+    ['a', 'b']
+    """
+    try:
+        return EncodedBatch("ends", pickled(keys), 0)
+    except Exception as error:
+        raise DeliveryError(
+            f"the ends of substreams cannot be published because a key cannot be pickled ({error}): divide the stream "
+            "by keys of plain values"
+        ) from error
+
+
 def pickled(value: Any) -> bytes:
     """Return ``value`` pickled; raise what cloudpickle raises if that is not possible.
 
@@ -81,9 +99,11 @@ def decode(encoded: EncodedBatch) -> Any:
             return _decode_arrow(encoded.payload)
         return pickle.loads(encoded.payload)  # noqa: S301  the bytes come from a publisher of the same Ray cluster
     except Exception as error:
+        what = (
+            "the keys of substreams do" if encoded.encoding == "ends" else f"a batch of {encoded.records} records does"
+        )
         raise DeliveryError(
-            f"a batch of {encoded.records} records does not decode in this process ({error}): "
-            "the code that its records need must be importable here too"
+            f"{what} not decode in this process ({error}): the code that is needed must be importable here too"
         ) from error
 
 

@@ -127,6 +127,7 @@ class Publication:
         partition: whether each worker has a partition of its own, or worker 0 the only one.
         schema: what its records are; None if nothing is said.
         log: where everything is kept until all subscriptions have it, for exactly-once delivery; None for best effort.
+        ends: whether subscribers are told of the ends of substreams.
 
     Raises:
         DeliveryError: the name is no text, empty or reserved, there is no such partition, or the capacity is no number
@@ -139,6 +140,7 @@ class Publication:
     partition: Partition = "worker"
     schema: TopicSchema | None = None
     log: TopicLog | None = None
+    ends: bool = False
 
     def __post_init__(self) -> None:
         name: object = self.topic

@@ -50,7 +50,8 @@ class RayPublication(RunningPublication):
             self._entry.register()
             if self._log:
                 take_over(self._log)
-                self._open()
+                if self._open() and publication.ends:
+                    self._refuse_to_go_on()
                 self._warn_of_an_end()
         except BaseException:
             self._kill()
@@ -69,20 +70,22 @@ class RayPublication(RunningPublication):
             publisher.ended.remote(_WATCH_S): partition for partition, publisher in enumerate(self._publishers)
         }
 
-    def _open(self) -> None:
-        """Have the logs opened.
+    def _open(self) -> bool:
+        """Have the logs opened; return whether there is anything in one of them.
 
         Raises:
             DeliveryError: one of them cannot be.
         """
         import ray
 
+        has_begun = False
+
         calls = [publisher.open.remote() for publisher in self._publishers]
         ray.wait(calls, num_returns=len(calls), timeout=_OPEN_S)
         refused: list[tuple[int, Exception]] = []
         for partition, call in enumerate(calls):
             try:
-                ray.get(call, timeout=0)
+                has_begun |= ray.get(call, timeout=0)
             except ray.exceptions.RayError as error:
                 refused.append((partition, error))
         for partition, refusal in refused:
@@ -92,6 +95,17 @@ class RayPublication(RunningPublication):
                 raise reason from None
             text = f"topic {self._topic!r}, partition {partition}: its log cannot be opened: {refusal}"
             raise DeliveryError(text, topic=self._topic, partition=partition) from refusal
+        return has_begun
+
+    def _refuse_to_go_on(self) -> None:
+        """Raise DeliveryError: where a log goes on, some ends of substreams might be in it twice, and others never."""
+        reason = (
+            f"the log in {self._log} has something already, and with ends=True a job that is started again does not "
+            "send the same: in which epoch an end is told differs from run to run. Give this run a log of its own, or "
+            "publish without ends"
+        )
+        self._entry.retract(reason)
+        raise DeliveryError(f"topic {self._topic!r}: {reason}", topic=self._topic)
 
     def _warn_of_an_end(self) -> None:
         """Say so if the log is that of a job which ran to its end: what another run publishes is not in it then."""

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from tidewheel.progress import Antichain, MutableAntichain, Time, TimeDomain
 from tidewheel.pubsub.epoch_filter import EpochFilter
 from tidewheel.pubsub.errors import DeliveryError, PublisherLost
-from tidewheel.pubsub.events import Batch, DecodeCounter, Dropped, End, Event, Frontier
+from tidewheel.pubsub.events import Batch, DecodeCounter, Dropped, End, Event, Frontier, SubstreamsEnded
 from tidewheel.pubsub.partition_stream import PartitionState, PartitionStream
 from tidewheel.pubsub.payload import EncodedBatch
 from tidewheel.pubsub.topic_schema import TopicSchema
@@ -40,8 +40,8 @@ class SubscriberStatistics:
     Args:
         received: messages, without duplicates.
         duplicates: messages that had been received before.
-        delivered: batches whose epoch passed.
-        filtered: batches whose epoch did not pass.
+        delivered: batches, and messages of ends, whose epoch passed.
+        filtered: those whose epoch did not pass.
         decoded: batches whose payload was decoded.
         epochs_dropped: epochs that were left out because this subscriber fell behind.
     """
@@ -89,7 +89,7 @@ class Subscriber:
         self._lower = MutableAntichain(domain)
         self._filter: EpochFilter | None = None
         self._counter = DecodeCounter()
-        self._held: dict[Time, list[Batch]] | None = {} if may_drop and atomic else None
+        self._held: dict[Time, list[Batch | SubstreamsEnded]] | None = {} if may_drop and atomic else None
         self._dropped: set[Time] = set()
         self._received = self._delivered = self._filtered = self._epochs_dropped = 0
 
@@ -174,7 +174,11 @@ class Subscriber:
             self._filtered += 1
             return []
         encoded = EncodedBatch(message.encoding, message.payload, message.records)
-        batch = Batch(message.time, partition, encoded, self._counter, self._expected, number)
+        batch: Batch | SubstreamsEnded
+        if message.encoding == "ends":
+            batch = SubstreamsEnded(message.time, partition, encoded, number)
+        else:
+            batch = Batch(message.time, partition, encoded, self._counter, self._expected, number)
         if self._held is not None:
             self._held.setdefault(message.time, []).append(batch)
             return []

@@ -17,7 +17,7 @@ from tidewheel.pubsub.epoch import Epoch, table_of
 from tidewheel.pubsub.epoch_assembler import EpochAssembler
 from tidewheel.pubsub.epochs import Epochs
 from tidewheel.pubsub.errors import DeliveryError, PublisherLost
-from tidewheel.pubsub.events import Batch, Event
+from tidewheel.pubsub.events import Batch, Event, SubstreamsEnded
 from tidewheel.pubsub.exactly_once.subscription_options import Acknowledging
 from tidewheel.pubsub.reading_thread import ReadingThread
 from tidewheel.pubsub.subscriber import Subscriber, SubscriberStatistics
@@ -34,7 +34,9 @@ Given = TypeVar("Given", bound=Event | Epoch)
 
 
 class Subscription:
-    """A live view of a topic: an iterator over `Batch`, `Frontier`, `Dropped`, `End` events, also with ``async for``.
+    """A live view of a topic: an iterator, also with ``async for``, over its events.
+
+    These are `Batch`, `Frontier`, `Dropped`, `End`, and `SubstreamsEnded` where ends of substreams are published.
 
     It ends when the topic ends. If the topic fails, or a publisher dies, or this subscriber is cut off, iteration
     raises, after all that came before. One thread reads; `close` may be called from another. Several tasks of one event
@@ -173,7 +175,7 @@ class Subscription:
 
     # ------------------------------------------------------------------ acknowledging
 
-    def acknowledge(self, done: Epoch | Batch) -> None:
+    def acknowledge(self, done: Epoch | Batch | SubstreamsEnded) -> None:
         """Say, with ``ack="manual"``, that an epoch, or one batch of it, need not come again; from any thread.
 
         Raises:

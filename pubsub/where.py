@@ -41,9 +41,13 @@ class Where:
     def of(self, message: DataMessage) -> DataMessage | None:
         """Return what is wanted of a batch, the message itself if that is all of it; None if it is nothing.
 
+        Ends of substreams are wanted, whatever the condition is of records.
+
         Raises:
             DeliveryError: the condition raised, or does not go with this kind of batch.
         """
+        if message.encoding == "ends":
+            return message
         batch = decode(EncodedBatch(message.encoding, message.payload, message.records))
         try:
             wanted = self._wanted(batch)

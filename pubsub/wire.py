@@ -16,8 +16,8 @@ import msgspec
 
 from tidewheel.progress import Time
 
-Encoding: TypeAlias = Literal["arrow", "pickle"]
-"""How a payload is encoded: an Arrow IPC stream, or a pickle of protocol 5."""
+Encoding: TypeAlias = Literal["arrow", "pickle", "ends"]
+"""How a payload is encoded: an Arrow IPC stream, a pickle of protocol 5, or such a pickle of keys that have ended."""
 
 Payload: TypeAlias = Any
 """The bytes of a payload, with a length, wherever they lie: ``bytes``, a ``memoryview``, or a ``pyarrow.Buffer``."""
@@ -37,7 +37,7 @@ class LowerFrontierUpdate(msgspec.Struct, frozen=True):
 
 
 class DataMessage(msgspec.Struct, frozen=True):
-    """One batch of ``records`` records at ``time``, encoded."""
+    """One batch of ``records`` records at ``time``, encoded; or, without any, keys of substreams that have ended."""
 
     time: Time
     payload: Payload

@@ -123,9 +123,10 @@ class InputPort:
         """Receive ends, which are the first in the queue, and keep them for a soft bound to be looked at."""
         self.queue.popleft()
         self.looked_at += 1
-        if self.ends is not None and ends.keys:
+        if self.ends is not None:
             for key in ends.keys:
                 self.ends.add(key)
+            self.ends.are_all = self.ends.are_all or ends.is_last
             self._core.activate(self._operator)
         if self.reach is not None:
             self.reach(ends.keys, ends.is_last)

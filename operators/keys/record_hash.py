@@ -4,13 +4,14 @@ Where records are told apart by nothing else, as when two have the same key, the
 not depend on which came first, and so neither on the number of workers nor on how the input was split.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tidewheel.runtime.batches import Batch, is_arrow, is_numpy, records, scatter, take_slice
 from tidewheel.runtime.pacts import Pact
 from tidewheel.runtime.stable_hash import hash_column, hash_integers, hash_tuples, stable_hash
+from tidewheel.runtime.substreams.labels import Labels
 
 if TYPE_CHECKING:
     import numpy as np
@@ -125,6 +126,12 @@ class GatherPact(Pact):
     def split(self, batch: Batch, workers: int) -> list[Batch | None]:
         """Return the batch for worker 0, and None for all others."""
         return [batch, *[None] * (workers - 1)]
+
+    def labelled_parts(
+        self, batch: Batch, workers: int, label: Labels | None
+    ) -> Iterable[tuple[int, Batch, Labels | None]]:
+        """Give worker 0 all."""
+        return [(0, batch, label)]
 
     def describe(self) -> str:
         """Return where all goes."""

@@ -1,8 +1,10 @@
 """The publish operator: one worker's end of a topic's partition."""
 
+from collections.abc import Callable
 from math import inf
 from typing import TYPE_CHECKING
 
+from tidewheel.operators.sinks.published_ends import PublishedEnds
 from tidewheel.progress import Antichain, Time
 from tidewheel.pubsub.connection import PublisherConnection
 from tidewheel.pubsub.errors import SchemaMismatch
@@ -35,48 +37,78 @@ def declared_schema(topic: str, said: object, known: "pa.Schema | None") -> Topi
     return schema
 
 
-def build_publish(topic: str, schema: TopicSchema | None = None) -> Build:
+def build_publish(
+    topic: str,
+    schema: TopicSchema | None = None,
+    ends: Callable[[OperatorContext], PublishedEnds] | None = None,
+) -> Build:
     """Return the build function of an operator that hands its publisher data and frontier changes, in one call a step.
 
     Data goes before the frontier change that follows it, so a publisher never announces a time as complete before it
     has all of it. Where a subscriber may hold back the publisher, batches stay unread until there is room for them, and
     moves of the frontier wait with them and become one; but for the last, after which this may not be scheduled again.
-    A batch that is not what ``schema`` says raises.
+    A batch that is not what ``schema`` says raises. With ``ends``, which makes a worker's `PublishedEnds`, those of
+    substreams go behind their records, and the frontier becomes empty after the last of them.
     """
 
     def build(context: OperatorContext) -> Schedule:
-        connection: PublisherConnection = context.attachment(topic)
-        waiting = WaitingForRoom(context, connection)
-        announced: Antichain | None = None
-
-        def hand_over(input: InputPort) -> bool:
-            """Take what there is room for; return whether there is more of that."""
-            if not connection.has_room():
-                return False
-            for token, batch in input.whole():
-                if schema is not None:
-                    schema.check(topic, context.worker, token.time, batch)
-                connection.data(token.time, batch)
-                if not connection.has_room():
-                    return False
-            return True
-
-        def schedule(input: InputPort) -> None:
-            nonlocal announced
-            has_room = hand_over(input)
-            frontier = input.frontier
-            if not has_room and len(frontier) and (input.queue or frontier != announced):
-                connection.flush()
-                waiting.begin()
-                return
-            if frontier != announced and (changes := moved(announced, frontier)):
-                connection.frontier(changes)
-            announced = frontier
-            connection.flush()
-
-        return schedule
+        return _Share(topic, schema, context, None if ends is None else ends(context)).schedule
 
     return build
+
+
+class _Share:
+    """One worker's share of the operator."""
+
+    def __init__(
+        self, topic: str, schema: TopicSchema | None, context: OperatorContext, ends: PublishedEnds | None
+    ) -> None:
+        self._topic = topic
+        self._schema = schema
+        self._worker = context.worker
+        self._ends = ends
+        self._connection: PublisherConnection = context.attachment(topic)
+        self._waiting = WaitingForRoom(context, self._connection)
+        self._announced: Antichain | None = None
+
+    def schedule(self, input: InputPort) -> None:
+        """Hand over what there is room for, and moves of the frontier, or wait for room."""
+        connection = self._connection
+        has_room = self._hand_over(input)
+        frontier = input.frontier
+        if not has_room and len(frontier) and (input.queue or input.ends or frontier != self._announced):
+            connection.flush()
+            self._waiting.begin()
+            return
+        if self._ends is not None:
+            frontier = self._hand_over_ends(input, self._ends, frontier)
+        if frontier != self._announced and (changes := moved(self._announced, frontier)):
+            connection.frontier(changes)
+        self._announced = frontier
+        connection.flush()
+
+    def _hand_over(self, input: InputPort) -> bool:
+        """Take what there is room for; return whether there is more of that."""
+        connection, schema, ends = self._connection, self._schema, self._ends
+        if not connection.has_room():
+            return False
+        for token, batch in input.whole():
+            if schema is not None:
+                schema.check(self._topic, self._worker, token.time, batch)
+            connection.data(token.time, batch)
+            if ends is not None:
+                ends.note(token.label, token.time)
+            if not connection.has_room():
+                return False
+        return True
+
+    def _hand_over_ends(self, input: InputPort, ends: PublishedEnds, frontier: Antichain) -> Antichain:
+        """Take the ends that were told; return the frontier, which is not empty before all were."""
+        domain = frontier.domain
+        before = Antichain(domain, [domain.minimum()]) if self._announced is None else self._announced
+        if len(before):
+            ends.publish(input, before, self._connection)
+        return frontier if len(frontier) or ends.are_all(input) else before
 
 
 def moved(before: Antichain | None, now: Antichain) -> list[tuple[Time, int]]:

@@ -153,7 +153,7 @@ def decode(message: EncodedMessage) -> Event:
         ProtocolError: the head cannot be unpickled here, or is none.
     """
     match unpickled(message.head):
-        case (time, "arrow" | "pickle" as encoding, int(records), int()):
+        case (time, "arrow" | "pickle" | "ends" as encoding, int(records), int()):
             return DataMessage(time, message.payload, encoding, records)
         case (list(updates),):
             return LowerFrontierUpdate(updates)

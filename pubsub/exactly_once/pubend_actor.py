@@ -1,8 +1,7 @@
 """The actor around one `DurablePubend`: its worker and its children have sockets on this node.
 
-It is an asyncio actor, and all of it happens on its loop, but for what waits for the disk. This module does not import
-Ray: the class is plain, and whoever starts it makes it an actor. Started again, on the same node, it goes on from its
-log; who was connected connects anew.
+It is an asyncio actor: all happens on its loop but what waits for the disk. Whoever starts it makes it one, as this
+module does not import Ray. Started again, on the same node, it goes on from its log; who was connected connects anew.
 """
 
 import asyncio
@@ -93,13 +92,14 @@ class PubendActor:
 
     # ------------------------------------------------------------------ calls of the publication
 
-    async def open(self) -> None:
-        """Open the log, in the actor's first life; after a restart the first call does, whichever that is.
+    async def open(self) -> bool:
+        """Open the log, in the actor's first life, and return whether it has anything; later the first call opens it.
 
         Raises LogError, or DeliveryError if this was closed.
         """
         self._open()
         self._audience.expect_nobody()
+        return self._core.told.has_begun
 
     def _open(self) -> None:
         if self._is_closed:

@@ -105,6 +105,7 @@ class SubstreamBooks:
         self._turns: list[Label] = []
         self._ended: list[tuple[Label, int]] = []
         self._gone: list[Label] = []
+        self._all_gone: list[int] = []
         self.heard = 0
 
     # ------------------------------------------------------------------ what happens on this worker
@@ -241,6 +242,7 @@ class SubstreamBooks:
         self._closing.difference_update(news.over)
         self._gone += news.over
         self._over.update(news.all_over)
+        self._all_gone += news.all_over
 
     def drain_turns(self) -> list[Label]:
         """Return the substreams that were heard to be closed since the last call, where they are taken in by turns."""
@@ -256,6 +258,11 @@ class SubstreamBooks:
         """Return the substreams that were heard to be over since the last call: their keys may be used again."""
         gone, self._gone = self._gone, []
         return gone
+
+    def drain_all_over(self) -> list[int]:
+        """Return the declarations heard of since the last call of which no substream is left, or can come."""
+        all_gone, self._all_gone = self._all_gone, []
+        return all_gone
 
 
 class _View:

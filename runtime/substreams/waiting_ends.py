@@ -10,13 +10,17 @@ class WaitingEnds:
 
     A key is here several times if it was used again meanwhile, and what had it then has ended, too, with nothing of it
     having come here.
+
+    Attributes:
+        are_all: whether no end will be added any more, as no substream is left, and none can come.
     """
 
-    __slots__ = ("_counts", "_queue")
+    __slots__ = ("_counts", "_queue", "are_all")
 
     def __init__(self) -> None:
         self._queue: deque[Key] = deque()
         self._counts: dict[Key, int] = {}
+        self.are_all = False
 
     def add(self, key: Key) -> None:
         """Add an end. O(1)."""

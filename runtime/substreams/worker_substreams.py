@@ -56,6 +56,7 @@ class WorkerSubstreams:
         self._operator_at = [location.operator for location in compiled.locations]
         self.gates: dict[int, SubstreamGate] = {}
         self._by_number: list[SubstreamGate] = []
+        self._asked = [tuple(compiled.index[at] for at in one.asked) for one in declared]
         for number, one in enumerate(declared):
             operator = one.source.operator
             domain = instances[operator].outputs[one.source.port].domain
@@ -156,6 +157,12 @@ class WorkerSubstreams:
             self._activate(self._operator_at[location])
         for declaration, key in self.books.drain_over():
             self._by_number[declaration].over(key)
+        for declaration in self.books.drain_all_over():
+            for location in self._asked[declaration]:
+                ends = self._ports[location].ends
+                if ends is not None:  # a firm bound has none apart
+                    ends.are_all = True
+                    self._activate(self._operator_at[location])
 
     @staticmethod
     def _end(port: InputPort, key: Key) -> None:

@@ -150,6 +150,8 @@ class EpochWriter:
                         continue
                     if epoch is None:
                         return True
+                    if epoch.ends:  # they are not written
+                        self._subscription.acknowledge(Epoch(epoch.time, (), epoch.ends))
                     self._acknowledge(self._sink.receive(epoch, time.monotonic()))
                 return False
             finally:

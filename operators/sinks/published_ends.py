@@ -1,0 +1,100 @@
+"""The ends of substreams that one worker publishes.
+
+Invariants:
+
+- Each end is published once, by the worker that publishes the records of its substream, after all of them.
+- It is at the latest of their times, or, if that is complete by then, at the first time that is not: so epochs become
+  complete while substreams are open. Only the last one waits until no substream is left, as later there is no time at
+  which their ends could be told.
+"""
+
+from typing import Any
+
+from tidewheel.progress import Antichain, Time, TimeDomain
+from tidewheel.pubsub.connection import PublisherConnection
+from tidewheel.pubsub.errors import DeliveryError
+from tidewheel.runtime.operator_context import OperatorContext
+from tidewheel.runtime.ports import InputPort
+from tidewheel.runtime.stable_hash import stable_hash
+from tidewheel.runtime.substreams.labels import Labels, MixedLabel
+
+
+class PublishedEnds:
+    """The ends of one worker.
+
+    Args:
+        topic: its name.
+        domain: its times.
+        merged: whether worker 0 publishes all.
+        context: of the operator that publishes.
+    """
+
+    def __init__(self, topic: str, domain: TimeDomain, merged: bool, context: OperatorContext) -> None:
+        self._topic = topic
+        self._domain = domain
+        self._worker = context.worker
+        self._spread = 1 if merged else context.workers
+        self._is_idle = merged and context.worker > 0
+        self._latest: dict[Any, Time] = context.state("latest", dict)
+        """Of each substream that is open, as far as records of it have come, their latest time."""
+
+    def note(self, label: Labels | None, time: Time) -> None:
+        """Take note of a batch. Complexity: O(its keys).
+
+        Raises:
+            DeliveryError: the times of a substream are in no order.
+        """
+        if label is None:  # as can be where streams are joined
+            return
+        latest, less_equal = self._latest, self._domain.less_equal
+        for key in label.distinct if isinstance(label, MixedLabel) else label[1:]:
+            before = latest.setdefault(key, time)
+            if before != time:
+                if less_equal(before, time):
+                    latest[key] = time
+                elif not less_equal(time, before):
+                    raise self._in_no_order(key, [before, time])
+
+    def publish(self, input: InputPort, lower: Antichain, connection: PublisherConnection) -> None:
+        """Publish the ends that were told.
+
+        Args:
+            input: where they were told.
+            lower: the frontier that subscribers were told last; not empty.
+            connection: to where they are published.
+
+        Raises:
+            DeliveryError: the times of a substream and of the frontier are in no order, or a key cannot be encoded.
+        """
+        keys_at: dict[Time, list[Any]] = {}
+        for key in input.ended:
+            if not self._is_idle and (self._spread == 1 or stable_hash(key) % self._spread == self._worker):
+                keys_at.setdefault(self._time_of(key, lower), []).append(key)
+        for time, keys in keys_at.items():
+            connection.ends(time, keys)
+
+    def are_all(self, input: InputPort) -> bool:
+        """Tell whether every end was told, as no substream is left, and none can come."""
+        assert input.ends is not None, "the operator was described so"
+        return input.ends.are_all and not input.ends
+
+    def _time_of(self, key: Any, lower: Antichain) -> Time:
+        times = list(lower)
+        if key not in self._latest:
+            return times[0]
+        latest = self._latest.pop(key)
+        if lower.less_equal(latest):
+            return latest
+        later = [time for time in times if self._domain.less_equal(latest, time)]
+        if not later:
+            raise self._in_no_order(key, [latest, *times])
+        return later[0]
+
+    def _in_no_order(self, key: Any, times: list[Time]) -> DeliveryError:
+        return DeliveryError(
+            f"topic {self._topic!r}, worker {self._worker}: substream {key!r} has records at times that are in no "
+            f"order, {' and '.join(map(repr, times))}, so no epoch is the one that it ends with: publish it without "
+            "ends=True, or have it at times of which one is always before the other",
+            topic=self._topic,
+            partition=self._worker,
+        )

@@ -1,0 +1,363 @@
+"""Published ends of substreams, with subscribers in the same process."""
+
+from collections import Counter, defaultdict
+from itertools import count
+from typing import Any, cast
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import tidewheel as tw
+from tests.unit.operators.harness import operator_settings, settle
+from tests.unit.operators.test_substreams import Sessions, assert_nothing_left, sessions
+from tidewheel.operators.sinks.publish import build_publish
+from tidewheel.operators.sinks.published_ends import PublishedEnds
+from tidewheel.progress import Antichain, IntegerDomain, TimeDomain
+from tidewheel.runtime.operator_context import OperatorContext
+from tidewheel.runtime.substreams.waiting_ends import WaitingEnds
+
+DEADLINE_S = 20.0
+INTEGERS = IntegerDomain()
+
+_NUMBERS = count()
+
+Life = tuple[int, int]
+"""A key, and how often it had ended before."""
+
+
+@pytest.fixture
+def topic() -> str:
+    """A name that no other test has."""
+    return f"published ends/{next(_NUMBERS)}"
+
+
+def halve(walks: tw.Stream[Any]) -> tuple[tw.Stream[Any], tw.Stream[Any]]:
+    """Go round a loop with (key, number, life), at a worker that the number decides, until nothing is left of it."""
+    moved = walks.exchange(lambda walk: walk[1]).map(lambda walk: (walk[0], walk[1] // 2, walk[2]))
+    return moved.filter(lambda walk: walk[1] > 0), moved
+
+
+def with_lives(feed: Sessions) -> tuple[list[tuple[int, list[tuple[int, int, int]], list[int]]], Counter[int]]:
+    """Return the feed with the life of each record, and how often each key is to end, the end of the input included."""
+    ends: Counter[int] = Counter()
+    live: set[int] = set()
+    made = []
+    for epoch, sent, ended in feed:
+        made.append((epoch, [(key, number, ends[key]) for key, number in sent], ended))
+        live.update(key for key, _ in sent)
+        ends.update(ended)
+        live.difference_update(ended)
+    return made, ends + Counter(live)
+
+
+def assert_ends_are_last(epochs: list[tw.Epoch]) -> None:
+    """See that no record of a life of a key is in an epoch after the one with its end; and in the order of events."""
+    ended_in: defaultdict[int, list[int]] = defaultdict(list)
+    for place, epoch in enumerate(epochs):
+        for key in epoch.ended:
+            ended_in[key].append(place)
+    for place, epoch in enumerate(epochs):
+        for key, _, life in epoch.records:
+            assert place <= ended_in[key][life], f"a record of {key} came after its end"
+        assert_next_lives_can_be_told(epoch)
+
+
+def assert_next_lives_can_be_told(epoch: tw.Epoch) -> None:
+    """See that a record of a key of which an end is in the same epoch has a greater number if it is of a later life."""
+    by_key = {key: (end.partition, end.number) for end in epoch.ends for key in end.keys}
+    once = {key for key, many in Counter(epoch.ended).items() if many == 1}
+    for key in once:
+        lives = defaultdict(list)
+        for batch in epoch.batches:
+            for record in batch.records:
+                if record[0] == key:
+                    lives[batch.partition == by_key[key][0] and batch.number > by_key[key][1]].append(record[2])
+        assert not lives[True] or not lives[False] or max(lives[False]) < min(lives[True])
+
+
+@operator_settings(60)
+@given(sessions(), st.integers(1, 3), st.sampled_from(["worker", "merged"]))
+def test_each_end_comes_once_and_after_all_records(feed: Sessions, workers: int, partition: Any) -> None:
+    """Each life of a key ends once, though nothing of it may have come, on one worker and several; the job ends."""
+    name = f"published ends/{next(_NUMBERS)}"
+    lives, ends = with_lives(feed)
+    flow = tw.Dataflow("walks")
+    walks = flow.input("walks").substreams("walks", lambda walk: walk[0]).iterate(halve)
+    walks.publish(name, ends=True, partition=partition)
+    with tw.run(flow, workers=workers, engine="local", paused=True) as job, tw.subscribe(name) as subscription:
+        job.start()
+        with job.input("walks") as handle:
+            for epoch, sent, ended in lives:
+                handle.advance_to(epoch)
+                for walk in sent:
+                    handle.send([walk])
+                handle.end_substream(*ended)
+        epochs = list(subscription.epochs(timeout=DEADLINE_S))
+        job.wait(DEADLINE_S)
+        assert_nothing_left(job)
+    assert Counter(key for epoch in epochs for key in epoch.ended) == ends
+    assert_ends_are_last(epochs)
+    steps = Counter(
+        {epoch: total for epoch, sent, _ in lives if (total := sum(number.bit_length() for _, number, _ in sent))}
+    )
+    assert Counter({epoch.time: len(epoch) for epoch in epochs if len(epoch)}) == steps
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_epochs_become_complete_while_substreams_are_open(topic: str, workers: int) -> None:
+    """No epoch waits for an end; that comes with a later epoch, which may have no record at all."""
+    flow = tw.Dataflow("orders")
+    flow.input("lines").substreams("orders", lambda line: line[0]).publish(topic, ends=True)
+    with tw.run(flow, workers=workers, engine="local") as job, tw.subscribe(topic) as subscription:
+        epochs = subscription.epochs(timeout=DEADLINE_S)
+        with job.input("lines") as lines:
+            for time in range(3):
+                lines.send([("a", time)])
+                lines.advance_to(time + 1)
+                found = next(epochs)
+                assert (found.time, found.records, found.ended) == (time, [("a", time)], ())
+            lines.end_substream("a")
+            settle(job)
+            lines.advance_to(4)
+            found = next(epochs)
+            assert (found.time, found.records, found.ended, len(found)) == (3, [], ("a",), 0)
+            assert found.to_arrow().num_rows == 0
+        assert list(epochs) == []
+
+
+def test_ends_without_records_come_too(topic: str) -> None:
+    """A key of which nothing gets to the topic, or of which there never was anything, ends there all the same."""
+    flow = tw.Dataflow("orders")
+    orders = flow.input("lines").substreams("orders", lambda line: line[0])
+    orders.filter(lambda line: line[1] > 10).publish(topic, ends=True)
+    with tw.run(flow, workers=2, engine="local", paused=True) as job, tw.subscribe(topic) as subscription:
+        job.start()
+        with job.input("lines") as lines:
+            lines.send([("a", 1), ("b", 11), ("c", 2)])
+            lines.end_substream("a", "never")
+        epochs = list(subscription.epochs(timeout=DEADLINE_S))
+    assert [epoch.records for epoch in epochs] == [[("b", 11)]]
+    assert sorted(epochs[0].ended) == ["a", "b", "c", "never"]
+
+
+def test_a_topic_ends_though_other_substreams_are_open(topic: str) -> None:
+    """Its last epoch waits for the ends of its own declaration, and for nobody else's."""
+    flow = tw.Dataflow("orders and visits")
+    flow.input("lines").substreams("orders", lambda line: line[0]).publish(topic, ends=True)
+    flow.input("clicks").substreams("visits", lambda click: click[0]).publish(f"{topic}/other", ends=True)
+    with tw.run(flow, workers=2, engine="local") as job, tw.subscribe(topic) as subscription:
+        job.input("clicks").send([("x", 1)])
+        with job.input("lines") as lines:
+            lines.send([("a", 1)])
+        assert [epoch.ended for epoch in subscription.epochs(timeout=DEADLINE_S)] == [("a",)]
+        job.input("clicks").close()
+
+
+def test_events_have_ends_behind_the_records(topic: str) -> None:
+    """Who iterates over events gets a `SubstreamsEnded`, after the batches of its keys and before their next use."""
+    flow = tw.Dataflow("orders")
+    flow.input("lines").substreams("orders", lambda line: line[0]).publish(topic, ends=True)
+    with tw.run(flow, engine="local") as job, tw.subscribe(topic) as subscription:
+        with job.input("lines") as lines:
+            lines.send([("a", 1)])
+            lines.end_substream("a")
+            lines.advance_to(1)
+            lines.send([("a", 2)])
+        events = [event for event in subscription if isinstance(event, tw.Batch | tw.SubstreamsEnded)]
+    shown = [event.records if isinstance(event, tw.Batch) else event.keys for event in events]
+    assert shown == [[("a", 1)], ("a",), [("a", 2)], ("a",)]
+    assert [event.number for event in events] == sorted(event.number for event in events)
+
+
+@pytest.mark.parametrize("slow", ["disconnect", "drop_epochs", "block"])
+def test_a_condition_on_records_leaves_ends_alone(topic: str, slow: Any) -> None:
+    """It is not asked about keys; and the ways of slow subscribers do not matter to one that reads."""
+    flow = tw.Dataflow("orders")
+    flow.input("lines").substreams("orders", lambda line: line[0]).publish(topic, ends=True, schema=tuple)
+    with (
+        tw.run(flow, workers=2, engine="local", paused=True) as job,
+        tw.subscribe(topic, where=lambda line: line[1] > 1, slow=slow, schema=tuple) as subscription,
+    ):
+        job.start()
+        with job.input("lines") as lines:
+            lines.send([("a", 1), ("b", 2), ("c", 3)])
+            lines.end_substream("a", "c")
+            lines.advance_to(1)
+            lines.send([("b", 3), ("d", 0)])
+        epochs = list(subscription.epochs(timeout=DEADLINE_S))
+    assert sorted(record for epoch in epochs for record in epoch.records) == [("b", 2), ("b", 3), ("c", 3)]
+    assert sorted(key for epoch in epochs for key in epoch.ended) == ["a", "b", "c", "d"]
+
+
+def test_batches_of_arrow_stay_tables(topic: str) -> None:
+    """Ends are beside the records, so that tables of epochs, and of all, have rows alone."""
+    flow = tw.Dataflow("orders")
+    orders = flow.input("lines", pa.schema({"key": pa.string(), "n": pa.int64()})).substreams("orders", "key")
+    orders.publish(topic, ends=True, partition="merged")
+    with tw.run(flow, workers=2, engine="local", paused=True) as job, tw.subscribe(topic) as subscription:
+        job.start()
+        with job.input("lines") as lines:
+            for time in range(2):
+                lines.send(pa.table({"key": ["a", "b"], "n": [time, 10 + time]}))
+                lines.advance_to(time + 1)
+            lines.end_substream("a")
+        found = subscription.to_arrow(until=2, timeout=DEADLINE_S)
+    assert sorted(found["n"].to_pylist()) == [0, 1, 10, 11]
+
+
+def test_from_topic_leaves_ends_out(topic: str) -> None:
+    """A dataflow that reads the topic gets its records, and an epoch with ends alone is complete there, too."""
+    first, second = tw.Dataflow("first"), tw.Dataflow("second")
+    first.input("lines").substreams("orders", lambda line: line[0]).publish(topic, ends=True)
+    second.from_topic(topic).capture("lines")
+    with tw.run(first, engine="local") as one, tw.run(second, engine="local") as other:
+        one.topic(topic).wait_for_subscribers(1, timeout=DEADLINE_S)
+        with one.input("lines") as lines:
+            lines.send([("a", 1)])
+            lines.advance_to(1)
+            lines.end_substream("a")
+        other.wait(timeout=DEADLINE_S)
+        assert [captured.batch for captured in other.captured("lines")] == [[("a", 1)]]
+
+
+def test_a_stream_without_substreams_is_refused(topic: str) -> None:
+    """As it is described, with what to do; so is one that has them no more."""
+    flow = tw.Dataflow("plain")
+    with pytest.raises(tw.GraphError, match=r"publish .* with ends=True: the stream has no substreams.*substreams\("):
+        flow.input("lines").publish(topic, ends=True)
+    left = flow.input("others").substreams("orders", lambda line: line[0]).without_substreams()
+    with pytest.raises(tw.GraphError, match=r"publish before without_substreams\(\)"):
+        left.publish(topic, ends=True)
+    left.publish(topic)
+
+
+def test_times_in_no_order_are_refused(topic: str) -> None:
+    """Inside a loop no epoch is the last of a substream."""
+
+    def body(walks: tw.Stream[Any]) -> tuple[tw.Stream[Any], tw.Stream[Any]]:
+        walks.publish(topic, ends=True)
+        return halve(walks)
+
+    flow = tw.Dataflow("loop")
+    with pytest.raises(tw.GraphError, match="publish what leaves the loop"):
+        flow.input("walks").substreams("walks", lambda walk: walk[0]).iterate(body)
+
+
+class Divisors(IntegerDomain):
+    """Times from 1 on, of which one is before another if it divides it."""
+
+    def minimum(self) -> int:
+        return 1
+
+    def less_equal(self, a: int, b: int) -> bool:
+        return b % a == 0
+
+
+class Port:
+    """An input of which a test says what comes there and is told."""
+
+    def __init__(self, domain: TimeDomain, frontier: list[int]) -> None:
+        self.ends = WaitingEnds()
+        self.queue: list[Any] = []
+        self.frontier = Antichain(domain, frontier)
+
+    def whole(self) -> Any:
+        return iter(())
+
+    @property
+    def ended(self) -> Any:
+        while self.ends:
+            yield self.ends.take()
+
+
+class Noting:
+    """A context with a connection that notes what it gets."""
+
+    def __init__(self, domain: TimeDomain, worker: int = 0, workers: int = 1) -> None:
+        self.worker = worker
+        self.workers = workers
+        self.told: list[Any] = []
+        self._domain = domain
+
+    def state(self, _: str, make: Any) -> Any:
+        return make()
+
+    def attachment(self, _: str) -> Any:
+        return self
+
+    def has_room(self) -> bool:
+        return True
+
+    def flush(self) -> None:
+        """Note nothing."""
+
+    def frontier(self, updates: list[Any]) -> None:
+        self.told.append(("frontier", updates))
+
+    def ends(self, time: int, keys: list[Any]) -> None:
+        self.told.append(("ends", time, keys))
+
+    def made(self) -> PublishedEnds:
+        return PublishedEnds("orders", self._domain, False, cast(OperatorContext, self))
+
+
+def test_the_last_frontier_waits_for_ends_that_are_told_after_it() -> None:
+    """Where times are complete before all ends are told, the last epoch is open until they are, and no longer."""
+    context = Noting(INTEGERS)
+    schedule = build_publish("orders", None, lambda _: context.made())(context)
+    port = Port(INTEGERS, [0])
+    schedule(port)
+    port.frontier = Antichain(INTEGERS, [4])
+    schedule(port)
+    port.frontier = Antichain(INTEGERS)
+    schedule(port)
+    assert context.told == [("frontier", [(0, -1), (4, 1)])]
+    port.ends.add("late")
+    schedule(port)
+    port.ends.add("latest")
+    port.ends.are_all = True
+    schedule(port)
+    assert context.told[1:] == [("ends", 4, ["late"]), ("ends", 4, ["latest"]), ("frontier", [(4, -1)])]
+    schedule(port)
+    assert len(context.told) == 4
+
+
+def test_an_end_is_at_the_latest_time_of_its_records() -> None:
+    """Also where they come out of order, or that time is later than the frontier; unless it is complete."""
+    context, port = Noting(INTEGERS), Port(INTEGERS, [3])
+    ends = context.made()
+    for key, time in (("a", 5), ("a", 3), ("b", 1), ("b", 2), ("c", 3)):
+        ends.note((0, key), time)
+    ends.note(None, 9)
+    for key in ("a", "b", "c", "d"):
+        port.ends.add(key)
+    ends.publish(cast(tw.InputPort, port), port.frontier, cast(Any, context))
+    assert context.told == [("ends", 5, ["a"]), ("ends", 3, ["b", "c", "d"])]
+
+
+def test_records_at_times_in_no_order_are_an_error() -> None:
+    """Of a domain of one's own; the message names the topic, the worker, the key and the times."""
+    domain = Divisors()
+    context, port = Noting(domain), Port(domain, [3])
+    ends = context.made()
+    ends.note((0, "a"), 2)
+    ends.note((0, "a"), 4)
+    port.ends.add("a")
+    with pytest.raises(tw.DeliveryError, match=r"'orders', worker 0: substream 'a' .* 4 and 6, so no epoch"):
+        ends.note((0, "a"), 6)
+    with pytest.raises(tw.DeliveryError, match="4 and 3, so no epoch"):
+        ends.publish(cast(tw.InputPort, port), port.frontier, cast(Any, context))
+
+
+def test_one_worker_publishes_an_end() -> None:
+    """Every worker is told of it; the one that owns the key says so."""
+    told = []
+    for worker in range(3):
+        context, port = Noting(INTEGERS, worker, 3), Port(INTEGERS, [0])
+        for key in range(30):
+            port.ends.add(key)
+        context.made().publish(cast(tw.InputPort, port), port.frontier, cast(Any, context))
+        told += [key for _, _, keys in context.told for key in keys]
+    assert sorted(told) == list(range(30))
