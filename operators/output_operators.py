@@ -23,6 +23,7 @@ from tidewheel.pubsub.exactly_once.topic_log import RETENTION_S, topic_log
 from tidewheel.pubsub.publication import Publication
 from tidewheel.pubsub.publisher import DEFAULT_CAPACITY_BYTES
 from tidewheel.pubsub.topic_event import Delivery
+from tidewheel.runtime.operator_context import OperatorContext
 from tidewheel.runtime.pacts import SubstreamPact
 from tidewheel.runtime.plan import EndsWanted
 
@@ -133,14 +134,13 @@ class OutputOperators(StreamBase[Record]):
                 job that is started again with the same one goes on where it was: what it sends again is known by its
                 time and place, and left out. So it has to send the same batches in the same order.
             retention: for how long a durable subscription that nobody reads holds the log, in seconds.
-            ends: whether subscribers get, as `Epoch.ended`, the keys of the substreams that have ended: each once, with
-                the epoch of its last records, or a later one if it became known only then. Records go to the worker
-                that owns their substream. When it becomes known differs from run to run; so with exactly-once delivery
-                a job that is started again needs a log of its own.
+            ends: whether subscribers get, as `Epoch.ended`, the keys of substreams that have ended: each once, with the
+                epoch of its last records, or a later one if it becomes known only then, which differs from run to run.
+                So with exactly-once delivery a job that is started again needs a log of its own. Records go to the
+                worker that owns their substream.
 
         Raises:
-            GraphError: this dataflow publishes a topic of that name already; or, with ``ends``, the stream has no
-                substreams, or is inside a loop.
+            GraphError: this dataflow publishes a topic of that name already; or no ends of the stream can be told.
             DeliveryError: an argument is wrong, or the stream is known to have another schema.
 
         >>> import tidewheel as tw
@@ -162,34 +162,29 @@ class OutputOperators(StreamBase[Record]):
             topic_log(topic, delivery, log, retention),
             ends,
         )
-        published = partial(PublishedEnds, topic, publication.domain, partition == "merged") if ends else None
-        if ends:
-            self._check_ends(topic)
+        published = self._published_ends(publication) if ends else None
         self.outlet.description.attach(topic, publication)
         self.outlet.description.register("topic", topic, self.outlet.description.size)
         pact = GatherPact() if partition == "merged" else SubstreamPact() if ends else None
-        self._sink(
-            f"publish {topic}",
-            build_publish(topic, declared, published),
-            pact,
-            notify=True,
-            by_substream=EndsWanted(ordered=False) if ends else False,
-        )
+        wanted = EndsWanted(ordered=False) if ends else False
+        build = build_publish(topic, declared, published)
+        self._sink(f"publish {topic}", build, pact, notify=True, by_substream=wanted)
         return self
 
-    def _check_ends(self, topic: str) -> None:
-        """Raise GraphError if no end of a substream can be told with an epoch of this stream."""
-        where = f"publish {topic!r} with ends=True"
+    def _published_ends(self, publication: Publication) -> Callable[[OperatorContext], PublishedEnds]:
+        """Return what makes each worker's ends; raise GraphError if none can be told with an epoch of this stream."""
+        where = f"publish {publication.topic!r} with ends=True"
         if not self.outlet.substreams:
             raise GraphError(
                 f"{where}: the stream has no substreams, so none ends: call substreams(name, key=...) before, or "
                 "publish before without_substreams()"
             )
-        if isinstance(self.outlet.scope.nesting.domain, ProductDomain):
+        if isinstance(publication.domain, ProductDomain):
             raise GraphError(
                 f"{where}: inside a loop, or at pairs, times are in no order, so no epoch is the one that a substream "
                 "ends with: publish what leaves the loop"
             )
+        return partial(PublishedEnds, publication.topic, publication.domain, publication.partition == "merged")
 
     def for_each_epoch(self, function: Callable[[Time, list[Record]], Result]) -> "Stream[Result]":
         """Call ``function(time, records)`` with all records of each epoch, once that is complete; send what it returns.

@@ -36,6 +36,18 @@ class Epoch:
         Each comes once, with one epoch, of a topic that is published with ``ends=True``; of others none does. Records
         of this epoch may already be of the key's next use. They are if their batch has the same ``partition`` as the
         message in ``ends``, and a greater ``number``; iterating over events shows both in their order.
+
+        >>> import tidewheel as tw
+        >>> flow = tw.Dataflow("orders")
+        >>> _ = flow.input("lines").substreams("orders", key=lambda line: line[0]).publish("live orders", ends=True)
+        >>> with tw.run(flow, engine="local") as job, tw.subscribe("live orders") as topic:
+        ...     with job.input("lines") as lines:
+        ...         lines.send([("a", 1), ("b", 1)])
+        ...         lines.end_substream("a")
+        ...         lines.advance_to(1)
+        ...         lines.send([("b", 2)])
+        ...     [(epoch.time, epoch.records, epoch.ended) for epoch in topic.epochs()]
+        [(0, [('a', 1), ('b', 1)], ('a',)), (1, [('b', 2)], ('b',))]
         """
         return tuple(key for end in self.ends for key in end.keys)
 

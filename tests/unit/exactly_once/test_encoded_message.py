@@ -34,7 +34,11 @@ SIZES = st.integers(0, 300) | st.integers(LARGE - 2, LARGE + 2)
 TIMES = st.one_of(st.integers(), st.tuples(st.integers(0, 9), st.integers(0, 9)), st.text(max_size=9), st.none())
 EVENTS = st.one_of(
     st.builds(
-        DataMessage, TIMES, SIZES.map(lambda size: b"x" * size), st.sampled_from(["arrow", "pickle"]), st.integers()
+        DataMessage,
+        TIMES,
+        SIZES.map(lambda size: b"x" * size),
+        st.sampled_from(["arrow", "pickle", "ends"]),
+        st.integers(),
     ),
     st.builds(LowerFrontierUpdate, st.lists(st.tuples(TIMES, st.sampled_from([-1, 1])), max_size=3)),
     st.just(PartitionEnded()),

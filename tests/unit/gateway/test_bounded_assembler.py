@@ -32,6 +32,17 @@ def send_part(running: RunningPublication, batch: Any) -> None:
     running.handles[0].flush()
 
 
+def test_ends_of_substreams_count_as_well() -> None:
+    """However many keys have ended in an epoch that goes on."""
+    with published("bounded/ends") as running, subscribe("bounded/ends") as subscription:
+        for _ in range(20):
+            running.handles[0].ends(0, ["x" * 1000])
+        running.handles[0].flush()
+        assembler = BoundedAssembler(IntegerDomain(), 10_000)
+        with pytest.raises(TidewheelError, match="not complete yet"):
+            collections.deque(map(assembler.receive, subscription), maxlen=0)
+
+
 def test_what_is_complete_does_not_count() -> None:
     """However much comes, as long as little of it waits."""
     with published("bounded/a") as running, subscribe("bounded/a") as subscription:

@@ -30,6 +30,17 @@ def test_tables_stay_as_they_are() -> None:
     assert found[0][1].to_pylist() == table.to_pylist()
 
 
+def test_ends_of_substreams_have_no_place_in_tables() -> None:
+    """An epoch that has nothing else is left out."""
+    with published("tables") as running, subscribe("tables") as subscription:
+        running.handles[0].ends(0, ["a"])
+        send_epoch(running, 0, [])
+        send_epoch(running, 1, pa.table({"n": [3]}))
+        send_end(running, 2)
+        found = [(found.time, found.batch.to_pydict()) for found in timed_batches(subscription.domain, subscription)]
+    assert found == [(b"1", {"n": [3]})]
+
+
 def test_an_epoch_of_many_batches_is_one() -> None:
     """Over all partitions, and whatever chunks there were."""
     with published("tables", workers=2) as running, subscribe("tables") as subscription:

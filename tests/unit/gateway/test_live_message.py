@@ -39,6 +39,35 @@ def test_batches_come_as_they_are_with_the_frontier_beside() -> None:
     assert found[-2:] == [("frontier", {"frontier": []}), ("end", {})]
 
 
+def test_ends_of_substreams_come_with_their_epoch() -> None:
+    """As JSON has keys; an epoch may have nothing else."""
+    with published("live/ended") as running:
+        request = TopicRequest("live/ended")
+        with request.subscribe() as subscription:
+            send_epoch(running, 0, [1])
+            running.handles[0].ends(1, ["a", ("b", 2)])
+            send_end(running, 1)
+            found = list(live_messages(subscription.domain, subscription, request))
+    assert [message.as_object() for message in found] == [
+        b'{"type":"epoch","time":0,"records":[1]}',
+        b'{"type":"epoch","time":1,"records":[],"ended":["a",["b",2]]}',
+        b'{"type":"end"}',
+    ]
+
+
+def test_ends_of_substreams_come_between_batches() -> None:
+    """Where these come as they are."""
+    with published("live/ended batches") as running:
+        request = TopicRequest("live/ended batches", whole=False)
+        with request.subscribe() as subscription:
+            running.handles[0].ends(0, ["a"])
+            send_end(running, 0)
+            found = list(live_messages(subscription.domain, subscription, request))
+    assert [(message.kind, message.content) for message in found if message.kind == "ended"] == [
+        ("ended", {"time": 0, "ended": ("a",)})
+    ]
+
+
 def test_epochs_that_were_dropped_are_told() -> None:
     """A client that falls behind, and asked for that, knows what it missed."""
     with published("live/dropped", capacity_bytes=4096) as running:
