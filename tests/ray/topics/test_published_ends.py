@@ -5,11 +5,14 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 import tidewheel as tw
 from tests.ray.topics.test_exactly_once import kill, publishers
 from tidewheel.pubsub import socket_offer
+from tidewheel.spark_bridge import write_epochs
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
 
@@ -164,3 +167,23 @@ def test_a_job_that_starts_again_with_ends_needs_another_log(topic: str, tmp_pat
     with tw.run(walking(topic, delivery="exactly_once", log=tmp_path / "other"), workers=2) as job:
         job.input("walks").close()
         job.wait(DEADLINE_S)
+
+
+def test_folders_of_epochs_have_the_records_alone(topic: str, tmp_path: Path) -> None:
+    """What `write_epochs` does not write, the ends, it acknowledges all the same: nothing of it comes again."""
+    flow = tw.Dataflow(topic)
+    rows = flow.input("rows").substreams("orders", "key")
+    rows.publish(topic, ends=True, delivery="exactly_once", log=tmp_path / "log")
+    with tw.run(flow, workers=2) as job:
+        with write_epochs(topic, tmp_path / "epochs", checkpoint=tmp_path / "state", max_delay_s=0) as writer:
+            with job.input("rows") as handle:
+                for epoch in range(3):
+                    handle.send(pa.table({"key": ["a", "b"], "n": [epoch, 10 + epoch]}))
+                    handle.advance_to(epoch + 1)
+                handle.end_substream("a", "b", "never")
+            writer.wait(DEADLINE_S)
+        with tw.subscribe(topic, name=writer.subscription) as again:
+            assert list(again.epochs(timeout=DEADLINE_S)) == []
+        job.wait(DEADLINE_S)
+    written = [parquet.read_table(file)["n"].to_pylist() for file in (tmp_path / "epochs").glob("*.parquet")]
+    assert sorted(n for part in written for n in part) == [0, 1, 2, 10, 11, 12]

@@ -77,9 +77,15 @@ def assert_next_lives_can_be_told(epoch: tw.Epoch) -> None:
         assert not lives[True] or not lives[False] or max(lives[False]) < min(lives[True])
 
 
+def latest_times(job: tw.Job) -> list[dict[Any, int]]:
+    """Return what the operators that publish remember of open substreams, for each worker of a local job."""
+    instances = [instance for core in job._cores for instance in core._instances]  # type: ignore[attr-defined]
+    return [one.context.states["latest"] for one in instances if one.name.startswith("publish")]
+
+
 @operator_settings(60)
-@given(sessions(), st.integers(1, 3), st.sampled_from(["worker", "merged"]))
-def test_each_end_comes_once_and_after_all_records(feed: Sessions, workers: int, partition: Any) -> None:
+@given(sessions(), st.integers(1, 3), st.sampled_from(["worker", "merged"]), st.booleans())
+def test_each_end_comes_once_and_after_all_records(feed: Sessions, workers: int, partition: Any, is_slow: bool) -> None:
     """Each life of a key ends once, though nothing of it may have come, on one worker and several; the job ends."""
     name = f"published ends/{next(_NUMBERS)}"
     lives, ends = with_lives(feed)
@@ -94,9 +100,12 @@ def test_each_end_comes_once_and_after_all_records(feed: Sessions, workers: int,
                 for walk in sent:
                     handle.send([walk])
                 handle.end_substream(*ended)
+                if is_slow:  # otherwise the job begins when all was sent
+                    settle(job)
         epochs = list(subscription.epochs(timeout=DEADLINE_S))
         job.wait(DEADLINE_S)
         assert_nothing_left(job)
+        assert not any(latest_times(job))
     assert Counter(key for epoch in epochs for key in epoch.ended) == ends
     assert_ends_are_last(epochs)
     steps = Counter(
@@ -125,6 +134,26 @@ def test_epochs_become_complete_while_substreams_are_open(topic: str, workers: i
             assert (found.time, found.records, found.ended, len(found)) == (3, [], ("a",), 0)
             assert found.to_arrow().num_rows == 0
         assert list(epochs) == []
+
+
+def test_an_end_comes_with_the_epoch_of_the_last_records(topic: str) -> None:
+    """Where these are later than what is complete when it becomes known, whichever worker had them and owns the key."""
+    keys = list("abcdefgh")
+    flow = tw.Dataflow("orders")
+    orders = flow.input("lines").substreams("orders", lambda line: line[0])
+    orders.delay(lambda line, time: time + line[1]).publish(topic, ends=True)
+    with tw.run(flow, workers=3, engine="local") as job, tw.subscribe(topic) as subscription:
+        with job.input("lines") as lines:
+            lines.send([(key, later) for key in keys for later in (5, 2)])
+            lines.end_substream(*keys)
+            settle(job)
+            lines.advance_to(1)
+            settle(job)
+        epochs = [
+            (epoch.time, sorted(epoch.records), sorted(epoch.ended))
+            for epoch in subscription.epochs(timeout=DEADLINE_S)
+        ]
+    assert epochs == [(2, [(key, 2) for key in keys], []), (5, [(key, 5) for key in keys], keys)]
 
 
 def test_ends_without_records_come_too(topic: str) -> None:
