@@ -117,6 +117,7 @@ def test_epochs_of_other_topics_have_none() -> None:
         send_epoch(running, 0, [1])
         send_end(running, 1)
         assert [(epoch.records, epoch.ended) for epoch in subscription.epochs(timeout=5)] == [([1], ())]
+    running.finish(None, 0)
 
 
 def test_a_subscriber_gives_them_as_events() -> None:
