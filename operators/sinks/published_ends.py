@@ -4,8 +4,9 @@ Invariants:
 
 - Each end is published once, by the worker that publishes the records of its substream, after all of them.
 - It is at the latest of their times, or, if that is complete by then, at the first time that is not: so epochs become
-  complete while substreams are open. Only the last one waits until no substream is left, as later there is no time at
-  which their ends could be told.
+  complete while substreams are open. Only the last epoch waits until no substream is left, as there is no time after it
+  at which their ends could be told.
+- It is never before the end of what had the key earlier, whose records may have been delayed by more.
 """
 
 from typing import Any
@@ -37,6 +38,8 @@ class PublishedEnds:
         self._is_idle = merged and context.worker > 0
         self._latest: dict[Any, Time] = context.state("latest", dict)
         """Of each substream that is open, as far as records of it have come, their latest time."""
+        self._to_come: dict[Any, Time] = context.state("to come", dict)
+        """The keys whose last end is at a time before which others are not complete, and that time."""
 
     def note(self, label: Labels | None, time: Time) -> None:
         """Take note of a batch. Complexity: O(its keys).
@@ -67,6 +70,8 @@ class PublishedEnds:
             DeliveryError: the times of a substream and of the frontier are in no order, or a key cannot be encoded.
         """
         keys_at: dict[Time, list[Any]] = {}
+        for key in [key for key, time in self._to_come.items() if not lower.less_equal(time)]:
+            del self._to_come[key]
         for key in input.ended:
             if not self._is_idle and (self._spread == 1 or stable_hash(key) % self._spread == self._worker):
                 keys_at.setdefault(self._time_of(key, lower), []).append(key)
@@ -79,16 +84,19 @@ class PublishedEnds:
         return input.ends.are_all and not input.ends
 
     def _time_of(self, key: Any, lower: Antichain) -> Time:
-        times = list(lower)
-        if key not in self._latest:
-            return times[0]
-        latest = self._latest.pop(key)
-        if lower.less_equal(latest):
-            return latest
-        later = [time for time in times if self._domain.less_equal(latest, time)]
-        if not later:
-            raise self._in_no_order(key, [latest, *times])
-        return later[0]
+        """Return the first time that is none of `lower`'s past, nor before the records and the last end of a key."""
+        bounds = [bounds.pop(key) for bounds in (self._latest, self._to_come) if key in bounds]
+        if not bounds:
+            return next(iter(lower))
+        *_, last = self._domain.in_order(bounds)
+        times = [last, *lower]
+        less_equal = self._domain.less_equal
+        found = [time for time in times if lower.less_equal(time) and all(less_equal(bound, time) for bound in bounds)]
+        if not found:
+            raise self._in_no_order(key, [*bounds, *lower])
+        if found[0] not in lower:
+            self._to_come[key] = found[0]
+        return found[0]
 
     def _in_no_order(self, key: Any, times: list[Time]) -> DeliveryError:
         return DeliveryError(

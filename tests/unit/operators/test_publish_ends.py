@@ -2,7 +2,7 @@
 
 from collections import Counter, defaultdict
 from itertools import count
-from typing import Any, cast
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -12,14 +12,8 @@ from hypothesis import strategies as st
 import tidewheel as tw
 from tests.unit.operators.harness import operator_settings, settle
 from tests.unit.operators.test_substreams import Sessions, assert_nothing_left, sessions
-from tidewheel.operators.sinks.publish import build_publish
-from tidewheel.operators.sinks.published_ends import PublishedEnds
-from tidewheel.progress import Antichain, IntegerDomain, TimeDomain
-from tidewheel.runtime.operator_context import OperatorContext
-from tidewheel.runtime.substreams.waiting_ends import WaitingEnds
 
 DEADLINE_S = 20.0
-INTEGERS = IntegerDomain()
 
 _NUMBERS = count()
 
@@ -37,6 +31,11 @@ def halve(walks: tw.Stream[Any]) -> tuple[tw.Stream[Any], tw.Stream[Any]]:
     """Go round a loop with (key, number, life), at a worker that the number decides, until nothing is left of it."""
     moved = walks.exchange(lambda walk: walk[1]).map(lambda walk: (walk[0], walk[1] // 2, walk[2]))
     return moved.filter(lambda walk: walk[1] > 0), moved
+
+
+def delayed(walk: tuple[int, int, int], time: int) -> int:
+    """Return a time that may be later than that of the next use of the key."""
+    return time + walk[1] % 4
 
 
 def with_lives(feed: Sessions) -> tuple[list[tuple[int, list[tuple[int, int, int]], list[int]]], Counter[int]]:
@@ -91,7 +90,7 @@ def test_each_end_comes_once_and_after_all_records(feed: Sessions, workers: int,
     lives, ends = with_lives(feed)
     flow = tw.Dataflow("walks")
     walks = flow.input("walks").substreams("walks", lambda walk: walk[0]).iterate(halve)
-    walks.publish(name, ends=True, partition=partition)
+    walks.delay(delayed).publish(name, ends=True, partition=partition)
     with tw.run(flow, workers=workers, engine="local", paused=True) as job, tw.subscribe(name) as subscription:
         job.start()
         with job.input("walks") as handle:
@@ -108,9 +107,10 @@ def test_each_end_comes_once_and_after_all_records(feed: Sessions, workers: int,
         assert not any(latest_times(job))
     assert Counter(key for epoch in epochs for key in epoch.ended) == ends
     assert_ends_are_last(epochs)
-    steps = Counter(
-        {epoch: total for epoch, sent, _ in lives if (total := sum(number.bit_length() for _, number, _ in sent))}
-    )
+    steps: Counter[int] = Counter()
+    for epoch, sent, _ in lives:
+        for key, number, life in sent:
+            steps.update(delayed((key, number >> step, life), epoch) for step in range(1, number.bit_length() + 1))
     assert Counter({epoch.time: len(epoch) for epoch in epochs if len(epoch)}) == steps
 
 
@@ -272,121 +272,3 @@ def test_times_in_no_order_are_refused(topic: str) -> None:
     flow = tw.Dataflow("loop")
     with pytest.raises(tw.GraphError, match="publish what leaves the loop"):
         flow.input("walks").substreams("walks", lambda walk: walk[0]).iterate(body)
-
-
-class Divisors(IntegerDomain):
-    """Times from 1 on, of which one is before another if it divides it."""
-
-    def minimum(self) -> int:
-        return 1
-
-    def less_equal(self, a: int, b: int) -> bool:
-        return b % a == 0
-
-
-class Port:
-    """An input of which a test says what comes there and is told."""
-
-    def __init__(self, domain: TimeDomain, frontier: list[int]) -> None:
-        self.ends = WaitingEnds()
-        self.queue: list[Any] = []
-        self.frontier = Antichain(domain, frontier)
-
-    def whole(self) -> Any:
-        return iter(())
-
-    @property
-    def ended(self) -> Any:
-        while self.ends:
-            yield self.ends.take()
-
-
-class Noting:
-    """A context with a connection that notes what it gets."""
-
-    def __init__(self, domain: TimeDomain, worker: int = 0, workers: int = 1) -> None:
-        self.worker = worker
-        self.workers = workers
-        self.told: list[Any] = []
-        self._domain = domain
-
-    def state(self, _: str, make: Any) -> Any:
-        return make()
-
-    def attachment(self, _: str) -> Any:
-        return self
-
-    def has_room(self) -> bool:
-        return True
-
-    def flush(self) -> None:
-        """Note nothing."""
-
-    def frontier(self, updates: list[Any]) -> None:
-        self.told.append(("frontier", updates))
-
-    def ends(self, time: int, keys: list[Any]) -> None:
-        self.told.append(("ends", time, keys))
-
-    def made(self) -> PublishedEnds:
-        return PublishedEnds("orders", self._domain, False, cast(OperatorContext, self))
-
-
-def test_the_last_frontier_waits_for_ends_that_are_told_after_it() -> None:
-    """Where times are complete before all ends are told, the last epoch is open until they are, and no longer."""
-    context = Noting(INTEGERS)
-    schedule = build_publish("orders", None, lambda _: context.made())(context)
-    port = Port(INTEGERS, [0])
-    schedule(port)
-    port.frontier = Antichain(INTEGERS, [4])
-    schedule(port)
-    port.frontier = Antichain(INTEGERS)
-    schedule(port)
-    assert context.told == [("frontier", [(0, -1), (4, 1)])]
-    port.ends.add("late")
-    schedule(port)
-    port.ends.add("latest")
-    port.ends.are_all = True
-    schedule(port)
-    assert context.told[1:] == [("ends", 4, ["late"]), ("ends", 4, ["latest"]), ("frontier", [(4, -1)])]
-    schedule(port)
-    assert len(context.told) == 4
-
-
-def test_an_end_is_at_the_latest_time_of_its_records() -> None:
-    """Also where they come out of order, or that time is later than the frontier; unless it is complete."""
-    context, port = Noting(INTEGERS), Port(INTEGERS, [3])
-    ends = context.made()
-    for key, time in (("a", 5), ("a", 3), ("b", 1), ("b", 2), ("c", 3)):
-        ends.note((0, key), time)
-    ends.note(None, 9)
-    for key in ("a", "b", "c", "d"):
-        port.ends.add(key)
-    ends.publish(cast(tw.InputPort, port), port.frontier, cast(Any, context))
-    assert context.told == [("ends", 5, ["a"]), ("ends", 3, ["b", "c", "d"])]
-
-
-def test_records_at_times_in_no_order_are_an_error() -> None:
-    """Of a domain of one's own; the message names the topic, the worker, the key and the times."""
-    domain = Divisors()
-    context, port = Noting(domain), Port(domain, [3])
-    ends = context.made()
-    ends.note((0, "a"), 2)
-    ends.note((0, "a"), 4)
-    port.ends.add("a")
-    with pytest.raises(tw.DeliveryError, match=r"'orders', worker 0: substream 'a' .* 4 and 6, so no epoch"):
-        ends.note((0, "a"), 6)
-    with pytest.raises(tw.DeliveryError, match="4 and 3, so no epoch"):
-        ends.publish(cast(tw.InputPort, port), port.frontier, cast(Any, context))
-
-
-def test_one_worker_publishes_an_end() -> None:
-    """Every worker is told of it; the one that owns the key says so."""
-    told = []
-    for worker in range(3):
-        context, port = Noting(INTEGERS, worker, 3), Port(INTEGERS, [0])
-        for key in range(30):
-            port.ends.add(key)
-        context.made().publish(cast(tw.InputPort, port), port.frontier, cast(Any, context))
-        told += [key for _, _, keys in context.told for key in keys]
-    assert sorted(told) == list(range(30))
