@@ -60,14 +60,18 @@ def assert_all_ended(epochs: list[tw.Epoch], lives: int = EPOCHS) -> None:
     assert Counter(record[2] for epoch in epochs for record in epoch.records) == dict.fromkeys(range(lives), steps)
 
 
-@pytest.mark.parametrize("way", ["socket", "calls"])
-@pytest.mark.parametrize("partition", ["worker", "merged"])
-def test_each_end_comes_once(topic: str, way: str, partition: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("way", "partition", "workers"),
+    [("socket", "worker", 1), ("socket", "worker", 3), ("socket", "merged", 2), ("calls", "worker", 2)],
+)
+def test_each_end_comes_once(
+    topic: str, way: str, partition: Any, workers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """However a subscriber is connected, though keys are used again in each epoch; epochs come while others go on."""
     if way == "calls":
         monkeypatch.setattr(socket_offer, "is_possible", lambda: False)  # in this process alone
     with (
-        tw.run(walking(topic, partition=partition), workers=3, paused=True) as job,
+        tw.run(walking(topic, partition=partition), workers=workers, paused=True) as job,
         tw.subscribe(topic) as subscription,
     ):
         job.start()
