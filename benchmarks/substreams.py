@@ -2,41 +2,47 @@
 
 Traffic: all workers of a dataflow in one process; the messages and bytes that carry ends, those of the command that
 closes keys included, for batches of keys that end together and for keys that end one by one; through a loop, and
-without one by tokens and by punctuations. Throughput: records through two exchanges, on two and on four worker actors,
-in substreams of several sizes with a result for each, by tokens and by punctuations, and beside that without
-substreams, counted; the substreams of a batch end together, or each where its last record is. Memory: substreams of
-five records each through a loop between two workers.
+without one by tokens and by punctuations. Work: how long all workers in one process take for small substreams, by
+tokens, by punctuations as they are here, many to a message, and as the paper has them, each by itself. Throughput:
+records through two exchanges, on two and on four worker actors, in substreams of several sizes with a result for each,
+by tokens and by punctuations, and beside that without substreams, counted; the substreams of a batch end together, or
+each where its last record is. Memory: substreams of five records each through a loop between two workers.
 """
 
-from collections.abc import Callable
-from pickle import HIGHEST_PROTOCOL, dumps
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pickle import HIGHEST_PROTOCOL, dumps, loads
 from time import perf_counter
 from typing import Any
+from unittest.mock import patch
 
 import psutil
 
 import tidewheel as tw
 from measurement import Report, alternate, arguments
 from stepped_workers import SteppedWorkers
+from tidewheel.runtime.channel import Channel
 from tidewheel.runtime.envelope import Envelope, InputCommand
 from tidewheel.runtime.ray_job import RayJob
 from tidewheel.runtime.substreams.markers import Markers
+from tidewheel.runtime.worker_core import WorkerCore
 from transport_floor import ray_cluster
 
 LOOP, TOKENS, PUNCTUATIONS, UNTRACKED = "through a loop", "tokens", "punctuations", "not tracked"
+PAPER = "punctuations, each a message"
 TOGETHER, ONE_BY_ONE = "together", "one by one"
 SIMULATED, QUICK_SIMULATED = (2, 4, 8, 16, 32, 64), (2, 8)
 KEYS = 100
 BATCHES = 5
 MOST_MESSAGES = 3.0
 SIZES = (1, 10, 100, 10_000)
-RECORDS, QUICK_RECORDS = 400_000, 20_000
+RECORDS, QUICK_RECORDS = 100_000, 20_000
 ROUNDS, QUICK_ROUNDS = 5, 2
 BATCH = 10_000
 WORKERS = (2, 4)
-LEAST_BY_PUNCTUATIONS = 3.0
-"""So many times as fast as by punctuations records are by tokens: in substreams of 10 that end each by itself, with 4
-workers."""
+FEW, MOST_BY_PUNCTUATIONS = 4, 1 / 3
+"""With so many workers, tokens take at most so much of the time that punctuations take that are a message each."""
+SMALL = 10
 MANY, QUICK_MANY = 1_000_000, 20_000
 SIZE_OF_MANY = 5
 AT_ONCE = 1_000
@@ -52,6 +58,8 @@ def main() -> None:
     for workers in QUICK_SIMULATED if options.quick else SIMULATED:
         for kind in (LOOP, TOKENS, PUNCTUATIONS):
             measure_traffic(report, workers, kind)
+    for workers in (FEW,) if options.quick else (FEW, 4 * FEW):
+        measure_work(report, workers, QUICK_ROUNDS if options.quick else ROUNDS)
     with ray_cluster():
         for workers in WORKERS:
             for way in (TOGETHER, ONE_BY_ONE):
@@ -132,6 +140,75 @@ def measure_traffic(report: Report, workers: int, kind: str) -> None:
         if kind != PUNCTUATIONS:
             what = f"{workers} workers, {kind}, {name}: messages a worker a batch of ends"
             report.expect(what, max(cluster.messages) / batches, MOST_MESSAGES)
+
+
+# ---------------------------------------------------------------------- work
+
+
+class PicklingWorkers(SteppedWorkers):
+    """Workers of which each envelope is pickled on its way, as between processes."""
+
+    def carry(self, envelope: Envelope) -> Envelope:
+        """Return it as another process would get it."""
+        arrived: Envelope = loads(dumps(envelope, HIGHEST_PROTOCOL))  # noqa: S301 - it is from this process
+        return arrived
+
+
+@contextmanager
+def one_by_one() -> Iterator[None]:
+    """Have each marker be a message of its own, as the paper has it."""
+    push = Channel.push_markers
+
+    def push_one_by_one(channel: Channel, core: WorkerCore, markers: Markers) -> None:
+        for key in markers.keys:
+            push(channel, core, Markers(markers.declaration, [key]))
+        if markers.is_last:
+            push(channel, core, Markers(markers.declaration, [], is_last=True))
+
+    with patch.object(Channel, "push_markers", push_one_by_one):
+        yield
+
+
+def work(workers: int, kind: str) -> float:
+    """Return how long all workers in one process take for a batch of small substreams that end together, in seconds."""
+    flow = tw.Dataflow("work")
+    records = flow.input("records")
+    (untracked(records) if kind == UNTRACKED else tracked(records, kind, None)).probe("done")
+    cluster = PicklingWorkers(flow.plan(), workers, "accumulated")
+    keys = BATCH // SMALL
+    started = perf_counter()
+    for epoch in range(BATCHES):
+        ended = range(epoch * keys, (epoch + 1) * keys)
+        rows = [(key, number) for number in range(SMALL) for key in ended]
+        for worker in range(workers):
+            cluster.command(worker, InputCommand("records", "advance", epoch))
+            cluster.command(worker, InputCommand("records", "send", epoch, rows[worker::workers]))
+        for worker in range(workers) if kind != UNTRACKED else ():
+            cluster.command(worker, InputCommand("records", "end", epoch, list(ended)))
+        cluster.run()
+    return (perf_counter() - started) / BATCHES
+
+
+def measure_work(report: Report, workers: int, rounds: int) -> None:
+    """Compare what all workers together have to do, by tokens, by punctuations, and by punctuations one by one."""
+
+    def paper() -> float:
+        with one_by_one():
+            return work(workers, PUNCTUATIONS)
+
+    kinds = (TOKENS, PUNCTUATIONS, UNTRACKED)
+    contestants = {kind: lambda kind=kind: work(workers, kind) for kind in kinds}
+    if workers == FEW:  # with many, it takes minutes
+        contestants[PAPER] = paper
+    found = alternate(contestants, rounds)
+    what = f"{workers} workers in one process, {BATCH // SMALL:,} substreams of {SMALL}"
+    for name, times in found.items():
+        report.add(f"{what}, {name}", times, "s")
+    for other in (PUNCTUATIONS, PAPER)[: len(found) - 2]:
+        ratios = [one / another for one, another in zip(found[TOKENS], found[other], strict=True)]
+        ratio = report.add(f"{what}, time by {TOKENS} by that by {other}", ratios, "")
+        if other == PAPER:
+            report.expect(f"{what}, {TOKENS} by {other}", ratio, MOST_BY_PUNCTUATIONS)
 
 
 # ---------------------------------------------------------------------- throughput

@@ -14,8 +14,8 @@ from typing import Any
 from tidewheel.progress import Antichain, Time, TimeDomain
 from tidewheel.pubsub.connection import PublisherConnection
 from tidewheel.pubsub.errors import DeliveryError
+from tidewheel.runtime.input_port import InputPort
 from tidewheel.runtime.operator_context import OperatorContext
-from tidewheel.runtime.ports import InputPort
 from tidewheel.runtime.stable_hash import stable_hash
 from tidewheel.runtime.substreams.labels import Labels, MixedLabel
 

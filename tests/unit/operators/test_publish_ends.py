@@ -82,14 +82,26 @@ def latest_times(job: tw.Job) -> list[dict[Any, int]]:
     return [one.context.states["latest"] for one in instances if one.name.startswith("publish")]
 
 
+def halves(walk: tuple[Any, ...]) -> list[tuple[Any, ...]]:
+    """Return what comes out of `halve` of a walk, all of its rounds together."""
+    return [(walk[0], walk[1] >> step, *walk[2:]) for step in range(1, walk[1].bit_length() + 1)]
+
+
 @operator_settings(60)
-@given(sessions(), st.integers(1, 3), st.sampled_from(["worker", "merged"]), st.booleans())
-def test_each_end_comes_once_and_after_all_records(feed: Sessions, workers: int, partition: Any, is_slow: bool) -> None:
-    """Each life of a key ends once, though nothing of it may have come, on one worker and several; the job ends."""
+@given(sessions(), st.integers(1, 3), st.sampled_from(["worker", "merged"]), st.booleans(), st.booleans())
+def test_each_end_comes_once_and_after_all_records(
+    feed: Sessions, workers: int, partition: Any, is_slow: bool, is_punctuated: bool
+) -> None:
+    """Each life of a key ends once, though nothing of it may have come, on one worker and several; the job ends.
+
+    What is told by counting tokens has been round a loop.
+    """
     name = f"published ends/{next(_NUMBERS)}"
     lives, ends = with_lives(feed)
     flow = tw.Dataflow("walks")
-    walks = flow.input("walks").substreams("walks", lambda walk: walk[0]).iterate(halve)
+    tracking: Any = "punctuations" if is_punctuated else "tokens"
+    divided = flow.input("walks").substreams("walks", lambda walk: walk[0], tracking=tracking)
+    walks = divided.exchange(lambda walk: walk[1]).flat_map(halves) if is_punctuated else divided.iterate(halve)
     walks.delay(delayed).publish(name, ends=True, partition=partition)
     with tw.run(flow, workers=workers, engine="local", paused=True) as job, tw.subscribe(name) as subscription:
         job.start()
