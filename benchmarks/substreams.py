@@ -11,6 +11,7 @@ each where its last record is. Memory: substreams of five records each through a
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pickle import HIGHEST_PROTOCOL, dumps, loads
 from time import perf_counter
 from typing import Any
@@ -197,7 +198,7 @@ def measure_work(report: Report, workers: int, rounds: int) -> None:
             return work(workers, PUNCTUATIONS)
 
     kinds = (TOKENS, PUNCTUATIONS, UNTRACKED)
-    contestants = {kind: lambda kind=kind: work(workers, kind) for kind in kinds}
+    contestants: dict[str, Callable[[], float]] = {kind: partial(work, workers, kind) for kind in kinds}
     if workers == FEW:  # with many, it takes minutes
         contestants[PAPER] = paper
     found = alternate(contestants, rounds)
@@ -268,7 +269,7 @@ def measure_throughput(report: Report, workers: int, way: str, quick: bool) -> N
     records = QUICK_RECORDS if quick else RECORDS
     for size in SIZES:
         contestants = {
-            kind: lambda kind=kind, size=size: records_a_second(workers, way, kind, size, records)
+            kind: partial(records_a_second, workers, way, kind, size, records)
             for kind in (TOKENS, PUNCTUATIONS, UNTRACKED)
         }
         found = alternate(contestants, QUICK_ROUNDS if quick else ROUNDS)
