@@ -91,12 +91,16 @@ class Punctuations:
         """Send the marker of a substream of which this worker lets in nothing more."""
         _, key = label
         self._gone.append(label)
+        if not self.operators:  # nobody asks
+            return
         self._output.marks.append(key)
         if not self._is_shared and self._core.workers > 1:
             self._untold.append(key)
 
     def finish(self, declaration: int, open_keys: Iterable[Key]) -> None:
         """Take note that this worker lets in nothing more of any substream, those still open told."""
+        if not self.operators:
+            return
         keys = list(open_keys)
         self._tell_others()
         for worker in range(self._core.workers):
