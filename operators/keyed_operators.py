@@ -152,7 +152,7 @@ class KeyedOperators(StreamBase[Record]):
         ordered = None if order is None else Order(order)
         mapped = StatefulMap(keys, start, step, ordered)
         if scope == "substream":
-            ends = EndsWanted(ordered=False)
+            ends = EndsWanted(ordered=False, waits=True)
             return self._unary("stateful_map", build_state_by_substream(mapped), key, by_substream=ends)
         if scope != "stream":
             raise GraphError(f'stateful_map: scope is "stream" or "substream", not {scope!r}')

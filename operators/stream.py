@@ -90,8 +90,9 @@ class Stream(
             build: called once on each worker with an `OperatorContext`; returns ``schedule(input, output)``.
             exchange: how records are spread over the workers before they reach it; None leaves them where they are.
             bound: ``"soft"`` has it told, by ``input.ended``, which substreams have ended before it. With ``"firm"``
-                it receives each substream in one piece, after that its end, and then the next; in a loop, one
-                substream after the other gets through it.
+                it receives each substream in one piece, after that its end, and then the next. What is open
+                meanwhile waits before it, and holds its epoch open. In a loop one substream after the other gets
+                through it, so nothing in that loop must keep tokens until a time is complete.
             ordered: whether it is told of them in the order in which they were closed.
 
         >>> import tidewheel as tw

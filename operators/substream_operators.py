@@ -41,7 +41,7 @@ def ends_wanted(name: str, bound: Bound | None, *, ordered: bool) -> EndsWanted 
     """
     if bound is None:
         if ordered:
-            raise GraphError(f'operator {name!r}: ordered=True is the order of ends, of which bound="soft" has it told')
+            raise GraphError(f"operator {name!r}: ordered=True is the order of ends, of which bound= has it told")
         return True
     if bound not in {"soft", "firm"}:
         raise GraphError(f'operator {name!r}: bound is "soft" or "firm", or None not to be told of ends, not {bound!r}')

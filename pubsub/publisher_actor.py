@@ -15,7 +15,7 @@ from collections.abc import Callable
 from msgspec import structs
 
 from tidewheel.progress import OrderedInbox, ProtocolError, TimeDomain
-from tidewheel.progress.allocator import keep_freed_memory
+from tidewheel.progress.process_memory import keep_freed_memory
 from tidewheel.pubsub import socket_offer
 from tidewheel.pubsub.change_signal import ChangeSignal
 from tidewheel.pubsub.delivery_options import EVERYTHING, DeliveryOptions

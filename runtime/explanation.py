@@ -302,6 +302,8 @@ class Explainer:
         stamp, time = (reach.location, reach.time), reach.time
         waiting = self._view.queued.get(stamp, {})
         where, workers = self._view.plan.describe(at), tuple(waiting)
+        if not waiting and (held := self._view.held.get(stamp)):
+            return self._of_held(at, time, held)
         if not waiting:
             count = _several(self._view.live[stamp], "message")
             return _Account(f"{count} at time {time!r} on the way to {where}", "they have yet to arrive")
@@ -310,11 +312,27 @@ class Explainer:
         if self._runs_next(at.operator, workers):
             return _Account(what, f"{operator!r} takes them when it runs next", workers)
         advice = f"{operator!r} returned without reading them, and {_UNREAD}"
+        if plan.ends is not None and plan.ends.firm:
+            advice += "; if an end is before them, look at it: for key in input.ended"
         others = (port for port in self._open_ports(at.operator, plan) if port != at)
         behind = tuple(port for port in others if plan.notify and not self._has_passed(port, at, time))
         if behind:
             advice += f"; or it waits until {self._something_new(behind, plan)}"
         return _Account(f"{what}, unread", advice, workers, behind, told_last=bool(behind))
+
+    def _of_held(self, at: Target, time: Time, held: Mapping[int, int]) -> _Account:
+        where, workers = self._view.plan.describe(at), tuple(held)
+        what = f"{_several(sum(held.values()), 'message')} at time {time!r} at {where}{_on(workers)}, held"
+        ends = self._view.plan.operators[at.operator].ends
+        if ends is not None and ends.firm:
+            why = (
+                'with bound="firm" a substream waits there until all of it has come: end it. In a loop it also waits '
+                "until those that were closed before it have ended, so no operator of the loop must keep their tokens "
+                "until a time is complete"
+            )
+        else:
+            why = "their key is used again, and waits until the marker of what had it before has gone on"
+        return _Account(what, why, workers)
 
     def _in_loop(self, at: Location, time: Time) -> str:
         nesting = self._compiled.graph.nesting(at)

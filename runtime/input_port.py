@@ -167,9 +167,10 @@ class InputPort:
     def ended(self) -> Iterator[Any]:
         """The keys of the substreams that have ended here since it was last looked at, once for each substream.
 
-        Nothing of them comes to this operator any more, on any worker, and it has received all that has come. Where a
-        key is used again, its records are not received before the end of what had it before was looked at; with
-        ``bound="firm"``, nothing is received behind an end before that was looked at.
+        Nothing of them comes to this operator any more, and it has received all that has come: on any worker, but for a
+        firm bound off the loops and for punctuations, which end a substream on each worker by itself. Where a key is
+        used again, its records are not received before the end of what had it before was looked at; with a firm bound,
+        nothing is received behind an end before that was looked at.
 
         Raises:
             TokenError: the operator did not say, by ``bound="soft"`` or ``bound="firm"``, that it wants to know.
@@ -181,6 +182,11 @@ class InputPort:
                 f"operator {self.operator!r} was described without bound=, so it is not told when substreams end"
             )
         return self._drain(self.ends)
+
+    def pass_ends(self) -> None:
+        """Receive ends before which nothing is left, where the operator does not read on; not with a firm bound."""
+        while self.firm is None and self.queue and isinstance(self.queue[0][4], EndsHere):
+            self._pass(self.queue[0][4])
 
     def _drain(self, ends: WaitingEnds) -> Iterator[Any]:
         while ends:
@@ -198,6 +204,11 @@ class InputPort:
     def waiting(self) -> Iterator[Entry]:
         """What has come and was not received, wherever it waits."""
         yield from self.queue
+        yield from self.held
+
+    @property
+    def held(self) -> Iterator[Entry]:
+        """What has come and may not be received yet."""
         for place in (self.firm, self.aligned):
             yield from () if place is None else place.held
 

@@ -76,6 +76,7 @@ class JobView:
         self.tokens = _by_worker({report.worker: report.tokens for report in self.reports})
         self.awaited = _by_worker({report.worker: report.awaited for report in self.reports})
         self.queued = _by_worker({report.worker: report.queued for report in self.reports})
+        self.held = _by_worker({report.worker: report.held for report in self.reports})
         self.live = self._live()
         # If nobody answers, all that is sure is that nothing comes before the minimum time.
         everywhere = Tracker(compiled, 0 if self.reports else 1, compiled.locations)

@@ -41,11 +41,13 @@ class EndsWanted:
         ordered: whether it is told in the order in which they were closed.
         holds: whether it keeps tokens of a substream until that has ended.
         firm: whether each substream comes in one piece, right before its end.
+        waits: whether it keeps tokens of a substream until times are complete, for all substreams.
     """
 
     ordered: bool
     holds: bool = False
     firm: bool = False
+    waits: bool = False
 
 
 BySubstream: TypeAlias = bool | EndsWanted | Literal["left"]

@@ -44,7 +44,6 @@ def _input_port(
     shape = plan.operators[at.operator].shape
     paths = [shape.summaries.get((at.port, output), ()) for output in range(len(shape.outputs))]
     made = InputPort(core, instance, at.port, compiled.index[at], at.operator, paths)
-    ends = plan.operators[at.operator].ends
-    if ends is not None and not ends.firm:
+    if plan.operators[at.operator].ends is not None:
         made.ends = WaitingEnds()
     return made

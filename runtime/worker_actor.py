@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from tidewheel.progress.allocator import keep_freed_memory
+from tidewheel.progress.process_memory import collect_rarely, keep_freed_memory
 from tidewheel.runtime.envelope import DRIVER, Envelope
 from tidewheel.runtime.errors import JobError
 from tidewheel.runtime.inputs.feeders import FeederName
@@ -44,6 +44,7 @@ class WorkerActor:
         self._workers = workers
         self._job = job
         keep_freed_memory()
+        collect_rarely()
         self._sockets: dict[str, SocketReceiver] = {}
         self._loops: dict[str, WorkerLoop] = {}
         self._dropped: deque[str] = deque(maxlen=_MOST_DROPPED)

@@ -48,7 +48,15 @@ from tidewheel.runtime.timers import Timers
 from tidewheel.runtime.token_ledger import Leak, TokenLedger
 from tidewheel.runtime.tokens import TimestampToken
 from tidewheel.runtime.wiring import wire
-from tidewheel.runtime.worker_report import BusyWorker, WorkerReport, awaited_by, edges_of, operators_of, queued_at
+from tidewheel.runtime.worker_report import (
+    BusyWorker,
+    WorkerReport,
+    awaited_by,
+    edges_of,
+    held_at,
+    operators_of,
+    queued_at,
+)
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -357,6 +365,7 @@ class WorkerCore:
             self._agenda.scheduled(),
             statistics,
             self._substreams.open_substreams(),
+            held_at(self._ports.values()),
         )
 
     def running(self) -> BusyWorker:

@@ -26,6 +26,7 @@ class WorkerReport:
         tokens: the tokens that its operators hold.
         awaited: those of them that notificators hold, for times of which the operators asked to be told.
         queued: the messages that have arrived here and wait at an input.
+        held: those that have arrived, and may not be received yet for what else is to come of their substream.
         scheduled: the numbers of the operators that run in its next step.
         statistics: what it has done; the operators' frontiers are left out.
         open_substreams: those of which it lets more in.
@@ -40,6 +41,7 @@ class WorkerReport:
     scheduled: frozenset[int]
     statistics: WorkerStatistics
     open_substreams: tuple[OpenSubstreams, ...] = ()
+    held: Counts = field(default_factory=dict)
     fed: Mapping[str, InputStatistics] = field(default_factory=dict)
     feeders: tuple[str, ...] = ()
 
@@ -65,7 +67,12 @@ def awaited_by(instances: Iterable[OperatorInstance]) -> Counts:
 
 def queued_at(ports: Iterable[InputPort]) -> Counts:
     """Return how many messages wait at some inputs."""
-    return Counter((port.location, time) for port in ports for time, batch, *_ in port.waiting if len(batch))
+    return Counter((port.location, time) for port in ports for time, batch, *_ in port.queue if len(batch))
+
+
+def held_at(ports: Iterable[InputPort]) -> Counts:
+    """Return how many messages have come to some inputs, and may not be received yet."""
+    return Counter((port.location, time) for port in ports for time, batch, *_ in port.held if len(batch))
 
 
 def edges_of(edges: Edges, plan: Plan) -> tuple[EdgeStatistics, ...]:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tidewheel.progress import Time, TimeDomain
-from tidewheel.progress.allocator import keep_freed_memory
+from tidewheel.progress.process_memory import keep_freed_memory
 from tidewheel.pubsub import socket_offer
 from tidewheel.pubsub.change_signal import ChangeSignal
 from tidewheel.pubsub.errors import DeliveryError

@@ -16,7 +16,7 @@ from operator import attrgetter
 from typing import Any, Final, Protocol, TypeVar
 
 from tidewheel.progress import ProtocolError, TidewheelError
-from tidewheel.progress.allocator import keep_freed_memory
+from tidewheel.progress.process_memory import keep_freed_memory
 from tidewheel.pubsub import socket_offer
 from tidewheel.pubsub.change_signal import ChangeSignal
 from tidewheel.pubsub.exactly_once.child_link import WAITING_BYTES

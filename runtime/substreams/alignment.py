@@ -94,9 +94,10 @@ class Alignment:
         self._lives: dict[Key, list[int]] = {}
         """For each substream that has a key, the oldest first: a bit for each channel that has brought its marker."""
         self._complete: deque[Key] = deque()
-        """Keys of substreams that have ended, and are to be told of."""
-        self._told: set[Key] = set()
-        """Keys of substreams that were told of, and whose markers have not gone on."""
+        """Keys of substreams that have ended, and are to be told of, in order."""
+        self._told: dict[Key, int] = {}
+        """Keys of substreams that were told of, and whose markers have not gone on; and how many that had the same key
+        have ended since, unless they are told of in order."""
         self._early: dict[Key, list[tuple[int, AlignedInput, Entry]]] = {}
         """What waits, and how many substreams that have its key come before."""
         self._finished = 0
@@ -172,32 +173,38 @@ class Alignment:
 
     def _tell(self) -> None:
         """Tell of what has ended, but of no key again before its marker has gone on."""
-        told, later = self._told, deque[Key]()
+        told, complete = self._told, self._complete
         keys: list[Key] = []
-        while self._complete:
-            key = self._complete.popleft()
+        while complete:
+            key = complete[0]
             if key not in told:
-                told.add(key)
+                told[key] = 0
                 keys.append(key)
-                continue
-            later.append(key)
-            if self._is_ordered:
-                later += self._complete
+            elif self._is_ordered:
                 break
-        self._complete = later
+            else:
+                told[key] += 1
+            complete.popleft()
         if keys:
             self._end(keys, False)
             self._activate()
 
     def release(self, keys: Iterable[Key]) -> None:
         """Take note that the markers of these keys have gone on: let in what uses the keys again."""
+        ended: list[Key] = []
         for key in keys:
-            self._told.discard(key)
+            more = self._told.pop(key)
             del self._lives[key][0]
             if not self._lives[key]:
                 del self._lives[key]
             if key in self._early:
                 self._let_in(key)
+            if more:
+                self._told[key] = more - 1
+                ended.append(key)
+        if ended:
+            self._end(ended, False)
+            self._activate()
         if self._complete:
             self._tell()
         self._tell_last()

@@ -31,6 +31,7 @@ def declared_substreams(plan: Plan, compiled: CompiledGraph) -> tuple[DeclaredSu
     for one in made:
         if one.is_punctuated:
             _check_markers(plan, compiled, one)
+        _check_firm(plan, compiled, one)
     return made
 
 
@@ -89,6 +90,31 @@ def _is_on_cycle(plan: Plan, compiled: CompiledGraph, at: Target) -> bool:
     """Tell whether what comes out of an operator may get to its input."""
     outputs = range(len(plan.operators[at.operator].shape.outputs))
     return any(Source(at.operator, port) in compiled.reaching(at) for port in outputs)
+
+
+def _check_firm(plan: Plan, compiled: CompiledGraph, declared: DeclaredSubstreams) -> None:
+    """Raise GraphError where what a firm bound holds would have to get on for what it waits for."""
+    divider = declared.source.operator
+    for at in declared.firm:
+        name = plan.operators[at.operator].name
+        outputs = [Source(at.operator, port) for port in range(len(plan.operators[at.operator].shape.outputs))]
+        before = [compiled.reaching(Target(divider, port)) for port in range(len(plan.operators[divider].shape.inputs))]
+        if any(output in reaching for output in outputs for reaching in before):
+            raise GraphError(
+                f"operator {name!r} holds each substream until it has ended, and what it sends comes back round a "
+                f"loop to where substreams {declared.name!r} are declared, which would wait for it: divide the stream "
+                'before the loop, or use bound="soft"'
+            )
+        for number, operator in enumerate(plan.operators if at in declared.turns else ()):
+            inputs = [Target(number, port) for port in range(len(operator.shape.inputs))]
+            if operator.ends is None or not operator.ends.waits or Source(number, 0) not in compiled.reaching(at):
+                continue
+            if any(at in compiled.reaching(target) for target in inputs):
+                raise GraphError(
+                    f"operator {name!r} takes one substream after the other in a loop, and {operator.name!r} there "
+                    "waits until times are complete, for which others would have to get through: have one of them "
+                    'outside the loop, or use bound="soft"'
+                )
 
 
 def _check_markers(plan: Plan, compiled: CompiledGraph, declared: DeclaredSubstreams) -> None:

@@ -69,7 +69,10 @@ class FirmMailbox:
         time, _, _, _, label = entry
         assert not hasattr(label, "is_last"), "marks are for whoever aligns them"
         if label is None:
-            (self._between if self._turns else self._port.queue).append(entry)
+            if self._turns:
+                self._between.append(taken(entry, self._core.flow))
+            else:
+                self._port.queue.append(entry)
             return
         if self._turns is None:
             self._core.books.consume(label, self._port.location, time)

@@ -73,11 +73,10 @@ class PunctuatedOperator:
     def _end(self, keys: Sequence[Key], is_last: bool) -> None:
         """Put ends behind what has come of these substreams, at each input."""
         for port in self._ports:
-            if port.firm is not None:
+            if port.firm is None or is_last:  # of the last no keys are told
+                port.queue.append(marking(EndsHere(keys, is_last), self._core.worker))
+            else:
                 port.firm.end(keys)
-            if port.firm is None or is_last:
-                ends = [] if port.firm is not None else keys
-                port.queue.append(marking(EndsHere(ends, is_last), self._core.worker))
 
     def _reach(self, keys: Iterable[Key], is_last: bool) -> None:
         """Take note that the operator has received all of these substreams at an input."""
@@ -99,14 +98,21 @@ class PunctuatedOperator:
         if not self._tokens[key]:
             del self._tokens[key]
 
+    def after_run(self) -> None:
+        """Send those markers on that the operator has made ready by a call."""
+        for port in self._ports:
+            port.pass_ends()
+        if self.is_due:
+            self._core.count_tokens()
+            self.settle()
+
     @property
     def is_due(self) -> bool:
         """Whether there may be markers to send on."""
         return bool(self._ready) or (self._last == len(self._ports) and not self.is_over)
 
     def settle(self) -> None:
-        """Send those markers on of whose substreams no token is left."""
-        self._core.count_tokens()
+        """Send those markers on of whose substreams no token is left. The tokens have to be counted."""
         keys: list[Key] = []
         for key in self._ready:
             if key not in self._tokens:

@@ -80,6 +80,12 @@ class Punctuations:
         }
         for operator, punctuated in self.operators.items():
             instances[operator].punctuated += (punctuated,)
+        self._at_outputs = {
+            compiled.index[source]: self.operators[source.operator]
+            for source, at, _ in edges
+            if at in inside and source.operator in self.operators
+        }
+        """The operators, by the location numbers of those outputs over which markers go on."""
         for _, at, channel in edges:
             if at in inside:
                 senders = [core.worker] if channel.stays_here else range(core.workers)
@@ -136,10 +142,11 @@ class Punctuations:
     def _tell(self, worker: int, markers: Markers) -> None:
         self._core.outbox.put(worker, Message(self.location, None, [], 0, markers))
 
-    def count_token(self, operator: int, key: Key, difference: int) -> None:
-        """Take note of tokens of a substream that an operator has, or has no more."""
-        if operator in self.operators:
-            self.operators[operator].count_token(key, difference)
+    def count_token(self, location: int, key: Key, difference: int) -> None:
+        """Take note of tokens of a substream that an operator has, or has no more, at an output."""
+        operator = self._at_outputs.get(location)
+        if operator is not None:
+            operator.count_token(key, difference)
 
     # ------------------------------------------------------------------ at the end of a step
 

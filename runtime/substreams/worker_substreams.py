@@ -101,7 +101,7 @@ class WorkerSubstreams:
                 if punctuated is None:
                     self.books.record(label, location, time, difference)
                 else:
-                    punctuated.count_token(self._operator_at[location], label[1], difference)
+                    punctuated.count_token(location, label[1], difference)
         groups.clear()
 
     def hear(self, news: SubstreamNews) -> list[Envelope]:
@@ -187,5 +187,6 @@ def _receive_firmly(
         shape = plan.operators[at.operator].shape
         outputs = [Source(at.operator, number) for number in range(len(shape.outputs))]
         led_to = tuple(compiled.index[one] for one in outputs if shape.summaries.get((at.port, one.port)))
-        port.firm = FirmMailbox(core, port, led_to, takes_turns=at in declared.turns)
+        port.ends, port.firm = None, FirmMailbox(core, port, led_to, takes_turns=at in declared.turns)
         port.put = port.firm.put
+        instances[at.operator].firm += (port,)

@@ -358,6 +358,6 @@ FAULTS = (
     Fault("what a firm bound holds not counted", _held_uncounted, _MIXED, 1),
     Fault("an end before the substream", _end_before_piece, _MIXED | {"border"}, 1),
     Fault("one channel's marker taken for all", _one_channel_is_enough, _MIXED | {"raised"}),
-    Fault("a marker sent on beside tokens", _sent_on_with_tokens, _MIXED, 1),
+    Fault("a marker sent on beside tokens", _sent_on_with_tokens, _MIXED | {"complete"}, 1),
     Fault("what follows a marker received before it", _behind_marker_let_in, _MIXED, 1),
 )

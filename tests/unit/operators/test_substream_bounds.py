@@ -272,3 +272,91 @@ def test_a_loop_that_nobody_asks_behind_is_no_matter() -> None:
         play(job, [(0, [(1, 5), (2, 6), (1, 7)], [1, 2])])
         assert sorted(rows(job, "counts")) == [(1, 2), (2, 1)]
         assert_nothing_left(job)
+
+
+def test_markers_pass_an_input_that_is_never_read() -> None:
+    """An operator that only looks at the frontier of an input does not keep markers that come there."""
+
+    def clocked(context: Any) -> Any:
+        def schedule(left: Any, clock: Any, output: Any) -> None:
+            for token, batch in left:
+                output.send(token, batch)
+            assert clock.frontier is not None
+
+        return schedule
+
+    flow = tw.Dataflow("clocked")
+    numbers = flow.input("walks").substreams("walks", lambda walk: walk[0], tracking="punctuations")
+    beside = numbers.binary(numbers.filter(lambda walk: walk[1] < 0), "clocked", clocked)
+    beside.collect_substream(lambda key, found: (key, len(found))).capture("counts")
+    with tw.run(flow, workers=2, engine="local") as job:
+        play(job, [(0, [(1, 5), (2, 6)], [1]), (1, [(1, 7)], [])])
+        assert sorted(rows(job, "counts")) == [(1, 1), (1, 1), (2, 1)]
+
+
+@pytest.mark.parametrize("bound", ["soft", "firm"])
+@pytest.mark.parametrize("tracking", TRACKINGS)
+def test_tokens_may_be_kept_where_nobody_asks_behind(bound: Any, tracking: Tracking) -> None:
+    """An operator that sends two epochs later does not wait for itself, though the key is used again in between."""
+
+    def later(context: Any) -> Any:
+        kept: list[Any] = []
+
+        def schedule(input: Any, output: Any) -> None:
+            kept.extend((token.time, token.retain(), batch) for token, batch in input)
+            assert all(key == "a" for key in input.ended)
+            for one in [one for one in kept if not input.frontier.less_equal(one[0] + 1)]:
+                kept.remove(one)
+                with one[1] as token:
+                    output.send(token, one[2])
+
+        return schedule
+
+    flow = tw.Dataflow("later")
+    letters = flow.input("letters").substreams("letters", lambda letter: letter, tracking=tracking)
+    letters.unary("later", later, bound=bound).capture("letters")
+    with tw.run(flow, workers=2, engine="local") as job:
+        with job.input("letters") as handle:
+            for epoch in range(4):
+                handle.advance_to(epoch)
+                handle.send(["a"])
+                handle.end_substream("a")
+        job.wait(DEADLINE_S)
+        assert sorted((entry.time, *entry.batch) for entry in job.captured("letters")) == [(n, "a") for n in range(4)]
+
+
+def test_an_input_without_substreams_has_no_ends() -> None:
+    """Beside one with a firm bound, too."""
+
+    def build(context: Any) -> Any:
+        def schedule(left: Any, right: Any, output: Any) -> None:
+            for port in (left, right):
+                for token, batch in port:
+                    output.send(token, batch)
+            assert not list(right.ended)
+            assert set(left.ended) <= {1, 2}
+
+        return schedule
+
+    flow = tw.Dataflow("plain")
+    walks = flow.input("walks").substreams("walks", lambda walk: walk[0])
+    walks.binary(flow.input("plain"), "both", build, bound="firm").capture("both")
+    with tw.run(flow, engine="local") as job:
+        with job.input("plain") as plain:
+            plain.send([(0, 0)])
+        play(job, [(0, [(1, 5), (2, 6)], [1])])
+        assert sorted(rows(job, "both")) == [(0, 0), (1, 5), (2, 6)]
+
+
+def test_what_a_firm_bound_holds_is_said() -> None:
+    """Who waits behind it is told that it is held, and why."""
+    flow = tw.Dataflow("held")
+    walks = flow.input("walks").substreams("walks", lambda walk: walk[0])
+    walks.unary("pieces", in_pieces([]), bound="firm").probe("pieces")
+    with tw.run(flow, engine="local") as job:
+        handle = job.input("walks")
+        handle.send([(1, 5), (2, 6)])
+        handle.end_substream(2)
+        handle.advance_to(1)
+        with pytest.raises(tw.JobError, match=r"1 message at time 0 at input 0 of 'pieces' .*, held(.|\n)*end it"):
+            job.probe("pieces").wait_until(1)

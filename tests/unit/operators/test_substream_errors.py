@@ -133,6 +133,21 @@ WRONG: dict[str, tuple[Callable[[], object], str]] = {
         lambda: looping(lambda walks: walks.substreams("in", rest, at=abs, timeout=1), divided=False),
         "operator 'substreams in' processes one epoch after the other, but times in scope .* not all before or after",
     ),
+    "a firm bound that waits for itself": (
+        lambda: looping(
+            lambda walks: walks.substreams("in", rest).unary("piece", untold, bound="firm").without_substreams(),
+            divided=False,
+        ).plan(),
+        "'iterate/piece' holds each substream .* comes back round a loop to where substreams 'in' are declared",
+    ),
+    "turns beside whole epochs": (
+        lambda: looping(
+            lambda walks: walks.unary("piece", untold, bound="firm").stateful_map(
+                rest, int, lambda n, row: (n, row), scope="substream"
+            )
+        ).plan(),
+        "'iterate/piece' takes one substream after the other .* 'iterate/stateful_map' there waits until times",
+    ),
     "other tracking": (
         lambda: tw.Dataflow("i").input("n").substreams("rests", rest, tracking="guesses"),  # type: ignore[arg-type]
         'substreams rests: tracking is "tokens" or "punctuations", not \'guesses\'',

@@ -1,9 +1,12 @@
-"""The C library's memory in the processes of workers, publishers and relays."""
+"""Memory in the processes of workers, publishers and relays: that of the C library, and what Python collects."""
 
 import ctypes
+import gc
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
 """Of ``mallopt`` in <malloc.h> of the GNU C library."""
+
+_MANY_OBJECTS, _OFTEN = 20_000, 20
 
 _KEPT_BYTES = 64 << 20
 _LARGEST_BYTES = 32 << 20
@@ -22,3 +25,13 @@ def keep_freed_memory() -> None:
         return
     mallopt(_MMAP_THRESHOLD, _LARGEST_BYTES)
     mallopt(_TRIM_THRESHOLD, _KEPT_BYTES)
+
+
+def collect_rarely() -> None:
+    """Have Python look for cycles of garbage after 20,000 new objects, not 700, and not among what is there now.
+
+    Records and what is counted of them are many objects that live for a while, and in no cycles. What the modules of
+    Ray and others have made never goes. Source: the documentation of Python's ``gc.freeze`` and ``gc.set_threshold``.
+    """
+    gc.freeze()
+    gc.set_threshold(_MANY_OBJECTS, _OFTEN, _OFTEN)
