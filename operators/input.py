@@ -84,7 +84,7 @@ class _Input:
                 self._sender.send(output, token, batch)
             else:
                 self._use_handle(command, output)
-        if not self._tokens and not self._sender.is_waiting:
+        if not self._tokens:
             self._sender.finish()
 
     def _use_handle(self, command: InputCommand, output: OutputPort) -> None:

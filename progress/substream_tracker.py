@@ -201,9 +201,19 @@ class SubstreamTracker:
         Every key must have occurred in a change before.
         """
         self._is_finished = True
+        _, ends = self.close_but(())
+        return ends
+
+    def close_but(self, spared: Container[Key]) -> tuple[list[Key], list[SubstreamEnd]]:
+        """Close all keys that are known but these for all who may send; return which that closes, and what it ends."""
         closing = self.closing
-        still_open = [(key, life.counts[closing]) for key, life in self._lives.items() if closing in life.counts]
-        return self.update([(SubstreamPoint(key, *closing), -count) for key, count in still_open])
+        still_open = [
+            (key, life.counts[closing])
+            for key, life in self._lives.items()
+            if closing in life.counts and key not in spared
+        ]
+        ends = self.update([(SubstreamPoint(key, *closing), -count) for key, count in still_open])
+        return [key for key, _ in still_open], ends
 
     def drain_over(self) -> list[Key]:
         """Return the keys that were forgotten since the last call: of each, nothing is left, and every end was told."""

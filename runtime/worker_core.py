@@ -48,15 +48,7 @@ from tidewheel.runtime.timers import Timers
 from tidewheel.runtime.token_ledger import Leak, TokenLedger
 from tidewheel.runtime.tokens import TimestampToken
 from tidewheel.runtime.wiring import wire
-from tidewheel.runtime.worker_report import (
-    BusyWorker,
-    WorkerReport,
-    awaited_by,
-    edges_of,
-    held_at,
-    operators_of,
-    queued_at,
-)
+from tidewheel.runtime.worker_report import BusyWorker, WorkerReport, awaited_by, edges_of, operators_of, waiting_at
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -345,6 +337,7 @@ class WorkerCore:
 
     def report(self) -> WorkerReport:
         """Return what this worker knows and has done, for `Job.explain` and `Job.statistics`; between steps only."""
+        queued, held = waiting_at(list(self._ports.values()))
         statistics = WorkerStatistics(
             self.worker,
             self._steps,
@@ -361,11 +354,11 @@ class WorkerCore:
             self._progress.knowledge(),
             self.ledger.tokens(),
             awaited_by(self._instances),
-            queued_at(self._ports.values()),
+            queued,
             self._agenda.scheduled(),
             statistics,
             self._substreams.open_substreams(),
-            held_at(self._ports.values()),
+            held,
         )
 
     def running(self) -> BusyWorker:

@@ -1,7 +1,7 @@
 """What a worker says of itself between two steps, for `Job.explain` and `Job.statistics`."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -65,14 +65,11 @@ def awaited_by(instances: Iterable[OperatorInstance]) -> Counts:
     return Counter(token.stamp for notificator in notificators for token in notificator.tokens)
 
 
-def queued_at(ports: Iterable[InputPort]) -> Counts:
-    """Return how many messages wait at some inputs."""
-    return Counter((port.location, time) for port in ports for time, batch, *_ in port.queue if len(batch))
-
-
-def held_at(ports: Iterable[InputPort]) -> Counts:
-    """Return how many messages have come to some inputs, and may not be received yet."""
-    return Counter((port.location, time) for port in ports for time, batch, *_ in port.held if len(batch))
+def waiting_at(ports: Sequence[InputPort]) -> tuple[Counts, Counts]:
+    """Return how many messages wait at some inputs, and how many have come there and may not be received yet."""
+    queued = Counter((port.location, time) for port in ports for time, batch, *_ in port.queue if len(batch))
+    held = Counter((port.location, time) for port in ports for time, batch, *_ in port.held if len(batch))
+    return queued, held
 
 
 def edges_of(edges: Edges, plan: Plan) -> tuple[EdgeStatistics, ...]:

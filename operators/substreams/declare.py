@@ -19,7 +19,7 @@ def build_declare(how: SubstreamKeys) -> Build:
                 labeller.send(output, token, batch)
             frontier = input.frontier
             labeller.pass_to(frontier.less_equal)
-            if not len(frontier) and not labeller.is_waiting:
+            if not len(frontier):
                 labeller.finish()
 
         return schedule

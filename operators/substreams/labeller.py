@@ -196,7 +196,10 @@ class Labeller:
 
     def finish(self) -> None:
         """End all substreams: nothing comes any more. Idempotent."""
-        self._gate.finish()
+        if self._waiting:
+            self._gate.end(self._waiting)
+        else:
+            self._gate.finish()
 
     def _send_with_last(
         self,

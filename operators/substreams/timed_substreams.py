@@ -115,9 +115,10 @@ class _Share:
         for token in self._complete.ready(timed, latest):
             self._divide(output, token)
         labeller.pass_to(timed.frontier.less_equal)
-        if not len(timed.frontier) and not len(latest.frontier) and not labeller.is_waiting:
+        if not len(timed.frontier) and not len(latest.frontier):
             labeller.finish()
-            book.deadlines.clear()
+            if not labeller.is_waiting:
+                book.deadlines.clear()
 
     def _divide(self, output: OutputPort, token: TimestampToken) -> None:
         """Divide an epoch that is complete, and end what the watermark has got past with it."""

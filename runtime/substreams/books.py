@@ -17,7 +17,7 @@ Invariants:
 Source: seed "Substream Management", on soft bounds and their traffic; `tidewheel.progress.substream_tracker`.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -30,7 +30,7 @@ from tidewheel.progress.substream_tracker import (
     SubstreamTracker,
 )
 from tidewheel.runtime.substreams.labels import Label, Labels, MixedLabel
-from tidewheel.runtime.substreams.news import Counts, SubstreamNews
+from tidewheel.runtime.substreams.news import Counts, Ending, SubstreamNews
 
 TELLER = 0
 """The worker that has a view of all substreams."""
@@ -100,6 +100,7 @@ class SubstreamBooks:
         self._due: dict[Label, None] = {}
         """Those of which something is to be told, in the order in which they were closed."""
         self._steps_due = 0
+        self._ending: list[Ending] = []
         self._finished: list[int] = []
         self._over: set[int] = set()
         self._turns: list[Label] = []
@@ -172,6 +173,13 @@ class SubstreamBooks:
         else:
             self._gone.append(label)
 
+    def end(self, ending: Ending, open_keys: Iterable[Key]) -> None:
+        """Take note that no more comes to this worker than what waits there, and that those still open are closed."""
+        if ending.declaration in self._tracked:
+            for key in open_keys:
+                self.close((ending.declaration, key))
+            self._ending.append(ending)
+
     def finish(self, declaration: int, open_keys: Iterable[Key]) -> None:
         """Take note that this worker lets in nothing more of any substream of a declaration, those still open told."""
         if declaration in self._tracked:
@@ -184,7 +192,7 @@ class SubstreamBooks:
     @property
     def is_due(self) -> bool:
         """Whether there is something to tell."""
-        return bool(self._due or self._finished or (self._view is not None and self._view.has_news))
+        return bool(self._due or self._ending or self._finished or (self._view is not None and self._view.has_news))
 
     @property
     def is_over(self) -> bool:
@@ -215,12 +223,13 @@ class SubstreamBooks:
         return dict.fromkeys(range(1, self._workers), news)
 
     def _changes(self) -> SubstreamNews | None:
-        if not self._due and not self._finished:
+        if not self._due and not self._ending and not self._finished:
             return None
         changes = [(label, self._counts.pop(label)) for label in self._due if label in self._counts]
         self._due.clear()
         finished, self._finished = self._finished, []
-        return SubstreamNews(changes, finished) if changes or finished else None
+        ending, self._ending = self._ending, []
+        return SubstreamNews(changes, finished, ending=ending) if changes or ending or finished else None
 
     def receive(self, news: SubstreamNews) -> None:
         """Take in what another worker has told."""
@@ -281,6 +290,10 @@ class _View:
             for number, one in tracked.items()
         }
         self._finished: dict[int, int] = defaultdict(int)
+        self._at_end: dict[int, int] = defaultdict(int)
+        """To how many workers no more comes, by declaration, than what waits there."""
+        self._waiting: dict[int, Counter[Key]] = defaultdict(Counter)
+        """At how many of those something of a key waits."""
         self._told_over: set[int] = set()
         self._closing: list[Label] = []
         self._all_closing: list[int] = []
@@ -302,11 +315,25 @@ class _View:
             self._end(declaration, tracker.update_keys([(key, counts.items()) for key, counts in changes]))
             if not self._tracked[declaration].is_shared and self._workers > 1:
                 self._closing += ((declaration, key) for key, counts in changes if tracker.closing in counts)
+        for ending in news.ending:
+            self._at_end[ending.declaration] += ending.is_first
+            self._waiting[ending.declaration].update(ending.waiting)
+            self._waiting[ending.declaration].subtract(ending.done)
         for declaration in news.finished:
             self._finished[declaration] += 1
             if self._finished[declaration] == self._workers:
                 self._all_closing.append(declaration)
                 self._end(declaration, self._trackers[declaration].finish())
+        for declaration in {ending.declaration for ending in news.ending}:
+            if self._at_end[declaration] == self._workers and self._finished[declaration] < self._workers:
+                self._close_others(declaration)
+
+    def _close_others(self, declaration: int) -> None:
+        """Close all substreams for those who let in nothing of them, as no more comes to anyone than what waits."""
+        waiting = self._waiting[declaration]
+        keys, ends = self._trackers[declaration].close_but({key for key, many in waiting.items() if many})
+        self._closing += ((declaration, key) for key in keys)
+        self._end(declaration, ends)
 
     def _end(self, declaration: int, ends: list[SubstreamEnd]) -> None:
         closed = self._trackers[declaration].drain_closed()

@@ -5,10 +5,12 @@ Invariants:
 - Nothing of a substream is let in after it was closed here.
 - A key whose substream has ended may come again at a later time. That is another substream, and nothing of it is let in
   before the earlier one is over: nothing is left of it that could get to those who are told of ends, and all were.
+- Where no more comes than what waits for its key to be over, everything else is closed: what has a key may not be over
+  before that.
 - A closed key is remembered until no record of its time can come any more, and its substream is over.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from itertools import islice
 from reprlib import repr as short
@@ -18,6 +20,7 @@ from tidewheel.progress import Time, TimeDomain
 from tidewheel.progress.substream_tracker import Key
 from tidewheel.runtime.errors import TokenError
 from tidewheel.runtime.substreams.labels import Label
+from tidewheel.runtime.substreams.news import Ending
 from tidewheel.runtime.substreams.open_substreams import OpenSubstreams
 
 _SHOWN = 3
@@ -29,6 +32,9 @@ class Closings(Protocol):
 
     def close(self, label: Label, /) -> None:
         """Take note that nothing more of a substream is let in."""
+
+    def end(self, ending: Ending, open_keys: Iterable[Key], /) -> None:
+        """Take note that no more comes than what waits here, and that those still open are closed."""
 
     def finish(self, declaration: int, open_keys: Iterable[Key], /) -> None:
         """Take note that nothing more of any substream of a declaration is let in, those still open told."""
@@ -67,6 +73,8 @@ class SubstreamGate:
     _closed: dict[Key, _Closed] = field(default_factory=dict)
     _closed_at: dict[Time, set[Key]] = field(default_factory=dict)
     _waiting: set[Key] = field(default_factory=set)
+    _told_waiting: dict[Key, None] | None = None
+    """Once no more comes than what waits here, the keys of which that was told."""
     _is_finished: bool = False
 
     def admit(self, key: Key, time: Time) -> Label | None:
@@ -140,10 +148,21 @@ class SubstreamGate:
         if at_that_time is not None:
             at_that_time.discard(key)
 
+    def end(self, waiting: Collection[Key]) -> None:
+        """Let in nothing more but what waits here, of these keys. Who waits does so for others to end: now they do."""
+        now, before = dict.fromkeys(waiting), self._told_waiting or {}
+        if self._told_waiting is None or self._open or now.keys() != before.keys():
+            begun = [key for key in now if key not in before]
+            done = [key for key in before if key not in now]
+            self.books.end(Ending(self.number, self._told_waiting is None, begun, done), self._open)
+            self._open = set()
+            self._told_waiting = now
+
     def finish(self) -> None:
         """Let in nothing more of any substream. Idempotent."""
         if not self._is_finished:
             self._is_finished = True
+            self.end(())
             self.books.finish(self.number, self._open)
             self._open = set()
 

@@ -5,10 +5,26 @@ from typing import TypeAlias
 import msgspec
 
 from tidewheel.progress import Time
+from tidewheel.progress.substream_tracker import Key
 from tidewheel.runtime.substreams.labels import Label
 
 Counts: TypeAlias = dict[tuple[int, Time], int]
 """Differences of counts that are not zero, by (location number, time)."""
+
+
+class Ending(msgspec.Struct, frozen=True, array_like=True):
+    """No more comes to where a worker lets records in than what waits there for its key to be used again.
+
+    - ``declaration``: its number.
+    - ``is_first``: whether this worker had not said so before.
+    - ``waiting``: keys of which something waits, in addition to those told before.
+    - ``done``: keys told before of which nothing waits any more.
+    """
+
+    declaration: int
+    is_first: bool
+    waiting: list[Key]
+    done: list[Key]
 
 
 class SubstreamNews(msgspec.Struct, frozen=True, array_like=True):
@@ -17,6 +33,7 @@ class SubstreamNews(msgspec.Struct, frozen=True, array_like=True):
     To worker 0, which sees all:
 
     - ``changes``: what has happened to substreams that are about to end.
+    - ``ending``: declarations at which no more comes to the sender than what waits there.
     - ``finished``: the numbers of declarations at which the sender will let in nothing any more.
 
     From worker 0, to every other:
@@ -37,3 +54,4 @@ class SubstreamNews(msgspec.Struct, frozen=True, array_like=True):
     ends: list[tuple[Label, list[int]]] = []
     over: list[Label] = []
     all_over: list[int] = []
+    ending: list[Ending] = []

@@ -22,6 +22,7 @@ from tidewheel.runtime.substreams.books import DeclaredSubstreams
 from tidewheel.runtime.substreams.declared import marked_inputs
 from tidewheel.runtime.substreams.labels import Label
 from tidewheel.runtime.substreams.markers import Entry, Markers
+from tidewheel.runtime.substreams.news import Ending
 from tidewheel.runtime.substreams.punctuated_operator import PunctuatedOperator
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ class Punctuations:
         self._open: dict[Key, None] = {}
         """What some worker had open when it let in nothing more."""
         self._finished = 0
+        self._still_open: list[Key] = []
         self._untold: list[Key] = []
         self._gone: list[Label] = []
         inside = marked_inputs(compiled, declared)
@@ -103,11 +105,16 @@ class Punctuations:
         if not self._is_shared and self._core.workers > 1:
             self._untold.append(key)
 
+    def end(self, ending: Ending, open_keys: Iterable[Key]) -> None:
+        """Take note of those still open, which end when all does: nothing waits for long, as no key has to be over."""
+        self._still_open += open_keys
+
     def finish(self, declaration: int, open_keys: Iterable[Key]) -> None:
         """Take note that this worker lets in nothing more of any substream, those still open told."""
         if not self.operators:
             return
-        keys = list(open_keys)
+        keys = [*self._still_open, *open_keys]
+        self._still_open = []
         self._tell_others()
         for worker in range(self._core.workers):
             if worker != self._core.worker:

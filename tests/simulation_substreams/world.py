@@ -18,6 +18,7 @@ from tidewheel.runtime.plan import Plan
 from tidewheel.runtime.stable_hash import stable_hash
 from tidewheel.runtime.substreams.books import SubstreamBooks
 from tidewheel.runtime.substreams.labels import Label
+from tidewheel.runtime.substreams.news import Ending
 from tidewheel.runtime.substreams.punctuations import Punctuations
 from tidewheel.runtime.worker_core import WorkerCore
 
@@ -56,6 +57,8 @@ class World:
         """By (worker, location) with a firm bound, the life of which something was received, and the end was not."""
         self._closed: dict[int, list[Life]] = {}
         self._finished: dict[int, set[int]] = {}
+        self._waiting: dict[tuple[int, int], set[Any]] = {}
+        """By (worker, source) to which no more comes than what waits there, the keys of that."""
         self._budget = _MESSAGES
         self.cores: list[WorkerCore] = []
 
@@ -85,13 +88,14 @@ class World:
         closed: list[Life] = []
         finished: set[int] = set()
         self._closed[core.worker], self._finished[core.worker] = closed, finished
-        self._follow(core._substreams.books, closed, finished)
+        self._follow(core.worker, core._substreams.books, closed, finished)
         for punctuations in core._substreams._punctuated.values():
-            self._follow(punctuations, closed, finished)
+            self._follow(core.worker, punctuations, closed, finished)
 
-    @staticmethod
-    def _follow(books: SubstreamBooks | Punctuations, closed: list[Life], finished: set[int]) -> None:
-        close, finish = books.close, books.finish
+    def _follow(
+        self, worker: int, books: SubstreamBooks | Punctuations, closed: list[Life], finished: set[int]
+    ) -> None:
+        close, end, finish = books.close, books.end, books.finish
 
         def closing(label: Label) -> None:
             source, key = label
@@ -100,11 +104,17 @@ class World:
             closed.append(Life(source, key, number))
             close(label)
 
+        def at_end(ending: Ending, open_keys: Iterable[Any]) -> None:
+            waiting = self._waiting.setdefault((worker, ending.declaration), set())
+            waiting.update(ending.waiting)
+            waiting.difference_update(ending.done)
+            end(ending, open_keys)
+
         def finishing(declaration: int, open_keys: Iterable[Any]) -> None:
             finished.add(declaration)
             finish(declaration, open_keys)
 
-        books.close, books.finish = closing, finishing  # type: ignore[method-assign]
+        books.close, books.end, books.finish = closing, at_end, finishing  # type: ignore[method-assign]
 
     def may_send(self) -> bool:
         """Tell whether one more message may be sent, and count it."""
@@ -163,7 +173,8 @@ class World:
         source, key, _ = life
         for other in range(self.scenario.workers):
             owned = not self.is_shared[source] and stable_hash(key) % self.scenario.workers != other
-            if not owned and source not in self._finished[other] and life not in self._closed[other]:
+            is_at_end = key not in self._waiting.get((other, source), [key])
+            if not owned and not is_at_end and source not in self._finished[other] and life not in self._closed[other]:
                 raise ViolationError("safety", f"{where} was told of the end of {life}, open on worker {other}")
         before = self._compiled.reaching(self._compiled.locations[location])
         for live, at in self._live(location if self._waits_whole(location) else None):

@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import Any, Literal
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import tidewheel as tw
@@ -139,6 +139,26 @@ def test_in_a_loop_substreams_take_turns(feed: Sessions, workers: int) -> None:
         assert_nothing_left(job)
     assert_firm(first, feed, workers)
     assert_firm(second, feed, workers)
+
+
+@operator_settings(60)
+@given(sessions(), st.integers(1, 3), st.sampled_from(["soft", "firm"]), st.sampled_from(TRACKINGS))
+@example([(0, [(1, 1), (2, 1)], [1]), (1, [(1, 2)], [])], 1, "firm", "tokens")
+@example([(0, [(1, 1), (2, 1)], [1]), (1, [(1, 2)], [])], 3, "firm", "tokens")
+def test_what_is_open_at_the_end_does_not_keep_keys_from_being_used_again(
+    feed: Sessions, workers: int, bound: Any, tracking: Tracking
+) -> None:
+    """Though it holds its epoch open, for which the operator behind waits with what had the key before."""
+    flow = tw.Dataflow("again")
+    walks = flow.input("walks").substreams("walks", lambda walk: walk[0], tracking=tracking)
+    states = walks.unary("pass", passing([]), bound=bound).stateful_map(
+        lambda walk: walk[0], int, lambda number, walk: (number + 1, walk), scope="substream"
+    )
+    states.collect_substream(lambda key, found: (key, len(found))).capture("counts")
+    with tw.run(flow, workers=workers, engine="local") as job:
+        play(job, feed)
+        assert Counter(rows(job, "counts")) == totals(feed)
+        assert_nothing_left(job)
 
 
 @operator_settings(40)
