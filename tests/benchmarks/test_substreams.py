@@ -26,9 +26,18 @@ def test_ends_cost_three_messages_a_worker(figures: Figures, kind: str, name: st
         assert 0 < figures["expectations"][what] <= 3
 
 
-def test_tokens_are_less_work_than_the_punctuations_of_the_paper(figures: Figures) -> None:
+@pytest.mark.parametrize(
+    "where",
+    [
+        "in one process, 1,000 substreams of 10",
+        "substreams of 10 records that end together",
+        "substreams of 10 records that end one by one",
+    ],
+)
+def test_tokens_take_less_time_than_the_punctuations_of_the_paper(figures: Figures, where: str) -> None:
     """A third at most, where each of these is a message."""
-    name = "4 workers in one process, 1,000 substreams of 10, tokens by punctuations, each a message"
+    comma = "" if "process" in where else ","
+    name = f"4 workers{comma} {where}, time by tokens by that by punctuations, each a message"
     assert 0 < figures["expectations"][name] <= 1 / 3
 
 
