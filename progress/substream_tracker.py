@@ -22,7 +22,8 @@ Source: seed "Substream Management", sections on soft bounds and their traffic; 
 Safety Property".
 """
 
-from collections.abc import Collection, Container, Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, takewhile
 from typing import NamedTuple, TypeAlias
@@ -34,6 +35,12 @@ from tidewheel.progress.time_domain import Time
 
 Key: TypeAlias = object
 """What tells substreams apart; hashable, and equal to itself, which NaN is not."""
+
+Differences: TypeAlias = Iterable[tuple[tuple[int, Time], int]]
+"""What happens to one substream: ((location number, time), difference of the count) each."""
+
+Ends: TypeAlias = Mapping[int, list[Key]]
+"""By the number of a location, the substreams that have ended there, in order."""
 
 
 class SubstreamPoint(NamedTuple):
@@ -68,36 +75,38 @@ class Declaration:
     senders: int
 
 
-class _Life:
-    """The counts of a substream that are not zero."""
+@dataclass(frozen=True, slots=True, eq=False)
+class _State:
+    """What is counted of a substream. Those to which the same has happened share one.
 
-    __slots__ = ("awaited", "counts", "is_closed", "positive")
+    Attributes:
+        counts: those that are not zero, by (location, time).
+        positive: the locations with a positive count.
+        awaited: the locations of interest where it has not ended.
+        is_closed: whether nobody may send at its key any more.
+    """
 
-    def __init__(self, awaited: tuple[int, ...]) -> None:
-        self.counts: dict[tuple[int, Time], int] = {}
-        self.positive: dict[int, int] = {}
-        """How many times have a positive count, by location."""
-        self.awaited = awaited
-        """The locations of interest where it has not ended."""
-        self.is_closed = False
+    counts: Mapping[tuple[int, Time], int]
+    positive: frozenset[int]
+    awaited: tuple[int, ...]
+    is_closed: bool
 
-    def add(self, point: tuple[int, Time], difference: int) -> bool:
-        """Change a count; return whether a location has no positive one any more."""
-        location = point[0]
-        before = self.counts.get(point, 0)
-        now = before + difference
-        if now:
-            self.counts[point] = now
-        else:
-            self.counts.pop(point, None)
-        if before <= 0 < now:
-            self.positive[location] = self.positive.get(location, 0) + 1
-        elif now <= 0 < before:
-            left = self.positive.pop(location) - 1
-            if not left:
-                return True
-            self.positive[location] = left
-        return False
+
+@dataclass(frozen=True, slots=True)
+class _Move:
+    """What becomes of a state.
+
+    Attributes:
+        state: the next; None if nothing is counted any more.
+        closes: whether nobody may send any more, from now on.
+        ends: where it has ended now.
+        is_quiet: whether there is a next state, and nothing to be told.
+    """
+
+    state: _State | None
+    closes: bool
+    ends: tuple[int, ...]
+    is_quiet: bool
 
 
 class SubstreamTracker:
@@ -138,7 +147,9 @@ class SubstreamTracker:
             number: {} for number in self._before if compiled.locations[number] in ordered
         }
         """By location, the closed substreams that are not told of yet, in order, and whether they have ended there."""
-        self._lives: dict[Key, _Life] = {}
+        closing = self.closing
+        self._begin = _State({closing: declaration.senders}, frozenset(closing[:1]), self._interesting, False)
+        self._lives: dict[Key, _State] = {}
         self._closed: list[Key] = []
         self._over: list[Key] = []
         self._is_finished = False
@@ -156,46 +167,91 @@ class SubstreamTracker:
         return len(set(self._lives).union(*self._queues.values()))
 
     def update(self, changes: Iterable[SubstreamChange]) -> list[SubstreamEnd]:
-        """Apply the changes of one indivisible batch; return what they end.
+        """Apply the changes of one indivisible batch; return what they end."""
+        by_key: dict[Key, list[tuple[tuple[int, Time], int]]] = defaultdict(list)
+        for (key, *point), difference in changes:
+            if tuple(point) == self.closing and key in by_key:  # the order is that of closing
+                by_key[key] = by_key.pop(key)
+            by_key[key].append(((point[0], point[1]), difference))
+        ends = self.update_many(list(by_key), range(len(by_key)), list(by_key.values()))
+        return [SubstreamEnd(key, location) for location, keys in ends.items() for key in keys]
 
-        Complexity: for each change O(1); for each substream that is nowhere any more where it was before, the locations
-        of interest where it has not ended, times those where it is.
+    def update_many(self, keys: Iterable[Key], which: Iterable[int], shapes: Sequence[Differences]) -> Ends:
+        """Apply what has happened to some substreams, to many of them the same; return what that ends.
+
+        Complexity: O(1) for each key; and for each state that some of them had, with each shape, as many steps as it
+        has points, and for each location of interest where it has not ended.
+
+        Args:
+            keys: the substreams, each once.
+            which: for each, the index in ``shapes`` of what has happened to it.
+            shapes: those.
         """
-        return self.update_keys((key, (((location, time), by),)) for (key, location, time), by in changes)
+        lives, begin = self._lives, self._begin
+        moves: list[dict[_State, _Move]] = [{} for _ in shapes]
+        told: list[Key] = []
+        ends: dict[int, list[Key]] = {}
+        for key, number in zip(keys, which, strict=True):
+            state = lives.get(key, begin)
+            move = moves[number].get(state)
+            if move is None:
+                move = moves[number][state] = self._move(state, shapes[number])
+            if move.is_quiet:
+                lives[key] = move.state  # type: ignore[assignment]  # it has one
+                continue
+            if move.state is not None:
+                lives[key] = move.state
+            else:
+                lives.pop(key, None)
+            told.append(key)
+            if move.closes:
+                self._closed.append(key)
+                for queue in self._queues.values():
+                    queue[key] = False
+            for location in move.ends:
+                ends.setdefault(location, []).extend(self._in_turn(key, location))
+        if told:
+            self._forget(dict.fromkeys(chain(told, *(ends[location] for location in ends if location in self._queues))))
+        return ends
 
-    def update_keys(self, changes: Iterable[tuple[Key, Iterable[tuple[tuple[int, Time], int]]]]) -> list[SubstreamEnd]:
-        """Apply changes as `update` does, given as (key, ((location, time), difference) each)."""
-        lives, left, gone, closing = self._lives, dict[Key, _Life](), list[Key](), self.closing
-        for key, differences in changes:
-            life = lives.get(key)
-            if life is None:
-                life = lives[key] = _Life(self._interesting)
-                life.add(closing, self._declaration.senders)
-            for point, difference in differences:
-                if life.add(point, difference):
-                    left[key] = life
-                if point == closing and closing not in life.counts:
-                    left[key] = life
-                    life.is_closed = True
-                    self._closed.append(key)
-                    for queue in self._queues.values():
-                        queue[key] = False
-            if not life.counts:
-                gone.append(key)
-        ended = [end for key, life in left.items() for end in self._ends(key, life)]
-        self._forget(gone, ended)
-        return ended
+    def _move(self, state: _State, differences: Differences) -> _Move:
+        """Return what becomes of a state."""
+        closing, counts = self.closing, dict(state.counts)
+        for point, difference in differences:
+            now = counts.get(point, 0) + difference
+            if now:
+                counts[point] = now
+            else:
+                counts.pop(point, None)
+        closes = closing in state.counts and closing not in counts
+        positive = frozenset(location for (location, _), count in counts.items() if count > 0)
+        is_closed = state.is_closed or closes
+        ends: tuple[int, ...] = ()
+        if is_closed:
+            ends = tuple(location for location in state.awaited if self._before[location].isdisjoint(positive))
+        if not counts:
+            return _Move(None, closes, ends, False)
+        awaited = tuple(location for location in state.awaited if location not in ends)
+        return _Move(_State(counts, positive, awaited, is_closed), closes, ends, not closes and not ends)
 
-    def _forget(self, gone: list[Key], ended: list[SubstreamEnd]) -> None:
-        """Forget what is counted nowhere; what waits to be told, once it was."""
-        for key in gone:
-            if key in self._lives and not self._lives[key].counts:
-                del self._lives[key]
-        for key in dict.fromkeys(chain(gone, (end.key for end in ended))):
+    def _in_turn(self, key: Key, location: int) -> list[Key]:
+        """Return the ends that can be told at a location, as a substream has ended there."""
+        queue = self._queues.get(location)
+        if queue is None:
+            return [key]
+        queue[key] = True
+        first = list(takewhile(queue.__getitem__, queue))
+        for one in first:
+            del queue[one]
+        return first
+
+    def _forget(self, keys: Iterable[Key]) -> None:
+        """Forget those of these keys of which nothing is counted, or waits to be told."""
+        for key in keys:
             if key not in self._lives and not any(key in queue for queue in self._queues.values()):
                 self._over.append(key)
 
-    def finish(self) -> list[SubstreamEnd]:
+    def finish(self) -> Ends:
         """Close all keys for all who may send: nobody sends at any key any more. Return what that ends.
 
         Every key must have occurred in a change before.
@@ -204,16 +260,18 @@ class SubstreamTracker:
         _, ends = self.close_but(())
         return ends
 
-    def close_but(self, spared: Container[Key]) -> tuple[list[Key], list[SubstreamEnd]]:
+    def close_but(self, spared: Container[Key]) -> tuple[list[Key], Ends]:
         """Close all keys that are known but these for all who may send; return which that closes, and what it ends."""
         closing = self.closing
-        still_open = [
-            (key, life.counts[closing])
-            for key, life in self._lives.items()
-            if closing in life.counts and key not in spared
-        ]
-        ends = self.update([(SubstreamPoint(key, *closing), -count) for key, count in still_open])
-        return [key for key, _ in still_open], ends
+        still_open = {
+            key: state.counts[closing]
+            for key, state in self._lives.items()
+            if closing in state.counts and key not in spared
+        }
+        counts = list(set(still_open.values()))
+        which = [counts.index(count) for count in still_open.values()]
+        ends = self.update_many(still_open, which, [[(closing, -count)] for count in counts])
+        return list(still_open), ends
 
     def drain_over(self) -> list[Key]:
         """Return the keys that were forgotten since the last call: of each, nothing is left, and every end was told."""
@@ -229,20 +287,3 @@ class SubstreamTracker:
     def is_over(self) -> bool:
         """Whether no substream is left, and none can come any more."""
         return self._is_finished and not self._lives and not any(self._queues.values())
-
-    def _ends(self, key: Key, life: _Life) -> Iterator[SubstreamEnd]:
-        """Yield where a substream has ended now, and which ends of others waited for that."""
-        if not life.is_closed:
-            return
-        awaited, life.awaited = life.awaited, ()
-        for location in awaited:
-            if not self._before[location].isdisjoint(life.positive):
-                life.awaited += (location,)
-            elif location not in self._queues:
-                yield SubstreamEnd(key, location)
-            else:
-                queue = self._queues[location]
-                queue[key] = True
-                for first in list(takewhile(queue.__getitem__, queue)):
-                    del queue[first]
-                    yield SubstreamEnd(first, location)

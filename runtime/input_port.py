@@ -124,8 +124,7 @@ class InputPort:
         self.queue.popleft()
         self.looked_at += 1
         if self.ends is not None:
-            for key in ends.keys:
-                self.ends.add(key)
+            self.ends.add(ends.keys)
             self.ends.are_all = self.ends.are_all or ends.is_last
             self._core.activate(self._operator)
         if self.reach is not None:

@@ -151,9 +151,14 @@ class Labeller:
     ) -> None:
         """End substreams, by default at the token's time; raise TokenError if one has ended already."""
         time = token.time if ended_at is None else ended_at
-        for given in keys:
-            key = as_portable_key(as_key(given))
-            if key in self._waiting or not self._gate.close(key, time):
+        made = portable_keys(list(map(as_key, keys)))
+        now = [key for key in made if key not in self._waiting] if self._waiting else made
+        later = set(self._gate.close(now, time))
+        if len(now) == len(made) and not later:
+            return
+        later.update(key for key in made if key in self._waiting)
+        for key in made:
+            if key in later:
                 self._wait(output, token, key, _Waiting(token.time, None, time))
 
     def is_open(self, key: Any) -> bool:
@@ -175,7 +180,7 @@ class Labeller:
         """Do what has waited, if its key may be used now; return whether it may."""
         with self._tokens.take(one.time) as token:
             if one.batch is None:
-                is_done = self._gate.close(key, one.ended_at)
+                is_done = not self._gate.close([key], one.ended_at)
             else:
                 is_done = self._sent(output, token, key, one.batch)
             self._waiting_at[one.time] -= is_done

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from tidewheel.progress import CompiledGraph, GraphError, Location, Source, Target
 from tidewheel.runtime.plan import EndsWanted, Plan
-from tidewheel.runtime.substreams.books import DeclaredSubstreams
+from tidewheel.runtime.substreams.declared_substreams import DeclaredSubstreams
 
 
 def declared_substreams(plan: Plan, compiled: CompiledGraph) -> tuple[DeclaredSubstreams, ...]:

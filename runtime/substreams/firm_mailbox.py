@@ -18,7 +18,7 @@ Source: seed "Substream Management", section "Firm bound".
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from tidewheel.progress import Time
@@ -103,11 +103,12 @@ class FirmMailbox:
         for output in self._outputs:
             self._core.books.record(label, output, time, difference)
 
-    def close(self, key: Key) -> None:
-        """Take note that a substream comes after all of which that was said before; only on a cycle."""
+    def close(self, keys: Sequence[Key]) -> None:
+        """Take note that substreams come after all of which that was said before, in order; only on a cycle."""
         assert self._turns is not None, "elsewhere nobody takes turns"
-        self._turns.append(key)
-        if len(self._turns) == 1:
+        is_first = not self._turns
+        self._turns.extend(keys)
+        if is_first:
             self._begin_turn()
 
     def end(self, keys: Iterable[Key]) -> None:

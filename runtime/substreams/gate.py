@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from itertools import islice
 from reprlib import repr as short
-from typing import Protocol
+from typing import NoReturn, Protocol
 
 from tidewheel.progress import Time, TimeDomain
 from tidewheel.progress.substream_tracker import Key
@@ -30,13 +30,13 @@ _SHOWN = 3
 class Closings(Protocol):
     """Takes what a gate closes."""
 
-    def close(self, label: Label, /) -> None:
-        """Take note that nothing more of a substream is let in."""
+    def close(self, declaration: int, keys: Collection[Key], /) -> None:
+        """Take note that nothing more of some substreams is let in."""
 
-    def end(self, ending: Ending, open_keys: Iterable[Key], /) -> None:
+    def end(self, ending: Ending, open_keys: Collection[Key], /) -> None:
         """Take note that no more comes than what waits here, and that those still open are closed."""
 
-    def finish(self, declaration: int, open_keys: Iterable[Key], /) -> None:
+    def finish(self, declaration: int, open_keys: Collection[Key], /) -> None:
         """Take note that nothing more of any substream of a declaration is let in, those still open told."""
 
 
@@ -83,23 +83,31 @@ class SubstreamGate:
         Raises:
             TokenError: the substream has ended at this time, or one that is not before it.
         """
-        if key not in self._open and not self._may_open(key, time, f"a record of substream {key!r}"):
+        if key not in self._open and not self._may_open(key, time, "a record"):
             return None
         return self.number, key
 
-    def close(self, key: Key, time: Time) -> bool:
-        """Let in nothing more of a substream, which may have had no record; return False if that has to wait.
+    def close(self, keys: Iterable[Key], time: Time) -> list[Key]:
+        """Let in nothing more of some substreams, which may have had no record; return those that have to wait.
 
         Raises:
-            TokenError: it has ended already.
+            TokenError: one has ended already.
         """
-        if key not in self._open and not self._may_open(key, time, f"an end of substream {key!r}"):
-            return False
-        self._open.discard(key)
-        self._closed[key] = _Closed(time)
-        self._closed_at.setdefault(time, set()).add(key)
-        self.books.close((self.number, key))
-        return True
+        now: dict[Key, None] = {}
+        waiting: list[Key] = []
+        for key in keys:
+            if key in now:
+                self._refuse(key, time, time, "an end")
+            if key in self._open or self._may_open(key, time, "an end"):
+                now[key] = None
+            else:
+                waiting.append(key)
+        if now:
+            self._open.difference_update(now)
+            self._closed.update((key, _Closed(time)) for key in now)
+            self._closed_at.setdefault(time, set()).update(now)
+            self.books.close(self.number, now)
+        return waiting
 
     def is_open(self, key: Key) -> bool:
         """Tell whether a substream was let in and has not ended."""
@@ -109,11 +117,7 @@ class SubstreamGate:
         closed = self._closed.get(key)
         if closed is not None:
             if time == closed.time or not self.domain.less_equal(closed.time, time):
-                raise TokenError(
-                    f"{what} of {self.name!r} came at time {time!r}, but that substream has ended at time "
-                    f"{closed.time!r}: its source has promised that nothing more would come. The key may be used again "
-                    "at a later time, and is another substream then"
-                )
+                self._refuse(key, time, closed.time, what)
             if not closed.is_over:
                 self._waiting.add(key)
                 return False
@@ -121,16 +125,26 @@ class SubstreamGate:
         self._open.add(key)
         return True
 
-    def over(self, key: Key) -> None:
-        """Take note that a substream that was closed is over."""
-        closed = self._closed.get(key)
-        if closed is not None:
-            closed.is_over = True
-            if closed.is_past:
-                self._forget(key, closed)
-        if key in self._waiting:
-            self._waiting.discard(key)
-            self.reopened.append(key)
+    def _refuse(self, key: Key, time: Time, ended_at: Time, what: str) -> NoReturn:
+        raise TokenError(
+            f"{what} of substream {key!r} of {self.name!r} came at time {time!r}, but that substream has ended at time "
+            f"{ended_at!r}: its source has promised that nothing more would come. The key may be used again at a later "
+            "time, and is another substream then"
+        )
+
+    def over(self, keys: Iterable[Key]) -> None:
+        """Take note that substreams that were closed are over."""
+        before = len(self.reopened)
+        for key in keys:
+            closed = self._closed.get(key)
+            if closed is not None:
+                closed.is_over = True
+                if closed.is_past:
+                    self._forget(key, closed)
+            if key in self._waiting:
+                self._waiting.discard(key)
+                self.reopened.append(key)
+        if len(self.reopened) > before:
             self.activate()
 
     def pass_to(self, may_come: Callable[[Time], bool]) -> None:

@@ -6,10 +6,30 @@ import msgspec
 
 from tidewheel.progress import Time
 from tidewheel.progress.substream_tracker import Key
-from tidewheel.runtime.substreams.labels import Label
 
 Counts: TypeAlias = dict[tuple[int, Time], int]
 """Differences of counts that are not zero, by (location number, time)."""
+
+Shape: TypeAlias = tuple[tuple[tuple[int, Time], int], ...]
+"""Such differences, of which many substreams may have the same."""
+
+Keys: TypeAlias = dict[int, list[Key]]
+"""Substreams in order, by the number of the declaration, or of a location."""
+
+
+class Changes(msgspec.Struct, frozen=True, array_like=True):
+    """What has happened to substreams of one declaration.
+
+    - ``declaration``: its number.
+    - ``keys``: those of the substreams, in the order in which they were closed.
+    - ``which``: for each, the index in ``shapes`` of what has happened to it.
+    - ``shapes``: those.
+    """
+
+    declaration: int
+    keys: list[Key]
+    which: list[int]
+    shapes: list[Shape]
 
 
 class Ending(msgspec.Struct, frozen=True, array_like=True):
@@ -41,17 +61,17 @@ class SubstreamNews(msgspec.Struct, frozen=True, array_like=True):
     - ``closing``: substreams that are about to end, so that what happens to them is to be told.
     - ``all_closing``: declarations of which that holds for every substream, as nobody lets in anything any more.
     - ``turns``: substreams at which nobody sends any more, in order, where inputs on a cycle take them in by turns.
-    - ``ends``: substreams that have ended, with the numbers of the locations where they have, in order.
+    - ``ends``: by location, substreams that have ended there, in order.
     - ``over``: substreams of which nothing is left that could get to those who are told of ends.
     - ``all_over``: declarations of which no substream is left, or can come.
     """
 
-    changes: list[tuple[Label, Counts]] = []
+    changes: list[Changes] = []
     finished: list[int] = []
-    closing: list[Label] = []
-    all_closing: list[int] = []
-    turns: list[Label] = []
-    ends: list[tuple[Label, list[int]]] = []
-    over: list[Label] = []
-    all_over: list[int] = []
     ending: list[Ending] = []
+    closing: Keys = {}
+    all_closing: list[int] = []
+    turns: Keys = {}
+    ends: Keys = {}
+    over: Keys = {}
+    all_over: list[int] = []

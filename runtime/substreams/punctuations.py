@@ -10,7 +10,7 @@ channel has to bring one. What is open when nothing more is let in ends everywhe
 Source: seed "Substream Management", section "Punctuations framework".
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -18,9 +18,8 @@ from tidewheel.progress import CompiledGraph
 from tidewheel.progress.substream_tracker import Key
 from tidewheel.runtime.envelope import Message
 from tidewheel.runtime.output_port import OutputPort
-from tidewheel.runtime.substreams.books import DeclaredSubstreams
 from tidewheel.runtime.substreams.declared import marked_inputs
-from tidewheel.runtime.substreams.labels import Label
+from tidewheel.runtime.substreams.declared_substreams import DeclaredSubstreams
 from tidewheel.runtime.substreams.markers import Entry, Markers
 from tidewheel.runtime.substreams.news import Ending
 from tidewheel.runtime.substreams.punctuated_operator import PunctuatedOperator
@@ -66,7 +65,7 @@ class Punctuations:
         self._finished = 0
         self._still_open: list[Key] = []
         self._untold: list[Key] = []
-        self._gone: list[Label] = []
+        self._gone: list[Key] = []
         inside = marked_inputs(compiled, declared)
         marked = [channel for source, at, channel in edges if source == declared.source and at in inside]
         self._output.marked = number, marked
@@ -95,15 +94,14 @@ class Punctuations:
 
     # ------------------------------------------------------------------ where records are let in
 
-    def close(self, label: Label) -> None:
-        """Send the marker of a substream of which this worker lets in nothing more."""
-        _, key = label
-        self._gone.append(label)
+    def close(self, declaration: int, keys: Collection[Key]) -> None:
+        """Send the markers of substreams of which this worker lets in nothing more."""
+        self._gone += keys
         if not self.operators:  # nobody asks
             return
-        self._output.marks.append(key)
+        self._output.marks += keys
         if not self._is_shared and self._core.workers > 1:
-            self._untold.append(key)
+            self._untold += keys
 
     def end(self, ending: Ending, open_keys: Iterable[Key]) -> None:
         """Take note of those still open, which end when all does: nothing waits for long, as no key has to be over."""
@@ -164,7 +162,7 @@ class Punctuations:
                 operator.settle()
         self._tell_others()
 
-    def drain_over(self) -> list[Label]:
+    def drain_over(self) -> list[Key]:
         """Return the substreams that were closed since the last call: their keys may be used again."""
         gone, self._gone = self._gone, []
         return gone

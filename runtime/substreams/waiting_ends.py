@@ -1,6 +1,7 @@
 """Ends of substreams that an operator has not looked at yet, at one of its inputs on one worker."""
 
 from collections import deque
+from collections.abc import Sequence
 
 from tidewheel.progress.substream_tracker import Key
 
@@ -22,10 +23,12 @@ class WaitingEnds:
         self._counts: dict[Key, int] = {}
         self.are_all = False
 
-    def add(self, key: Key) -> None:
-        """Add an end. O(1)."""
-        self._queue.append(key)
-        self._counts[key] = self._counts.get(key, 0) + 1
+    def add(self, keys: Sequence[Key]) -> None:
+        """Add ends. O(1) each."""
+        self._queue.extend(keys)
+        counts = self._counts
+        for key in keys:
+            counts[key] = counts.get(key, 0) + 1
 
     def take(self) -> Key:
         """Take the oldest end. O(1)."""

@@ -1,6 +1,6 @@
 """The substreams of one worker: its books and gates, and the operators to which it passes on what is told."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -9,8 +9,9 @@ from tidewheel.progress.substream_tracker import Key
 from tidewheel.runtime.envelope import Envelope
 from tidewheel.runtime.input_port import InputPort
 from tidewheel.runtime.plan import Plan
-from tidewheel.runtime.substreams.books import TELLER, DeclaredSubstreams, SubstreamBooks
+from tidewheel.runtime.substreams.books import TELLER, SubstreamBooks
 from tidewheel.runtime.substreams.declared import declared_substreams
+from tidewheel.runtime.substreams.declared_substreams import DeclaredSubstreams
 from tidewheel.runtime.substreams.end_of_substream import EndOfSubstream
 from tidewheel.runtime.substreams.firm_mailbox import FirmMailbox
 from tidewheel.runtime.substreams.gate import Closings, SubstreamGate
@@ -137,8 +138,7 @@ class WorkerSubstreams:
         """Send markers that a step has left to be sent, before the step ends; the tokens have to be counted."""
         for number, punctuations in self._punctuated.items():
             punctuations.commit()
-            for _, key in punctuations.drain_over():
-                self._by_number[number].over(key)
+            self._by_number[number].over(punctuations.drain_over())
 
     @property
     def is_over(self) -> bool:
@@ -146,31 +146,37 @@ class WorkerSubstreams:
         return self.books.is_over and all(punctuated.is_over for punctuated in self._punctuated.values())
 
     def _pass_on(self) -> None:
-        for declaration, key in self.books.drain_turns():
+        for news in self.books.drain_heard():
+            self._take_turns(news)
+            for location, keys in news.ends.items():
+                self._end(self._ports[location], keys)
+                self._activate(self._operator_at[location])
+            for declaration, keys in news.over.items():
+                self._by_number[declaration].over(keys)
+            for declaration in news.all_over:
+                for location in self._asked[declaration]:
+                    ends = self._ports[location].ends
+                    if ends is not None:  # a firm bound has none apart
+                        ends.are_all = True
+                        self._activate(self._operator_at[location])
+        for declaration, keys in self.books.drain_untracked().items():
+            self._by_number[declaration].over(keys)
+
+    def _take_turns(self, news: SubstreamNews) -> None:
+        for declaration, keys in news.turns.items():
             for location in self._turns[declaration]:
                 firm = self._ports[location].firm
                 assert firm is not None, "others do not take turns"
-                firm.close(key)
+                firm.close(keys)
                 self._activate(self._operator_at[location])
-        for (_, key), location in self.books.drain_ends():
-            self._end(self._ports[location], key)
-            self._activate(self._operator_at[location])
-        for declaration, key in self.books.drain_over():
-            self._by_number[declaration].over(key)
-        for declaration in self.books.drain_all_over():
-            for location in self._asked[declaration]:
-                ends = self._ports[location].ends
-                if ends is not None:  # a firm bound has none apart
-                    ends.are_all = True
-                    self._activate(self._operator_at[location])
 
     @staticmethod
-    def _end(port: InputPort, key: Key) -> None:
+    def _end(port: InputPort, keys: Sequence[Key]) -> None:
         if port.firm is not None:
-            port.firm.end([key])
+            port.firm.end(keys)
             return
         assert port.ends is not None, "the plan says which operators are told of ends"
-        port.ends.add(key)
+        port.ends.add(keys)
 
 
 def _receive_firmly(

@@ -1,6 +1,6 @@
 """The faults seeded into the runtime, each of which must be caught: how we know that the checks check."""
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,12 +15,13 @@ from tidewheel.runtime.envelope import Envelope
 from tidewheel.runtime.input_port import InputPort
 from tidewheel.runtime.output_port import OutputPort
 from tidewheel.runtime.substreams.alignment import Alignment
-from tidewheel.runtime.substreams.books import SubstreamBooks, _View
+from tidewheel.runtime.substreams.books import SubstreamBooks
+from tidewheel.runtime.substreams.common_view import CommonView
 from tidewheel.runtime.substreams.firm_mailbox import FirmMailbox
 from tidewheel.runtime.substreams.gate import SubstreamGate
 from tidewheel.runtime.substreams.labels import Label, Labels
 from tidewheel.runtime.substreams.markers import Entry, Markers
-from tidewheel.runtime.substreams.news import SubstreamNews
+from tidewheel.runtime.substreams.news import Changes, SubstreamNews
 from tidewheel.runtime.substreams.punctuated_operator import PunctuatedOperator
 from tidewheel.runtime.substreams.waiting_ends import WaitingEnds
 from tidewheel.runtime.substreams.worker_substreams import WorkerSubstreams
@@ -36,17 +37,23 @@ def _split_batch() -> Injection:
 
         def split(self: SubstreamBooks) -> SubstreamNews | None:
             news = changes(self)
-            if news is None:
-                before = late.pop(self, [])
-                return SubstreamNews(before) if before else None
-            now = late.get(self, [])
-            now += [(label, {at: n for at, n in counts.items() if n < 0}) for label, counts in news.changes]
-            late[self] = [(label, {at: n for at, n in counts.items() if n > 0}) for label, counts in news.changes]
-            return SubstreamNews([(label, counts) for label, counts in now if counts], news.finished)
+            now = late.pop(self, [])
+            if news is not None:
+                now += [_those(told, is_more=False) for told in news.changes]
+                late[self] = [_those(told, is_more=True) for told in news.changes]
+            now = [told for told in now if told.keys]
+            return SubstreamNews(now, [] if news is None else news.finished) if now or news is not None else None
 
         return split
 
     return replaced(SubstreamBooks, "_changes", make)
+
+
+def _those(told: Changes, *, is_more: bool) -> Changes:
+    """Return of what is told that which has come to be, or that which is no more."""
+    shapes = [tuple((at, n) for at, n in shape if (n > 0) == is_more) for shape in told.shapes]
+    some = [(key, at) for key, at in zip(told.keys, told.which, strict=True) if shapes[at]]
+    return Changes(told.declaration, [key for key, _ in some], [at for _, at in some], shapes)
 
 
 def _retained_uncounted() -> Injection:
@@ -131,17 +138,17 @@ def _finished_by_the_first() -> Injection:
 
         return hasty
 
-    return replaced(_View, "take", make)
+    return replaced(CommonView, "take", make)
 
 
 def _closed_twice() -> Injection:
-    """What the last worker closes counts as closed by two."""
+    """What a worker other than worker 0 closes counts as closed by two."""
 
     def make(close: Any) -> Any:
-        def twice(books: SubstreamBooks, label: Label) -> None:
-            close(books, label)
-            if label[0] in books._tracked and books._worker == books._workers - 1:
-                books.record(label, *books._closing_points[label[0]], -1)
+        def twice(books: SubstreamBooks, declaration: int, keys: Any) -> None:
+            close(books, declaration, keys)
+            if declaration in books._books and books._view is None:
+                books._books[declaration].close(keys)
 
         return twice
 
@@ -170,40 +177,36 @@ def _over_before_told() -> Injection:
     """A key is over while its end waits for its turn."""
 
     def make(update: Any) -> Any:
-        def hasty(tracker: SubstreamTracker, changes: Any) -> Any:
+        def hasty(tracker: SubstreamTracker, keys: Any, which: Any, shapes: Any) -> Any:
             lives = set(tracker._lives)
-            ended = update(tracker, changes)
+            ended = update(tracker, keys, which, shapes)
             gone = {key for key in lives if key not in tracker._lives}
             tracker._over += [key for key in gone if key not in tracker._over]
             return ended
 
         return hasty
 
-    return replaced(SubstreamTracker, "update_keys", make)
+    return replaced(SubstreamTracker, "update_many", make)
 
 
-def _ends_by_key() -> Injection:
-    """What there is to tell of a key is told together, in whatever order that is."""
+def _ends_reversed() -> Injection:
+    """Ends that are known together are told in the reverse of their order."""
 
     def make(end: Any) -> Any:
-        def together(view: Any, declaration: int, ends: list[Any]) -> None:
-            by_key: dict[Key, list[Any]] = defaultdict(list)
-            for one in ends:
-                by_key[one.key].append(one)
-            end(view, declaration, [one for found in by_key.values() for one in found])
+        def backwards(view: Any, declaration: int, ends: Any) -> None:
+            end(view, declaration, {location: keys[::-1] for location, keys in ends.items()})
 
-        return together
+        return backwards
 
-    return replaced(_View, "_end", make)
+    return replaced(CommonView, "_end", make)
 
 
 def _told_once() -> Injection:
     """An end that waits stands for others of its key."""
 
     def make(add: Any) -> Any:
-        def once(ends: Any, key: Key) -> None:
-            if key not in ends:
-                add(ends, key)
+        def once(ends: Any, keys: Any) -> None:
+            add(ends, [key for key in dict.fromkeys(keys) if key not in ends])
 
         return once
 
@@ -347,10 +350,10 @@ FAULTS = (
     Fault("records that overtake an end on the way", _heard_ignored, _SAFETY),
     Fault("a message consumed on arrival", _consumed_on_arrival, _MIXED),
     Fault("all closed once one worker has finished", _finished_by_the_first, _MIXED),
-    Fault("one worker's closing counted twice", _closed_twice, frozenset({"refused"}) | _MIXED),
+    Fault("a worker's closing counted twice", _closed_twice, frozenset({"refused"}) | _MIXED),
     Fault("records of a key before the end that waits", _reused_not_held, _SAFETY | {"liveness"}, 1),
     Fault("a key over before its end is told", _over_before_told, frozenset({"liveness", "order"}) | _SAFETY, 1),
-    Fault("ends told key by key", _ends_by_key, frozenset({"order"}), 1),
+    Fault("ends told in reverse", _ends_reversed, frozenset({"order"}), 1),
     Fault("two ends of a key told as one", _told_once, frozenset({"liveness"}) | _SAFETY, 1),
     Fault("workers not asked what is about to end", _never_asked, frozenset({"liveness", "complete", "refused"})),
     Fault("records of what has ended let in", _closed_let_in, frozenset({"refused"}) | _MIXED, 1),

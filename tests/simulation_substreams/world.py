@@ -5,7 +5,7 @@ here trusts the labels, counts or ends that the runtime keeps.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 from tests.simulation.links import Links
@@ -17,7 +17,6 @@ from tidewheel.runtime.envelope import Envelope
 from tidewheel.runtime.plan import Plan
 from tidewheel.runtime.stable_hash import stable_hash
 from tidewheel.runtime.substreams.books import SubstreamBooks
-from tidewheel.runtime.substreams.labels import Label
 from tidewheel.runtime.substreams.news import Ending
 from tidewheel.runtime.substreams.punctuations import Punctuations
 from tidewheel.runtime.worker_core import WorkerCore
@@ -97,20 +96,19 @@ class World:
     ) -> None:
         close, end, finish = books.close, books.end, books.finish
 
-        def closing(label: Label) -> None:
-            source, key = label
-            assert isinstance(key, int)
-            number = sum(life[:2] == (source, key) for life in closed) + 1
-            closed.append(Life(source, key, number))
-            close(label)
+        def closing(declaration: int, keys: Collection[Any]) -> None:
+            for key in keys:
+                number = sum(life[:2] == (declaration, key) for life in closed) + 1
+                closed.append(Life(declaration, key, number))
+            close(declaration, keys)
 
-        def at_end(ending: Ending, open_keys: Iterable[Any]) -> None:
+        def at_end(ending: Ending, open_keys: Collection[Any]) -> None:
             waiting = self._waiting.setdefault((worker, ending.declaration), set())
             waiting.update(ending.waiting)
             waiting.difference_update(ending.done)
             end(ending, open_keys)
 
-        def finishing(declaration: int, open_keys: Iterable[Any]) -> None:
+        def finishing(declaration: int, open_keys: Collection[Any]) -> None:
             finished.add(declaration)
             finish(declaration, open_keys)
 
@@ -264,9 +262,9 @@ class World:
             raise ViolationError("complete", f"worker {core.worker} does not know that all is over")
         books, gates = core._substreams.books, core._substreams.gates.values()
         left: dict[str, Any] = {
-            "counts": books._counts,
-            "closing": books._closing,
-            "due": books._due,
+            "counts": [book.counts for book in books._books.values() if book.counts],
+            "closing": [book.closing for book in books._books.values() if book.closing],
+            "due": [book.due for book in books._books.values() if book.due],
             "early": core._substreams._early,
             "open": [gate._open for gate in gates if gate._open],
             "waiting": [gate._waiting for gate in gates if gate._waiting],

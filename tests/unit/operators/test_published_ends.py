@@ -95,9 +95,9 @@ def test_the_last_frontier_waits_for_ends_that_are_told_after_it() -> None:
     port.frontier = Antichain(INTEGERS)
     schedule(port)
     assert context.told == [("frontier", [(0, -1), (4, 1)])]
-    port.ends.add("late")
+    port.ends.add(["late"])
     schedule(port)
-    port.ends.add("latest")
+    port.ends.add(["latest"])
     port.ends.are_all = True
     schedule(port)
     assert context.told[1:] == [("ends", 4, ["late"]), ("ends", 4, ["latest"]), ("frontier", [(4, -1)])]
@@ -112,14 +112,14 @@ def test_ends_wait_for_room() -> None:
     port = Port(INTEGERS, [0])
     schedule(port)
     context.room = False
-    port.ends.add("a")
+    port.ends.add(["a"])
     schedule(port)
     assert context.told == ["waits"]
     context.room = True
     schedule(port)
     assert context.told[1:] == [("ends", 0, ["a"])]
     context.room = False
-    port.ends.add("b")
+    port.ends.add(["b"])
     port.ends.are_all = True
     port.frontier = Antichain(INTEGERS)
     schedule(port)
@@ -133,9 +133,9 @@ def test_an_end_is_never_before_the_last_end_of_its_key() -> None:
     for latest in (9, 4, None):
         if latest is not None:
             ends.note((0, "a"), latest)
-        port.ends.add("a")
+        port.ends.add(["a"])
         ends.publish(cast(tw.InputPort, port), port.frontier, cast(Any, context))
-    port.ends.add("a")
+    port.ends.add(["a"])
     ends.publish(cast(tw.InputPort, port), Antichain(INTEGERS, [20]), cast(Any, context))
     assert context.told == [("ends", time, ["a"]) for time in (9, 9, 9, 20)]
     assert not ends._to_come
@@ -149,7 +149,7 @@ def test_an_end_is_at_the_latest_time_of_its_records() -> None:
         ends.note((0, key), time)
     ends.note(None, 9)
     for key in ("a", "b", "c", "d"):
-        port.ends.add(key)
+        port.ends.add([key])
     ends.publish(cast(tw.InputPort, port), port.frontier, cast(Any, context))
     assert context.told == [("ends", 5, ["a"]), ("ends", 3, ["b", "c", "d"])]
 
@@ -161,7 +161,7 @@ def test_records_at_times_in_no_order_are_an_error() -> None:
     ends = context.made()
     ends.note((0, "a"), 2)
     ends.note((0, "a"), 4)
-    port.ends.add("a")
+    port.ends.add(["a"])
     with pytest.raises(tw.DeliveryError, match=r"'orders', worker 0: substream 'a' .* 4 and 6, so no epoch"):
         ends.note((0, "a"), 6)
     with pytest.raises(tw.DeliveryError, match="4 and 3, so no epoch"):
@@ -174,7 +174,7 @@ def test_one_worker_publishes_an_end() -> None:
     for worker in range(3):
         context, port = Noting(INTEGERS, worker, 3), Port(INTEGERS, [0])
         for key in range(30):
-            port.ends.add(key)
+            port.ends.add([key])
         context.made().publish(cast(tw.InputPort, port), port.frontier, cast(Any, context))
         told += [key for _, _, keys in context.told for key in keys]
     assert sorted(told) == list(range(30))

@@ -160,9 +160,10 @@ def assert_nothing_left(job: tw.Job) -> None:
     """See that a job of the local engine remembers no substream."""
     for core in job._cores:  # type: ignore[attr-defined]
         books = core._substreams.books
-        assert not books._counts
-        assert not books._closing
-        assert not books._due
+        for book in books._books.values():
+            assert not book.counts
+            assert not book.closing
+            assert not book.due
         assert not core._substreams._early
         if books._view is not None:
             assert all(len(tracker) == 0 for tracker in books._view._trackers.values())

@@ -1,7 +1,8 @@
 """What one worker tells of substreams, and in which order."""
 
 from tidewheel.progress import ROOT, CompiledGraph, GraphShape, OperatorShape, PathSummary, Source, Target
-from tidewheel.runtime.substreams.books import TELLER, DeclaredSubstreams, SubstreamBooks
+from tidewheel.runtime.substreams.books import TELLER, SubstreamBooks
+from tidewheel.runtime.substreams.declared_substreams import DeclaredSubstreams
 from tidewheel.runtime.substreams.labels import Label
 from tidewheel.runtime.substreams.news import SubstreamNews
 
@@ -27,20 +28,21 @@ def books_of(worker: int, workers: int) -> tuple[SubstreamBooks, dict[Target, in
 
 def told(books: SubstreamBooks) -> list[Label]:
     """Return the substreams of which worker 0 is told, in order, when there is nothing more to do."""
-    return [label for label, _ in books.commit(out_of_work=True)[TELLER].changes]
+    news = books.commit(out_of_work=True)[TELLER]
+    return [(changes.declaration, key) for changes in news.changes for key in changes.keys]
 
 
 def test_a_key_that_is_used_again_is_told_in_the_order_in_which_it_is_closed() -> None:
     """Also where something that came to nothing has happened to what had the key before, and is not told of yet."""
     books, number = books_of(1, 2)
-    books.close(A)
+    books.close(0, ["a"])
     assert told(books) == [A]
     books.record(A, number[NEAR], 0, 1)
     books.record(A, number[NEAR], 0, -1)
     assert books.commit(out_of_work=False) == {}
-    books.receive(SubstreamNews(over=[A]))
-    books.close(B)
-    books.close(A)
+    books.receive(SubstreamNews(over={0: ["a"]}))
+    books.close(0, ["b"])
+    books.close(0, ["a"])
     assert told(books) == [B, A]
 
 
@@ -49,11 +51,10 @@ def test_ends_are_in_order_where_that_was_asked_for_beside_ends_where_it_was_not
     books, number = books_of(0, 1)
     for label in (A, B):
         books.record(label, number[NEAR], 0, 1)
-        books.close(label)
+        books.close(0, [label[1]])
     books.commit(out_of_work=True)
     for label in (B, A):
         books.record(label, number[NEAR], 0, -1)
     books.commit(out_of_work=True)
-    ends = list(books.drain_ends())
-    assert [label for label, location in ends if location == number[NEAR]] == [B, A]
-    assert [label for label, location in ends if location == number[FAR]] == [A, B]
+    (*_, news) = books.drain_heard()
+    assert news.ends == {number[NEAR]: ["b", "a"], number[FAR]: ["a", "b"]}

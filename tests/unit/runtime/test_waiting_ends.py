@@ -11,8 +11,8 @@ from tidewheel.runtime.substreams.waiting_ends import WaitingEnds
 def test_ends_are_taken_in_the_order_in_which_they_came() -> None:
     """Also those of one key."""
     ends = WaitingEnds()
-    for key in "abac":
-        ends.add(key)
+    ends.add(["a", "b"])
+    ends.add(["a", "c"])
     taken = [ends.take() for _ in range(2)]
     assert "a" in ends
     assert "b" not in ends

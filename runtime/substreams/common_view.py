@@ -1,0 +1,116 @@
+"""What worker 0 knows of the substreams of all workers."""
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+
+from tidewheel.progress import CompiledGraph
+from tidewheel.progress.substream_tracker import Declaration, Ends, Key, SubstreamTracker
+from tidewheel.runtime.substreams.declared_substreams import DeclaredSubstreams
+from tidewheel.runtime.substreams.news import Changes, Keys, SubstreamNews
+
+
+class CommonView:
+    """What all workers have told, and what is to be told to them of it.
+
+    Args:
+        compiled: the graph.
+        tracked: the declarations of which somebody asks for ends, by number.
+        workers: how many there are.
+    """
+
+    def __init__(self, compiled: CompiledGraph, tracked: Mapping[int, DeclaredSubstreams], workers: int) -> None:
+        self._workers = workers
+        self._tracked = tracked
+        self._trackers = {
+            number: SubstreamTracker(
+                compiled,
+                Declaration(compiled.index[one.source], workers if one.is_shared else 1),
+                one.asked,
+                one.ordered,
+            )
+            for number, one in tracked.items()
+        }
+        self._finished: dict[int, int] = defaultdict(int)
+        self._at_end: dict[int, int] = defaultdict(int)
+        """To how many workers no more comes, by declaration, than what waits there."""
+        self._waiting: dict[int, Counter[Key]] = defaultdict(Counter)
+        """At how many of those something of a key waits."""
+        self._told_over: set[int] = set()
+        self._closing: Keys = defaultdict(list)
+        self._all_closing: list[int] = []
+        self._turns: Keys = defaultdict(list)
+        self._ends: Keys = defaultdict(list)
+        self._over: Keys = defaultdict(list)
+
+    @property
+    def has_news(self) -> bool:
+        """Whether there is something to tell."""
+        return bool(self._closing or self._all_closing or self._turns or self._ends or self._over)
+
+    def take(self, news: SubstreamNews) -> None:
+        """Take in what a worker has told, which may be this one."""
+        for changes in news.changes:
+            tracker = self._trackers[changes.declaration]
+            self._end(changes.declaration, tracker.update_many(changes.keys, changes.which, changes.shapes))
+            if not self._tracked[changes.declaration].is_shared and self._workers > 1:
+                self._close_for_all(changes, tracker)
+        for ending in news.ending:
+            self._at_end[ending.declaration] += ending.is_first
+            self._waiting[ending.declaration].update(ending.waiting)
+            self._waiting[ending.declaration].subtract(ending.done)
+        for declaration in news.finished:
+            self._finished[declaration] += 1
+            if self._finished[declaration] == self._workers:
+                self._all_closing.append(declaration)
+                self._end(declaration, self._trackers[declaration].finish())
+        for declaration in {ending.declaration for ending in news.ending}:
+            if self._at_end[declaration] == self._workers and self._finished[declaration] < self._workers:
+                self._close_others(declaration)
+
+    def _close_others(self, declaration: int) -> None:
+        """Close all substreams for those who let in nothing of them, as no more comes to anyone than what waits."""
+        waiting = self._waiting[declaration]
+        keys, ends = self._trackers[declaration].close_but({key for key, many in waiting.items() if many})
+        if keys:
+            self._closing[declaration] += keys
+        self._end(declaration, ends)
+
+    def _close_for_all(self, changes: Changes, tracker: SubstreamTracker) -> None:
+        """Have everyone tell of what one worker has closed for all."""
+        closing = {at for at, shape in enumerate(changes.shapes) if any(point == tracker.closing for point, _ in shape)}
+        if closing:
+            keys = zip(changes.keys, changes.which, strict=True)
+            self._closing[changes.declaration] += (key for key, at in keys if at in closing)
+
+    def _end(self, declaration: int, ends: Ends) -> None:
+        tracker = self._trackers[declaration]
+        closed, over = tracker.drain_closed(), tracker.drain_over()
+        if closed and self._tracked[declaration].turns:
+            self._turns[declaration] += closed
+        for location, keys in ends.items():
+            self._ends[location] += keys
+        if over:
+            self._over[declaration] += over
+
+    def news(self) -> SubstreamNews | None:
+        """Return what everyone is to be told, and forget it; None if there is nothing."""
+        if not self.has_news:
+            return None
+        all_over = [
+            declaration
+            for declaration, tracker in self._trackers.items()
+            if tracker.is_over and declaration not in self._told_over
+        ]
+        self._told_over.update(all_over)
+        news = SubstreamNews(
+            closing=dict(self._closing),
+            all_closing=self._all_closing,
+            turns=dict(self._turns),
+            ends=dict(self._ends),
+            over=dict(self._over),
+            all_over=all_over,
+        )
+        for told in (self._closing, self._turns, self._ends, self._over):
+            told.clear()
+        self._all_closing = []
+        return news
