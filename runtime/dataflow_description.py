@@ -371,7 +371,8 @@ class DataflowDescription:
         stages = () if operator.transform is None else (Stage(operator.name, operator.transform, operator.with_keys),)
         build = build_stages(stages) if stages else operator.build
         ends = operator.by_substream if isinstance(operator.by_substream, EndsWanted) else None
-        return OperatorPlan(shape, sources, operator.pacts, build, operator.notify, stages, ends)
+        leaves = operator.by_substream == "left"
+        return OperatorPlan(shape, sources, operator.pacts, build, operator.notify, stages, ends, leaves)
 
 
 def mixes_substreams(operator: str, name: str) -> GraphError:

@@ -83,6 +83,8 @@ class OperatorPlan:
     """What it is made of if it is oblivious, or several such that run as one; see `tidewheel.runtime.stage`."""
     ends: EndsWanted | None = None
     """What it wants to know of the ends of substreams at its inputs; None if nothing."""
+    leaves_substreams: bool = False
+    """Whether what it sends is of no substream."""
 
     @property
     def name(self) -> str:

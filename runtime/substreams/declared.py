@@ -1,6 +1,7 @@
 """Which substreams a dataflow declares, and where somebody asks for their ends."""
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Collection, Mapping
 
 from tidewheel.progress import CompiledGraph, GraphError, Location, Source, Target
 from tidewheel.runtime.plan import EndsWanted, Plan
@@ -16,10 +17,13 @@ def declared_substreams(plan: Plan, compiled: CompiledGraph) -> tuple[DeclaredSu
     """
     sources = {name: Source(declared.operator, 0) for name, declared in plan.declarations.items()}
     asked: dict[str, list[Target]] = {name: [] for name in sources}
+    reached = {
+        name: _reached(plan, source, {one.operator for one in sources.values()}) for name, source in sources.items()
+    }
     for number, operator in enumerate(plan.operators):
         if operator.ends is None:
             continue
-        found = _asked_by(plan, compiled, number, sources)
+        found = _asked_by(plan, compiled, number, reached)
         if not found:
             raise GraphError(
                 f"operator {operator.name!r} asks when substreams end, but no stream that it reads has any: call "
@@ -35,15 +39,38 @@ def declared_substreams(plan: Plan, compiled: CompiledGraph) -> tuple[DeclaredSu
     return made
 
 
+def _reached(plan: Plan, start: Source, dividers: Collection[int]) -> set[Target]:
+    """Return the inputs to which records get that are of the substreams which begin at an output.
+
+    Behind operators that divide them otherwise, or send what is of none, they are not of those any more.
+    """
+    readers: dict[Source, list[Target]] = defaultdict(list)
+    for number, operator in enumerate(plan.operators):
+        for port, source in enumerate(operator.sources):
+            readers[source].append(Target(number, port))
+    reached: set[Target] = set()
+    left = [start]
+    while left:
+        for at in readers[left.pop()]:
+            operator = plan.operators[at.operator]
+            if at in reached:
+                continue
+            reached.add(at)
+            if at.operator not in dividers and not operator.leaves_substreams:
+                ports = range(len(operator.shape.outputs))
+                left += (Source(at.operator, port) for port in ports if operator.shape.summaries.get((at.port, port)))
+    return reached
+
+
 def _asked_by(
-    plan: Plan, compiled: CompiledGraph, number: int, sources: Mapping[str, Source]
+    plan: Plan, compiled: CompiledGraph, number: int, reached: Mapping[str, set[Target]]
 ) -> list[tuple[str, Target]]:
     """Return the inputs of an operator at which it is told of ends, with the names of the declarations."""
     operator = plan.operators[number]
     found: list[tuple[str, Target]] = []
     for port in range(len(operator.shape.inputs)):
         target = Target(number, port)
-        names = [name for name, source in sources.items() if source in compiled.reaching(target)]
+        names = [name for name, inputs in reached.items() if target in inputs]
         if len(names) > 1:
             raise GraphError(
                 f"operator {operator.name!r} asks when substreams end, and those of {names[0]!r} and of "
