@@ -97,6 +97,34 @@ def test_both_trackings_and_bounds_answer_as_a_batch_computation(workers: int, s
     assert sorted((key, numbers) for key, numbers, _ in firm) == expected, f"with seed {seed}"
 
 
+@pytest.mark.parametrize(
+    ("workers", "seed", "tracking"),
+    [(1, 31, "punctuations"), (2, 32, "tokens"), (3, 33, "punctuations"), (4, 34, "tokens")],
+)
+def test_predicates_answer_as_a_batch_computation(workers: int, seed: int, tracking: Any) -> None:
+    """Of which records may be in several substreams; one ends before the others."""
+    generator = random.Random(seed)
+    epochs = [[generator.randrange(100) for _ in range(40)] for _ in range(6)]
+    predicates = {"even": lambda n: n % 2 == 0, "small": lambda n: n < 30, "none": lambda n: n < 0}
+    flow = tw.Dataflow("named")
+    divided = flow.input("numbers").substreams("named", predicates=predicates, tracking=tracking)
+    scattered = divided.exchange(lambda n: n)
+    scattered.collect_substream(lambda name, rows: (name, sorted(rows))).capture("named")
+    with tw.run(flow, workers=workers) as job:
+        with job.input("numbers") as handle:
+            for epoch, sent in enumerate(epochs):
+                handle.advance_to(epoch)
+                for part in range(3):
+                    handle.send([n if epoch < 3 else 2 * n + 1 for n in sent[part::3]])
+                if epoch == 2:
+                    handle.end_substream("even")
+        job.wait(DEADLINE_S)
+        found = dict(row for entry in job.captured("named") for row in entry.batch)
+    numbers = [n if epoch < 3 else 2 * n + 1 for epoch, sent in enumerate(epochs) for n in sent]
+    expected = {name: sorted(filter(holds, numbers)) for name, holds in predicates.items()}
+    assert found == {name: rows for name, rows in expected.items() if rows}, f"with seed {seed}"
+
+
 def test_the_last_record_of_a_key_ends_it() -> None:
     """By a rule, at the worker that owns the key, for a stream that is read by a source."""
     rows = [(n, n % 5) for n in range(1000)]
