@@ -11,7 +11,15 @@ from hypothesis import strategies as st
 
 import tidewheel as tw
 from tests.unit.operators.harness import operator_settings
-from tests.unit.operators.test_substreams import Sessions, Walks, assert_nothing_left, lengths_of, rows, sessions
+from tests.unit.operators.test_substreams import (
+    Sessions,
+    Walks,
+    assert_nothing_left,
+    lengths_of,
+    rows,
+    seen_by,
+    sessions,
+)
 
 DEADLINE_S = 20.0
 Tracking = Literal["tokens", "punctuations"]
@@ -39,21 +47,6 @@ def in_pieces(events: list[Event]) -> Callable[[Any], Any]:
                     piece.clear()
                     with token:
                         output.send(token, [(key, len(records))])
-
-        return schedule
-
-    return build
-
-
-def passing(events: list[Event]) -> Callable[[Any], Any]:
-    """Return the build function of an operator that sends on what it receives."""
-
-    def build(context: Any) -> Any:
-        def schedule(input: Any, output: Any) -> None:
-            for token, batch in input:
-                events.append((context.worker, "record", token.key))
-                output.send(token, batch)
-            events.extend((context.worker, "end", key) for key in input.ended)
 
         return schedule
 
@@ -126,8 +119,8 @@ def test_in_a_loop_substreams_take_turns(feed: Sessions, workers: int) -> None:
     second: list[Event] = []
 
     def body(walks: tw.Stream[Any]) -> tuple[tw.Stream[Any], tw.Stream[Any]]:
-        one = walks.unary("first", passing(first), lambda walk: walk[1], bound="firm")
-        moved = one.unary("second", passing(second), bound="firm").map(lambda walk: (walk[0], walk[1] // 2))
+        one = walks.unary("first", seen_by(first), lambda walk: walk[1], bound="firm")
+        moved = one.unary("second", seen_by(second), bound="firm").map(lambda walk: (walk[0], walk[1] // 2))
         return moved.filter(lambda walk: walk[1] > 0), moved
 
     flow = tw.Dataflow("turns")
@@ -151,7 +144,7 @@ def test_what_is_open_at_the_end_does_not_keep_keys_from_being_used_again(
     """Though it holds its epoch open, for which the operator behind waits with what had the key before."""
     flow = tw.Dataflow("again")
     walks = flow.input("walks").substreams("walks", lambda walk: walk[0], tracking=tracking)
-    states = walks.unary("pass", passing([]), bound=bound).stateful_map(
+    states = walks.unary("pass", seen_by([]), bound=bound).stateful_map(
         lambda walk: walk[0], int, lambda number, walk: (number + 1, walk), scope="substream"
     )
     states.collect_substream(lambda key, found: (key, len(found))).capture("counts")
@@ -190,7 +183,7 @@ def test_ends_come_in_the_order_of_closing(bound: Any, tracking: Tracking, worke
     walks = flow.input("walks").substreams("walks", lambda walk: walk[0], tracking=tracking)
     slow = walks.filter(lambda walk: walk[0] % 2 == 0).rebalance().rebalance().map(tuple)
     fast = walks.filter(lambda walk: walk[0] % 2 == 1)
-    met = slow.concat(fast).unary("met", passing(events), bound=bound, ordered=True)
+    met = slow.concat(fast).unary("met", seen_by(events), bound=bound, ordered=True)
     met.capture("met")
     order = [7, 2, 5, 4, 1, 0, 3, 6]
     with tw.run(flow, workers=workers, engine="local") as job:
