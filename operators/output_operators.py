@@ -135,7 +135,8 @@ class OutputOperators(StreamBase[Record]):
                 time and place, and left out. So it has to send the same batches in the same order.
             retention: for how long a durable subscription that nobody reads holds the log, in seconds.
             ends: whether subscribers get, as `Epoch.ended`, the keys of substreams that have ended: each once, with the
-                epoch of its last records, or a later one if it becomes known only then, which differs from run to run.
+                epoch of its last records, or a later one if it becomes known only then, which differs from run to run;
+                who leaves out epochs misses the ends in them.
                 So with exactly-once delivery a job that is started again needs a log of its own. Records go to the
                 worker that owns their substream.
 

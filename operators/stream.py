@@ -85,6 +85,9 @@ class Stream(
     ) -> "Stream[Any]":
         """Add an operator of one input and one output that may hold tokens and look at its frontier.
 
+        On a stream with substreams what is sent with a token belongs to the token's substream. An operator that keeps
+        records by time has to keep them by ``(token.time, token.key)`` there, or read `without_substreams`.
+
         Args:
             name: the operator's name; errors show it.
             build: called once on each worker with an `OperatorContext`; returns ``schedule(input, output)``.

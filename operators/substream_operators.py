@@ -48,6 +48,13 @@ def ends_wanted(name: str, bound: Bound | None, *, ordered: bool) -> EndsWanted 
     return EndsWanted(ordered, firm=bound == "firm")
 
 
+def _called(name: object) -> str:
+    """Return how errors call the operator that divides; raise GraphError if the substreams have no name."""
+    if not isinstance(name, str):
+        raise GraphError(f"substreams: the first argument is the name of the substreams, not {name!r}")
+    return f"substreams {name}"
+
+
 def is_punctuated(what: str, tracking: Tracking) -> bool:
     """Tell whether ends are told by markers; raise GraphError if it is not known how they are."""
     if tracking not in {"tokens", "punctuations"}:
@@ -89,13 +96,14 @@ class SubstreamOperators(StreamBase[Record]):
     ) -> "Stream[Record]":
         """Divide this stream into substreams: each record belongs to that of its key.
 
-        Operators behind it get batches of one substream each, whose token has its ``key``; one that is described with
-        ``bound="soft"`` is told by ``for key in input.ended`` when nothing of a key can come to it any more. That a key
-        ends is promised by `InputHandle.end_substream`, if this stream comes right from an input and has no time-out,
-        by `OperatorContext.end_substream` in the operator right before, by ``last``, or by a ``timeout``. All keys end
-        where the stream does. A record of a key that has ended fails the job, unless it is of a later time: then it is
-        of another substream, and waits until nothing is left of the one before that could get to those who are told of
-        ends. So they must not keep a token of it until that later time is complete.
+        Operators behind it get batches of one substream each, whose token has its ``key``, and what is sent with that
+        belongs to it: one that keeps records by time has to keep them by ``(token.time, token.key)``. One that is
+        described with ``bound="soft"`` is told by ``for key in input.ended`` when nothing of a key can come to it any
+        more. That a key ends is promised by `InputHandle.end_substream`, if this stream comes right from an input and
+        has no time-out, by `OperatorContext.end_substream` in the operator right before, by ``last``, or by a
+        ``timeout``. All keys end where the stream does. A record of a key that has ended fails the job, unless it is of
+        a later time: then it is of another substream, and waits until nothing is left of the one before that could get
+        to those who are told of ends. So they must not keep a token of it until that later time is complete.
 
         Between workers records may overtake each other. Where ends are promised by ``last`` or by an operator, all
         records of a key have to come from the same worker in their order, as from one partition of a source.
@@ -106,7 +114,7 @@ class SubstreamOperators(StreamBase[Record]):
             last: tells whether a record is the last of its substream; not for what comes right from an input.
             predicates: in place of a key, substreams by name, and which records belong to each. They may overlap: a
                 record comes out once for each that it belongs to, and once, as part of none, if there is none.
-            at: when a record happened, for ``timeout``: a function of it or the name of a column, as for windows.
+            at: when a record happened, for ``timeout``, as for windows: a function of it or the name of a column.
             timeout: how long nothing of a key happens when its substream is over, a number or a timedelta.
             lateness: how far records may come after later ones before a time-out has them missed; 0 by default.
             tracking: ``"punctuations"`` sends markers along with the records, at a cost for each pair of workers, and
@@ -129,7 +137,7 @@ class SubstreamOperators(StreamBase[Record]):
         ...     sorted(row for captured in job.captured("visits") for row in captured.batch)
         [('ann', [10, 35]), ('ann', [90]), ('bob', [50])]
         """
-        what = f"substreams {name}"
+        what = _called(name)
         marked = is_punctuated(what, tracking)
         how, pact = self._how_divided(what, key, last, predicates)
         rule = make_time_out(what, self.schema, at, timeout, lateness, by_name=predicates is not None)

@@ -33,9 +33,12 @@ class Epoch:
     def ended(self) -> tuple[Any, ...]:
         """The keys of substreams of which no later epoch has a record, unless the key is used again for another one.
 
-        Each comes once, with one epoch, of a topic that is published with ``ends=True``; of others none does. Records
-        of this epoch may already be of the key's next use. They are if their batch has the same ``partition`` as the
-        message in ``ends``, and a greater ``number``; iterating over events shows both in their order.
+        Each comes once, with one epoch, of a topic that is published with ``ends=True``; of others none does. Who
+        leaves out epochs, by ``slow="drop_epochs"``, misses the ends in them, and is told by `Dropped` which these are.
+        With ``where=`` all ends come, also of keys of which no record does. A key that was used several times may be
+        here as often. Records of this epoch may already be of the key's next use. They are if their batch has the same
+        ``partition`` as the message in ``ends``, and a greater ``number``; iterating over events shows both in their
+        order.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("orders")

@@ -377,9 +377,10 @@ class DataflowDescription:
 
 def mixes_substreams(operator: str, name: str) -> GraphError:
     """Return the error of an operator that cannot read a stream with the substreams of this name."""
+    kept = ', or say scope="substream" to have states by substream' if operator.startswith("stateful_map") else ""
     return GraphError(
         f"operator {operator!r} puts records of different substreams together, and its results would belong to none: "
-        f"call without_substreams() before, where it no longer matters which of {name!r} a record belongs to"
+        f"call without_substreams() before, where it no longer matters which of {name!r} a record belongs to{kept}"
     )
 
 

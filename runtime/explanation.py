@@ -198,7 +198,8 @@ class Explainer:
         what = f"input {name!r} is at time {time!r}{_on(workers)}"
         if time in state.times:
             which = f"job.input({name!r})." if state.is_at(time) else "its handle at that time: "
-            return _Account(what, f"{which}advance_to(...) or close() lets it go on", workers)
+            ends = "; its substreams end by end_substream(...) or close()" if self._has_open_substreams(name) else ""
+            return _Account(what, f"{which}advance_to(...) or close() lets it go on{ends}", workers)
         if state.handed_over:
             feeders = [process for report in self._view.reports for process in report.feeders]
             known = f" (open ones are in {', '.join(feeders)})" if feeders else ""
@@ -206,8 +207,16 @@ class Explainer:
                 f"{_elsewhere(state.handed_over)} may be at that time, and has to advance_to(...) or close(){known}"
             )
             return _Account(what, advice, workers)
+        if self._has_waiting_keys(name):
+            return _Account(what, "records of keys that are used again wait in it: see below", workers)
         now = f"took it to {', '.join(map(repr, state.times))}" if state.times else "closed it"
         return _Account(what, f"the driver {now}; those workers have not come to that yet", workers)
+
+    def _has_open_substreams(self, input: str) -> bool:
+        return any(one.count for one in self._view.substreams_of(self._view.plan.inputs[input]))
+
+    def _has_waiting_keys(self, input: str) -> bool:
+        return any(one.waiting for one in self._view.substreams_of(self._view.plan.inputs[input]))
 
     def _of_token(self, at: Source, reach: Reach, *, waits: bool) -> _Account:
         plan, operator = self._view.plan.operators[at.operator], self._view.plan.name_at(at)
@@ -245,6 +254,9 @@ class Explainer:
             return _Account(
                 f"{held}, though its inputs have {'passed that time' if ports else 'ended'}", advice, workers
             )
+        if on_purpose and plan.ends is not None and plan.ends.holds:
+            advice = f"{operator!r} has records of substreams that have not ended, and waits for that: see below"
+            return _Account(held, advice, workers, ports, told_last=True)
         behind = tuple(port for port in ports if not self._has_passed(port, at, reach.time))
         if behind:
             advice = f"{operator!r} runs again when {self._something_new(behind, plan)}"
@@ -257,7 +269,8 @@ class Explainer:
             return _Account(held, advice, workers, ports, told_last=True)
         advice = (
             f"probably the token leaked: {remedy}, or call context.activate() while there is work left or when a "
-            f"thread is done. Otherwise {operator!r} waits until {self._something_new(ports, plan)}"
+            f"thread is done, and context.expect_activation() in each call until it is. Otherwise "
+            f"{operator!r} waits until {self._something_new(ports, plan)}"
         )
         return _Account(held, advice, workers, ports)
 
@@ -312,7 +325,7 @@ class Explainer:
         if self._runs_next(at.operator, workers):
             return _Account(what, f"{operator!r} takes them when it runs next", workers)
         advice = f"{operator!r} returned without reading them, and {_UNREAD}"
-        if plan.ends is not None and plan.ends.firm:
+        if plan.ends is not None:
             advice += "; if an end is before them, look at it: for key in input.ended"
         others = (port for port in self._open_ports(at.operator, plan) if port != at)
         behind = tuple(port for port in others if plan.notify and not self._has_passed(port, at, time))

@@ -23,6 +23,7 @@ from tidewheel.progress import (
 from tidewheel.progress.strong_components import strong_components
 from tidewheel.runtime.plan import OperatorPlan, Plan
 from tidewheel.runtime.statistics import JobStatistics
+from tidewheel.runtime.substreams.open_substreams import OpenSubstreams
 from tidewheel.runtime.worker_report import BusyWorker, WorkerReport
 
 
@@ -83,6 +84,11 @@ class JobView:
         everywhere.update(self.live.items())
         self._everywhere = everywhere
         self._views: dict[int, Tracker] = {}
+
+    def substreams_of(self, operator: int) -> list[OpenSubstreams]:
+        """Return what workers say of the substreams that an operator declares."""
+        names = [name for name, declared in self.plan.declarations.items() if declared.operator == operator]
+        return [one for report in self.reports for one in report.open_substreams if one.name in names]
 
     def open_substreams(self) -> list[str]:
         """Say which substreams have not ended, for people."""

@@ -197,7 +197,7 @@ class OperatorContext:
             keys: as the key of a record is found there.
 
         Raises:
-            TokenError: the token does not allow to send.
+            TokenError: the token does not allow to send, or is none.
             GraphError: no stream of this operator is divided right behind it.
 
         >>> import tidewheel as tw
@@ -219,6 +219,12 @@ class OperatorContext:
         ...     job.captured("sessions")
         [Captured(time=0, batch=[['hello', 'goodbye']])]
         """
+        given: object = token
+        if not isinstance(given, TimestampToken | LentToken):
+            raise TokenError(
+                f"operator {self.name!r}: end_substream(token, *keys) takes a token first, with which the operator "
+                f"can send, not {given!r}"
+            )
         self._hooks.end_substream(token, list(map(EndOfSubstream, keys)))
 
     def on_close(self, callback: Callable[[], object]) -> None:

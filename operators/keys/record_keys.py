@@ -278,7 +278,12 @@ def _with_one_nan(groups: dict[Any, list[Any]]) -> dict[Any, list[Any]]:
 
 def _column(batch: Batch, name: str) -> list[Any]:
     if isinstance(batch, list):
-        return [record[name] for record in batch]
+        try:
+            return [record[name] for record in batch]
+        except (KeyError, TypeError, IndexError):
+            for record in batch:
+                _check_field(record, name)
+            raise
     names = batch.schema.names if is_arrow(batch) else batch.dtype.names or ()
     if name not in names:
         what = list(names) if is_arrow(batch) else f"dtype {batch.dtype}"
@@ -289,6 +294,19 @@ def _column(batch: Batch, name: str) -> list[Any]:
         return column
     assert is_numpy(batch), "a batch is a list, of Arrow or of NumPy"
     return records(batch[name])
+
+
+def _check_field(record: Any, name: str) -> None:
+    """Raise KeyError or TypeError, saying what to do, if a record has no field of a name."""
+    try:
+        record[name]
+    except KeyError as error:
+        raise KeyError(f"no field {name!r} for the key; a record has {list(record)}") from error
+    except (TypeError, IndexError) as error:
+        raise TypeError(
+            f"{name!r} names a field of dicts or a column, and {short(record)} is a {type(record).__qualname__}: "
+            "give a function as the key"
+        ) from error
 
 
 def _check_times(batch: Batch, names: list[str]) -> None:

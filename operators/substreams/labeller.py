@@ -10,6 +10,7 @@ from tidewheel.operators.keys.record_order import take
 from tidewheel.operators.substreams.marked_key import has_marks, mark_runs
 from tidewheel.progress import Time
 from tidewheel.runtime.batches import Batch, length, records, take_slice
+from tidewheel.runtime.errors import TokenError
 from tidewheel.runtime.operator_context import OperatorContext
 from tidewheel.runtime.output_port import OutputPort
 from tidewheel.runtime.stable_hash import stable_hash
@@ -149,9 +150,14 @@ class Labeller:
         *,
         ended_at: Time | None = None,
     ) -> None:
-        """End substreams, by default at the token's time; raise TokenError if one has ended already."""
+        """End substreams, by default at the token's time.
+
+        Raises:
+            TokenError: one has ended already, or there is no predicate of that name.
+        """
         time = token.time if ended_at is None else ended_at
         made = portable_keys(list(map(as_key, keys)))
+        self._check_names(made)
         now = [key for key in made if key not in self._waiting] if self._waiting else made
         later = set(self._gate.close(now, time))
         if len(now) == len(made) and not later:
@@ -160,6 +166,15 @@ class Labeller:
         for key in made:
             if key in later:
                 self._wait(output, token, key, _Waiting(token.time, None, time))
+
+    def _check_names(self, keys: list[Any]) -> None:
+        known = self._how.predicates
+        unknown = [key for key in keys if key not in known] if known else []
+        if unknown:
+            raise TokenError(
+                f"an end of {unknown[0]!r} of {self._gate.name!r} came, where substreams have the names "
+                f"{', '.join(map(repr, known))}"
+            )
 
     def is_open(self, key: Any) -> bool:
         """Tell whether the last that was sent of a key, or waits to be, belongs to a substream that has not ended."""

@@ -106,7 +106,7 @@ class EventTimeReader:
         if not known:
             raise TypeError(f"the event time of record {shortened(record)} is {time!r}: it is to be {wanted}")
         if isinstance(time, float) and time - time != 0:
-            raise ValueError(f"the event time of record {shortened(record)} is {time!r}, which lies in no window")
+            raise ValueError(f"the event time of record {shortened(record)} is {time!r}, which is no time")
         return time
 
 

@@ -9,11 +9,12 @@ Source: "The Dataflow Model" (VLDB 2015), section 2.3; the watermark by the grea
 lateness.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, TypeAlias
 
+from tidewheel.operators.windows.windows import is_distance
 from tidewheel.progress import GraphError, Time
 from tidewheel.runtime.output_port import OutputPort
 from tidewheel.runtime.tokens import LentToken
@@ -48,7 +49,7 @@ class Watermark:
     def advance(self, latest: Iterable[Any]) -> None:
         """Take in the greatest event times of an epoch, one a worker that had records."""
         known = [] if self.latest is None else [self.latest]
-        self.latest = max([*latest, *known], default=None)
+        self.latest = latest_of([*latest, *known])
 
 
 @dataclass(slots=True)
@@ -71,7 +72,7 @@ class EpochWatermark:
     def hear(self, time: Time, told: Iterable[Any]) -> None:
         """Take in what workers tell of an epoch."""
         known = [self.greatest[time]] if time in self.greatest else []
-        self.greatest[time] = max([*told, *known])
+        self.greatest[time] = latest_of([*told, *known])
 
     def complete(self, time: Time) -> None:
         """Go on to the next epoch that is complete, of which nothing more is told, if anything was."""
@@ -94,15 +95,30 @@ class LatestTimes:
     def send(self, output: OutputPort) -> None:
         """Send them, each at its epoch, to an output that all workers read."""
         for lent, found in self._found.values():
-            output.send(lent, [max(found)])
+            output.send(lent, [latest_of(found)])
+
+
+def latest_of(times: Sequence[Any]) -> Any:
+    """Return the greatest of some event times, None if there are none.
+
+    Raises:
+        TypeError: they cannot be compared, as some have a zone and others have none.
+    """
+    try:
+        return max(times, default=None)
+    except TypeError as error:
+        raise TypeError(
+            f"event times cannot be compared, {error}: among them are {times[0]!r} and {times[-1]!r}; give all of them "
+            "one kind, and datetimes all a zone or none"
+        ) from error
 
 
 def check_lateness(name: str, lateness: object) -> None:
     """Raise GraphError unless ``lateness`` is None, a number or a duration that is not negative."""
     if lateness is None:
         return
-    known = isinstance(lateness, int | float | timedelta) and not isinstance(lateness, bool)
-    if not known or lateness < type(lateness)():  # type: ignore[operator]
+    zero = timedelta() if isinstance(lateness, timedelta) else 0
+    if not is_distance(lateness) or lateness < zero:  # type: ignore[operator]
         raise GraphError(
             f"operator {name!r}: lateness is how far the watermark lies behind the greatest event time, a number or "
             f"timedelta that is not negative, as the difference of two event times is; not {lateness!r}"

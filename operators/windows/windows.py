@@ -9,6 +9,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from numbers import Real
 from typing import Any, TypeAlias
 
 from tidewheel.progress import GraphError
@@ -32,13 +33,23 @@ def check_duration(where: str, name: str, given: object, *, least: str = "positi
         given: what was given.
         least: "positive" if it has to be greater than zero, "zero" if it may be zero, "any" if it may be negative.
     """
-    known = isinstance(given, int | float | timedelta) and not isinstance(given, bool)
-    if not known or (isinstance(given, float) and not math.isfinite(given)):
+    if not is_distance(given):
         raise GraphError(f"{where}: {name} is a finite number, or a timedelta where times are datetimes, not {given!r}")
-    zero = type(given)()
+    zero: Duration = timedelta() if isinstance(given, timedelta) else 0
     if (least == "positive" and given <= zero) or (least == "zero" and given < zero):  # type: ignore[operator]
         wanted = "greater than zero" if least == "positive" else "not negative"
         raise GraphError(f"{where}: {name} is {wanted}, it cannot be {given!r}")
+
+
+def is_distance(given: object) -> bool:
+    """Tell whether something is a finite number or a timedelta, also one of NumPy's or pandas'.
+
+    >>> is_distance(5), is_distance(timedelta(minutes=1)), is_distance(math.inf), is_distance("5 minutes")
+    (True, True, False, False)
+    """
+    if type(given) is bool:
+        return False
+    return math.isfinite(given) if isinstance(given, Real) else isinstance(given, timedelta)
 
 
 def check_alike(where: str, name: str, given: object, length: Duration) -> None:

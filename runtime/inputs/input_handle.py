@@ -193,20 +193,23 @@ class InputHandle:
         """Promise that nothing more of the substreams with these keys is sent at this time, by any handle.
 
         That is for an input whose stream is divided, by ``flow.input(...).substreams(name, key=...)``, without a
-        time-out, by which they end themselves. A key may be used again at a later time, and is another substream then.
-        Several keys in one call cost less than several calls.
+        time-out, by which they end themselves. A key may be used again at a later time, and is another substream then;
+        so an end of a key that has none open, as of ``"7"`` for ``7``, is that of an empty substream. Several keys in
+        one call cost less than several calls.
 
         Raises:
             TokenError: the handle is closed, or was handed to another process.
             TypeError: a key cannot be one, as it cannot be hashed.
-            JobError: the job has failed or was stopped. It fails if the input has no substreams, if one has ended
-                already, or if a record of it comes after all: at this time, or before it by another handle.
+            JobError: the job has failed or was stopped. It fails if the input has no substreams, or none of such a
+                name, if one has ended at this time or a later one, or if a record of it comes after all: at this time,
+                or before it by another handle.
         """
         for key in keys:
             try:
                 hash(key)
             except TypeError as error:
-                raise TypeError(f"end_substream: {key!r} is the key of no substream: {error}") from None
+                several = "; several keys are given as end_substream(1, 2)" if isinstance(key, list | set) else ""
+                raise TypeError(f"end_substream: {key!r} is the key of no substream: {error}{several}") from None
         with self._feed.lock:
             self._check_open("end a substream of")
             if keys:

@@ -5,6 +5,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 
@@ -152,6 +154,14 @@ WRONG: dict[str, tuple[Callable[[], object], str]] = {
         lambda: tw.Dataflow("i").input("n").substreams("rests", rest, tracking="guesses"),  # type: ignore[arg-type]
         'substreams rests: tracking is "tokens" or "punctuations", not \'guesses\'',
     ),
+    "no name": (
+        lambda: tw.Dataflow("i").input("n").substreams(rest),  # type: ignore[arg-type]
+        "the first argument is the name of the substreams, not <function",
+    ),
+    "states of which scope": (
+        lambda: divided().stateful_map(rest, int, lambda n, row: (n, row)),
+        'call without_substreams\\(\\) before.* or say scope="substream"',
+    ),
     "no key": (lambda: tw.Dataflow("i").input("n").substreams("rests", 3), "a key is a function of a record"),  # type: ignore[arg-type]
 }
 
@@ -216,6 +226,76 @@ def test_broken_promises_fail_the_job() -> None:
     )
 
 
+def test_ends_of_what_there_cannot_be_are_refused() -> None:
+    """A predicate that has no such name, a token that is none, several keys as one."""
+
+    def name(stream: tw.Stream[Any]) -> None:
+        stream.substreams("named", predicates={"odd": rest}).capture("c")
+
+    def without_token(context: Any) -> Any:
+        def schedule(input: Any, output: Any) -> None:
+            for _ in input:
+                context.end_substream("a")
+
+        return schedule
+
+    assert "an end of 'even' of 'named' came, where substreams have the names 'odd'" in fail(
+        name, lambda handle: handle.end_substream("even")
+    )
+    message = fail(
+        lambda stream: stream.unary("u", without_token).substreams("rests", rest).capture("c"),
+        lambda handle: handle.send([1]),
+    )
+    assert "end_substream(token, *keys) takes a token first" in message
+    with (
+        tw.run(divided().flow, engine="local") as job,
+        job.input("numbers") as handle,
+        pytest.raises(TypeError, match=r"several keys are given as end_substream\(1, 2\)"),
+    ):
+        handle.end_substream([1, 2])
+
+
+@pytest.mark.parametrize(
+    ("record", "message"),
+    [
+        ({"user": 1}, "no field 'usr' for the key; a record has ['user']"),
+        ((1, 2), "'usr' names a field of dicts or a column, and (1, 2) is a tuple: give a function as the key"),
+    ],
+    ids=repr,
+)
+def test_a_record_without_the_field_of_the_key_fails_the_job(record: Any, message: str) -> None:
+    """The error says what the records have."""
+    assert message in fail(
+        lambda stream: stream.substreams("rests", "usr").capture("c"), lambda handle: handle.send([record])
+    )
+
+
+def test_times_with_a_zone_and_without_one_fail_the_job() -> None:
+    """Also where they are in different epochs."""
+
+    def send(handle: Any) -> None:
+        for epoch, zone in enumerate((None, UTC)):
+            handle.advance_to(epoch)
+            handle.send([datetime(2026, 1, 1, tzinfo=zone)])
+
+    message = fail(
+        lambda stream: stream.substreams("timed", lambda at: 0, at=lambda at: at, timeout=timedelta(1)).capture("c"),
+        send,
+    )
+    assert "event times cannot be compared" in message
+    assert "datetimes all a zone or none" in message
+
+
+@pytest.mark.parametrize("half_an_hour", [pd.Timedelta("30min"), timedelta(minutes=30)], ids=repr)
+def test_durations_of_pandas_and_numpy_are_durations(half_an_hour: Any) -> None:
+    """They are a timedelta, and a number."""
+    hits = tw.Dataflow("i").input("n")
+    hits.substreams("timed", rest, at=abs, timeout=half_an_hour, lateness=half_an_hour)
+    hits.substreams("numbers", rest, at=abs, timeout=np.int64(30), lateness=np.float64(1.5))  # type: ignore[arg-type]
+    with pytest.raises(tw.GraphError, match="timeout is greater than zero"):
+        hits.substreams("none", rest, at=abs, timeout=np.int64(0))  # type: ignore[arg-type]
+
+
 def test_a_handle_ends_no_substream_that_times_out() -> None:
     """As the records do not get their keys at the input."""
     message = fail(
@@ -230,7 +310,7 @@ def test_a_handle_ends_no_substream_that_times_out() -> None:
     ("at", "timeout", "message"),
     [
         (None, 1, "has no event time, but None"),
-        (float("inf"), 1, "inf, which lies in no window"),
+        (float("inf"), 1, "inf, which is no time"),
         (
             datetime(2026, 1, 1, tzinfo=UTC),
             1,
@@ -265,20 +345,6 @@ def test_tokens_of_substreams_do_not_stand_for_each_other() -> None:
         lambda handle: handle.send([0, 1]),
     )
     assert "TokenSet" in message
-
-
-def test_explain_says_which_substreams_are_open() -> None:
-    """As what holds their tokens waits for nothing but that."""
-    flow = tw.Dataflow("open")
-    numbers = flow.input("numbers").substreams("rests", rest)
-    numbers.collect_substream(lambda key, rows: key).probe("done")
-    with tw.run(flow, workers=2, engine="local") as job:
-        handle = job.input("numbers")
-        handle.send([0, 1])
-        handle.end_substream(0)
-        handle.advance_to(1)
-        with pytest.raises(tw.JobError, match=r"substreams 'rests' of 1 key\(s\) are open, such as 1: who waits"):
-            job.probe("done").wait_until(1)
 
 
 def test_who_did_not_ask_is_not_told() -> None:

@@ -113,8 +113,8 @@ def test_floats_that_have_no_exact_sum_are_lost_nowhere() -> None:
     [
         (tw.TumblingWindows(10), None, "no event time, but None"),
         (tw.TumblingWindows(10), float("nan"), "no event time, but nan"),
-        (tw.TumblingWindows(10), float("inf"), "inf, which lies in no window"),
-        (tw.TumblingWindows(10), np.float64("inf"), "inf, which lies in no window"),
+        (tw.TumblingWindows(10), float("inf"), "inf, which is no time"),
+        (tw.TumblingWindows(10), np.float64("inf"), "inf, which is no time"),
         (tw.TumblingWindows(10), "12:00", "is to be a number"),
         (tw.TumblingWindows(10), True, "is to be a number"),
         (tw.TumblingWindows(10), NOON, "for datetimes give a timedelta"),
