@@ -85,6 +85,7 @@ class _Input:
             else:
                 self._use_handle(command, output)
         if not self._tokens:
+            self._sender.pass_to(self._may_come)
             self._sender.finish()
 
     def _use_handle(self, command: InputCommand, output: OutputPort) -> None:

@@ -22,11 +22,11 @@ Source: seed "Substream Management", sections on soft bounds and their traffic; 
 Safety Property".
 """
 
-from collections import defaultdict
+from collections import OrderedDict
 from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, takewhile
-from typing import NamedTuple, TypeAlias
+from itertools import chain
+from typing import TypeAlias
 
 from tidewheel.progress.compiled_graph import CompiledGraph
 from tidewheel.progress.errors import GraphError
@@ -41,25 +41,6 @@ Differences: TypeAlias = Iterable[tuple[tuple[int, Time], int]]
 
 Ends: TypeAlias = Mapping[int, list[Key]]
 """By the number of a location, the substreams that have ended there, in order."""
-
-
-class SubstreamPoint(NamedTuple):
-    """A time of a substream at a location, which is given by its number in `CompiledGraph.locations`."""
-
-    key: Key
-    location: int
-    time: Time
-
-
-SubstreamChange: TypeAlias = tuple[SubstreamPoint, int]
-"""(point, difference of its count)."""
-
-
-class SubstreamEnd(NamedTuple):
-    """A substream has ended at a location, given by its number."""
-
-    key: Key
-    location: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,8 +124,8 @@ class SubstreamTracker:
                     f"{compiled.graph.describe(location)}, where somebody asks for their ends"
                 )
         self._interesting = tuple(self._before)
-        self._queues: dict[int, dict[Key, bool]] = {
-            number: {} for number in self._before if compiled.locations[number] in ordered
+        self._queues: dict[int, OrderedDict[Key, bool]] = {
+            number: OrderedDict() for number in self._before if compiled.locations[number] in ordered
         }
         """By location, the closed substreams that are not told of yet, in order, and whether they have ended there."""
         closing = self.closing
@@ -166,24 +147,16 @@ class SubstreamTracker:
         """Return how many substreams it remembers anything of."""
         return len(set(self._lives).union(*self._queues.values()))
 
-    def update(self, changes: Iterable[SubstreamChange]) -> list[SubstreamEnd]:
-        """Apply the changes of one indivisible batch; return what they end."""
-        by_key: dict[Key, list[tuple[tuple[int, Time], int]]] = defaultdict(list)
-        for (key, *point), difference in changes:
-            if tuple(point) == self.closing and key in by_key:  # the order is that of closing
-                by_key[key] = by_key.pop(key)
-            by_key[key].append(((point[0], point[1]), difference))
-        ends = self.update_many(list(by_key), range(len(by_key)), list(by_key.values()))
-        return [SubstreamEnd(key, location) for location, keys in ends.items() for key in keys]
+    def update(self, keys: Iterable[Key], which: Iterable[int], shapes: Sequence[Differences]) -> Ends:
+        """Apply one indivisible batch: what has happened to some substreams, to many of them the same.
 
-    def update_many(self, keys: Iterable[Key], which: Iterable[int], shapes: Sequence[Differences]) -> Ends:
-        """Apply what has happened to some substreams, to many of them the same; return what that ends.
+        Returns what that ends.
 
         Complexity: O(1) for each key; and for each state that some of them had, with each shape, as many steps as it
         has points, and for each location of interest where it has not ended.
 
         Args:
-            keys: the substreams, each once.
+            keys: the substreams, each once, those that are closed in the order of that.
             which: for each, the index in ``shapes`` of what has happened to it.
             shapes: those.
         """
@@ -240,10 +213,11 @@ class SubstreamTracker:
         if queue is None:
             return [key]
         queue[key] = True
-        first = list(takewhile(queue.__getitem__, queue))
-        for one in first:
-            del queue[one]
-        return first
+        found: list[Key] = []
+        while queue and queue[first := next(iter(queue))]:
+            del queue[first]
+            found.append(first)
+        return found
 
     def _forget(self, keys: Iterable[Key]) -> None:
         """Forget those of these keys of which nothing is counted, or waits to be told."""
@@ -270,7 +244,7 @@ class SubstreamTracker:
         }
         counts = list(set(still_open.values()))
         which = [counts.index(count) for count in still_open.values()]
-        ends = self.update_many(still_open, which, [[(closing, -count)] for count in counts])
+        ends = self.update(still_open, which, [[(closing, -count)] for count in counts])
         return list(still_open), ends
 
     def drain_over(self) -> list[Key]:

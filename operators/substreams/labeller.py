@@ -183,8 +183,7 @@ class Labeller:
 
     def go_on(self, output: OutputPort) -> None:
         """Send what has waited for keys that may be used again now."""
-        while self._gate.reopened:
-            key = self._gate.reopened.pop()
+        for key in self._gate.take_reopened():
             waiting = self._waiting.pop(key, deque())
             while waiting and self._is_done(output, key, waiting[0]):
                 waiting.popleft()

@@ -34,7 +34,7 @@ TELLER = 0
 
 _MOST_DUE = 4096
 _MOST_STEPS = 16
-"""So many substreams about to end, or steps with some, are not told of by a worker that is never out of work."""
+"""A worker that is never out of work tells when so many substreams are about to end, or after so many steps."""
 
 
 class SubstreamBooks:

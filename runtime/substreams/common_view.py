@@ -51,13 +51,16 @@ class CommonView:
         """Take in what a worker has told, which may be this one."""
         for changes in news.changes:
             tracker = self._trackers[changes.declaration]
-            self._end(changes.declaration, tracker.update_many(changes.keys, changes.which, changes.shapes))
+            self._end(changes.declaration, tracker.update(changes.keys, changes.which, changes.shapes))
             if not self._tracked[changes.declaration].is_shared and self._workers > 1:
                 self._close_for_all(changes, tracker)
         for ending in news.ending:
             self._at_end[ending.declaration] += ending.is_first
-            self._waiting[ending.declaration].update(ending.waiting)
-            self._waiting[ending.declaration].subtract(ending.done)
+            waiting = self._waiting[ending.declaration]
+            waiting.update(ending.waiting)
+            waiting.subtract(ending.done)
+            for key in [key for key in ending.done if not waiting[key]]:
+                del waiting[key]
         for declaration in news.finished:
             self._finished[declaration] += 1
             if self._finished[declaration] == self._workers:
@@ -70,7 +73,7 @@ class CommonView:
     def _close_others(self, declaration: int) -> None:
         """Close all substreams for those who let in nothing of them, as no more comes to anyone than what waits."""
         waiting = self._waiting[declaration]
-        keys, ends = self._trackers[declaration].close_but({key for key, many in waiting.items() if many})
+        keys, ends = self._trackers[declaration].close_but(waiting)
         if keys:
             self._closing[declaration] += keys
         self._end(declaration, ends)

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Collection, Mapping
 
-from tidewheel.progress import CompiledGraph, GraphError, Location, Source, Target
+from tidewheel.progress import CompiledGraph, GraphError, Source, Target
 from tidewheel.runtime.plan import EndsWanted, Plan
 from tidewheel.runtime.substreams.declared_substreams import DeclaredSubstreams
 
@@ -16,10 +16,9 @@ def declared_substreams(plan: Plan, compiled: CompiledGraph) -> tuple[DeclaredSu
             or markers would have to go round a loop.
     """
     sources = {name: Source(declared.operator, 0) for name, declared in plan.declarations.items()}
+    ways = _Ways(plan)
+    reached = {name: ways.reached(source) for name, source in sources.items()}
     asked: dict[str, list[Target]] = {name: [] for name in sources}
-    reached = {
-        name: _reached(plan, source, {one.operator for one in sources.values()}) for name, source in sources.items()
-    }
     for number, operator in enumerate(plan.operators):
         if operator.ends is None:
             continue
@@ -31,7 +30,10 @@ def declared_substreams(plan: Plan, compiled: CompiledGraph) -> tuple[DeclaredSu
             )
         for name, target in found:
             asked[name].append(target)
-    made = tuple(_declared(plan, compiled, name, source, asked[name]) for name, source in sources.items())
+    made = tuple(
+        _declared(plan, compiled, name, source, asked[name], ways.before(asked[name], reached[name]))
+        for name, source in sources.items()
+    )
     for one in made:
         if one.is_punctuated:
             _check_markers(plan, compiled, one)
@@ -39,27 +41,53 @@ def declared_substreams(plan: Plan, compiled: CompiledGraph) -> tuple[DeclaredSu
     return made
 
 
-def _reached(plan: Plan, start: Source, dividers: Collection[int]) -> set[Target]:
-    """Return the inputs to which records get that are of the substreams which begin at an output.
+class _Ways:
+    """The ways that records take without leaving the substreams to which they belong.
 
-    Behind operators that divide them otherwise, or send what is of none, they are not of those any more.
+    They leave them where they are divided otherwise, or by an operator that sends what is of none.
     """
-    readers: dict[Source, list[Target]] = defaultdict(list)
-    for number, operator in enumerate(plan.operators):
-        for port, source in enumerate(operator.sources):
-            readers[source].append(Target(number, port))
-    reached: set[Target] = set()
-    left = [start]
-    while left:
-        for at in readers[left.pop()]:
-            operator = plan.operators[at.operator]
-            if at in reached:
-                continue
-            reached.add(at)
-            if at.operator not in dividers and not operator.leaves_substreams:
-                ports = range(len(operator.shape.outputs))
-                left += (Source(at.operator, port) for port in ports if operator.shape.summaries.get((at.port, port)))
-    return reached
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._dividers = {declared.operator for declared in plan.declarations.values()}
+        self._readers: dict[Source, list[Target]] = defaultdict(list)
+        for number, operator in enumerate(plan.operators):
+            for port, source in enumerate(operator.sources):
+                self._readers[source].append(Target(number, port))
+
+    def reached(self, start: Source) -> set[Target]:
+        """Return the inputs to which records get that come out somewhere."""
+        reached: set[Target] = set()
+        left = [start]
+        while left:
+            for at in self._readers[left.pop()]:
+                if at not in reached:
+                    reached.add(at)
+                    left += self._through(at)
+        return reached
+
+    def before(self, asked: Collection[Target], reached: Collection[Target]) -> tuple[Target, ...]:
+        """Return those inputs, of some that were reached, from which records get to others, in a fixed order."""
+        leading: dict[Target, list[Target]] = defaultdict(list)
+        for at in reached:
+            for source in self._through(at):
+                for behind in self._readers[source]:
+                    leading[behind].append(at)
+        found = set(asked)
+        left = list(asked)
+        while left:
+            for at in leading[left.pop()]:
+                if at not in found:
+                    found.add(at)
+                    left.append(at)
+        return tuple(sorted(found, key=lambda at: (at.operator, at.port)))
+
+    def _through(self, at: Target) -> list[Source]:
+        operator = self._plan.operators[at.operator]
+        if at.operator in self._dividers or operator.leaves_substreams:
+            return []
+        ports = range(len(operator.shape.outputs))
+        return [Source(at.operator, port) for port in ports if operator.shape.summaries.get((at.port, port))]
 
 
 def _asked_by(
@@ -79,15 +107,14 @@ def _asked_by(
         if operator.ends is not None and operator.ends.holds and Source(number, 0) in compiled.reaching(target):
             raise GraphError(
                 f"operator {operator.name!r} sends what it has of a substream when that has ended, and that comes "
-                "back to it round a loop, where it belongs to the substream: so that would never end. Let it read "
-                "what leaves the loop"
+                "back to it round a loop: so it would wait for itself. Let it read what leaves the loop"
             )
         found += ((name, target) for name in names)
     return found
 
 
 def _declared(
-    plan: Plan, compiled: CompiledGraph, name: str, source: Source, asked: list[Target]
+    plan: Plan, compiled: CompiledGraph, name: str, source: Source, asked: list[Target], before: tuple[Target, ...]
 ) -> DeclaredSubstreams:
     ends = {at: plan.operators[at.operator].ends or EndsWanted(ordered=False) for at in asked}
     firm = [at for at in asked if ends[at].firm]
@@ -101,16 +128,9 @@ def _declared(
         tuple(at for at in asked if ends[at].ordered or at in turns),
         tuple(firm),
         tuple(turns),
+        before if declared.is_punctuated else (),
         declared.is_punctuated,
     )
-
-
-def marked_inputs(compiled: CompiledGraph, declared: DeclaredSubstreams) -> list[Target]:
-    """Return the inputs over whose edges markers of a declaration go: those between it and who asks for ends."""
-    before: dict[Location, None] = {}
-    for asked in declared.asked:
-        before.update(dict.fromkeys(compiled.reaching(asked)))
-    return [at for at in before if isinstance(at, Target) and declared.source in compiled.reaching(at)]
 
 
 def _is_on_cycle(plan: Plan, compiled: CompiledGraph, at: Target) -> bool:
@@ -145,7 +165,7 @@ def _check_firm(plan: Plan, compiled: CompiledGraph, declared: DeclaredSubstream
 
 
 def _check_markers(plan: Plan, compiled: CompiledGraph, declared: DeclaredSubstreams) -> None:
-    for at in marked_inputs(compiled, declared):
+    for at in declared.marked:
         if _is_on_cycle(plan, compiled, at):
             raise GraphError(
                 f"substreams {declared.name!r}: operator {plan.name_at(at)!r} is in a loop, and markers of ends cannot "

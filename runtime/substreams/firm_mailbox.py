@@ -87,7 +87,7 @@ class FirmMailbox:
             self._core.produce(self._port.location, time)
 
     def _put_one(self, key: Key, entry: Entry) -> None:
-        if self._turns and self._turns[0] == key:
+        if self._turns and _is_same(self._turns[0], key):
             self._port.queue.append(entry)
             return
         self._held.setdefault(key, []).append(taken(entry, self._core.flow))
@@ -118,7 +118,7 @@ class FirmMailbox:
             self._port.queue.append(marking(EndsHere([key]), self._core.worker))
             if self._turns is not None:
                 turn = self._turns.popleft()
-                assert turn == key, "ends on a cycle are told in the order of closing"
+                assert _is_same(turn, key), "ends on a cycle are told in the order of closing"
                 self._begin_turn()
 
     def _begin_turn(self) -> None:
@@ -127,3 +127,8 @@ class FirmMailbox:
         self._between.clear()
         if self._turns:
             self._port.queue.extend(self._held.pop(self._turns[0], ()))
+
+
+def _is_same(one: Key, other: Key) -> bool:
+    """Tell whether keys are one key, as for a dict: NaN, of which there is only one, is not equal to itself."""
+    return one is other or one == other

@@ -59,7 +59,6 @@ class SubstreamGate:
         is_shared: whether every worker lets in records of each key, or only one.
         domain: the times of the stream.
         books: where it is noted what is closed.
-        reopened: keys that waited to be used again, and may be now; whoever waits takes them.
     """
 
     number: int
@@ -68,7 +67,8 @@ class SubstreamGate:
     domain: TimeDomain
     books: Closings
     activate: Callable[[], None]
-    reopened: list[Key] = field(default_factory=list)
+    _reopened: list[Key] = field(default_factory=list)
+    """Keys that waited to be used again, and may be now."""
     _open: set[Key] = field(default_factory=set)
     _closed: dict[Key, _Closed] = field(default_factory=dict)
     _closed_at: dict[Time, set[Key]] = field(default_factory=dict)
@@ -78,7 +78,7 @@ class SubstreamGate:
     _is_finished: bool = False
 
     def admit(self, key: Key, time: Time) -> Label | None:
-        """Return the label for records of a key at a time; None if they have to wait until the key is `reopened`.
+        """Return the label for records of a key at a time; None if they have to wait until `take_reopened` has the key.
 
         Raises:
             TokenError: the substream has ended at this time, or one that is not before it.
@@ -134,7 +134,6 @@ class SubstreamGate:
 
     def over(self, keys: Iterable[Key]) -> None:
         """Take note that substreams that were closed are over."""
-        before = len(self.reopened)
         for key in keys:
             closed = self._closed.get(key)
             if closed is not None:
@@ -143,9 +142,14 @@ class SubstreamGate:
                     self._forget(key, closed)
             if key in self._waiting:
                 self._waiting.discard(key)
-                self.reopened.append(key)
-        if len(self.reopened) > before:
+                self._reopened.append(key)
+        if self._reopened:
             self.activate()
+
+    def take_reopened(self) -> list[Key]:
+        """Return the keys that waited to be used again, and may be since the last call, in order."""
+        reopened, self._reopened = self._reopened, []
+        return reopened
 
     def pass_to(self, may_come: Callable[[Time], bool]) -> None:
         """Forget what ended at times at which nothing can come any more."""

@@ -18,7 +18,6 @@ from tidewheel.progress import CompiledGraph
 from tidewheel.progress.substream_tracker import Key
 from tidewheel.runtime.envelope import Message
 from tidewheel.runtime.output_port import OutputPort
-from tidewheel.runtime.substreams.declared import marked_inputs
 from tidewheel.runtime.substreams.declared_substreams import DeclaredSubstreams
 from tidewheel.runtime.substreams.markers import Entry, Markers
 from tidewheel.runtime.substreams.news import Ending
@@ -66,7 +65,7 @@ class Punctuations:
         self._still_open: list[Key] = []
         self._untold: list[Key] = []
         self._gone: list[Key] = []
-        inside = marked_inputs(compiled, declared)
+        inside = declared.marked
         marked = [channel for source, at, channel in edges if source == declared.source and at in inside]
         self._output.marked = number, marked
         self.operators = {

@@ -6,16 +6,54 @@ that announce them; batches keep their order from each worker.
 """
 
 from collections import Counter, defaultdict, deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from random import Random
-from typing import TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from tests.laws.graphs import later
 from tidewheel.progress import CompiledGraph, Location, Source, Target, Time
-from tidewheel.progress.substream_tracker import Declaration, Key, SubstreamChange, SubstreamEnd, SubstreamPoint
+from tidewheel.progress.substream_tracker import Declaration, Ends, Key, SubstreamTracker
 
 Live: TypeAlias = tuple[int, Location, Time]
 """(key, location, time)."""
+
+
+class SubstreamPoint(NamedTuple):
+    """A time of a substream at a location, which is given by its number in `CompiledGraph.locations`."""
+
+    key: Key
+    location: int
+    time: Time
+
+
+SubstreamChange: TypeAlias = tuple[SubstreamPoint, int]
+"""(point, difference of its count)."""
+
+
+class SubstreamEnd(NamedTuple):
+    """A substream has ended at a location, given by its number."""
+
+    key: Key
+    location: int
+
+
+def take(tracker: SubstreamTracker, batch: Iterable[SubstreamChange]) -> list[SubstreamEnd]:
+    """Have a tracker take a batch of single changes; return what that ends."""
+    by_key: dict[Key, dict[tuple[int, Time], int]] = {}
+    for (key, *point), difference in batch:
+        at = point[0], point[1]
+        if at == tracker.closing and key in by_key:  # the order is that of closing
+            by_key[key] = by_key.pop(key)
+        counts = by_key.setdefault(key, {})
+        counts[at] = counts.get(at, 0) + difference
+    shapes: dict[Any, int] = {}
+    which = [shapes.setdefault(tuple(counts.items()), len(shapes)) for counts in by_key.values()]
+    return ends_of(tracker.update(by_key, which, list(shapes)))
+
+
+def ends_of(ends: Ends) -> list[SubstreamEnd]:
+    """Return ends one by one."""
+    return [SubstreamEnd(key, location) for location, keys in ends.items() for key in keys]
 
 
 class _Worker:

@@ -14,16 +14,9 @@ from hypothesis import strategies as st
 from tests.laws.graphs import describe_graph, random_graph
 from tests.laws.oracles import sources
 from tests.laws.strategies import SEEDS, law_settings
-from tests.laws.substream_workers import SubstreamWorkers
+from tests.laws.substream_workers import SubstreamChange, SubstreamEnd, SubstreamPoint, SubstreamWorkers, take
 from tidewheel.progress import ROOT, CompiledGraph, GraphError, GraphShape, OperatorShape, PathSummary, Source, Target
-from tidewheel.progress.substream_tracker import (
-    Declaration,
-    Key,
-    SubstreamChange,
-    SubstreamEnd,
-    SubstreamPoint,
-    SubstreamTracker,
-)
+from tidewheel.progress.substream_tracker import Declaration, Key, SubstreamTracker
 
 KEYS = 4
 
@@ -55,7 +48,7 @@ class Run:
 
     def take(self, batch: list[SubstreamChange]) -> None:
         """Have the view take a batch, and check what it says."""
-        for end in self.tracker.update(batch):
+        for end in take(self.tracker, batch):
             self.ended[end] += 1
             self.order.setdefault(end.location, []).append(end.key)
             assert not self.workers.is_live(end), f"{end} was told too early: {self.story}"
@@ -144,10 +137,10 @@ def test_a_cycle_does_not_hide_what_is_under_way() -> None:
     begun: list[SubstreamChange] = [(SubstreamPoint("k", again, 1), 1), (SubstreamPoint("k", location, first), -1)]
     twice = [(SubstreamPoint("k", again, 1), -1), (SubstreamPoint("k", again, 2), 2)]
     one_consumed = [(SubstreamPoint("k", again, 2), -1)]
-    assert tracker.update(begun) == [SubstreamEnd("k", number[Target(1, 0)])]
-    assert tracker.update(one_consumed) == []
-    assert tracker.update(twice) == []
-    assert tracker.update(one_consumed) == [SubstreamEnd("k", again)]
+    assert take(tracker, begun) == [SubstreamEnd("k", number[Target(1, 0)])]
+    assert take(tracker, one_consumed) == []
+    assert take(tracker, twice) == []
+    assert take(tracker, one_consumed) == [SubstreamEnd("k", again)]
     assert len(tracker) == 0
 
 
@@ -165,10 +158,10 @@ def test_a_key_is_not_over_before_its_end_is_told() -> None:
     tracker = SubstreamTracker(
         compiled, Declaration(compiled.index[Source(0, 0)], 1), [Target(1, 0)], ordered=[Target(1, 0)]
     )
-    assert tracker.update([(SubstreamPoint("a", at, 0), 1), (SubstreamPoint("a", *tracker.closing), -1)]) == []
-    assert tracker.update([(SubstreamPoint("b", *tracker.closing), -1)]) == []
+    assert take(tracker, [(SubstreamPoint("a", at, 0), 1), (SubstreamPoint("a", *tracker.closing), -1)]) == []
+    assert take(tracker, [(SubstreamPoint("b", *tracker.closing), -1)]) == []
     assert tracker.drain_over() == []
-    assert tracker.update([(SubstreamPoint("a", at, 0), -1)]) == [SubstreamEnd("a", at), SubstreamEnd("b", at)]
+    assert take(tracker, [(SubstreamPoint("a", at, 0), -1)]) == [SubstreamEnd("a", at), SubstreamEnd("b", at)]
     assert sorted(map(str, tracker.drain_over())) == ["a", "b"]
     assert len(tracker) == 0
 

@@ -186,7 +186,7 @@ def _over_before_told() -> Injection:
 
         return hasty
 
-    return replaced(SubstreamTracker, "update_many", make)
+    return replaced(SubstreamTracker, "update", make)
 
 
 def _ends_reversed() -> Injection:

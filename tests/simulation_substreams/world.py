@@ -268,7 +268,7 @@ class World:
             "early": core._substreams._early,
             "open": [gate._open for gate in gates if gate._open],
             "waiting": [gate._waiting for gate in gates if gate._waiting],
-            "reopened": [gate.reopened for gate in gates if gate.reopened],
+            "reopened": [gate._reopened for gate in gates if gate._reopened],
             "not over": [key for gate in gates for key, closed in gate._closed.items() if not closed.is_over],
             "ends": [port.ends for port in core._ports.values() if port.ends],
             "messages": [entry for port in core._ports.values() for entry in port.waiting],

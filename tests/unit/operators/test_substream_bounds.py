@@ -1,5 +1,6 @@
 """Firm bounds, and ends that are found by punctuations, against a batch computation and on the local engine."""
 
+import math
 from collections import Counter
 from collections.abc import Callable
 from itertools import pairwise
@@ -373,3 +374,25 @@ def test_what_a_firm_bound_holds_is_said() -> None:
         handle.advance_to(1)
         with pytest.raises(tw.JobError, match=r"1 message at time 0 at input 0 of 'pieces' .*, held(.|\n)*end it"):
             job.probe("pieces").wait_until(1)
+
+
+@pytest.mark.parametrize("bound", ["soft", "firm"])
+def test_nan_is_one_key_in_a_loop(bound: Literal["soft", "firm"]) -> None:
+    """It takes its turn, though it is not equal to itself."""
+    events: list[Event] = []
+
+    def body(walks: tw.Stream[Any]) -> tuple[tw.Stream[Any], tw.Stream[Any]]:
+        moved = walks.unary("watch", seen_by(events), bound=bound).map(lambda walk: (walk[0], walk[1] // 2))
+        return moved.filter(lambda walk: walk[1] > 0), moved
+
+    flow = tw.Dataflow("nan")
+    walks = flow.input("walks").substreams("walks", lambda walk: walk[0])
+    walks.iterate(body).collect_substream(lambda key, found: len(found)).capture("steps")
+    with tw.run(flow, workers=2, engine="local") as job:
+        with job.input("walks") as handle:
+            handle.send([(key, 4) for key in ("a", math.nan, "b")])
+            handle.end_substream("a", math.nan)
+        job.wait(DEADLINE_S)
+        assert rows(job, "steps") == [3, 3, 3]
+        assert_nothing_left(job)
+    assert Counter(kind for worker, kind, _ in events if worker == 0)["end"] == 3

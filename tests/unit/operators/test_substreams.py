@@ -253,5 +253,23 @@ def test_the_operator_before_promises_ends(workers: int) -> None:
         assert sorted(rows(job, "sums")) == [("a", 1), ("a", 2), ("b", 1), ("b", 2), ("c", 3)]
 
 
+@pytest.mark.parametrize("workers", [1, 3])
+def test_ends_that_waited_for_an_earlier_use_of_their_keys_keep_their_order(workers: int) -> None:
+    """As ordered ends are told in the order in which they were promised, also where all is sent at once."""
+    events: list[Any] = []
+    flow = tw.Dataflow("waiting")
+    walks = flow.input("walks").substreams("walks", lambda walk: walk[0])
+    walks.unary("watch", seen_by(events), bound="soft", ordered=True).capture("walks")
+    with tw.run(flow, workers=workers, engine="local") as job:
+        with job.input("walks") as handle:
+            for epoch in range(3):
+                handle.advance_to(epoch)
+                handle.send([(key, epoch) for key in "abcdef"])
+                handle.end_substream(*"abcdef")
+        job.wait(DEADLINE_S)
+    for worker in range(workers):
+        assert [key for at, kind, key in events if at == worker and kind == "end"] == list("abcdef") * 3
+
+
 def rows(job: tw.Job, name: str) -> list[Any]:
     return [row for entry in job.captured(name) for row in entry.batch]

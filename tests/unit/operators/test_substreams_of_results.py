@@ -45,6 +45,32 @@ def test_results_of_substreams_are_divided_again(workers: int, first: Any, secon
         assert {key for _, kind, key in events if kind == "end"} == set("abc"), f"seed {seed}"
 
 
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("outer", ["tokens", "punctuations"])
+@pytest.mark.parametrize("inner", ["tokens", "punctuations"])
+@pytest.mark.parametrize("bound", ["soft", "firm"])
+def test_what_was_divided_otherwise_may_come_back(workers: int, outer: Any, inner: Any, bound: Any) -> None:
+    """Into a stream of the substreams from which it was taken: to these it does not belong any more."""
+    events: list[Any] = []
+    rows = [(key, number) for number in range(6) for key in "ab"]
+    flow = tw.Dataflow("back")
+    divided = flow.input("rows").substreams("keys", lambda row: row[0], tracking=outer)
+    numbers = divided.without_substreams().substreams("numbers", lambda row: row[1] % 3, tracking=inner)
+    seen = numbers.unary("seen", seen_by(events), bound=bound).without_substreams()
+    divided.concat(seen).collect_substream(lambda key, rows: (key, len(rows))).capture("counts")
+    with tw.run(flow, workers=workers, engine="local") as job:
+        with job.input("rows") as handle:
+            handle.send(rows)
+            handle.end_substream("a")
+            handle.advance_to(1)
+            handle.send([("b", 7)])
+        job.wait(DEADLINE_S)
+        found = sorted(row for entry in job.captured("counts") for row in entry.batch)
+        assert_nothing_left(job)
+    assert found == [("a", 6), ("b", 7)]
+    assert {key for _, kind, key in events if kind == "end"} == {0, 1, 2}
+
+
 def test_substreams_of_two_divisions_that_meet_are_refused() -> None:
     """Nobody could say whose ends these are."""
     flow = tw.Dataflow("meeting")
