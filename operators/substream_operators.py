@@ -214,7 +214,7 @@ class SubstreamOperators(StreamBase[Record]):
         """Take records out of their substreams: what is made of them from here on belongs to none.
 
         Operators that put records of different substreams together, such as those that wait for whole epochs, read
-        only such streams.
+        only such streams. They may be divided again, by `substreams`.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("lines")
