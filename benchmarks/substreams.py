@@ -38,9 +38,9 @@ BATCHES = 5
 MOST_MESSAGES = 3.0
 SIZES = (1, 10, 100, 10_000)
 RECORDS, QUICK_RECORDS = 100_000, 20_000
-ROUNDS, QUICK_ROUNDS = 5, 2
+ROUNDS, QUICK_ROUNDS = 5, 1
 BATCH = 10_000
-WORKERS = (2, 4)
+WORKERS, QUICK_WORKERS = (2, 4), (4,)
 FEW, MOST_BY_PUNCTUATIONS = 4, 1 / 3
 """With so many workers, tokens take at most so much of the time that punctuations take that are a message each."""
 SMALL = 10
@@ -62,7 +62,7 @@ def main() -> None:
     for workers in (FEW,) if options.quick else (FEW, 4 * FEW):
         measure_work(report, workers, QUICK_ROUNDS if options.quick else ROUNDS)
     with ray_cluster():
-        for workers in WORKERS:
+        for workers in QUICK_WORKERS if options.quick else WORKERS:
             for way in (TOGETHER, ONE_BY_ONE):
                 measure_throughput(report, workers, way, options.quick)
         measure_memory(report, QUICK_MANY if options.quick else MANY)
