@@ -17,6 +17,7 @@ from tests.unit.operators.test_substreams import (
     Walks,
     assert_nothing_left,
     lengths_of,
+    lives_of,
     rows,
     seen_by,
     sessions,
@@ -56,13 +57,7 @@ def in_pieces(events: list[Event]) -> Callable[[Any], Any]:
 
 def assert_firm(events: list[Event], feed: Sessions, workers: int) -> None:
     """See that on each worker substreams come in one piece, and are told of as often as they have lived."""
-    lives: Counter[int] = Counter()
-    live: set[int] = set()
-    for _, sent, ended in feed:
-        live.update(key for key, _ in sent)
-        lives.update(ended)
-        live.difference_update(ended)
-    lives.update(live)
+    lives = lives_of(feed)
     for worker in range(workers):
         own = [event for event in events if event[0] == worker]
         assert Counter(key for _, kind, key in own if kind == "end") == lives, f"worker {worker} was told of other ends"

@@ -136,8 +136,8 @@ def test_a_result_for_each_substream_when_all_of_it_has_come_out_of_a_loop(feed:
     assert_soft(events, feed, workers)
 
 
-def assert_soft(events: list[Any], feed: Sessions, workers: int) -> None:
-    """See that ends are told to every worker for every life of a key, and records come in between."""
+def lives_of(feed: Sessions) -> Counter[int]:
+    """Return how many substreams each key has had, by plain Python; all end where the stream does."""
     lives: Counter[int] = Counter()
     live: set[int] = set()
     for _, sent, ended in feed:
@@ -145,6 +145,12 @@ def assert_soft(events: list[Any], feed: Sessions, workers: int) -> None:
         lives.update(ended)
         live.difference_update(ended)
     lives.update(live)
+    return lives
+
+
+def assert_soft(events: list[Any], feed: Sessions, workers: int) -> None:
+    """See that ends are told to every worker for every life of a key, and records come in between."""
+    lives = lives_of(feed)
     for worker in range(workers):
         told = Counter(key for at, kind, key in events if at == worker and kind == "end")
         assert told == lives, f"worker {worker} was told of other ends"
