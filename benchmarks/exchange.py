@@ -18,10 +18,10 @@ from typing import Any
 
 import tidewheel as tw
 from measurement import Report, alternate, arguments
-from tidewheel.runtime.exchange import Key
+from tidewheel.runtime.description.exchange import Key
+from tidewheel.runtime.description.plan import Schedule
+from tidewheel.runtime.description.stable_hash import stable_hash
 from tidewheel.runtime.links.link import LinkName
-from tidewheel.runtime.plan import Schedule
-from tidewheel.runtime.stable_hash import stable_hash
 from transport_floor import Peer, ray_cluster, run_together
 
 LINKS: tuple[LinkName, ...] = ("socket", "ray")

@@ -16,7 +16,7 @@ import psutil
 import tidewheel as tw
 from job_processes import processes_of
 from measurement import Report, arguments
-from tidewheel.runtime.worker_actor import CONCURRENT_CALLS
+from tidewheel.runtime.worker.worker_actor import CONCURRENT_CALLS
 from transport_floor import ray_cluster
 
 WORKERS = 4

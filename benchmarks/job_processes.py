@@ -4,7 +4,7 @@ import psutil
 
 import tidewheel as tw
 from tidewheel.pubsub.catalog_actor import catalog_actor
-from tidewheel.runtime.ray_job import RayJob
+from tidewheel.runtime.engines.ray_job import RayJob
 
 _ANSWER_WITHIN_S = 10.0
 

@@ -20,8 +20,8 @@ import tidewheel as tw
 from measurement import Report, alternate, arguments
 from stepped_workers import SteppedWorkers
 from tidewheel.progress import ProgressBatch, SpreadName
-from tidewheel.runtime.envelope import Envelope, InputCommand
-from tidewheel.runtime.plan import Schedule
+from tidewheel.runtime.description.plan import Schedule
+from tidewheel.runtime.worker.envelope import Envelope, InputCommand
 
 FAR = 1_000_000
 """A time beyond all epochs that are measured."""

@@ -23,7 +23,7 @@ import pyarrow as pa
 import tidewheel as tw
 from measurement import Report
 from soak import compare
-from tidewheel.runtime.ray_job import RayJob
+from tidewheel.runtime.engines.ray_job import RayJob
 from tidewheel.spark_bridge import feed, session, to_spark
 
 if TYPE_CHECKING:

@@ -3,9 +3,9 @@
 from collections import deque
 
 from tidewheel.progress import SpreadName
-from tidewheel.runtime.envelope import DRIVER, Envelope, InputCommand
-from tidewheel.runtime.plan import Plan
-from tidewheel.runtime.worker_core import WorkerCore
+from tidewheel.runtime.description.plan import Plan
+from tidewheel.runtime.worker.envelope import DRIVER, Envelope, InputCommand
+from tidewheel.runtime.worker.worker_core import WorkerCore
 
 
 class SteppedWorkers:

@@ -22,11 +22,11 @@ import psutil
 import tidewheel as tw
 from measurement import Report, alternate, arguments
 from stepped_workers import SteppedWorkers
-from tidewheel.runtime.channel import Channel
-from tidewheel.runtime.envelope import Envelope, InputCommand
-from tidewheel.runtime.ray_job import RayJob
+from tidewheel.runtime.engines.ray_job import RayJob
 from tidewheel.runtime.substreams.markers import Markers
-from tidewheel.runtime.worker_core import WorkerCore
+from tidewheel.runtime.worker.channel import Channel
+from tidewheel.runtime.worker.envelope import Envelope, InputCommand
+from tidewheel.runtime.worker.worker_core import WorkerCore
 from transport_floor import ray_cluster
 
 LOOP, TOKENS, PUNCTUATIONS, UNTRACKED = "through a loop", "tokens", "punctuations", "not tracked"

@@ -5,7 +5,7 @@ from typing import Any
 
 import tidewheel as tw
 from pubsub_traffic import Order, Turn, prepare
-from tidewheel.runtime.plan import Schedule
+from tidewheel.runtime.description.plan import Schedule
 
 TIMES_A_TURN = 1_000_000
 """How many epochs of the topic belong to a turn; not all of them are used."""

@@ -13,7 +13,7 @@ from typing import Any, Self
 
 import zmq
 
-from tidewheel.runtime.ray_cluster import connect
+from tidewheel.runtime.engines.ray_cluster import connect
 
 DEADLINE_S = 60.0
 _LINGER_MS = 5000

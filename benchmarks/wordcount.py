@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 import tidewheel as tw
 from measurement import Report, arguments
 from peer_processes import PeerMissingError, PeerProcesses
-from tidewheel.runtime.plan import Schedule
+from tidewheel.runtime.description.plan import Schedule
 from transport_floor import ray_cluster
 from wordcount_text import blocks_of, files_of, write_parts, write_text
 

@@ -2,9 +2,9 @@
 
 from tidewheel.operators.dataflow import Dataflow
 from tidewheel.operators.joins.interval_joined import IntervalJoined
-from tidewheel.operators.loop import Feedback, Loop
 from tidewheel.operators.records.branch import Branches, NamedBranches
 from tidewheel.operators.records.try_map import Failed, Tried
+from tidewheel.operators.scopes.loop import Feedback, Loop
 from tidewheel.operators.sinks.epoch_folders import WrittenEpoch
 from tidewheel.operators.sources.line_source import LineSource
 from tidewheel.operators.sources.parquet_source import ParquetSource

@@ -5,23 +5,23 @@ from functools import partial
 from types import UnionType
 from typing import Any, TypeVar, overload
 
-from tidewheel.operators.input import InputBuild
-from tidewheel.operators.loop import Feedback, Loop, make_feedback
 from tidewheel.operators.records.record_kind import Schema, check_for
+from tidewheel.operators.scopes.loop import Feedback, Loop, make_feedback
+from tidewheel.operators.sources.input import InputBuild
 from tidewheel.operators.sources.source import source_build
 from tidewheel.operators.sources.topic_source import TopicSource
 from tidewheel.operators.stream import Stream
 from tidewheel.operators.stream_base import check_list, check_stream, make_pact
-from tidewheel.operators.substream_operators import Bound, ends_wanted
+from tidewheel.operators.substreams.substream_operators import Bound, ends_wanted
 from tidewheel.operators.tables.columns import is_schema
 from tidewheel.progress import GraphError, PathSummary
 from tidewheel.pubsub.delivery_options import BLOCK_LIMIT_S, DeliveryOptions, Slow
 from tidewheel.pubsub.topic_schema import topic_schema
 from tidewheel.pubsub.where import Where
-from tidewheel.runtime.dataflow_description import DataflowDescription
-from tidewheel.runtime.exchange import Key
-from tidewheel.runtime.partitioned_source import OperatorSource, PartitionedSource
-from tidewheel.runtime.plan import Build
+from tidewheel.runtime.description.dataflow_description import DataflowDescription
+from tidewheel.runtime.description.exchange import Key
+from tidewheel.runtime.description.partitioned_source import OperatorSource, PartitionedSource
+from tidewheel.runtime.description.plan import Build
 
 Record = TypeVar("Record")
 

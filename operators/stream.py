@@ -2,21 +2,21 @@
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from tidewheel.operators.async_operators import AsyncOperators
-from tidewheel.operators.column_operators import ColumnOperators
-from tidewheel.operators.epoch_operators import EpochOperators
-from tidewheel.operators.join_operators import JoinOperators
-from tidewheel.operators.keyed_operators import KeyedOperators
-from tidewheel.operators.output_operators import OutputOperators
-from tidewheel.operators.record_operators import RecordOperators
-from tidewheel.operators.routing_operators import RoutingOperators
-from tidewheel.operators.scope_operators import ScopeOperators
-from tidewheel.operators.substream_operators import Bound, SubstreamOperators, ends_wanted
-from tidewheel.operators.time_operators import TimeOperators
-from tidewheel.operators.window_operators import WindowOperators
+from tidewheel.operators.coroutines.async_operators import AsyncOperators
+from tidewheel.operators.epochs.epoch_operators import EpochOperators
+from tidewheel.operators.epochs.keyed_operators import KeyedOperators
+from tidewheel.operators.joins.join_operators import JoinOperators
+from tidewheel.operators.records.record_operators import RecordOperators
+from tidewheel.operators.records.routing_operators import RoutingOperators
+from tidewheel.operators.records.time_operators import TimeOperators
+from tidewheel.operators.scopes.scope_operators import ScopeOperators
+from tidewheel.operators.sinks.output_operators import OutputOperators
+from tidewheel.operators.substreams.substream_operators import Bound, SubstreamOperators, ends_wanted
+from tidewheel.operators.tables.column_operators import ColumnOperators
+from tidewheel.operators.windows.window_operators import WindowOperators
 from tidewheel.progress import GraphError
-from tidewheel.runtime.exchange import Key
-from tidewheel.runtime.plan import Build
+from tidewheel.runtime.description.exchange import Key
+from tidewheel.runtime.description.plan import Build
 
 Record = TypeVar("Record")
 Other = TypeVar("Other")

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from tidewheel.operators.tables.columns import check_names
 from tidewheel.progress import GraphError, Nesting
-from tidewheel.runtime.dataflow_description import Outlet
-from tidewheel.runtime.exchange import Exchange, Key
-from tidewheel.runtime.pacts import Pact
-from tidewheel.runtime.plan import Build, BySubstream, KeyedTransform, Transform
+from tidewheel.runtime.description.dataflow_description import Outlet
+from tidewheel.runtime.description.exchange import Exchange, Key
+from tidewheel.runtime.description.pacts import Pact
+from tidewheel.runtime.description.plan import Build, BySubstream, KeyedTransform, Transform
 
 if TYPE_CHECKING:
     import pyarrow as pa

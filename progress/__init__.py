@@ -12,7 +12,6 @@ from tidewheel.progress.integer_domain import IntegerDomain
 from tidewheel.progress.location import Location, Source, Target
 from tidewheel.progress.mutable_antichain import MutableAntichain
 from tidewheel.progress.nesting import ROOT, Nesting
-from tidewheel.progress.ordered_inbox import OrderedInbox
 from tidewheel.progress.path_summary import PathSummary
 from tidewheel.progress.product_domain import ProductDomain
 from tidewheel.progress.spread import Committed, Knowledge, Spread, SpreadName
@@ -39,7 +38,6 @@ __all__ = [
     "Nesting",
     "NetBatch",
     "OperatorShape",
-    "OrderedInbox",
     "PathSummary",
     "Pointstamp",
     "ProductDomain",

@@ -14,8 +14,7 @@ from collections.abc import Callable
 
 from msgspec import structs
 
-from tidewheel.progress import OrderedInbox, ProtocolError, TimeDomain
-from tidewheel.progress.process_memory import keep_freed_memory
+from tidewheel.progress import ProtocolError, TimeDomain
 from tidewheel.pubsub import socket_offer
 from tidewheel.pubsub.change_signal import ChangeSignal
 from tidewheel.pubsub.delivery_options import EVERYTHING, DeliveryOptions
@@ -26,6 +25,8 @@ from tidewheel.pubsub.publisher import Publisher, PublisherStatistics
 from tidewheel.pubsub.publisher_socket import PublisherHost, PublisherSocket
 from tidewheel.pubsub.socket_offer import SocketOffer
 from tidewheel.pubsub.wire import DataMessage, FeedEvent, Numbered
+from tidewheel.transport.ordered_inbox import OrderedInbox
+from tidewheel.transport.process_memory import keep_freed_memory
 
 _LOG = logging.getLogger(__name__)
 

@@ -1,23 +1,23 @@
 """Dataflow descriptions, tokens, workers and jobs."""
 
-from tidewheel.runtime.attachment import Attachment, AttachmentHost, RunningAttachment
-from tidewheel.runtime.captured import Captured, CapturedBatches
-from tidewheel.runtime.dataflow_description import DataflowDescription
+from tidewheel.runtime.description.attachment import Attachment, AttachmentHost, RunningAttachment
+from tidewheel.runtime.description.dataflow_description import DataflowDescription
+from tidewheel.runtime.description.partitioned_source import OperatorSource, PartitionedSource, Pause
+from tidewheel.runtime.engines.captured import Captured, CapturedBatches
+from tidewheel.runtime.engines.job import Job
+from tidewheel.runtime.engines.probe_handle import ProbeHandle
+from tidewheel.runtime.engines.run import run
+from tidewheel.runtime.engines.runtime_config import RuntimeConfig
 from tidewheel.runtime.errors import ConfigError, JobError, TokenError, WouldBlock
-from tidewheel.runtime.explanation import Explanation, Holder
-from tidewheel.runtime.input_port import InputPort
+from tidewheel.runtime.explaining.explanation import Explanation, Holder
+from tidewheel.runtime.explaining.statistics import EdgeStatistics, JobStatistics, OperatorStatistics, WorkerStatistics
 from tidewheel.runtime.inputs.input_handle import InputHandle
-from tidewheel.runtime.job import Job
-from tidewheel.runtime.notificator import Notificator
-from tidewheel.runtime.operator_context import OperatorContext
-from tidewheel.runtime.output_port import OutputPort
-from tidewheel.runtime.partitioned_source import OperatorSource, PartitionedSource, Pause
-from tidewheel.runtime.probe_handle import ProbeHandle
-from tidewheel.runtime.run import run
-from tidewheel.runtime.runtime_config import RuntimeConfig
-from tidewheel.runtime.statistics import EdgeStatistics, JobStatistics, OperatorStatistics, WorkerStatistics
-from tidewheel.runtime.token_set import TokenSet
-from tidewheel.runtime.tokens import LentToken, TimestampToken
+from tidewheel.runtime.tokens.notificator import Notificator
+from tidewheel.runtime.tokens.timestamp_token import LentToken, TimestampToken
+from tidewheel.runtime.tokens.token_set import TokenSet
+from tidewheel.runtime.worker.input_port import InputPort
+from tidewheel.runtime.worker.operator_context import OperatorContext
+from tidewheel.runtime.worker.output_port import OutputPort
 
 __all__ = [
     "Attachment",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tidewheel.pubsub.events import Batch
 from tidewheel.runtime import JobError
-from tidewheel.runtime.captured import CapturedOnWorkers
+from tidewheel.runtime.engines.captured import CapturedOnWorkers
 from tidewheel.spark_bridge.block_lease import LEASES
 from tidewheel.spark_bridge.block_stream import ROWS_PER_BATCH, in_blocks, put_block
 from tidewheel.spark_bridge.driver_transport import created, is_on_ray, note

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from tidewheel.runtime import Pause, ray_cluster
+from tidewheel.runtime import Pause
+from tidewheel.runtime.engines import ray_cluster
 from tidewheel.spark_bridge.arrow_blocks import ArrowBlocks, arrow_schema, block_count, cached_blocks
 from tidewheel.spark_bridge.block_deal import deal
 from tidewheel.spark_bridge.cached_blocks import CachedBlocks

@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from tidewheel.runtime import ray_cluster as runtime_ray_cluster
+from tidewheel.runtime.engines import ray_cluster as runtime_ray_cluster
 from tidewheel.spark_bridge.cluster_capacity import ExecutorDemand
 from tidewheel.spark_bridge.errors import BridgeError
 from tidewheel.spark_bridge.java import REQUIRED_VERSION, Java, probe_java

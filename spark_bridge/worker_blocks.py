@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from ray import ObjectRef, ObjectRefGenerator
 
-    from tidewheel.runtime.captured import CapturedOnWorkers, Kept
+    from tidewheel.runtime.engines.captured import CapturedOnWorkers, Kept
 
 SILENCE_SECONDS = 120.0
 """How long a worker may take to make one block."""

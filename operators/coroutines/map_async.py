@@ -14,12 +14,12 @@ from typing import Any, TypeAlias
 
 from tidewheel.operators.coroutines.async_calls import AsyncCalls, CallPolicy, Outcome
 from tidewheel.progress import Time
-from tidewheel.runtime.batches import records
-from tidewheel.runtime.input_port import InputPort
-from tidewheel.runtime.operator_context import OperatorContext
-from tidewheel.runtime.output_port import OutputPort
-from tidewheel.runtime.plan import Build, Schedule
+from tidewheel.runtime.description.plan import Build, Schedule
 from tidewheel.runtime.substreams.labels import Label, MixedLabel
+from tidewheel.runtime.worker.input_port import InputPort
+from tidewheel.runtime.worker.operator_context import OperatorContext
+from tidewheel.runtime.worker.output_port import OutputPort
+from tidewheel.transport.batches import records
 
 _Place: TypeAlias = tuple[Time, Label | None]
 """The time of a record, and the substream that it belongs to."""

@@ -4,7 +4,7 @@ from typing import Any
 
 from tidewheel.operators.keys.record_keys import Keys, as_key, as_key_column, may_have_nan
 from tidewheel.operators.keys.record_order import take
-from tidewheel.runtime.batches import Batch, is_arrow, is_numpy
+from tidewheel.transport.batches import Batch, is_arrow, is_numpy
 
 _WHOLE_RECORDS = Keys(None)
 

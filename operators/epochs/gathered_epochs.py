@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from tidewheel.progress import Time, TimeDomain
-from tidewheel.runtime.batches import Batch
-from tidewheel.runtime.input_port import InputPort
-from tidewheel.runtime.notificator import Notificator
-from tidewheel.runtime.operator_context import OperatorContext
-from tidewheel.runtime.output_port import OutputPort
-from tidewheel.runtime.plan import Build, Schedule
+from tidewheel.runtime.description.plan import Build, Schedule
+from tidewheel.runtime.tokens.notificator import Notificator
+from tidewheel.runtime.worker.input_port import InputPort
+from tidewheel.runtime.worker.operator_context import OperatorContext
+from tidewheel.runtime.worker.output_port import OutputPort
+from tidewheel.transport.batches import Batch
 
 
 @dataclass(frozen=True, slots=True)

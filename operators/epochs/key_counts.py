@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from tidewheel.operators.keys.record_keys import Keys, as_key, as_records, may_have_nan
-from tidewheel.runtime.batches import Batch, is_arrow
+from tidewheel.transport.batches import Batch, is_arrow
 
 Counts: TypeAlias = Counter[Any]
 """How often each key came."""

@@ -7,7 +7,7 @@ from reprlib import repr as short
 from typing import Any, TypeAlias
 
 from tidewheel.operators.keys.record_keys import Keys, as_key
-from tidewheel.runtime.batches import Batch
+from tidewheel.transport.batches import Batch
 
 States: TypeAlias = dict[Any, Any]
 """States, or results, by key."""

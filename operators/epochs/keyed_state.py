@@ -18,11 +18,11 @@ from tidewheel.operators.epochs.top_k import TopK
 from tidewheel.operators.keys.record_keys import Keys, places_by_key
 from tidewheel.operators.keys.record_order import Order, first_by_content, take
 from tidewheel.progress import Time
-from tidewheel.runtime.batches import Batch, is_arrow, length, records
-from tidewheel.runtime.input_port import InputPort
-from tidewheel.runtime.operator_context import OperatorContext
-from tidewheel.runtime.output_port import OutputPort
-from tidewheel.runtime.plan import Build, Schedule
+from tidewheel.runtime.description.plan import Build, Schedule
+from tidewheel.runtime.worker.input_port import InputPort
+from tidewheel.runtime.worker.operator_context import OperatorContext
+from tidewheel.runtime.worker.output_port import OutputPort
+from tidewheel.transport.batches import Batch, is_arrow, length, records
 
 Kept: TypeAlias = dict[Any, Any]
 """What is kept for each key."""

@@ -9,7 +9,7 @@ from tidewheel.operators.epochs.partial import arrays_as_tables
 from tidewheel.operators.keys.nan_last import nan_last
 from tidewheel.operators.keys.record_keys import Keys
 from tidewheel.operators.keys.record_order import Comparable, Order, sortable, take
-from tidewheel.runtime.batches import Batch, concatenate, is_arrow
+from tidewheel.transport.batches import Batch, concatenate, is_arrow
 
 if TYPE_CHECKING:
     import numpy as np

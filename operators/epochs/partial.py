@@ -5,11 +5,11 @@ from typing import Any, Protocol, TypeVar
 from tidewheel.operators.epochs.per_epoch import Fold
 from tidewheel.operators.records.arrow_rows import as_table
 from tidewheel.progress import Time
-from tidewheel.runtime.batches import Batch, concatenate, is_arrow, is_numpy
-from tidewheel.runtime.input_port import InputPort
-from tidewheel.runtime.operator_context import OperatorContext
-from tidewheel.runtime.output_port import OutputPort
-from tidewheel.runtime.plan import Build, Schedule
+from tidewheel.runtime.description.plan import Build, Schedule
+from tidewheel.runtime.worker.input_port import InputPort
+from tidewheel.runtime.worker.operator_context import OperatorContext
+from tidewheel.runtime.worker.output_port import OutputPort
+from tidewheel.transport.batches import Batch, concatenate, is_arrow, is_numpy
 
 State = TypeVar("State")
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from tidewheel.operators.epochs.partial import joined
-from tidewheel.runtime.batches import Batch, length
+from tidewheel.transport.batches import Batch, length
 
 _SMALLEST_PRUNING = 1024
 """So many records are gathered before it is worth looking which of them matter."""

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 from tidewheel.operators.keys.record_hash import record_hashes
 from tidewheel.operators.keys.record_keys import Keys
 from tidewheel.operators.keys.record_order import take
-from tidewheel.runtime.batches import Batch, is_arrow
-from tidewheel.runtime.stable_hash import hash_column, hash_tuples, stable_hash
+from tidewheel.runtime.description.stable_hash import hash_column, hash_tuples, stable_hash
+from tidewheel.transport.batches import Batch, is_arrow
 
 if TYPE_CHECKING:
     import numpy as np

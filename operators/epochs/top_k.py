@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from tidewheel.operators.keys.record_keys import Keys, as_key_column, places_by_key
 from tidewheel.operators.keys.record_order import Order, sortable, take
-from tidewheel.runtime.batches import Batch, is_arrow, records
+from tidewheel.transport.batches import Batch, is_arrow, records
 
 if TYPE_CHECKING:
     import numpy as np

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from tidewheel.operators.epochs.gathered_epochs import GatheredEpoch
 from tidewheel.operators.keys.join_keys import KeyColumns, KeyFunctions, rows_of
 from tidewheel.operators.keys.record_keys import Keys
-from tidewheel.runtime.batches import Batch
+from tidewheel.transport.batches import Batch
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from tidewheel.operators.windows.event_time import TimedRecord
 from tidewheel.operators.windows.watermark import Watermark
 from tidewheel.operators.windows.windows import Duration, check_duration
 from tidewheel.progress import GraphError
-from tidewheel.runtime.batches import Batch
+from tidewheel.transport.batches import Batch
 
 _FEW_RECORDS = 1024
 """So many are kept without looking which of them are needed."""

@@ -17,8 +17,8 @@ from tidewheel.operators.windows.watermark import At
 from tidewheel.operators.windows.windowing import build_reading
 from tidewheel.operators.windows.windows import Duration
 from tidewheel.progress import GraphError
-from tidewheel.runtime.pacts import BroadcastPact
-from tidewheel.runtime.plan import Build
+from tidewheel.runtime.description.pacts import BroadcastPact
+from tidewheel.runtime.description.plan import Build
 
 if TYPE_CHECKING:
     from tidewheel.operators.stream import Stream

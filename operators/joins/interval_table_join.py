@@ -15,12 +15,12 @@ from tidewheel.operators.records.arrow_rows import as_table, one_table
 from tidewheel.operators.windows.watermark import Watermark
 from tidewheel.operators.windows.windows import Duration
 from tidewheel.progress import Time
-from tidewheel.runtime.batches import Batch, concatenate_tables
-from tidewheel.runtime.input_port import InputPort
-from tidewheel.runtime.operator_context import OperatorContext
-from tidewheel.runtime.output_port import OutputPort
-from tidewheel.runtime.plan import Build, Schedule
-from tidewheel.runtime.tokens import LentToken
+from tidewheel.runtime.description.plan import Build, Schedule
+from tidewheel.runtime.tokens.timestamp_token import LentToken
+from tidewheel.runtime.worker.input_port import InputPort
+from tidewheel.runtime.worker.operator_context import OperatorContext
+from tidewheel.runtime.worker.output_port import OutputPort
+from tidewheel.transport.batches import Batch, concatenate_tables
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 from tidewheel.operators.records.arrow_rows import as_table
 from tidewheel.progress import Time, TimeDomain
-from tidewheel.runtime.batches import take_slice
-from tidewheel.runtime.input_port import InputPort
-from tidewheel.runtime.operator_context import OperatorContext
-from tidewheel.runtime.output_port import OutputPort
-from tidewheel.runtime.plan import Build, Schedule
+from tidewheel.runtime.description.plan import Build, Schedule
+from tidewheel.runtime.worker.input_port import InputPort
+from tidewheel.runtime.worker.operator_context import OperatorContext
+from tidewheel.runtime.worker.output_port import OutputPort
+from tidewheel.transport.batches import take_slice
 
 if TYPE_CHECKING:
     import pyarrow as pa

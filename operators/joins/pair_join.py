@@ -8,7 +8,7 @@ from tidewheel.operators.epochs.gathered_epochs import GatheredEpoch
 from tidewheel.operators.keys.join_keys import Groups, KeyFunctions, rows_of, split_off_unmatchable
 from tidewheel.operators.keys.record_keys import Keys
 from tidewheel.progress import GraphError
-from tidewheel.runtime.batches import Batch
+from tidewheel.transport.batches import Batch
 
 How: TypeAlias = Literal["inner", "left", "right", "outer"]
 """Which records without a partner are kept, with None in its place: none, this stream's, the other's, or both."""

@@ -16,8 +16,8 @@ from tidewheel.operators.joins.table_join import JoinedColumns
 from tidewheel.operators.joins.table_matching import Matches, have_same_keys, match_hashes
 from tidewheel.operators.keys.join_keys import KeyColumns
 from tidewheel.operators.records.arrow_rows import one_table
-from tidewheel.runtime.batches import Batch, concatenate_tables
-from tidewheel.runtime.stable_hash import hash_column, hash_tuples
+from tidewheel.runtime.description.stable_hash import hash_column, hash_tuples
+from tidewheel.transport.batches import Batch, concatenate_tables
 
 if TYPE_CHECKING:
     import numpy as np

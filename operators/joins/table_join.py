@@ -12,7 +12,7 @@ from tidewheel.operators.keys.join_keys import KeyColumns
 from tidewheel.operators.records.arrow_rows import as_table, one_table
 from tidewheel.operators.tables.columns import check_names, shown
 from tidewheel.progress import GraphError
-from tidewheel.runtime.batches import Batch
+from tidewheel.transport.batches import Batch
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tidewheel.runtime.batches import Batch, is_arrow, is_numpy, records, scatter, take_slice
-from tidewheel.runtime.pacts import Pact
-from tidewheel.runtime.stable_hash import hash_column, hash_integers, hash_tuples, stable_hash
+from tidewheel.runtime.description.pacts import Pact
+from tidewheel.runtime.description.stable_hash import hash_column, hash_integers, hash_tuples, stable_hash
 from tidewheel.runtime.substreams.labels import Labels
+from tidewheel.transport.batches import Batch, is_arrow, is_numpy, records, scatter, take_slice
 
 if TYPE_CHECKING:
     import numpy as np

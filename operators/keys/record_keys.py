@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tidewheel.operators.tables.columns import check_names
 from tidewheel.progress import GraphError
-from tidewheel.runtime.batches import Batch, is_arrow, is_numpy, records
-from tidewheel.runtime.exchange import Key
+from tidewheel.runtime.description.exchange import Key
+from tidewheel.transport.batches import Batch, is_arrow, is_numpy, records
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -17,7 +17,7 @@ from tidewheel.operators.keys.record_hash import record_hash
 from tidewheel.operators.keys.record_keys import Keys
 from tidewheel.operators.tables.columns import check_names
 from tidewheel.progress import GraphError
-from tidewheel.runtime.batches import Batch, is_arrow, is_numpy, records
+from tidewheel.transport.batches import Batch, is_arrow, is_numpy, records
 
 if TYPE_CHECKING:
     import numpy as np

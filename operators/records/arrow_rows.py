@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tidewheel.runtime.batches import Batch, concatenate_tables, is_arrow, is_numpy, without_views
+from tidewheel.transport.batches import Batch, concatenate_tables, is_arrow, is_numpy, without_views
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -13,12 +13,12 @@ from typing import Any, TypeAlias
 
 from tidewheel.operators.records.parts import divide
 from tidewheel.progress import Time
-from tidewheel.runtime.batches import Batch, records
-from tidewheel.runtime.input_port import InputPort
-from tidewheel.runtime.operator_context import OperatorContext
-from tidewheel.runtime.output_port import OutputPort
-from tidewheel.runtime.plan import Build, Schedule
-from tidewheel.runtime.tokens import LentToken
+from tidewheel.runtime.description.plan import Build, Schedule
+from tidewheel.runtime.tokens.timestamp_token import LentToken
+from tidewheel.runtime.worker.input_port import InputPort
+from tidewheel.runtime.worker.operator_context import OperatorContext
+from tidewheel.runtime.worker.output_port import OutputPort
+from tidewheel.transport.batches import Batch, records
 
 Times: TypeAlias = Callable[[list[Any], Time], Sequence[Time]]
 """Says for each of some records at which time it is to be sent, given the least time that is allowed."""

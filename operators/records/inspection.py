@@ -4,11 +4,11 @@ from collections.abc import Callable
 from typing import Any
 
 from tidewheel.progress import Antichain, Time
-from tidewheel.runtime.batches import Batch, records
-from tidewheel.runtime.input_port import InputPort
-from tidewheel.runtime.operator_context import OperatorContext
-from tidewheel.runtime.output_port import OutputPort
-from tidewheel.runtime.plan import Build, Schedule
+from tidewheel.runtime.description.plan import Build, Schedule
+from tidewheel.runtime.worker.input_port import InputPort
+from tidewheel.runtime.worker.operator_context import OperatorContext
+from tidewheel.runtime.worker.output_port import OutputPort
+from tidewheel.transport.batches import Batch, records
 
 
 def build_inspect_batches(function: Callable[[Batch, Time, int], object]) -> Build:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from itertools import compress
 from typing import Any
 
-from tidewheel.runtime.batches import Batch, is_arrow, length, scatter, take_slice
+from tidewheel.transport.batches import Batch, is_arrow, length, scatter, take_slice
 
 _FITS_16_BITS = 1 << 16
 

@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeAlias, get_origin
 from tidewheel.operators.tables.columns import check_schema, is_schema
 from tidewheel.progress import GraphError
 from tidewheel.pubsub.record_classes import classes_of
-from tidewheel.runtime.batches import Batch, records, take_slice
+from tidewheel.transport.batches import Batch, records, take_slice
 
 Check: TypeAlias = Callable[[Batch], Batch]
 """Returns a batch, which is not empty; raises TypeError if its records are of another kind."""

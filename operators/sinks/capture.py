@@ -1,8 +1,8 @@
 """The capture operator: keeps what arrives, on the worker where it arrives, for the driver to fetch."""
 
-from tidewheel.runtime.input_port import InputPort
-from tidewheel.runtime.operator_context import OperatorContext
-from tidewheel.runtime.plan import Schedule
+from tidewheel.runtime.description.plan import Schedule
+from tidewheel.runtime.worker.input_port import InputPort
+from tidewheel.runtime.worker.operator_context import OperatorContext
 
 
 def build_capture(context: OperatorContext) -> Schedule:

@@ -18,7 +18,7 @@ import msgspec
 
 from tidewheel.operators.sinks.plain_records import decode, encode
 from tidewheel.progress import Time
-from tidewheel.runtime.batches import Batch, is_arrow, is_numpy
+from tidewheel.transport.batches import Batch, is_arrow, is_numpy
 
 _FRAME = struct.Struct("<cQI")
 """What it is, the length of what follows, and its checksum."""

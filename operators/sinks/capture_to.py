@@ -5,9 +5,9 @@ from typing import Any
 
 from tidewheel.operators.sinks.capture_log import LogHeader, LogWriter
 from tidewheel.progress import Time
-from tidewheel.runtime.input_port import InputPort
-from tidewheel.runtime.operator_context import OperatorContext
-from tidewheel.runtime.plan import Build, Schedule
+from tidewheel.runtime.description.plan import Build, Schedule
+from tidewheel.runtime.worker.input_port import InputPort
+from tidewheel.runtime.worker.operator_context import OperatorContext
 
 VERSION = 1
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from tidewheel.operators.epochs.gathered_epochs import GatheredEpoch
 from tidewheel.progress import Time
-from tidewheel.runtime.batches import Batch, records
+from tidewheel.transport.batches import Batch, records
 
 
 @dataclass(frozen=True, slots=True)

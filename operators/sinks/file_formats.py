@@ -9,7 +9,7 @@ from typing import IO, TYPE_CHECKING, Any
 import msgspec
 
 from tidewheel.operators.records.arrow_rows import as_table
-from tidewheel.runtime.batches import Batch, is_arrow, is_numpy, records
+from tidewheel.transport.batches import Batch, is_arrow, is_numpy, records
 
 if TYPE_CHECKING:
     import pyarrow as pa

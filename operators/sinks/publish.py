@@ -9,9 +9,9 @@ from tidewheel.progress import Antichain, Time
 from tidewheel.pubsub.connection import PublisherConnection
 from tidewheel.pubsub.errors import SchemaMismatch
 from tidewheel.pubsub.topic_schema import TopicSchema, topic_schema
-from tidewheel.runtime.input_port import InputPort
-from tidewheel.runtime.operator_context import OperatorContext
-from tidewheel.runtime.plan import Build, Schedule
+from tidewheel.runtime.description.plan import Build, Schedule
+from tidewheel.runtime.worker.input_port import InputPort
+from tidewheel.runtime.worker.operator_context import OperatorContext
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -14,10 +14,10 @@ from typing import Any
 from tidewheel.progress import Antichain, Time, TimeDomain
 from tidewheel.pubsub.connection import PublisherConnection
 from tidewheel.pubsub.errors import DeliveryError
-from tidewheel.runtime.input_port import InputPort
-from tidewheel.runtime.operator_context import OperatorContext
-from tidewheel.runtime.stable_hash import stable_hash
+from tidewheel.runtime.description.stable_hash import stable_hash
 from tidewheel.runtime.substreams.labels import Labels, MixedLabel
+from tidewheel.runtime.worker.input_port import InputPort
+from tidewheel.runtime.worker.operator_context import OperatorContext
 
 
 class PublishedEnds:

@@ -9,7 +9,7 @@ from tidewheel.operators.sources.found_files import Paths, found_files, naming_f
 from tidewheel.operators.sources.line_source import check_epoch_every
 from tidewheel.operators.sources.record_source import check_positive
 from tidewheel.progress import GraphError
-from tidewheel.runtime.batches import Batch
+from tidewheel.transport.batches import Batch
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -6,7 +6,7 @@ from itertools import count, islice
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from tidewheel.progress import GraphError
-from tidewheel.runtime.batches import Batch, is_arrow, is_numpy, length, take_slice
+from tidewheel.transport.batches import Batch, is_arrow, is_numpy, length, take_slice
 
 Record = TypeVar("Record")
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tidewheel.operators.sources.record_source import check_positive
 from tidewheel.progress import GraphError
-from tidewheel.runtime.partitioned_source import Pause
+from tidewheel.runtime.description.partitioned_source import Pause
 
 
 class TickSource:

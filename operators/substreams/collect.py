@@ -4,14 +4,14 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
 from tidewheel.progress import Time
-from tidewheel.runtime.batches import records
-from tidewheel.runtime.input_port import InputPort
-from tidewheel.runtime.notificator import Notificator
-from tidewheel.runtime.operator_context import OperatorContext
-from tidewheel.runtime.output_port import OutputPort
-from tidewheel.runtime.plan import Build, Schedule
+from tidewheel.runtime.description.plan import Build, Schedule
 from tidewheel.runtime.substreams.labels import Label, MixedLabel, parts_by_key
-from tidewheel.runtime.tokens import LentToken
+from tidewheel.runtime.tokens.notificator import Notificator
+from tidewheel.runtime.tokens.timestamp_token import LentToken
+from tidewheel.runtime.worker.input_port import InputPort
+from tidewheel.runtime.worker.operator_context import OperatorContext
+from tidewheel.runtime.worker.output_port import OutputPort
+from tidewheel.transport.batches import records
 
 Collected: TypeAlias = dict[Any, tuple[Label, Time, list[Any]]]
 """By key: the label, the latest time, and the records."""

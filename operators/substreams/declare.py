@@ -1,10 +1,10 @@
 """The operator that gives records the keys of their substreams, where they do not come right from an input."""
 
 from tidewheel.operators.substreams.labeller import Labeller, SubstreamKeys
-from tidewheel.runtime.input_port import InputPort
-from tidewheel.runtime.operator_context import OperatorContext
-from tidewheel.runtime.output_port import OutputPort
-from tidewheel.runtime.plan import Build, Schedule
+from tidewheel.runtime.description.plan import Build, Schedule
+from tidewheel.runtime.worker.input_port import InputPort
+from tidewheel.runtime.worker.operator_context import OperatorContext
+from tidewheel.runtime.worker.output_port import OutputPort
 
 
 def build_declare(how: SubstreamKeys) -> Build:

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, ClassVar
 
-from tidewheel.runtime.batches import Batch
-from tidewheel.runtime.pacts import Pact
-from tidewheel.runtime.stable_hash import stable_hash
+from tidewheel.runtime.description.pacts import Pact
+from tidewheel.runtime.description.stable_hash import stable_hash
 from tidewheel.runtime.substreams.end_of_substream import is_mark
+from tidewheel.transport.batches import Batch
 
 
 def has_marks(batch: Batch) -> bool:

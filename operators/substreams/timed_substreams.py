@@ -23,13 +23,13 @@ from tidewheel.operators.windows.watermark import EpochWatermark, LatestTimes, W
 from tidewheel.operators.windows.windows import EventTime
 from tidewheel.progress import Time
 from tidewheel.progress.substream_tracker import Key
-from tidewheel.runtime.batches import Batch
-from tidewheel.runtime.input_port import InputPort
-from tidewheel.runtime.operator_context import OperatorContext
-from tidewheel.runtime.output_port import OutputPort
-from tidewheel.runtime.plan import Build, Schedule
+from tidewheel.runtime.description.plan import Build, Schedule
 from tidewheel.runtime.substreams.end_of_substream import EndOfSubstream
-from tidewheel.runtime.tokens import TimestampToken
+from tidewheel.runtime.tokens.timestamp_token import TimestampToken
+from tidewheel.runtime.worker.input_port import InputPort
+from tidewheel.runtime.worker.operator_context import OperatorContext
+from tidewheel.runtime.worker.output_port import OutputPort
+from tidewheel.transport.batches import Batch
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from tidewheel.operators.tables.grouped_columns import (
     rounds,
     with_lists,
 )
-from tidewheel.runtime.batches import concatenate_tables
+from tidewheel.transport.batches import concatenate_tables
 
 if TYPE_CHECKING:
     import pyarrow as pa

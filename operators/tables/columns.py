@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeGuard
 
 from tidewheel.operators.records.arrow_rows import as_table
 from tidewheel.progress import GraphError
-from tidewheel.runtime.batches import Batch, type_of_values
+from tidewheel.transport.batches import Batch, type_of_values
 
 if TYPE_CHECKING:
     import pyarrow as pa

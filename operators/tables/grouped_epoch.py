@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from tidewheel.operators.records.arrow_rows import as_table
 from tidewheel.operators.tables.aggregation import Aggregation
 from tidewheel.operators.tables.columns import check_alike, check_has
-from tidewheel.runtime.batches import Batch, concatenate_tables
+from tidewheel.transport.batches import Batch, concatenate_tables
 
 if TYPE_CHECKING:
     import pyarrow as pa

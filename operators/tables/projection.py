@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from tidewheel.operators.records.arrow_rows import as_table, table_schema
 from tidewheel.operators.tables.columns import Expression, check_has, shown
 from tidewheel.progress import GraphError
-from tidewheel.runtime.batches import Batch, is_numpy
+from tidewheel.transport.batches import Batch, is_numpy
 
 if TYPE_CHECKING:
     import pyarrow as pa

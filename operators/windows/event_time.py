@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from tidewheel.operators.keys.record_keys import Keys
 from tidewheel.operators.windows.watermark import At
 from tidewheel.operators.windows.windows import Duration, EventTime
-from tidewheel.runtime.batches import Batch, records
+from tidewheel.transport.batches import Batch, records
 
 TimedRecord: TypeAlias = tuple[Any, EventTime, Any]
 """A record with what was read from it: (key, event time, record)."""

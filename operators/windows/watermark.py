@@ -16,8 +16,8 @@ from typing import Any, TypeAlias
 
 from tidewheel.operators.windows.windows import is_distance
 from tidewheel.progress import GraphError, Time
-from tidewheel.runtime.output_port import OutputPort
-from tidewheel.runtime.tokens import LentToken
+from tidewheel.runtime.tokens.timestamp_token import LentToken
+from tidewheel.runtime.worker.output_port import OutputPort
 
 At: TypeAlias = Callable[[Any], Any] | str
 """How the event time of a record is found: a function, or the name of a column or field."""

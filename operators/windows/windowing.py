@@ -23,13 +23,13 @@ from tidewheel.operators.windows.watermark import EpochWatermark, LatestTimes, W
 from tidewheel.operators.windows.window_fold import WindowFold
 from tidewheel.operators.windows.windows import Duration, SessionWindows, Windows
 from tidewheel.progress import IntegerDomain, Time, TimeDomain
-from tidewheel.runtime.batches import records
-from tidewheel.runtime.input_port import InputPort
-from tidewheel.runtime.notificator import Notificator
-from tidewheel.runtime.operator_context import OperatorContext
-from tidewheel.runtime.output_port import OutputPort
-from tidewheel.runtime.plan import Build, Schedule
-from tidewheel.runtime.tokens import TimestampToken
+from tidewheel.runtime.description.plan import Build, Schedule
+from tidewheel.runtime.tokens.notificator import Notificator
+from tidewheel.runtime.tokens.timestamp_token import TimestampToken
+from tidewheel.runtime.worker.input_port import InputPort
+from tidewheel.runtime.worker.operator_context import OperatorContext
+from tidewheel.runtime.worker.output_port import OutputPort
+from tidewheel.transport.batches import records
 
 
 def build_reading(reader: EventTimeReader) -> Build:

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tidewheel.progress import Time, TimeDomain
-from tidewheel.progress.process_memory import keep_freed_memory
 from tidewheel.pubsub import socket_offer
 from tidewheel.pubsub.change_signal import ChangeSignal
 from tidewheel.pubsub.errors import DeliveryError
@@ -33,6 +32,7 @@ from tidewheel.pubsub.log.record_format import LogIdentity
 from tidewheel.pubsub.log.segmented_log import SEGMENT_BYTES
 from tidewheel.pubsub.socket_offer import SocketOffer
 from tidewheel.pubsub.ticket_listener import TicketListener
+from tidewheel.transport.process_memory import keep_freed_memory
 
 _LOG = logging.getLogger(__name__)
 

@@ -16,7 +16,6 @@ from operator import attrgetter
 from typing import Any, Final, Protocol, TypeVar
 
 from tidewheel.progress import ProtocolError, TidewheelError
-from tidewheel.progress.process_memory import keep_freed_memory
 from tidewheel.pubsub import socket_offer
 from tidewheel.pubsub.change_signal import ChangeSignal
 from tidewheel.pubsub.exactly_once.child_link import WAITING_BYTES
@@ -39,6 +38,7 @@ from tidewheel.pubsub.exactly_once.relay_parent import RelayParent
 from tidewheel.pubsub.exactly_once.relay_statistics import RelayStatistics
 from tidewheel.pubsub.socket_offer import SocketOffer
 from tidewheel.pubsub.ticket_listener import TicketListener
+from tidewheel.transport.process_memory import keep_freed_memory
 
 _LOG = logging.getLogger(__name__)
 

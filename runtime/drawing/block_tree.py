@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from itertools import pairwise, takewhile
 
-from tidewheel.runtime.outline import Block, Edge, Outline
+from tidewheel.runtime.drawing.outline import Block, Edge, Outline
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from tidewheel.runtime.drawing.block_tree import BlockTree, LiftedEdge
 from tidewheel.runtime.drawing.layers import Layers
-from tidewheel.runtime.outline import Edge, Outline
+from tidewheel.runtime.drawing.outline import Edge, Outline
 
 Point: TypeAlias = tuple[float, float]
 Size: TypeAlias = tuple[float, float]

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from tidewheel.progress import Source
-from tidewheel.runtime.fusion import chains_of
-from tidewheel.runtime.outline import Block, Edge, OperatorOutline, Outline, describe_pact
+from tidewheel.runtime.description.fusion import chains_of
+from tidewheel.runtime.drawing.outline import Block, Edge, OperatorOutline, Outline, describe_pact
 
 _WIDEST = 32
 _INDENT = "  "

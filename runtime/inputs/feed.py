@@ -8,9 +8,9 @@ from enum import Enum
 from typing import Any, TypeAlias
 
 from tidewheel.progress import Time
-from tidewheel.runtime.envelope import InputCommand
 from tidewheel.runtime.errors import JobError
-from tidewheel.runtime.flow_control import UNTOLD_PARTS
+from tidewheel.runtime.worker.envelope import InputCommand
+from tidewheel.runtime.worker.flow_control import UNTOLD_PARTS
 
 _LOGGER = logging.getLogger(__name__)
 

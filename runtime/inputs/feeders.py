@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tidewheel.runtime.errors import JobError
-from tidewheel.runtime.statistics import InputStatistics
+from tidewheel.runtime.explaining.statistics import InputStatistics
 
 _LONGEST_LOOK_S = 5.0
 

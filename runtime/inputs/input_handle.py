@@ -10,12 +10,12 @@ from typing import Any, Self
 from weakref import WeakValueDictionary
 
 from tidewheel.progress import Time, TimeDomain
-from tidewheel.runtime.batches import Batch, check_batch, length, size_in_bytes
-from tidewheel.runtime.envelope import FIRST_HANDLE, InputAction, InputCommand
 from tidewheel.runtime.errors import JobError, TokenError, WouldBlock
-from tidewheel.runtime.flow_control import OVERHEAD_BYTES
+from tidewheel.runtime.explaining.statistics import InputStatistics
 from tidewheel.runtime.inputs.feed import Admission, EndCall, Feed
-from tidewheel.runtime.statistics import InputStatistics
+from tidewheel.runtime.worker.envelope import FIRST_HANDLE, InputAction, InputCommand
+from tidewheel.runtime.worker.flow_control import OVERHEAD_BYTES
+from tidewheel.transport.batches import Batch, check_batch, length, size_in_bytes
 
 _HANDLE_BITS = 62
 

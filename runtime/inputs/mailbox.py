@@ -2,8 +2,8 @@
 
 from collections import deque
 
-from tidewheel.runtime.envelope import FIRST_HANDLE, InputCommand
-from tidewheel.runtime.tokens import TimestampToken
+from tidewheel.runtime.tokens.timestamp_token import TimestampToken
+from tidewheel.runtime.worker.envelope import FIRST_HANDLE, InputCommand
 
 
 class Intake:

@@ -9,15 +9,15 @@ from pickle import PicklingError
 from typing import Any
 
 from tidewheel.progress import Antichain, Time, TimeDomain
-from tidewheel.runtime.envelope import Envelope, InputCommand
+from tidewheel.runtime.engines.runtime_config import RuntimeConfig
 from tidewheel.runtime.errors import JobError
 from tidewheel.runtime.inputs.feed import Admission, Feed
 from tidewheel.runtime.links.link import Sender
 from tidewheel.runtime.links.socket_link import SocketPeers
-from tidewheel.runtime.pickling import unpicklable
-from tidewheel.runtime.runtime_config import RuntimeConfig
-from tidewheel.runtime.worker_report import BusyWorker, WorkerReport
-from tidewheel.runtime.worker_status import WorkerStatus
+from tidewheel.runtime.worker.envelope import Envelope, InputCommand
+from tidewheel.runtime.worker.worker_report import BusyWorker, WorkerReport
+from tidewheel.runtime.worker.worker_status import WorkerStatus
+from tidewheel.transport.pickling import unpicklable
 
 _REPORT_TIMEOUT_S = 2.0
 _QUIET_S = 0.2

@@ -10,7 +10,6 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from tidewheel.progress import Time
-from tidewheel.runtime.envelope import DRIVER, InputCommand
 from tidewheel.runtime.errors import JobError, TokenError
 from tidewheel.runtime.inputs.feed import WORKER_THREAD
 from tidewheel.runtime.inputs.feeders import FeederName
@@ -19,7 +18,8 @@ from tidewheel.runtime.inputs.ray_feed import FeedAddress, RayFeed
 from tidewheel.runtime.links.link import Sender
 from tidewheel.runtime.links.ray_link import RaySender
 from tidewheel.runtime.links.socket_link import SocketSender
-from tidewheel.runtime.worker_status import WorkerStatus
+from tidewheel.runtime.worker.envelope import DRIVER, InputCommand
+from tidewheel.runtime.worker.worker_status import WorkerStatus
 
 _LOGGER = logging.getLogger(__name__)
 _BEAT_S = 1.0

@@ -12,7 +12,7 @@ import cloudpickle
 import msgspec
 
 from tidewheel.progress import ProtocolError
-from tidewheel.runtime.envelope import Envelope
+from tidewheel.runtime.worker.envelope import Envelope
 
 _LARGE = 16 * 1024
 _PROTOCOL = 5

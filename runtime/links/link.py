@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from typing import Literal, TypeAlias
 
-from tidewheel.runtime.envelope import Envelope
+from tidewheel.runtime.worker.envelope import Envelope
 
 LinkName: TypeAlias = Literal["socket", "ray"]
 """The links that there are."""

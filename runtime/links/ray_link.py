@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pickle import PicklingError
 from typing import Any
 
-from tidewheel.runtime.envelope import Envelope
 from tidewheel.runtime.errors import JobError
 from tidewheel.runtime.links.link import Receiver, Sender
+from tidewheel.runtime.worker.envelope import Envelope
 
 _CHECK_EVERY = 64
 _MOST_OUTSTANDING = 4096

@@ -25,12 +25,12 @@ import zmq
 from zmq.auth.thread import ThreadAuthenticator
 from zmq.utils.monitor import recv_monitor_message
 
-from tidewheel.runtime.envelope import DRIVER, Envelope
 from tidewheel.runtime.errors import JobError
-from tidewheel.runtime.links.datagrams import DatagramReceiver, DatagramSender
 from tidewheel.runtime.links.frames import decode, encode
 from tidewheel.runtime.links.link import Receiver, Sender
-from tidewheel.runtime.links.socket_keys import SocketKeys
+from tidewheel.runtime.worker.envelope import DRIVER, Envelope
+from tidewheel.transport.datagrams import DatagramReceiver, DatagramSender
+from tidewheel.transport.socket_keys import SocketKeys
 
 GREETING: Final = -1
 """The sequence number of the first envelope over each connection, which says who is there and nothing else."""

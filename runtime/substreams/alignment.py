@@ -21,8 +21,8 @@ from tidewheel.runtime.substreams.labels import MixedLabel
 from tidewheel.runtime.substreams.markers import Entry, Markers, divided, taken
 
 if TYPE_CHECKING:
-    from tidewheel.runtime.input_port import InputPort
-    from tidewheel.runtime.worker_core import WorkerCore
+    from tidewheel.runtime.worker.input_port import InputPort
+    from tidewheel.runtime.worker.worker_core import WorkerCore
 
 
 class AlignedInput:

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping
 
 from tidewheel.progress import CompiledGraph, GraphError, Source, Target
-from tidewheel.runtime.plan import EndsWanted, Plan
+from tidewheel.runtime.description.plan import EndsWanted, Plan
 from tidewheel.runtime.substreams.declared_substreams import DeclaredSubstreams
 
 

@@ -27,8 +27,8 @@ from tidewheel.runtime.substreams.labels import Labels, MixedLabel
 from tidewheel.runtime.substreams.markers import EndsHere, Entry, divided, marking, taken
 
 if TYPE_CHECKING:
-    from tidewheel.runtime.input_port import InputPort
-    from tidewheel.runtime.worker_core import WorkerCore
+    from tidewheel.runtime.worker.input_port import InputPort
+    from tidewheel.runtime.worker.worker_core import WorkerCore
 
 
 class FirmMailbox:

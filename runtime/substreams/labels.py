@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tidewheel.progress.substream_tracker import Key
-from tidewheel.runtime.batches import Batch, is_arrow, scatter, without_views
+from tidewheel.transport.batches import Batch, is_arrow, scatter, without_views
 
 if TYPE_CHECKING:
     import numpy as np

@@ -6,9 +6,9 @@ from typing import Any, TypeAlias
 
 from tidewheel.progress import Time
 from tidewheel.progress.substream_tracker import Key
-from tidewheel.runtime.batches import Batch
-from tidewheel.runtime.flow_control import FlowControl
 from tidewheel.runtime.substreams.labels import Labels, MixedLabel, parts_by_key
+from tidewheel.runtime.worker.flow_control import FlowControl
+from tidewheel.transport.batches import Batch
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,9 @@ from tidewheel.runtime.substreams.alignment import Alignment
 from tidewheel.runtime.substreams.markers import EndsHere, Markers, marking
 
 if TYPE_CHECKING:
-    from tidewheel.runtime.channel import Channel
-    from tidewheel.runtime.input_port import InputPort
-    from tidewheel.runtime.worker_core import WorkerCore
+    from tidewheel.runtime.worker.channel import Channel
+    from tidewheel.runtime.worker.input_port import InputPort
+    from tidewheel.runtime.worker.worker_core import WorkerCore
 
 
 class PunctuatedOperator:

@@ -16,17 +16,17 @@ from typing import TYPE_CHECKING
 
 from tidewheel.progress import CompiledGraph
 from tidewheel.progress.substream_tracker import Key
-from tidewheel.runtime.envelope import Message
-from tidewheel.runtime.output_port import OutputPort
 from tidewheel.runtime.substreams.declared_substreams import DeclaredSubstreams
 from tidewheel.runtime.substreams.markers import Entry, Markers
 from tidewheel.runtime.substreams.news import Ending
 from tidewheel.runtime.substreams.punctuated_operator import PunctuatedOperator
+from tidewheel.runtime.worker.envelope import Message
+from tidewheel.runtime.worker.output_port import OutputPort
 
 if TYPE_CHECKING:
-    from tidewheel.runtime.operator_instance import OperatorInstance
-    from tidewheel.runtime.wiring import Edges
-    from tidewheel.runtime.worker_core import WorkerCore
+    from tidewheel.runtime.worker.operator_instance import OperatorInstance
+    from tidewheel.runtime.worker.wiring import Edges
+    from tidewheel.runtime.worker.worker_core import WorkerCore
 
 
 class Punctuations:

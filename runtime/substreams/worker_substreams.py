@@ -6,9 +6,7 @@ from typing import TYPE_CHECKING
 
 from tidewheel.progress import CompiledGraph, GraphError, Source, Target
 from tidewheel.progress.substream_tracker import Key
-from tidewheel.runtime.envelope import Envelope
-from tidewheel.runtime.input_port import InputPort
-from tidewheel.runtime.plan import Plan
+from tidewheel.runtime.description.plan import Plan
 from tidewheel.runtime.substreams.books import TELLER, SubstreamBooks
 from tidewheel.runtime.substreams.declared import declared_substreams
 from tidewheel.runtime.substreams.declared_substreams import DeclaredSubstreams
@@ -20,13 +18,15 @@ from tidewheel.runtime.substreams.markers import Entry
 from tidewheel.runtime.substreams.news import SubstreamNews
 from tidewheel.runtime.substreams.open_substreams import OpenSubstreams
 from tidewheel.runtime.substreams.punctuations import Punctuations
-from tidewheel.runtime.token_ledger import Change
+from tidewheel.runtime.tokens.token_ledger import Change
+from tidewheel.runtime.worker.envelope import Envelope
+from tidewheel.runtime.worker.input_port import InputPort
 
 if TYPE_CHECKING:
-    from tidewheel.runtime.operator_instance import OperatorInstance
-    from tidewheel.runtime.tokens import LentToken, TimestampToken
-    from tidewheel.runtime.wiring import Edges
-    from tidewheel.runtime.worker_core import WorkerCore
+    from tidewheel.runtime.tokens.timestamp_token import LentToken, TimestampToken
+    from tidewheel.runtime.worker.operator_instance import OperatorInstance
+    from tidewheel.runtime.worker.wiring import Edges
+    from tidewheel.runtime.worker.worker_core import WorkerCore
 
 
 class WorkerSubstreams:

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 import tidewheel as tw
-from tidewheel.gateway.command import add_options, serve
+from tidewheel.pubsub.gateway.command import add_options, serve
 
 _INTERRUPTED = 130
 

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.laws.strategies import law_settings
-from tidewheel.progress import OrderedInbox, ProtocolError
+from tidewheel.progress import ProtocolError
+from tidewheel.transport.ordered_inbox import OrderedInbox
 
 
 @st.composite

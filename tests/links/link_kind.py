@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.links.batch_kinds import KINDS
-from tidewheel.progress import OrderedInbox
-from tidewheel.runtime.envelope import Envelope, Message
 from tidewheel.runtime.links.link import Receiver, Sender
+from tidewheel.runtime.worker.envelope import Envelope, Message
+from tidewheel.transport.ordered_inbox import OrderedInbox
 
 DEADLINE_S = 30.0
 INCARNATION = 7

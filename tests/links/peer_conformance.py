@@ -9,8 +9,8 @@ import pytest
 from tests.links.batch_kinds import same
 from tests.links.link_kind import Arrivals, LinkKind, Reflection, letter, within
 from tests.waiting import eventually
-from tidewheel.runtime.envelope import DRIVER
 from tidewheel.runtime.errors import JobError
+from tidewheel.runtime.worker.envelope import DRIVER
 
 MEGABYTE = 1 << 20
 TOLD_WITHIN_S = 10.0

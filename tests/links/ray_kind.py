@@ -10,11 +10,11 @@ import ray
 
 from tests.links.batch_kinds import KINDS
 from tests.links.link_kind import DEADLINE_S, INCARNATION, LinkKind, Member, Reflection
-from tidewheel.progress import OrderedInbox
-from tidewheel.runtime.envelope import Envelope
 from tidewheel.runtime.links.link import Receiver
 from tidewheel.runtime.links.ray_link import CallReceiver, RaySender
-from tidewheel.runtime.worker_actor import CONCURRENT_CALLS
+from tidewheel.runtime.worker.envelope import Envelope
+from tidewheel.runtime.worker.worker_actor import CONCURRENT_CALLS
+from tidewheel.transport.ordered_inbox import OrderedInbox
 
 
 class HostActor:

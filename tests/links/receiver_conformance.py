@@ -10,8 +10,8 @@ from functools import partial
 import pytest
 
 from tests.links.link_kind import Arrivals, Task, letter
-from tidewheel.runtime.envelope import Envelope
 from tidewheel.runtime.links.link import Receiver
+from tidewheel.runtime.worker.envelope import Envelope
 
 LONG_S = 20.0
 AT_ONCE_S = 5.0

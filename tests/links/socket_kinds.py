@@ -6,9 +6,9 @@ from contextlib import ExitStack, closing, contextmanager
 from multiprocessing.connection import Connection
 
 from tests.links.link_kind import DEADLINE_S, INCARNATION, LinkKind, Member, Reflection
-from tidewheel.runtime.envelope import DRIVER, Envelope
-from tidewheel.runtime.links.socket_keys import SocketKeys
 from tidewheel.runtime.links.socket_link import SocketAddress, SocketReceiver, SocketSender
+from tidewheel.runtime.worker.envelope import DRIVER, Envelope
+from tidewheel.transport.socket_keys import SocketKeys
 
 HOST = "127.0.0.1"
 

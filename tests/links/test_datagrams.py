@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.links.link_kind import DEADLINE_S, Arrivals, letter, within
-from tidewheel.runtime.links.datagrams import LARGEST, DatagramReceiver, DatagramSender
-from tidewheel.runtime.links.socket_keys import SocketKeys
 from tidewheel.runtime.links.socket_link import SocketReceiver, SocketSender
+from tidewheel.transport.datagrams import LARGEST, DatagramReceiver, DatagramSender
+from tidewheel.transport.socket_keys import SocketKeys
 
 
 @pytest.fixture

@@ -22,12 +22,12 @@ from tests.links.open_files import open_files
 from tests.links.socket_kinds import BETWEEN_NODES, HOST, MIXED, WITHIN_A_NODE, SocketKind
 from tests.waiting import eventually
 from tidewheel.progress import ProtocolError
-from tidewheel.runtime.envelope import DRIVER
 from tidewheel.runtime.errors import JobError
 from tidewheel.runtime.links import socket_link
 from tidewheel.runtime.links.frames import decode
-from tidewheel.runtime.links.socket_keys import SocketKeys
 from tidewheel.runtime.links.socket_link import SocketAddress, SocketReceiver, SocketSender
+from tidewheel.runtime.worker.envelope import DRIVER
+from tidewheel.transport.socket_keys import SocketKeys
 
 KINDS = {"within": WITHIN_A_NODE, "between": BETWEEN_NODES, "mixed": MIXED}
 

@@ -17,8 +17,8 @@ from tests.links.link_kind import DEADLINE_S, INCARNATION, Arrivals, Task, lette
 from tests.links.open_files import listening_ports
 from tests.links.socket_kinds import HOST
 from tidewheel.progress import ProtocolError
-from tidewheel.runtime.links.socket_keys import SocketKeys
 from tidewheel.runtime.links.socket_link import SocketReceiver, SocketSender
+from tidewheel.transport.socket_keys import SocketKeys
 
 MESSAGES = 50
 

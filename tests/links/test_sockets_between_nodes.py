@@ -9,8 +9,8 @@ from tests.links.peer_conformance import PeerConformance
 from tests.links.receiver_conformance import ReceiverConformance
 from tests.links.socket_kinds import BETWEEN_NODES, HOST, MIXED, WITHIN_A_NODE, SocketKind
 from tidewheel.progress import ProtocolError
-from tidewheel.runtime.links.socket_keys import SocketKeys
 from tidewheel.runtime.links.socket_link import SocketReceiver, SocketSender
+from tidewheel.transport.socket_keys import SocketKeys
 
 
 class TestLink(LinkConformance):

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = ("gateway", "operators", "progress", "pubsub", "runtime", "spark_bridge")
+PACKAGES = ("operators", "progress", "pubsub", "runtime", "spark_bridge", "transport")
 FACADE = ROOT / "src" / "tidewheel"
 
 

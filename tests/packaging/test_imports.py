@@ -18,12 +18,12 @@ from tests.packaging.repository import (
 )
 
 MAY_IMPORT = {
-    "gateway": {"gateway", "pubsub", "progress"},
     "progress": {"progress"},
-    "pubsub": {"pubsub", "progress"},
-    "runtime": {"runtime", "progress"},
-    "operators": {"operators", "runtime", "pubsub", "progress"},
-    "spark_bridge": {"spark_bridge", "operators", "runtime", "pubsub", "progress"},
+    "transport": {"transport", "progress"},
+    "pubsub": {"pubsub", "transport", "progress"},
+    "runtime": {"runtime", "transport", "progress"},
+    "operators": {"operators", "runtime", "pubsub", "transport", "progress"},
+    "spark_bridge": {"spark_bridge", "operators", "runtime", "pubsub", "transport", "progress"},
 }
 
 
@@ -62,7 +62,7 @@ def test_imports_are_absolute_and_full() -> None:
 
 @pytest.mark.parametrize("package", PACKAGES)
 def test_layers_import_one_way(package: str) -> None:
-    """The layers are progress <- pubsub, runtime <- operators <- spark_bridge; none imports the facade."""
+    """The layers are progress <- transport <- pubsub, runtime <- operators <- spark_bridge; none imports the facade."""
     found = [
         f"{name_of(module)}:{imported.line}: {imported.name}"
         for module in package_modules(package)
@@ -92,7 +92,7 @@ def test_imported_libraries_are_declared() -> None:
     distributions = packages_distributions()
     found = []
     for module in shipped_modules():
-        of_extra = project["optional-dependencies"]["gateway"] if name_of(module).startswith("gateway/") else []
+        of_extra = project["optional-dependencies"]["gateway"] if name_of(module).startswith("pubsub/gateway/") else []
         declared = {_canonical(re.split(r"[^\w.-]", line)[0]) for line in [*project["dependencies"], *of_extra]}
         found += [
             f"{name_of(module)}:{imported.line}: {imported.name}"

@@ -15,8 +15,8 @@ import pytest
 import tidewheel as tw
 from tests.ray.leftovers import nothing_left
 from tests.waiting import eventually
+from tidewheel.runtime.engines.ray_job import RayJob
 from tidewheel.runtime.links.link import LinkName
-from tidewheel.runtime.ray_job import RayJob
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
 

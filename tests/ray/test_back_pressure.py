@@ -9,8 +9,8 @@ import pytest
 import tidewheel as tw
 from tests.slow_operator import build_slow
 from tests.waiting import eventually
+from tidewheel.runtime.engines.ray_job import RayJob
 from tidewheel.runtime.links.link import LinkName
-from tidewheel.runtime.ray_job import RayJob
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
 

@@ -9,7 +9,7 @@ import pytest
 import ray
 
 import tidewheel as tw
-from tidewheel.runtime.captured import CapturedOnWorkers, Kept
+from tidewheel.runtime.engines.captured import CapturedOnWorkers, Kept
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
 

@@ -13,7 +13,7 @@ import pytest
 import tidewheel as tw
 from tests.waiting import eventually
 from tidewheel.progress import SpreadName
-from tidewheel.runtime.stable_hash import stable_hash
+from tidewheel.runtime.description.stable_hash import stable_hash
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
 

@@ -14,7 +14,7 @@ import ray
 import tidewheel as tw
 from tests.waiting import eventually
 from tidewheel.progress import SpreadName
-from tidewheel.runtime.ray_job import RayJob
+from tidewheel.runtime.engines.ray_job import RayJob
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
 

@@ -26,7 +26,7 @@ from tests.ray.driver_process import DriverProcess
 from tests.ray.driver_program import WORKERS, halving, send_epochs
 from tests.ray.leftovers import Members, hosts, nothing_left
 from tests.waiting import eventually
-from tidewheel.runtime.ray_job import RayJob
+from tidewheel.runtime.engines.ray_job import RayJob
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
 

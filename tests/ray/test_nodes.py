@@ -27,7 +27,7 @@ import tidewheel as tw
 from tests.packaging.repository import ROOT
 from tests.ray.test_job import collatz, collatz_steps, feed_walks
 from tests.waiting import eventually
-from tidewheel.runtime.job import Job
+from tidewheel.runtime.engines.job import Job
 
 pytestmark = pytest.mark.ray
 

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 import pytest
 
 import tidewheel as tw
-from tests.unit.operators.all_cases import all_cases
-from tests.unit.operators.harness import LISTS, TABLES, Feed, Kind, send
-from tests.unit.operators.operator_case import OperatorCase, plain_bags
+from tests.kit.operators.all_cases import all_cases
+from tests.kit.operators.harness import LISTS, TABLES, Feed, Kind, send
+from tests.kit.operators.operator_case import OperatorCase, plain_bags
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
 

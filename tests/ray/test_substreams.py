@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 import tidewheel as tw
-from tests.unit.operators.time_out_oracle import expected_substreams
-from tests.unit.operators.window_oracle import Event
+from tests.kit.operators.time_out_oracle import expected_substreams
+from tests.kit.operators.window_oracle import Event
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
 

@@ -5,13 +5,13 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.simulation.injection import Injection, replaced
-from tidewheel.runtime.agenda import Agenda
-from tidewheel.runtime.channel import Channel
-from tidewheel.runtime.envelope import InputCommand
-from tidewheel.runtime.exchange import Exchange
+from tidewheel.runtime.description.exchange import Exchange
 from tidewheel.runtime.inputs.mailbox import Mailbox
-from tidewheel.runtime.tokens import LentToken, TimestampToken
-from tidewheel.runtime.worker_core import WorkerCore
+from tidewheel.runtime.tokens.timestamp_token import LentToken, TimestampToken
+from tidewheel.runtime.worker.agenda import Agenda
+from tidewheel.runtime.worker.channel import Channel
+from tidewheel.runtime.worker.envelope import InputCommand
+from tidewheel.runtime.worker.worker_core import WorkerCore
 
 
 def message_lost() -> Injection:

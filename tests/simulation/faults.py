@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from tests.simulation import delivery_faults, flow_faults, link_faults, report_faults, view_faults
 from tests.simulation.injection import Injection
 from tests.simulation.scenario import Scenario
-from tidewheel.runtime.flow_control import DEFAULT_BYTES_IN_FLIGHT
+from tidewheel.runtime.worker.flow_control import DEFAULT_BYTES_IN_FLIGHT
 
 
 def _several_workers(scenario: Scenario) -> bool:

@@ -1,8 +1,8 @@
 """Faults in back-pressure."""
 
 from tests.simulation.injection import Injection, replaced
-from tidewheel.runtime.agenda import Agenda
-from tidewheel.runtime.flow_control import Credit, FlowControl
+from tidewheel.runtime.worker.agenda import Agenda
+from tidewheel.runtime.worker.flow_control import Credit, FlowControl
 
 
 def congestion_never_over() -> Injection:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from tests.simulation.links import Links
 from tests.simulation.violation import ViolationError
-from tidewheel.runtime.worker_core import WorkerCore
+from tidewheel.runtime.worker.worker_core import WorkerCore
 
 
 class FlowWatch:

@@ -6,8 +6,8 @@ from tests.simulation.possible_times import Pointstamp, PossibleTimes
 from tests.simulation.truth import Truth
 from tests.simulation.violation import ViolationError
 from tidewheel.progress import Antichain, Location, Target, Time
-from tidewheel.runtime.plan import Plan
-from tidewheel.runtime.worker_core import WorkerCore
+from tidewheel.runtime.description.plan import Plan
+from tidewheel.runtime.worker.worker_core import WorkerCore
 
 
 class FrontierWatch:

@@ -11,8 +11,8 @@ import msgspec
 from tests.simulation.injection import Injection, replaced
 from tests.simulation.links import Links
 from tidewheel.progress import Accumulated, Broadcast, ProgressBatch, Spread
-from tidewheel.runtime.envelope import Envelope
-from tidewheel.runtime.worker_core import WorkerCore
+from tidewheel.runtime.worker.envelope import Envelope
+from tidewheel.runtime.worker.worker_core import WorkerCore
 
 _Sent: TypeAlias = list[tuple[int, Envelope]]
 

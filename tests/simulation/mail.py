@@ -6,8 +6,8 @@ from typing import TypeAlias
 
 from tests.simulation.violation import ViolationError
 from tidewheel.progress import Source, Time
-from tidewheel.runtime.plan import Plan
-from tidewheel.runtime.stable_hash import stable_hash
+from tidewheel.runtime.description.plan import Plan
+from tidewheel.runtime.description.stable_hash import stable_hash
 
 _Port: TypeAlias = tuple[str, int]
 """(the name of an operator, the number of its port)."""

@@ -8,9 +8,9 @@ from tests.simulation.scenario import Scenario
 from tests.simulation.truth import Truth
 from tests.simulation.violation import ViolationError
 from tests.simulation.world import World
-from tidewheel.runtime.envelope import DRIVER, Envelope
-from tidewheel.runtime.plan import Plan
-from tidewheel.runtime.worker_core import WorkerCore
+from tidewheel.runtime.description.plan import Plan
+from tidewheel.runtime.worker.envelope import DRIVER, Envelope
+from tidewheel.runtime.worker.worker_core import WorkerCore
 
 
 class Observer:

@@ -6,8 +6,8 @@ from random import Random
 
 from tests.simulation.violation import ViolationError
 from tidewheel.runtime.errors import TokenError
-from tidewheel.runtime.output_port import OutputPort
-from tidewheel.runtime.tokens import LentToken, TimestampToken
+from tidewheel.runtime.tokens.timestamp_token import LentToken, TimestampToken
+from tidewheel.runtime.worker.output_port import OutputPort
 
 
 def misuse_token(random: Random, token: TimestampToken, output: OutputPort, others: Sequence[OutputPort]) -> None:

@@ -9,11 +9,11 @@ from tests.simulation.random_token_set import RandomTokenSet
 from tests.simulation.violation import ViolationError
 from tests.simulation.world import World
 from tidewheel.progress import Antichain, PathSummary, Summary, Time, TimeDomain
-from tidewheel.runtime.input_port import InputPort
-from tidewheel.runtime.operator_context import OperatorContext
-from tidewheel.runtime.output_port import OutputPort
-from tidewheel.runtime.plan import Build
-from tidewheel.runtime.tokens import LentToken, TimestampToken
+from tidewheel.runtime.description.plan import Build
+from tidewheel.runtime.tokens.timestamp_token import LentToken, TimestampToken
+from tidewheel.runtime.worker.input_port import InputPort
+from tidewheel.runtime.worker.operator_context import OperatorContext
+from tidewheel.runtime.worker.output_port import OutputPort
 
 _WITH_MESSAGE = (
     *("send",) * 5,

@@ -8,9 +8,9 @@ from tests.simulation.violation import ViolationError
 from tests.simulation.world import World
 from tidewheel.progress import Antichain, Time, TimeDomain
 from tidewheel.runtime.errors import TokenError
-from tidewheel.runtime.operator_context import OperatorContext
-from tidewheel.runtime.token_set import TokenSet
-from tidewheel.runtime.tokens import TimestampToken
+from tidewheel.runtime.tokens.timestamp_token import TimestampToken
+from tidewheel.runtime.tokens.token_set import TokenSet
+from tidewheel.runtime.worker.operator_context import OperatorContext
 
 
 class RandomTokenSet:

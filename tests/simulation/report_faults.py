@@ -8,17 +8,17 @@ from weakref import WeakKeyDictionary
 
 from tests.simulation.injection import Injection, replaced
 from tidewheel.progress import Change, Time
-from tidewheel.runtime.batches import Batch
-from tidewheel.runtime.envelope import Envelope
 from tidewheel.runtime.errors import TokenError
-from tidewheel.runtime.input_port import InputPort
-from tidewheel.runtime.operator_instance import OperatorInstance
-from tidewheel.runtime.output_port import OutputPort
 from tidewheel.runtime.substreams.labels import Label
-from tidewheel.runtime.token_ledger import Leak, TokenLedger
-from tidewheel.runtime.token_set import TokenSet
-from tidewheel.runtime.tokens import LentToken, TimestampToken
-from tidewheel.runtime.worker_core import WorkerCore
+from tidewheel.runtime.tokens.timestamp_token import LentToken, TimestampToken
+from tidewheel.runtime.tokens.token_ledger import Leak, TokenLedger
+from tidewheel.runtime.tokens.token_set import TokenSet
+from tidewheel.runtime.worker.envelope import Envelope
+from tidewheel.runtime.worker.input_port import InputPort
+from tidewheel.runtime.worker.operator_instance import OperatorInstance
+from tidewheel.runtime.worker.output_port import OutputPort
+from tidewheel.runtime.worker.worker_core import WorkerCore
+from tidewheel.transport.batches import Batch
 
 _Sent: TypeAlias = list[tuple[int, Envelope]]
 

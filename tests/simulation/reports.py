@@ -8,8 +8,8 @@ from typing import TypeAlias
 from tests.simulation.counts import Counts, add, difference
 from tests.simulation.violation import ViolationError
 from tidewheel.progress import ProgressBatch
-from tidewheel.runtime.envelope import Envelope
-from tidewheel.runtime.worker_core import WorkerCore
+from tidewheel.runtime.worker.envelope import Envelope
+from tidewheel.runtime.worker.worker_core import WorkerCore
 
 _Link: TypeAlias = tuple[int, int]
 

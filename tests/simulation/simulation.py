@@ -16,13 +16,13 @@ from tests.simulation.scenario import Scenario
 from tests.simulation.violation import TooLargeError, ViolationError
 from tests.simulation.world import World
 from tidewheel.progress import Time
-from tidewheel.runtime.envelope import DRIVER, Envelope, InputAction, InputCommand
+from tidewheel.runtime.description.plan import Build, Plan, Schedule
 from tidewheel.runtime.errors import JobError
-from tidewheel.runtime.operator_context import OperatorContext
-from tidewheel.runtime.output_port import OutputPort
-from tidewheel.runtime.plan import Build, Plan, Schedule
-from tidewheel.runtime.tokens import TimestampToken
-from tidewheel.runtime.worker_core import WorkerCore
+from tidewheel.runtime.tokens.timestamp_token import TimestampToken
+from tidewheel.runtime.worker.envelope import DRIVER, Envelope, InputAction, InputCommand
+from tidewheel.runtime.worker.operator_context import OperatorContext
+from tidewheel.runtime.worker.output_port import OutputPort
+from tidewheel.runtime.worker.worker_core import WorkerCore
 
 _MOST_ROUNDS = 20_000
 _FLOW_CHECKED_EVERY = 16

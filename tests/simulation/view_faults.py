@@ -16,8 +16,8 @@ from tidewheel.progress import (
     Tracker,
 )
 from tidewheel.progress.tracker import _carry
-from tidewheel.runtime.operator_instance import OperatorInstance
-from tidewheel.runtime.worker_core import WorkerCore
+from tidewheel.runtime.worker.operator_instance import OperatorInstance
+from tidewheel.runtime.worker.worker_core import WorkerCore
 
 
 def held_update_dropped() -> Injection:

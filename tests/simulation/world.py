@@ -7,10 +7,10 @@ from typing import Protocol
 from tests.simulation.mail import Mail
 from tests.simulation.scenario import Scenario
 from tidewheel.progress import Source
-from tidewheel.runtime.operator_context import OperatorContext
-from tidewheel.runtime.plan import Plan
-from tidewheel.runtime.token_ledger import Leak
-from tidewheel.runtime.tokens import TimestampToken
+from tidewheel.runtime.description.plan import Plan
+from tidewheel.runtime.tokens.timestamp_token import TimestampToken
+from tidewheel.runtime.tokens.token_ledger import Leak
+from tidewheel.runtime.worker.operator_context import OperatorContext
 
 _MESSAGES = 150
 

@@ -11,9 +11,6 @@ from tests.simulation.injection import Injection, replaced
 from tests.simulation.scenario import Scenario
 from tidewheel.progress import Time
 from tidewheel.progress.substream_tracker import Key, SubstreamTracker
-from tidewheel.runtime.envelope import Envelope
-from tidewheel.runtime.input_port import InputPort
-from tidewheel.runtime.output_port import OutputPort
 from tidewheel.runtime.substreams.alignment import Alignment
 from tidewheel.runtime.substreams.books import SubstreamBooks
 from tidewheel.runtime.substreams.common_view import CommonView
@@ -25,8 +22,11 @@ from tidewheel.runtime.substreams.news import Changes, SubstreamNews
 from tidewheel.runtime.substreams.punctuated_operator import PunctuatedOperator
 from tidewheel.runtime.substreams.waiting_ends import WaitingEnds
 from tidewheel.runtime.substreams.worker_substreams import WorkerSubstreams
-from tidewheel.runtime.tokens import TimestampToken
-from tidewheel.runtime.worker_core import WorkerCore
+from tidewheel.runtime.tokens.timestamp_token import TimestampToken
+from tidewheel.runtime.worker.envelope import Envelope
+from tidewheel.runtime.worker.input_port import InputPort
+from tidewheel.runtime.worker.output_port import OutputPort
+from tidewheel.runtime.worker.worker_core import WorkerCore
 
 
 def _split_batch() -> Injection:

@@ -18,11 +18,11 @@ from tests.simulation_substreams.record import (
     one_hop_less,
 )
 from tests.simulation_substreams.world import World
-from tidewheel.runtime.input_port import InputPort
-from tidewheel.runtime.operator_context import OperatorContext
-from tidewheel.runtime.output_port import OutputPort
-from tidewheel.runtime.plan import Schedule
-from tidewheel.runtime.scope import Scope
+from tidewheel.runtime.description.plan import Schedule
+from tidewheel.runtime.description.scope import Scope
+from tidewheel.runtime.worker.input_port import InputPort
+from tidewheel.runtime.worker.operator_context import OperatorContext
+from tidewheel.runtime.worker.output_port import OutputPort
 
 Streams: TypeAlias = list[tw.Stream[Record]]
 

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from tests.laws.graphs import later
 from tests.simulation_substreams.record import Record
 from tests.simulation_substreams.world import World
-from tidewheel.runtime.input_port import InputPort
-from tidewheel.runtime.operator_context import OperatorContext
-from tidewheel.runtime.output_port import OutputPort
-from tidewheel.runtime.plan import Build, Schedule
-from tidewheel.runtime.tokens import LentToken, TimestampToken
+from tidewheel.runtime.description.plan import Build, Schedule
+from tidewheel.runtime.tokens.timestamp_token import LentToken, TimestampToken
+from tidewheel.runtime.worker.input_port import InputPort
+from tidewheel.runtime.worker.operator_context import OperatorContext
+from tidewheel.runtime.worker.output_port import OutputPort
 
 _WITH_MESSAGE = ("forward", "forward", "forward", "multiply", "drop", "retain", "delay", "careless")
 _WITH_TOKEN = ("send", "send and discard", "send and discard", "discard", "downgrade", "delay", "clone")

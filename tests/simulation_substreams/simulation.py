@@ -9,7 +9,7 @@ from tests.simulation_substreams.feeder import Feeder
 from tests.simulation_substreams.random_dataflow import RandomDataflow
 from tests.simulation_substreams.world import World
 from tidewheel.runtime.errors import JobError
-from tidewheel.runtime.worker_core import WorkerCore
+from tidewheel.runtime.worker.worker_core import WorkerCore
 
 _MOST_ROUNDS = 2000
 _MISUSED_EVERY = 10

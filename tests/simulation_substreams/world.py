@@ -13,13 +13,13 @@ from tests.simulation.scenario import Scenario
 from tests.simulation.violation import ViolationError
 from tests.simulation_substreams.record import Life, Record
 from tidewheel.progress import CompiledGraph, Source, Target
-from tidewheel.runtime.envelope import Envelope
-from tidewheel.runtime.plan import Plan
-from tidewheel.runtime.stable_hash import stable_hash
+from tidewheel.runtime.description.plan import Plan
+from tidewheel.runtime.description.stable_hash import stable_hash
 from tidewheel.runtime.substreams.books import SubstreamBooks
 from tidewheel.runtime.substreams.news import Ending
 from tidewheel.runtime.substreams.punctuations import Punctuations
-from tidewheel.runtime.worker_core import WorkerCore
+from tidewheel.runtime.worker.envelope import Envelope
+from tidewheel.runtime.worker.worker_core import WorkerCore
 
 _MESSAGES = 150
 

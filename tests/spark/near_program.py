@@ -11,7 +11,7 @@ from tests.ray.test_nodes import say
 from tests.spark.conftest import FAST_START
 from tests.spark.sources import KeepsSource
 from tests.waiting import eventually
-from tidewheel.runtime.plan import Schedule
+from tidewheel.runtime.description.plan import Schedule
 from tidewheel.spark_bridge import from_spark, session
 from tidewheel.spark_bridge.dataframe_source import DataFrameSource
 

@@ -13,7 +13,7 @@ import pytest
 
 import tidewheel as tw
 from tests.spark.sources import KeepsSource, messages, read
-from tidewheel.runtime.captured import CapturedOnWorkers
+from tidewheel.runtime.engines.captured import CapturedOnWorkers
 from tidewheel.spark_bridge import BridgeError, block_lease, from_spark, to_spark
 from tidewheel.spark_bridge.block_lease import LEASES
 

@@ -16,7 +16,7 @@ from tidewheel.operators.joins.interval_joined import IntervalJoined
 from tidewheel.operators.records.branch import Branches, NamedBranches
 from tidewheel.operators.records.try_map import Failed
 from tidewheel.operators.sinks.epoch_folders import WrittenEpoch
-from tidewheel.runtime.batches import Batch
+from tidewheel.transport.batches import Batch
 
 
 def numbers() -> tw.Stream[int]:

@@ -7,7 +7,7 @@ import pytest
 import ray
 from ray.exceptions import ActorDiedError, GetTimeoutError, RayTaskError
 
-from tests.unit.pubsub.actor_thread import data, epoch
+from tests.kit.pubsub.actor_thread import data, epoch
 from tidewheel.progress import ProtocolError
 from tidewheel.pubsub.call_feed import MOST_OUTSTANDING, ROOM_BYTES, CallFeed
 from tidewheel.pubsub.feed import FeedLost, FeedRefused

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.pubsub.called_publisher import CalledPublisher
+from tests.kit.pubsub.called_publisher import CalledPublisher
 from tidewheel.progress import IntegerDomain
 from tidewheel.pubsub import CATALOG_TOPIC, DeliveryError, TopicInfo
 from tidewheel.pubsub.catalog_actor import CatalogActor

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from tests.unit.pubsub.local_job import LocalJob
+from tests.kit.pubsub.local_job import LocalJob
 from tidewheel.progress import IntegerDomain
 from tidewheel.pubsub import DeliveryError, Publisher
 from tidewheel.pubsub.connection import LocalConnection

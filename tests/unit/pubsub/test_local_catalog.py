@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.unit.pubsub.local_job import LocalJob, send_end
+from tests.kit.pubsub.local_job import LocalJob, send_end
 from tidewheel.pubsub import CATALOG_TOPIC, DeliveryError, cluster, subscribe
 from tidewheel.pubsub.errors import NoCluster
 from tidewheel.pubsub.local_catalog import LOCAL_CATALOG

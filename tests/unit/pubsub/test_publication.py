@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.pubsub.local_job import LocalJob, send_end, send_epoch
+from tests.kit.pubsub.local_job import LocalJob, send_end, send_epoch
 from tidewheel.progress import IntegerDomain
 from tidewheel.pubsub import DeliveryError, Publication, PublisherLost, subscribe
 from tidewheel.pubsub.exactly_once.topic_log import TopicLog

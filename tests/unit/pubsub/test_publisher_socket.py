@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.pubsub.actor_thread import (
+from tests.kit.pubsub.actor_thread import (
     DEADLINE_S,
     NODE,
     ActorThread,

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.pubsub.cut_socket import Cut
+from tests.kit.pubsub.cut_socket import Cut
 from tidewheel.progress import ProtocolError
 from tidewheel.pubsub import socket_frames
 from tidewheel.pubsub.socket_frames import LARGE, MOST_AT_ONCE, STEADILY, FrameReader, decode, encode

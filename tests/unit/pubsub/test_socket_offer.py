@@ -14,8 +14,8 @@ from typing import Any, cast
 
 import pytest
 
+from tests.kit.pubsub.actor_thread import DEADLINE_S, NODE, ActorThread, Attached, ended, epoch, subscription_of
 from tests.links.open_files import open_files
-from tests.unit.pubsub.actor_thread import DEADLINE_S, NODE, ActorThread, Attached, ended, epoch, subscription_of
 from tests.waiting import eventually
 from tidewheel.pubsub import socket_frames, socket_offer, ticket_listener
 from tidewheel.pubsub.delivery_options import EVERYTHING, DeliveryOptions

@@ -8,8 +8,8 @@ from typing import Any, cast
 
 import pytest
 
+from tests.kit.pubsub.actor_thread import data, moved
 from tests.links.open_files import open_files
-from tests.unit.pubsub.actor_thread import data, moved
 from tidewheel.progress import ProtocolError
 from tidewheel.pubsub import PublisherLost
 from tidewheel.pubsub.delivery_options import EVERYTHING, DeliveryOptions

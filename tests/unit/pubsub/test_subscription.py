@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pytest
 
 import tidewheel as tw
-from tests.unit.pubsub.local_job import LocalJob, send_end, send_epoch, send_numbers
+from tests.kit.pubsub.local_job import LocalJob, send_end, send_epoch, send_numbers
 from tidewheel.pubsub import Batch, DeliveryError, Dropped, End, Frontier, subscribe
 
 

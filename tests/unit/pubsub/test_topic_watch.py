@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.pubsub.local_job import LocalJob
+from tests.kit.pubsub.local_job import LocalJob
 from tests.waiting import eventually
 from tidewheel.progress import IntegerDomain
 from tidewheel.pubsub import DeliveryError, Subscription, TopicEvent, TopicInfo, TopicWatch, catalog_actor, watch_topics

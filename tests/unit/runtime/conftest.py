@@ -3,7 +3,7 @@
 import pytest
 
 import tidewheel as tw
-from tests.unit.runtime.list_feed import ListFeed
+from tests.kit.runtime.list_feed import ListFeed
 
 
 @pytest.fixture

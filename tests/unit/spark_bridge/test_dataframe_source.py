@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.spark.sources import arriving
-from tidewheel.runtime.partitioned_source import PlacedSource
+from tidewheel.runtime.description.partitioned_source import PlacedSource
 from tidewheel.spark_bridge.arrow_blocks import ArrowBlocks
 from tidewheel.spark_bridge.cached_blocks import CachedBlocks, CachedRdd
 from tidewheel.spark_bridge.dataframe_source import DataFrameSource

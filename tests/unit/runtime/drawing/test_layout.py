@@ -5,10 +5,10 @@ from itertools import combinations, pairwise
 from hypothesis import given
 
 import tidewheel as tw
+from tests.kit.runtime.drawing.random_flow import flows
 from tests.laws.strategies import law_settings
-from tests.unit.runtime.drawing.random_flow import flows
 from tidewheel.runtime.drawing.layout import Box, Layout, Point, layout_of
-from tidewheel.runtime.outline import Outline
+from tidewheel.runtime.drawing.outline import Outline
 
 NEAR = 1e-6
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from hypothesis import given
 
 import tidewheel as tw
+from tests.kit.runtime.drawing.random_flow import WEIRD, flows
 from tests.laws.strategies import law_settings
-from tests.unit.runtime.drawing.random_flow import WEIRD, flows
 from tidewheel.runtime.drawing.mermaid import escaped
 
 _LABEL = r'"([^"\[\]<>{}|`\\]*)"'

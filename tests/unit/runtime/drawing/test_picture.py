@@ -8,9 +8,9 @@ from xml.etree import ElementTree
 from hypothesis import given
 
 import tidewheel as tw
+from tests.kit.runtime.drawing.random_flow import WEIRD, flows
 from tests.laws.strategies import law_settings
-from tests.unit.runtime.drawing.random_flow import WEIRD, flows
-from tidewheel.runtime.outline import describe_pact
+from tidewheel.runtime.drawing.outline import describe_pact
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 
 import tidewheel as tw
+from tests.kit.runtime.drawing.random_flow import WEIRD, flows
 from tests.laws.strategies import law_settings
-from tests.unit.runtime.drawing.random_flow import WEIRD, flows
-from tidewheel.operators.forward import build_pass
-from tidewheel.runtime.outline import Edge
+from tidewheel.operators.scopes.forward import build_pass
+from tidewheel.runtime.drawing.outline import Edge
 
 
 def parsed(line: str) -> tuple[str, list[str]]:

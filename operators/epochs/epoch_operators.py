@@ -1,0 +1,307 @@
+"""Operators that make something of all records of an epoch."""
+
+from collections.abc import Callable
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, TypeVar, overload
+
+from tidewheel.operators.epochs.distinct import distinct_records
+from tidewheel.operators.epochs.key_counts import PartialCounts, SummedCounts
+from tidewheel.operators.epochs.key_fold import CombinedStates, EpochFold, KeyFold, PartialStates
+from tidewheel.operators.epochs.partial import PartialFold, build_partial
+from tidewheel.operators.epochs.per_epoch import Fold, build_per_epoch
+from tidewheel.operators.epochs.pruned_epoch import PrunedEpoch, WholeEpoch
+from tidewheel.operators.epochs.sample import Sampler
+from tidewheel.operators.epochs.top_k import TopK
+from tidewheel.operators.keys.record_hash import GatherPact, RecordPact
+from tidewheel.operators.keys.record_keys import Keys, Names
+from tidewheel.operators.keys.record_order import Order, check_order
+from tidewheel.operators.stream_base import StreamBase, check_function
+from tidewheel.progress import GraphError
+from tidewheel.runtime.description.exchange import Key
+from tidewheel.runtime.description.pacts import Pact
+
+if TYPE_CHECKING:
+    from tidewheel.operators.stream import Stream
+
+Record = TypeVar("Record")
+KeyType = TypeVar("KeyType")
+State = TypeVar("State")
+Result = TypeVar("Result")
+
+_KEY = itemgetter(0)
+
+
+class EpochOperators(StreamBase[Record]):
+    """What streams offer for whole epochs.
+
+    Results come out when no more records can come at the time, at that time; in a loop that is for each round.
+    """
+
+    __slots__ = ()
+
+    # ------------------------------------------------------------------ by key
+
+    @overload
+    def aggregate(
+        self,
+        key: Callable[[Record], KeyType],
+        start: Callable[[], State],
+        add: Callable[[State, Record], State],
+        finish: None = None,
+        combine: Callable[[State, State], State] | None = None,
+    ) -> "Stream[tuple[KeyType, State]]": ...
+
+    @overload
+    def aggregate(
+        self,
+        key: Callable[[Record], KeyType],
+        start: Callable[[], State],
+        add: Callable[[State, Record], State],
+        finish: Callable[[KeyType, State], Result],
+        combine: Callable[[State, State], State] | None = None,
+    ) -> "Stream[Result]": ...
+
+    @overload
+    def aggregate(
+        self,
+        key: Names,
+        start: Callable[[], State],
+        add: Callable[[State, Record], State],
+        finish: None = None,
+        combine: Callable[[State, State], State] | None = None,
+    ) -> "Stream[tuple[Any, State]]": ...
+
+    @overload
+    def aggregate(
+        self,
+        key: Names,
+        start: Callable[[], State],
+        add: Callable[[State, Record], State],
+        finish: Callable[[Any, State], Result],
+        combine: Callable[[State, State], State] | None = None,
+    ) -> "Stream[Result]": ...
+
+    def aggregate(
+        self,
+        key: Callable[[Record], Any] | Names,
+        start: Callable[[], State],
+        add: Callable[[State, Record], State],
+        finish: Callable[[Any, State], Any] | None = None,
+        combine: Callable[[State, State], State] | None = None,
+    ) -> "Stream[Any]":
+        """Fold the records of each key and epoch into a state, and send one result for each.
+
+        Records of a key are added in any order. NaN is one key.
+
+        Args:
+            key: a function of a record, the name of a column or field, or a tuple of names.
+            start: makes the state of a key, before its first record.
+            add: returns the state with a record in it; it may change the one that it gets.
+            finish: makes the result of a key and its state; by default the pair of them.
+            combine: returns the state of two; it may change the first. With it, states are made where the records are,
+                and only these travel to the workers that own the keys; without it all records do.
+
+        >>> import tidewheel as tw
+        >>> flow = tw.Dataflow("means")
+        >>> words = flow.source("words", tw.IterableSource([[(0, ["to", "the", "be"])]]))
+        >>> def add(state, word):
+        ...     return state[0] + len(word), state[1] + 1
+        >>> def mean(letter, state):
+        ...     return letter, state[0] / state[1]
+        >>> means = words.aggregate(lambda word: word[0], lambda: (0, 0), add, mean)
+        >>> _ = means.capture("means")
+        >>> with tw.run(flow, engine="local") as job:
+        ...     job.wait()
+        ...     job.captured("means")
+        [Captured(time=0, batch=[('t', 2.5), ('b', 2.0)])]
+        """
+        keys = Keys.checked("aggregate", key, self.schema)
+        check_function("aggregate, for start,", start)
+        check_function("aggregate, for add,", add)
+        if finish is not None:
+            check_function("aggregate, for finish,", finish)
+        fold = KeyFold(keys, start, add, finish)
+        if combine is None:
+            return self._unary("aggregate", build_per_epoch(EpochFold(fold)), key)
+        check_function("aggregate, for combine,", combine)
+        return self._in_two("aggregate", PartialStates(fold), CombinedStates(fold, combine), _KEY)
+
+    @overload
+    def count(self, key: None = None) -> "Stream[tuple[Record, int]]": ...
+
+    @overload
+    def count(self, key: Callable[[Record], KeyType]) -> "Stream[tuple[KeyType, int]]": ...
+
+    @overload
+    def count(self, key: Names) -> "Stream[tuple[Any, int]]": ...
+
+    def count(self, key: Callable[[Record], Any] | Names | None = None) -> "Stream[Any]":
+        """Count the records of each key and epoch: pairs (key, count).
+
+        What arrives at a worker is counted there, so only counts travel.
+
+        Args:
+            key: a function of a record, the name of a column or field, or a tuple of names; by default the record.
+
+        >>> import tidewheel as tw
+        >>> flow = tw.Dataflow("words")
+        >>> lines = flow.source("lines", tw.IterableSource([[(0, ["to be or", "not to be"])]]))
+        >>> _ = lines.flat_map(str.split).count().capture("counts")
+        >>> with tw.run(flow, engine="local") as job:
+        ...     job.wait()
+        ...     job.captured("counts")
+        [Captured(time=0, batch=[('to', 2), ('be', 2), ('or', 1), ('not', 1)])]
+        """
+        keys = Keys(None) if key is None else Keys.checked("count", key, self.schema)
+        return self._in_two("count", PartialCounts(keys), SummedCounts(whole=key is None), _KEY)
+
+    @overload
+    def reduce(
+        self, key: Callable[[Record], KeyType], function: Callable[[Record, Record], Record]
+    ) -> "Stream[tuple[KeyType, Record]]": ...
+
+    @overload
+    def reduce(self, key: Names, function: Callable[[Record, Record], Record]) -> "Stream[tuple[Any, Record]]": ...
+
+    def reduce(
+        self, key: Callable[[Record], Any] | Names, function: Callable[[Record, Record], Record]
+    ) -> "Stream[Any]":
+        """Join the records of each key and epoch into one by ``function(one, other)``: pairs (key, record).
+
+        Args:
+            key: a function of a record, the name of a column or field, or a tuple of names.
+            function: is associative and commutative; it must not change what it gets. It is first applied where the
+                records are, so that one record of each key travels.
+
+        >>> import tidewheel as tw
+        >>> flow = tw.Dataflow("greatest")
+        >>> numbers = flow.source("numbers", tw.IterableSource([[(0, [3, 14, 15, 92])]]))
+        >>> _ = numbers.reduce(lambda n: n % 2, max).capture("greatest")
+        >>> with tw.run(flow, engine="local") as job:
+        ...     job.wait()
+        ...     job.captured("greatest")
+        [Captured(time=0, batch=[(1, 15), (0, 92)])]
+        """
+        check_function("reduce", function)
+        fold = KeyFold(Keys.checked("reduce", key, self.schema), None, function)
+        return self._in_two("reduce", PartialStates(fold), CombinedStates(fold, function), _KEY)
+
+    # ------------------------------------------------------------------ whole records
+
+    def distinct(self) -> "Stream[Record]":
+        """Send each record once an epoch, however often it came; `deduplicate` does so for all epochs together.
+
+        Arrow tables stay what they are, and rows are equal if they are so in all columns.
+
+        >>> import tidewheel as tw
+        >>> flow = tw.Dataflow("letters")
+        >>> _ = flow.source("letters", tw.IterableSource([[(0, list("tidewheel"))]])).distinct().capture("letters")
+        >>> with tw.run(flow, engine="local") as job:
+        ...     job.wait()
+        ...     sorted(job.captured("letters")[0].batch)
+        ['d', 'e', 'h', 'i', 'l', 't', 'w']
+        """
+        fold = PrunedEpoch(distinct_records)
+        return self._in_two("distinct", fold, fold, RecordPact(), keeps_rows=True)
+
+    def sort(self, order: Callable[[Record], Any] | Names | None = None, *, reverse: bool = False) -> "Stream[Record]":
+        """Send all records of an epoch in order, as one batch, on worker 0: its memory has to hold them.
+
+        Arrow tables are sorted by Arrow's kernels and stay tables. Records that the order leaves equal are in an order
+        by their content: tables by the other columns, others by a hash. NaN, also in a tuple, comes last, whichever way
+        round; in tables nulls come after it.
+
+        Args:
+            order: a function of a record, the name of a column or field, or a tuple of names; by default the record
+                itself, and for tables all columns.
+            reverse: greatest first.
+
+        >>> import tidewheel as tw
+        >>> flow = tw.Dataflow("sorted")
+        >>> words = flow.source("words", tw.IterableSource([[(0, ["tide"])], [(0, ["wheel", "a"])]]))
+        >>> _ = words.sort(len).capture("all")
+        >>> with tw.run(flow, workers=2, engine="local") as job:
+        ...     job.wait()
+        ...     job.captured("all")
+        [Captured(time=0, batch=['a', 'tide', 'wheel'])]
+        """
+        check_order("sort", order, self.schema)
+        return self._unary(
+            "sort", build_per_epoch(WholeEpoch(Order(order, reverse).sorted)), GatherPact(), schema=self.schema
+        )
+
+    def top_k(
+        self,
+        k: int,
+        *,
+        key: Callable[[Record], Any] | Names | None = None,
+        order: Callable[[Record], Any] | Names | None = None,
+    ) -> "Stream[Record]":
+        """Send the ``k`` greatest records of each epoch, greatest first, as one batch on worker 0.
+
+        With a key, they are the greatest of each key, and come out where keys go by `exchange`, those of one key
+        together. Of records that the order leaves equal, their content decides which are taken. NaN is never among the
+        greatest while there is something else. No worker keeps, or sends, more than it has to choose from.
+
+        Args:
+            k: how many, 1 or more.
+            key: a function of a record, the name of a column or field, or a tuple of names; by default there is none.
+            order: by what records are compared, as for `sort`.
+
+        >>> import tidewheel as tw
+        >>> flow = tw.Dataflow("frequent")
+        >>> words = flow.source("words", tw.IterableSource([[(0, "to be or not to be".split())]]))
+        >>> _ = words.count().top_k(2, order=lambda pair: (pair[1], pair[0])).capture("frequent")
+        >>> with tw.run(flow, engine="local") as job:
+        ...     job.wait()
+        ...     job.captured("frequent")
+        [Captured(time=0, batch=[('to', 2), ('be', 2)])]
+        """
+        if not isinstance(k, int) or isinstance(k, bool) or k < 1:
+            raise GraphError(f"operator 'top_k': k is how many records are kept, 1 or more, not {k!r}")
+        check_order("top_k", order, self.schema)
+        keys = None if key is None else Keys.checked("top_k", key, self.schema)
+        fold = PrunedEpoch(TopK(k, keys, Order(order, reverse=True)).pick)
+        return self._in_two("top_k", fold, fold, GatherPact() if key is None else key, keeps_rows=True)
+
+    def sample(
+        self, fraction: float, seed: int = 0, *, key: Callable[[Record], Any] | Names | None = None
+    ) -> "Stream[Record]":
+        """Keep about ``fraction`` of the records, chosen by their hash and the seed; the others are dropped.
+
+        So the choice depends on nothing but the records: equal ones are kept, or dropped, together, in every epoch.
+
+        Args:
+            fraction: from 0 to 1.
+            seed: another one chooses independently.
+            key: what is hashed instead of the whole record, which keeps or drops all records of a key: a function of a
+                record, the name of a column or field, or a tuple of names.
+
+        >>> import tidewheel as tw
+        >>> flow = tw.Dataflow("a few")
+        >>> _ = flow.source("numbers", tw.IterableSource([[(0, list(range(20)))]])).sample(0.3, seed=1).capture("few")
+        >>> with tw.run(flow, engine="local") as job:
+        ...     job.wait()
+        ...     job.captured("few")
+        [Captured(time=0, batch=[2, 5, 6, 8, 13, 15])]
+        """
+        if not isinstance(fraction, int | float) or isinstance(fraction, bool) or not 0 <= fraction <= 1:
+            raise GraphError(f"operator 'sample': the fraction is a number from 0 to 1, not {fraction!r}")
+        if not isinstance(seed, int):
+            raise GraphError(f"operator 'sample': the seed is an integer, not {seed!r}")
+        return self._stage(
+            "sample",
+            Sampler(fraction, seed, None if key is None else Keys.checked("sample", key, self.schema)).pick,
+            schema=self.schema,
+        )
+
+    def _in_two(
+        self, name: str, partial: PartialFold[Any], fold: Fold[Any], key: Key | Pact, *, keeps_rows: bool = False
+    ) -> "Stream[Any]":
+        """Add an operator that folds records where they are, and one that folds what has come of them elsewhere.
+
+        ``keeps_rows`` says that what comes out are rows that came in, as they were.
+        """
+        schema = self.schema if keeps_rows else None
+        partially = self._unary(f"{name}: partial", build_partial(partial), notify=False, schema=schema)
+        return partially._unary(name, build_per_epoch(fold), key, schema=schema)

@@ -1,0 +1,229 @@
+"""Operators that keep something for each key, from one epoch to the next."""
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, overload
+
+from tidewheel.operators.epochs.key_fold import KeyFold
+from tidewheel.operators.epochs.keyed_state import (
+    Accumulation,
+    FirstOfEach,
+    StatefulMap,
+    StateMachine,
+    build_keyed_state,
+)
+from tidewheel.operators.epochs.partial import build_partial
+from tidewheel.operators.epochs.pruned_epoch import PrunedEpoch
+from tidewheel.operators.keys.record_hash import RecordPact
+from tidewheel.operators.keys.record_keys import Keys, Names
+from tidewheel.operators.keys.record_order import Order, check_order
+from tidewheel.operators.stream_base import StreamBase, check_function
+from tidewheel.operators.substreams.keyed_state import build_state_by_substream
+from tidewheel.progress import GraphError
+from tidewheel.runtime.description.plan import EndsWanted
+
+if TYPE_CHECKING:
+    from tidewheel.operators.stream import Stream
+
+Scope: TypeAlias = Literal["stream", "substream"]
+"""For how long state is kept."""
+
+Record = TypeVar("Record")
+KeyType = TypeVar("KeyType")
+State = TypeVar("State")
+Result = TypeVar("Result")
+
+
+class KeyedOperators(StreamBase[Record]):
+    """What streams offer for state by key.
+
+    State is kept by the worker that owns the key. Records are processed when their epoch is complete, and epochs in one
+    sequence that agrees with time: in a loop, all rounds of an epoch before those of the next. Times of a domain of
+    your own that are in no order are processed as they are complete.
+    """
+
+    __slots__ = ()
+
+    @overload
+    def accumulate(
+        self,
+        key: Callable[[Record], KeyType],
+        start: Callable[[], State],
+        add: Callable[[State, Record], State],
+        finish: None = None,
+    ) -> "Stream[tuple[KeyType, State]]": ...
+
+    @overload
+    def accumulate(
+        self,
+        key: Callable[[Record], KeyType],
+        start: Callable[[], State],
+        add: Callable[[State, Record], State],
+        finish: Callable[[KeyType, State], Result],
+    ) -> "Stream[Result]": ...
+
+    @overload
+    def accumulate(
+        self, key: Names, start: Callable[[], State], add: Callable[[State, Record], State], finish: None = None
+    ) -> "Stream[tuple[Any, State]]": ...
+
+    @overload
+    def accumulate(
+        self,
+        key: Names,
+        start: Callable[[], State],
+        add: Callable[[State, Record], State],
+        finish: Callable[[Any, State], Result],
+    ) -> "Stream[Result]": ...
+
+    def accumulate(
+        self,
+        key: Callable[[Record], Any] | Names,
+        start: Callable[[], State],
+        add: Callable[[State, Record], State],
+        finish: Callable[[Any, State], Any] | None = None,
+    ) -> "Stream[Any]":
+        """Fold the records of each key over all epochs; at each epoch, send the state of the keys that had records.
+
+        Records of a key and epoch are added in any order. NaN is one key.
+
+        Args:
+            key: a function of a record, the name of a column or field, or a tuple of names.
+            start: makes the state of a key, before its first record.
+            add: returns the state with a record in it; it may change the one that it gets.
+            finish: makes what is sent of a key and its state, which must not change when the state does; by default it
+                is the pair of the key and a shallow copy of the state.
+
+        >>> import tidewheel as tw
+        >>> flow = tw.Dataflow("balances")
+        >>> moves = flow.source("moves", tw.IterableSource([[(0, [("ann", 5), ("bob", 1)]), (1, [("ann", -2)])]]))
+        >>> balances = moves.accumulate(lambda move: move[0], int, lambda balance, move: balance + move[1])
+        >>> _ = balances.capture("balances")
+        >>> with tw.run(flow, engine="local") as job:
+        ...     job.wait()
+        ...     [(captured.time, captured.batch) for captured in job.captured("balances")]
+        [(0, [('ann', 5), ('bob', 1)]), (1, [('ann', 3)])]
+        """
+        keys = Keys.checked("accumulate", key, self.schema)
+        check_function("accumulate, for start,", start)
+        check_function("accumulate, for add,", add)
+        if finish is not None:
+            check_function("accumulate, for finish,", finish)
+        return self._unary("accumulate", build_keyed_state(Accumulation(KeyFold(keys, start, add, finish))), key)
+
+    def stateful_map(
+        self,
+        key: Callable[[Record], Any] | Names,
+        start: Callable[[], State],
+        step: Callable[[State, Record], tuple[State, Result]],
+        order: Callable[[Record], Any] | Names | None = None,
+        *,
+        scope: Scope = "stream",
+    ) -> "Stream[Result]":
+        """Replace each record by a result that depends on the records of its key before.
+
+        Args:
+            key: a function of a record, the name of a column or field, or a tuple of names.
+            start: makes the state of a key, before its first record.
+            step: gets the state of the record's key and the record, and returns the state from then on and the result.
+                A state of None is forgotten: the key's next record begins anew.
+            order: the order of the records of a key within an epoch, by a function of a record, a name or names; of
+                records that it leaves equal their content decides. Without it they come in any order, and a step for
+                which that matters may have other results in another run.
+            scope: ``"substream"`` keeps states by key for each substream of a divided stream by itself, and drops them
+                when it has ended; ``"stream"`` keeps them as long as the job runs.
+
+        >>> import tidewheel as tw
+        >>> flow = tw.Dataflow("changes")
+        >>> batches = [(0, [("tea", 9, 5), ("tea", 8, 4)]), (1, [("tea", 9, 7)])]
+        >>> prices = flow.source("prices", tw.IterableSource([batches]))
+        >>> def change(last, price):  # ("tea", at nine o'clock, for 5)
+        ...     return price[2], (price[0], price[2] - last)
+        >>> changes = prices.stateful_map(lambda price: price[0], int, change, order=lambda price: price[1])
+        >>> _ = changes.capture("changes")
+        >>> with tw.run(flow, engine="local") as job:
+        ...     job.wait()
+        ...     [(captured.time, captured.batch) for captured in job.captured("changes")]
+        [(0, [('tea', 4), ('tea', 1)]), (1, [('tea', 2)])]
+        """
+        keys = Keys.checked("stateful_map", key, self.schema)
+        check_function("stateful_map, for start,", start)
+        check_function("stateful_map, for step,", step)
+        check_order("stateful_map", order, self.schema)
+        ordered = None if order is None else Order(order)
+        mapped = StatefulMap(keys, start, step, ordered)
+        if scope == "substream":
+            ends = EndsWanted(ordered=False, waits=True)
+            return self._unary("stateful_map", build_state_by_substream(mapped), key, by_substream=ends)
+        if scope != "stream":
+            raise GraphError(f'stateful_map: scope is "stream" or "substream", not {scope!r}')
+        return self._unary("stateful_map", build_keyed_state(mapped), key)
+
+    def state_machine(
+        self,
+        key: Callable[[Record], Any] | Names,
+        start: Callable[[], State],
+        step: Callable[[Any, State, Record], tuple[bool, Iterable[Result]]],
+        order: Callable[[Record], Any] | Names | None = None,
+    ) -> "Stream[Result]":
+        """Let each record change the state of its key, and send any number of results, until the key is done.
+
+        Args:
+            key: a function of a record, the name of a column or field, or a tuple of names.
+            start: makes the state of a key, before its first record and after it was done.
+            step: gets the key, its state, which it changes in place, and the record; it returns whether the key is
+                done, upon which its state is forgotten, and what to send.
+            order: the order of the records of a key within an epoch, as for `stateful_map`.
+
+        Source: timely dataflow's ``state_machine``.
+
+        >>> import tidewheel as tw
+        >>> flow = tw.Dataflow("visits")
+        >>> events = [[(0, [("ann", "in"), ("bob", "in")]), (1, [("ann", "look")]), (2, [("ann", "out")])]]
+        >>> def follow(name, seen, event):
+        ...     seen.append(event[1])
+        ...     return (True, [(name, len(seen))]) if event[1] == "out" else (False, [])
+        >>> events = flow.source("events", tw.IterableSource(events))
+        >>> _ = events.state_machine(lambda event: event[0], list, follow).capture("visits")
+        >>> with tw.run(flow, engine="local") as job:
+        ...     job.wait()
+        ...     job.captured("visits")
+        [Captured(time=2, batch=[('ann', 3)])]
+        """
+        keys = Keys.checked("state_machine", key, self.schema)
+        check_function("state_machine, for start,", start)
+        check_function("state_machine, for step,", step)
+        check_order("state_machine", order, self.schema)
+        ordered = None if order is None else Order(order)
+        return self._unary("state_machine", build_keyed_state(StateMachine(keys, start, step, ordered)), key)
+
+    def deduplicate(
+        self,
+        key: Callable[[Record], Any] | Names | None = None,
+        order: Callable[[Record], Any] | Names | None = None,
+    ) -> "Stream[Record]":
+        """Let the first record of each key pass, of all epochs; those that come later are dropped.
+
+        Keys are kept for ever. Arrow tables stay what they are.
+
+        Args:
+            key: a function of a record, the name of a column or field, or a tuple of names; by default the record.
+            order: which of several records of a key in one epoch is the first, by a function of a record, a name or
+                names. Of those that it leaves equal, and without it of all, their content decides, so that it is the
+                same one on any number of workers: in tables with key and order by name the other columns, else a hash.
+
+        >>> import tidewheel as tw
+        >>> flow = tw.Dataflow("first visits")
+        >>> visits = flow.source("visits", tw.IterableSource([[(0, ["ann", "bob", "ann"]), (1, ["bob", "eve"])]]))
+        >>> _ = visits.deduplicate().capture("first visits")
+        >>> with tw.run(flow, engine="local") as job:
+        ...     job.wait()
+        ...     [(captured.time, captured.batch) for captured in job.captured("first visits")]
+        [(0, ['ann', 'bob']), (1, ['eve'])]
+        """
+        keys = Keys(None) if key is None else Keys.checked("deduplicate", key, self.schema)
+        check_order("deduplicate", order, self.schema)
+        first = FirstOfEach(keys, None if order is None else Order(order))
+        pruned = build_partial(PrunedEpoch(first.prune))
+        partial = self._unary("deduplicate: partial", pruned, notify=False, schema=self.schema)
+        exchange = RecordPact() if key is None else key
+        return partial._unary("deduplicate", build_keyed_state(first), exchange, schema=self.schema)

@@ -1,0 +1,394 @@
+"""Operators that bring the records of several streams together by key."""
+
+from collections.abc import Callable, Hashable
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
+
+from tidewheel.operators.epochs.gathered_epochs import build_gathered
+from tidewheel.operators.epochs.merge_in_order import MergeInOrder
+from tidewheel.operators.joins.cogroup import Cogroup
+from tidewheel.operators.joins.interval_join import make_interval
+from tidewheel.operators.joins.interval_joined import IntervalJoined, join_intervals
+from tidewheel.operators.joins.known_schemas import build_announce
+from tidewheel.operators.joins.pair_join import How, PairJoin, PairJoinAcrossEpochs, check_how
+from tidewheel.operators.joins.table_index import TableJoinAcrossEpochs
+from tidewheel.operators.joins.table_join import TableJoin
+from tidewheel.operators.keys.join_keys import KeyColumns, make_keys
+from tidewheel.operators.keys.record_hash import GatherPact
+from tidewheel.operators.keys.record_order import check_order
+from tidewheel.operators.keys.total_order import check_total_order
+from tidewheel.operators.stream_base import StreamBase, check_stream
+from tidewheel.operators.tables.columns import common_schema
+from tidewheel.operators.windows.watermark import At, check_lateness
+from tidewheel.operators.windows.windows import Duration
+from tidewheel.progress import GraphError
+from tidewheel.runtime.description.exchange import Key
+from tidewheel.runtime.description.pacts import BroadcastPact
+from tidewheel.runtime.description.plan import Build
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from tidewheel.operators.stream import Stream
+
+Record = TypeVar("Record")
+Other = TypeVar("Other")
+KeyValue = TypeVar("KeyValue", bound=Hashable)
+
+
+class JoinOperators(StreamBase[Record]):
+    """What streams offer for joins."""
+
+    __slots__ = ()
+
+    @overload
+    def join(
+        self,
+        other: "Stream[Any]",
+        on: str | tuple[str, ...],
+        other_on: str | tuple[str, ...] | None = None,
+        *,
+        how: How = "inner",
+        suffix: str = "",
+    ) -> "Stream[Any]": ...
+
+    @overload
+    def join(
+        self,
+        other: "Stream[Other]",
+        on: Callable[[Record], Hashable],
+        other_on: Callable[[Other], Hashable] | None = None,
+        *,
+        how: Literal["inner"] = "inner",
+    ) -> "Stream[tuple[Record, Other]]": ...
+
+    @overload
+    def join(
+        self,
+        other: "Stream[Other]",
+        on: Callable[[Record], Hashable],
+        other_on: Callable[[Other], Hashable] | None = None,
+        *,
+        how: Literal["left"],
+    ) -> "Stream[tuple[Record, Other | None]]": ...
+
+    @overload
+    def join(
+        self,
+        other: "Stream[Other]",
+        on: Callable[[Record], Hashable],
+        other_on: Callable[[Other], Hashable] | None = None,
+        *,
+        how: Literal["right"],
+    ) -> "Stream[tuple[Record | None, Other]]": ...
+
+    @overload
+    def join(
+        self,
+        other: "Stream[Other]",
+        on: Callable[[Record], Hashable],
+        other_on: Callable[[Other], Hashable] | None = None,
+        *,
+        how: Literal["outer"],
+    ) -> "Stream[tuple[Record | None, Other | None]]": ...
+
+    def join(
+        self, other: "Stream[Any]", on: Key, other_on: Key | None = None, *, how: How = "inner", suffix: str = ""
+    ) -> "Stream[Any]":
+        """Pair the records of each epoch whose keys are equal with those of ``other``, in no particular order.
+
+        With functions of a record the result is pairs (this side's record, the other's). With names of columns both
+        sides are Arrow tables or structured arrays, and the result is a table: this side's columns, the key among them,
+        then the other's without its key. Unless a side's schema is known (`with_schema`), its columns are not until a
+        first row of it has come, in an epoch at or before; until then a left, right or outer join leaves out those that
+        it would fill with nulls.
+
+        As in SQL a key that is None, null or NaN matches nothing, and nor does a tuple with such a part. Other keys
+        match if Python holds them equal, whatever their types. Works in loops, where an epoch is a round.
+
+        Args:
+            other: the other side, of the same scope.
+            on: what is to be equal, of this side's records: a function, or the name or names of columns.
+            other_on: of the other side's; the same as ``on`` by default.
+            how: which records without a partner are kept, with None or nulls in its place: none ("inner"), this side's
+                ("left"), the other's ("right") or both ("outer").
+            suffix: is put behind the names of the other's columns that this side has too; without it that is an error.
+
+        Raises:
+            GraphError: an argument cannot be used.
+
+        Linear in records and pairs for functions, O(n log n) for tables.
+
+        >>> import tidewheel as tw
+        >>> flow = tw.Dataflow("prices")
+        >>> orders, prices = flow.input("orders"), flow.input("prices")
+        >>> _ = orders.join(prices, lambda order: order[0], lambda price: price[0], how="left").capture("priced")
+        >>> with tw.run(flow, engine="local") as job:
+        ...     with job.input("orders") as feed:
+        ...         feed.send([("tea", 2), ("salt", 1)])
+        ...     with job.input("prices") as feed:
+        ...         feed.send([("tea", 0.5)])
+        ...     job.wait()
+        ...     job.captured("priced")
+        [Captured(time=0, batch=[(('tea', 2), ('tea', 0.5)), (('salt', 1), None)])]
+        """
+        check_how("join", how)
+        keys = make_keys("join", on, other_on)
+        if not isinstance(keys, KeyColumns):
+            _check_no_suffix("join", suffix)
+            return self._together("join", other, keys.exchanges, build_gathered(2, PairJoin(keys, how).process))
+        check_stream("join", other)
+        table_join = TableJoin(keys, how, suffix, (self.schema, other.schema))
+        schema = table_join.columns.schema_of("join", self.schema, other.schema)
+        if how == "inner":
+            build = build_gathered(2, table_join.process, table_join.start)
+            return self._together("join", other, keys.exchanges, build, schema)
+        announce = build_announce(self.nesting.domain)
+        announced = [side._unary("join schema", announce, notify=False) for side in (self, other)]
+        pacts = (*keys.exchanges, BroadcastPact(), BroadcastPact())
+        build = build_gathered(4, table_join.process, table_join.start)
+        (made,) = self._operator("join", [other, *announced], 1, build, pacts, schema=schema)
+        return made
+
+    @overload
+    def join_across_epochs(
+        self,
+        other: "Stream[Any]",
+        on: str | tuple[str, ...],
+        other_on: str | tuple[str, ...] | None = None,
+        *,
+        suffix: str = "",
+    ) -> "Stream[Any]": ...
+
+    @overload
+    def join_across_epochs(
+        self,
+        other: "Stream[Other]",
+        on: Callable[[Record], Hashable],
+        other_on: Callable[[Other], Hashable] | None = None,
+    ) -> "Stream[tuple[Record, Other]]": ...
+
+    def join_across_epochs(
+        self, other: "Stream[Any]", on: Key, other_on: Key | None = None, *, suffix: str = ""
+    ) -> "Stream[Any]":
+        """Pair records whose keys are equal, whichever epochs they are of: each pair once, at the later of the two.
+
+        Keys and results are those of `join`. All records are kept until the dataflow ends, and so is the memory they
+        take; `interval_join` keeps those that can still have partners.
+
+        Args:
+            other: the other side, of the same scope.
+            on: what is to be equal, of this side's records: a function, or the name or names of columns.
+            other_on: of the other side's; the same as ``on`` by default.
+            suffix: is put behind the names of the other's columns that this side has too; without it that is an error.
+
+        Raises:
+            GraphError: an argument cannot be used, or the stream is in a loop, where times are in no order.
+
+        An epoch costs time by its own records and pairs, for tables with a factor of O(log n) of all that are kept.
+
+        >>> import tidewheel as tw
+        >>> flow = tw.Dataflow("follow")
+        >>> users, clicks = flow.input("users"), flow.input("clicks")
+        >>> _ = clicks.join_across_epochs(users, lambda c: c[0], lambda u: u[0]).capture("known")
+        >>> with tw.run(flow, engine="local") as job:
+        ...     with job.input("users") as feed:
+        ...         feed.send([(7, "ann")])
+        ...     with job.input("clicks") as feed:
+        ...         feed.advance_to(3)
+        ...         feed.send([(7, "/home")])
+        ...     job.wait()
+        ...     job.captured("known")
+        [Captured(time=3, batch=[((7, '/home'), (7, 'ann'))])]
+        """
+        name = "join_across_epochs"
+        check_total_order(name, self)
+        keys = make_keys(name, on, other_on)
+        if isinstance(keys, KeyColumns):
+            check_stream(name, other)
+            tables = TableJoinAcrossEpochs(keys, suffix)
+            schema = tables.columns.schema_of(name, self.schema, other.schema)
+            return self._together(name, other, keys.exchanges, build_gathered(2, tables.process, tables.start), schema)
+        _check_no_suffix(name, suffix)
+        pairs = PairJoinAcrossEpochs(keys)
+        return self._together(name, other, keys.exchanges, build_gathered(2, pairs.process, pairs.start))
+
+    @overload
+    def interval_join(
+        self,
+        other: "Stream[Any]",
+        on: str | tuple[str, ...],
+        other_on: str | tuple[str, ...] | None = None,
+        *,
+        at: str,
+        other_at: str | None = None,
+        within: tuple[Duration, Duration],
+        lateness: Duration | None = None,
+        suffix: str = "",
+    ) -> IntervalJoined[Any, Any, Any]: ...
+
+    @overload
+    def interval_join(
+        self,
+        other: "Stream[Other]",
+        on: Callable[[Record], Hashable],
+        other_on: Callable[[Other], Hashable] | None = None,
+        *,
+        at: Callable[[Record], Any] | str,
+        other_at: Callable[[Other], Any] | str | None = None,
+        within: tuple[Duration, Duration],
+        lateness: Duration | None = None,
+    ) -> IntervalJoined[tuple[Record, Other], Record, Other]: ...
+
+    def interval_join(
+        self,
+        other: "Stream[Any]",
+        on: Key,
+        other_on: Key | None = None,
+        *,
+        at: At,
+        other_at: At | None = None,
+        within: tuple[Duration, Duration],
+        lateness: Duration | None = None,
+        suffix: str = "",
+    ) -> IntervalJoined[Any, Any, Any]:
+        """Pair records with equal keys that happened near each other, whichever epochs they are of.
+
+        A pair has ``at(record) + lower <= other_at(partner) <= at(record) + upper`` and comes once, at the later of the
+        two epochs. When an epoch is complete, each side has a watermark: its greatest event time in all epochs up to
+        then, on any worker, less ``lateness``. A record of a later epoch that happened before its own side's watermark
+        is late: it is not paired, and comes out of ``late`` or ``other_late``. All others meet all their partners; they
+        are kept until the watermark of the other side has passed the last of these. Keys, and results, are those of
+        `join`.
+
+        Args:
+            other: the other side, of the same scope.
+            on: what is to be equal, of this side's records: a function, or the name or names of columns.
+            other_on: of the other side's; the same as ``on`` by default.
+            at: when a record of this side happened: a function of it or the name of a column, with a number, a datetime
+                or a timedelta; of columns also dates.
+            other_at: when one of the other side did; the same as ``at`` by default.
+            within: (lower, upper), how long after a record its partners happen; negative before it. Timedeltas where
+                times are no numbers.
+            lateness: how far records may come after later ones of their side and still be in time; 0 by default.
+            suffix: is put behind the names of the other's columns that this side has too; without it that is an error.
+
+        Raises:
+            GraphError: an argument cannot be used, or the stream is in a loop, where times are in no order.
+
+        For functions O(log n) for each record among the n that are kept of its key; for tables O(n log n) an epoch,
+        with n rows that are new or kept.
+
+        Source: Flink's interval join.
+
+        >>> import tidewheel as tw
+        >>> flow = tw.Dataflow("clicks after views")
+        >>> views, clicks = flow.input("views"), flow.input("clicks")
+        >>> joined = views.interval_join(clicks, lambda v: v[0], at=lambda v: v[1], within=(0, 10))
+        >>> _ = joined.results.capture("followed")
+        >>> with tw.run(flow, engine="local") as job:
+        ...     with job.input("views") as feed:
+        ...         feed.send([("ad", 100)])
+        ...     with job.input("clicks") as feed:
+        ...         feed.advance_to(1)
+        ...         feed.send([("ad", 107), ("ad", 111)])
+        ...     job.wait()
+        ...     job.captured("followed")
+        [Captured(time=1, batch=[(('ad', 100), ('ad', 107))])]
+        """
+        name = "interval_join"
+        check_stream(name, other)
+        check_total_order(name, self)
+        check_lateness(name, lateness)
+        interval = make_interval(name, within, lateness)
+        keys = make_keys(name, on, other_on)
+        other_at = at if other_at is None else other_at
+        if not isinstance(keys, KeyColumns):
+            _check_no_suffix(name, suffix)
+        return join_intervals(self, other, keys, (at, other_at), interval, lateness, suffix)
+
+    def cogroup(
+        self,
+        other: "Stream[Other]",
+        on: Callable[[Record], KeyValue] | str | tuple[str, ...],
+        other_on: Callable[[Other], KeyValue] | str | tuple[str, ...] | None = None,
+    ) -> "Stream[tuple[KeyValue, list[Record], list[Other]]]":
+        """Gather the records of each epoch by key: (key, this side's, the other's) for each key that either has.
+
+        The lists, one of which may be empty, are in no particular order, and nor are the keys. None is a key like
+        others here, and so is NaN. Works in loops, where an epoch is a round.
+
+        Args:
+            other: the other side, of the same scope.
+            on: what is to be equal, of this side's records: a function, or the name or names of columns; rows of Arrow
+                become dicts.
+            other_on: of the other side's; the same as ``on`` by default.
+
+        Raises:
+            GraphError: an argument cannot be used.
+
+        >>> import tidewheel as tw
+        >>> flow = tw.Dataflow("both")
+        >>> _ = flow.input("left").cogroup(flow.input("right"), lambda n: n % 2).capture("groups")
+        >>> with tw.run(flow, engine="local") as job:
+        ...     with job.input("left") as left, job.input("right") as right:
+        ...         left.send([1, 2, 3])
+        ...         right.send([5])
+        ...     job.wait()
+        ...     job.captured("groups")
+        [Captured(time=0, batch=[(1, [1, 3], [5]), (0, [2], [])])]
+        """
+        keys = make_keys("cogroup", on, other_on)
+        return self._together("cogroup", other, keys.exchanges, build_gathered(2, Cogroup(keys).process))
+
+    def merge(self, *others: "Stream[Record]", by: Callable[[Record], Any] | str | tuple[str, ...]) -> "Stream[Record]":
+        """Bring the records of all streams into one order: each epoch is one sorted batch, all on worker 0.
+
+        Epochs come one after the other, so what comes out is in order of (epoch, ``by``), the stream, and the content
+        of records. Records that were sorted by time before they were cut into epochs are so again.
+
+        Args:
+            others: the other streams, of the same scope and with the same kind of records.
+            by: what is compared: a function of a record, or the name or names of columns.
+
+        Raises:
+            GraphError: an argument cannot be used.
+
+        One worker holds a whole epoch and sorts it, in O(n log n).
+
+        >>> import tidewheel as tw
+        >>> flow = tw.Dataflow("one log")
+        >>> _ = flow.input("web").merge(flow.input("db"), by=lambda line: line[0]).capture("log")
+        >>> with tw.run(flow, engine="local") as job:
+        ...     with job.input("web") as web, job.input("db") as db:
+        ...         web.send([(3, "GET"), (1, "PUT")])
+        ...         db.send([(2, "commit")])
+        ...     job.wait()
+        ...     job.captured("log")
+        [Captured(time=0, batch=[(1, 'PUT'), (2, 'commit'), (3, 'GET')])]
+        """
+        if by is None:
+            raise GraphError("operator 'merge': by says what records are compared by, and is not None")
+        check_order("merge", by, self.schema)
+        inputs = 1 + len(others)
+        for other in others:
+            check_stream("merge", other)
+        schema = common_schema("merge", [self.schema, *(other.schema for other in others)])
+        build = build_gathered(inputs, MergeInOrder(by).process)
+        (made,) = self._operator("merge", others, 1, build, [GatherPact()] * inputs, schema=schema)
+        return made
+
+    def _together(
+        self,
+        name: str,
+        other: "Stream[Any]",
+        exchanges: tuple[Key, Key],
+        build: Build,
+        schema: "pa.Schema | None" = None,
+    ) -> "Stream[Any]":
+        (made,) = self._operator(name, [other], 1, build, exchanges, schema=schema)
+        return made
+
+
+def _check_no_suffix(name: str, suffix: str) -> None:
+    if suffix:
+        raise GraphError(f"operator {name!r}: suffix={suffix!r} is for names of columns; functions make pairs")

@@ -1,0 +1,187 @@
+"""Operators that decide where records go on."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar, overload
+
+from tidewheel.operators.records.branch import Branches, NamedBranches, build_divide, by_number, first_match
+from tidewheel.operators.scopes.forward import build_pass
+from tidewheel.operators.stream_base import StreamBase, check_function, check_stream
+from tidewheel.operators.tables.columns import common_schema
+from tidewheel.progress import GraphError
+from tidewheel.runtime.description.exchange import Key
+from tidewheel.runtime.description.pacts import BroadcastPact, RebalancePact
+from tidewheel.transport.batches import Batch
+
+if TYPE_CHECKING:
+    from tidewheel.operators.stream import Stream
+
+Record = TypeVar("Record")
+
+
+class RoutingOperators(StreamBase[Record]):
+    """What streams offer to bring records together and apart."""
+
+    __slots__ = ()
+
+    def exchange(self, key: Key) -> "Stream[Record]":
+        """Send each record to the worker that owns its key, the same for every stream and every kind of batch.
+
+        Args:
+            key: a function of a record, the name of a column (vectorised on Arrow), or a tuple of names.
+
+        >>> import tidewheel as tw
+        >>> flow = tw.Dataflow("together")
+        >>> words = flow.source("words", tw.IterableSource([[(0, ["tide", "wheel"])], [(0, ["wheel", "tide"])]]))
+        >>> _ = words.exchange(lambda word: word).capture("together")
+        >>> with tw.run(flow, workers=2, engine="local") as job:
+        ...     job.wait()
+        ...     sorted(captured.batch for captured in job.captured("together"))
+        [['tide'], ['tide'], ['wheel'], ['wheel']]
+        """
+        if key is None:
+            raise GraphError("operator 'exchange': exchange by a function of a record, a name or names, not None")
+        return self._stage("exchange", _unchanged, key, schema=self.schema, with_keys=_unchanged_with_keys)
+
+    def broadcast(self) -> "Stream[Record]":
+        """Send all records to every worker.
+
+        A batch goes to each as one message, and on the worker that sends it stays the same object.
+
+        >>> import tidewheel as tw
+        >>> flow = tw.Dataflow("everywhere")
+        >>> _ = flow.source("words", tw.IterableSource([[(0, ["tide"])]])).broadcast().capture("everywhere")
+        >>> with tw.run(flow, workers=2, engine="local") as job:
+        ...     job.wait()
+        ...     job.captured("everywhere")
+        [Captured(time=0, batch=['tide']), Captured(time=0, batch=['tide'])]
+        """
+        return self._stage("broadcast", _unchanged, BroadcastPact(), schema=self.schema, with_keys=_unchanged_with_keys)
+
+    def rebalance(self) -> "Stream[Record]":
+        """Spread the records evenly over all workers, whatever they are, in slices of the batches in turn.
+
+        Of what one worker sends, no worker gets more than one record more than any other. Which gets which is nothing
+        to rely on: `exchange` brings records together.
+
+        >>> import tidewheel as tw
+        >>> flow = tw.Dataflow("shares")
+        >>> _ = flow.source("numbers", tw.IterableSource([[(0, [1, 2, 3, 4])]])).rebalance().capture("shares")
+        >>> with tw.run(flow, workers=2, engine="local") as job:
+        ...     job.wait()
+        ...     job.captured("shares")
+        [Captured(time=0, batch=[1, 2]), Captured(time=0, batch=[3, 4])]
+        """
+        return self._stage("rebalance", _unchanged, RebalancePact(), schema=self.schema, with_keys=_unchanged_with_keys)
+
+    def concat(self, *others: "Stream[Record]") -> "Stream[Record]":
+        """Join this stream with others of the same scope; each record stays on its worker.
+
+        Raises:
+            GraphError: they are not all of one scope and dataflow, or are known to have different columns.
+
+        >>> import tidewheel as tw
+        >>> flow = tw.Dataflow("both")
+        >>> one, other = (flow.source(name, tw.IterableSource([[(0, [name])]])) for name in ("one", "other"))
+        >>> _ = one.concat(other).capture("both")
+        >>> with tw.run(flow, engine="local") as job:
+        ...     job.wait()
+        ...     [captured.batch for captured in job.captured("both")]
+        [['one'], ['other']]
+        """
+        for other in others:
+            check_stream("concat", other)
+        schema = common_schema("concat", [self.schema, *(other.schema for other in others)])
+        (made,) = self._operator("concat", others, 1, build_pass, notify=False, schema=schema, by_substream=True)
+        return made
+
+    @overload
+    def branch(self, predicate: Callable[[Record], object], /) -> Branches[Record]: ...
+
+    @overload
+    def branch(self, /, **predicates: Callable[[Record], object]) -> NamedBranches[Record]: ...
+
+    def branch(
+        self, predicate: Callable[[Record], object] | None = None, /, **predicates: Callable[[Record], object]
+    ) -> Branches[Record] | NamedBranches[Record]:
+        """Send each record one of several ways: by the first predicate that is true for it, or as one of the rest.
+
+        Args:
+            predicate: for two ways, ``(matching, rest)``.
+            predicates: for any number of ways, the predicate of each by its name; ``rest`` is one more.
+
+        Raises:
+            GraphError: there are no predicates, or both kinds, or a name is "rest" or begins with "_".
+
+        >>> import tidewheel as tw
+        >>> flow = tw.Dataflow("sizes")
+        >>> numbers = flow.source("numbers", tw.IterableSource([[(0, [1, 5, 20, 300])]]))
+        >>> sizes = numbers.branch(small=lambda n: n < 10, large=lambda n: n >= 100)
+        >>> for name, stream in [("small", sizes.small), ("large", sizes.large), ("others", sizes.rest)]:
+        ...     _ = stream.capture(name)
+        >>> even, odd = numbers.branch(lambda n: n % 2 == 0)
+        >>> _ = odd.capture("odd")
+        >>> with tw.run(flow, engine="local") as job:
+        ...     job.wait()
+        ...     [job.captured(name)[0].batch for name in ("small", "large", "others", "odd")]
+        [[1, 5], [300], [20], [1, 5]]
+        """
+        if predicate is not None:
+            if predicates:
+                raise GraphError("branch takes one predicate, or predicates by name, not both")
+            return Branches(*self._branch([predicate]))
+        for name in predicates:
+            if name == "rest" or name.startswith("_"):
+                raise GraphError(f"branch: a branch cannot be named {name!r}; rest is what no predicate is true for")
+        if not predicates:
+            raise GraphError("branch takes a predicate, or predicates by name")
+        return NamedBranches(dict(zip([*predicates, "rest"], self._branch(list(predicates.values())), strict=True)))
+
+    def _branch(self, predicates: list[Callable[[Record], object]]) -> "tuple[Stream[Record], ...]":
+        for predicate in predicates:
+            check_function("branch", predicate)
+        outputs = len(predicates) + 1
+        return self._operator(
+            "branch",
+            [],
+            outputs,
+            build_divide(first_match(predicates), outputs),
+            notify=False,
+            schema=self.schema,
+            by_substream=True,
+        )
+
+    def partition(self, parts: int, function: Callable[[Record], int]) -> "tuple[Stream[Record], ...]":
+        """Send each record by the one of ``parts`` streams whose number, from 0, is ``function(record)``.
+
+        Any other number, or what is no integer, fails the job with an error that shows it and the record.
+
+        >>> import tidewheel as tw
+        >>> flow = tw.Dataflow("remainders")
+        >>> numbers = flow.source("numbers", tw.IterableSource([[(0, [1, 2, 3, 4])]]))
+        >>> for rest, stream in enumerate(numbers.partition(3, lambda n: n % 3)):
+        ...     _ = stream.capture(f"rest {rest}")
+        >>> with tw.run(flow, engine="local") as job:
+        ...     job.wait()
+        ...     [job.captured(f"rest {rest}")[0].batch for rest in range(3)]
+        [[3], [1, 4], [2]]
+        """
+        if not isinstance(parts, int) or isinstance(parts, bool) or parts < 1:
+            raise GraphError(f"partition: parts is how many streams there are to be, 1 or more, not {parts!r}")
+        check_function("partition", function)
+        return self._operator(
+            "partition",
+            [],
+            parts,
+            build_divide(by_number(parts, function), parts),
+            notify=False,
+            schema=self.schema,
+            by_substream=True,
+        )
+
+
+def _unchanged(batch: Batch) -> Batch:
+    return batch
+
+
+def _unchanged_with_keys(batch: Batch, keys: list[Any]) -> tuple[Batch, list[Any]]:
+    return batch, keys

@@ -1,0 +1,1 @@
+"""Scopes: entering, leaving and closing a loop."""

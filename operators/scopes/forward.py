@@ -1,0 +1,33 @@
+"""What operators do that only pass batches on: those that join streams, enter, leave and feed back.
+
+They never ask for a frontier, so progress tracking keeps none for them.
+"""
+
+from tidewheel.runtime.description.plan import Schedule
+from tidewheel.runtime.worker.input_port import InputPort
+from tidewheel.runtime.worker.operator_context import OperatorContext
+from tidewheel.runtime.worker.output_port import OutputPort
+
+
+def build_unlabelled(context: OperatorContext) -> Schedule:
+    """Build an operator that sends what it receives, as part of no substream."""
+
+    def schedule(input: InputPort, output: OutputPort) -> None:
+        for token, batch in input.whole():
+            output.send_labelled(token, batch, None)
+
+    return schedule
+
+
+def build_pass(context: OperatorContext) -> Schedule:
+    """Build an operator that sends what it receives, from any number of inputs, at the time its summaries say."""
+
+    def schedule(*ports: InputPort | OutputPort) -> None:
+        *inputs, output = ports
+        assert isinstance(output, OutputPort)
+        for port in inputs:
+            assert isinstance(port, InputPort)
+            for token, batch in port.whole():
+                output.send(token, batch)
+
+    return schedule

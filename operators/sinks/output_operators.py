@@ -1,0 +1,275 @@
+"""Operators by which results leave a dataflow, and by which one sees how far they are."""
+
+import os
+import uuid
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, Self, TypeVar
+
+from tidewheel.operators.epochs.gathered_epochs import build_gathered
+from tidewheel.operators.keys.record_hash import GatherPact
+from tidewheel.operators.sinks.capture import build_capture
+from tidewheel.operators.sinks.capture_to import build_capture_to
+from tidewheel.operators.sinks.epoch_call import EpochCall
+from tidewheel.operators.sinks.epoch_folders import EpochFolders, WrittenEpoch
+from tidewheel.operators.sinks.file_formats import FILE_FORMATS
+from tidewheel.operators.sinks.publish import build_publish, declared_schema
+from tidewheel.operators.sinks.published_ends import PublishedEnds
+from tidewheel.operators.sinks.write_files import EpochCommit, build_write_parts
+from tidewheel.operators.stream_base import StreamBase, check_function
+from tidewheel.progress import GraphError, ProductDomain, Time
+from tidewheel.pubsub.exactly_once.topic_log import RETENTION_S, topic_log
+from tidewheel.pubsub.publication import Publication
+from tidewheel.pubsub.publisher import DEFAULT_CAPACITY_BYTES
+from tidewheel.pubsub.topic_event import Delivery
+from tidewheel.runtime.description.pacts import SubstreamPact
+from tidewheel.runtime.description.plan import EndsWanted
+from tidewheel.runtime.worker.operator_context import OperatorContext
+
+if TYPE_CHECKING:
+    from tidewheel.operators.stream import Stream
+
+Record = TypeVar("Record")
+Result = TypeVar("Result")
+
+_FILE_BYTES = 128 << 20
+
+
+class OutputOperators(StreamBase[Record]):
+    """What streams offer to those outside."""
+
+    __slots__ = ()
+
+    def probe(self, name: str) -> Self:
+        """Let ``job.probe(name)`` tell which times are complete up to here, at no cost to data. Returns this stream.
+
+        >>> import tidewheel as tw
+        >>> flow = tw.Dataflow("probed")
+        >>> _ = flow.input("numbers").map(str).probe("done")
+        >>> with tw.run(flow, engine="local") as job:
+        ...     with job.input("numbers") as numbers:
+        ...         numbers.send([1, 2])
+        ...         numbers.advance_to(1)
+        ...         job.probe("done").wait_until(1)
+        ...         job.probe("done").is_complete(0)
+        True
+        """
+        self.outlet.description.register("probe", name, self.outlet.source)
+        return self
+
+    def capture(self, name: str) -> Self:
+        """Keep what passes here on its worker for ``job.captured(name)``. Returns this stream.
+
+        >>> import tidewheel as tw
+        >>> flow = tw.Dataflow("captured")
+        >>> _ = flow.source("words", tw.RecordSource(["to", "be"])).capture("words").map(str.upper).capture("loud")
+        >>> with tw.run(flow, engine="local") as job:
+        ...     job.wait()
+        ...     job.captured("words"), job.captured("loud")
+        ([Captured(time=0, batch=['to', 'be'])], [Captured(time=0, batch=['TO', 'BE'])])
+        """
+        self.outlet.description.register("capture", name, self.outlet.description.size)
+        self._sink(f"capture {name}", build_capture, notify=False)
+        return self
+
+    def capture_to(self, folder: str | os.PathLike[str], *, overwrite: bool = False) -> Self:
+        """Write what passes here to a folder, from which `ReplaySource` plays it again. Returns this stream.
+
+        Each worker writes a log of its batches, and of when times were complete. Arrow stays Arrow; other records have
+        to be plain values: None, numbers, text, bytes, dates and times, and tuples, lists, dicts and sets of those.
+        Nothing is pickled, so that it is safe to play what others have recorded.
+
+        Args:
+            folder: where the logs go; all nodes have to see it.
+            overwrite: whether logs that are there already are replaced; otherwise that fails the job.
+
+        >>> import tempfile
+        >>> import tidewheel as tw
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     flow = tw.Dataflow("recording")
+        ...     _ = flow.source("words", tw.RecordSource(["to", "be"])).capture_to(folder)
+        ...     with tw.run(flow, engine="local") as job:
+        ...         job.wait()
+        ...     again = tw.Dataflow("again")
+        ...     _ = again.source("words", tw.ReplaySource(folder)).capture("words")
+        ...     with tw.run(again, engine="local") as job:
+        ...         job.wait()
+        ...         job.captured("words")
+        [Captured(time=0, batch=['to', 'be'])]
+        """
+        path = _folder("capture_to", folder)
+        self._sink(
+            f"capture_to {path.name}", build_capture_to(path, uuid.uuid4().hex, overwrite=overwrite), notify=True
+        )
+        return self
+
+    def publish(
+        self,
+        topic: str,
+        *,
+        partition: Literal["worker", "merged"] = "worker",
+        schema: object = None,
+        capacity: int = DEFAULT_CAPACITY_BYTES,
+        delivery: Delivery = "best_effort",
+        log: str | os.PathLike[str] | None = None,
+        retention: float = RETENTION_S,
+        ends: bool = False,
+    ) -> Self:
+        """Offer this stream live, as a topic; see `tidewheel.subscribe`. Returns this stream.
+
+        Args:
+            topic: its name, which no other job that runs may have; those that begin with "tidewheel/" are reserved.
+            partition: ``"worker"`` has each worker publish what it has, in a partition of its own. ``"merged"`` has all
+                of it go to worker 0, which publishes it in one, in the order in which it comes there.
+            schema: what records are: a `pyarrow.Schema` that batches have, or a type of records such as ``int``,
+                ``tuple[str, int]`` or a dataclass, as for ``flow.input``. A batch with a record of another kind fails
+                the job. Of schemas, metadata and which columns may have nulls do not matter; of types, subclasses are
+                as good, so a bool is an int. None says what is known of the stream, or nothing.
+            capacity: how many bytes may wait, at each partition, for one subscriber that reads more slowly. With
+                exactly-once delivery that is what the log is for.
+            delivery: ``"exactly_once"`` has every batch on disk before anybody sees it, and keeps it there until all
+                subscriptions have acknowledged it, whichever process dies meanwhile. It takes ``engine="ray"``.
+            log: for exactly-once delivery, a directory on each worker's node, for logs that only this user can read. A
+                job that is started again with the same one goes on where it was: what it sends again is known by its
+                time and place, and left out. So it has to send the same batches in the same order.
+            retention: for how long a durable subscription that nobody reads holds the log, in seconds.
+            ends: whether subscribers get, as `Epoch.ended`, the keys of substreams that have ended: each once, with the
+                epoch of its last records, or a later one if it becomes known only then, which differs from run to run;
+                who leaves out epochs misses the ends in them.
+                So with exactly-once delivery a job that is started again needs a log of its own. Records go to the
+                worker that owns their substream.
+
+        Raises:
+            GraphError: this dataflow publishes a topic of that name already; or no ends of the stream can be told.
+            DeliveryError: an argument is wrong, or the stream is known to have another schema.
+
+        >>> import tidewheel as tw
+        >>> flow = tw.Dataflow("live")
+        >>> _ = flow.input("words").publish("words of today", schema=str)
+        >>> with tw.run(flow, engine="local") as job, tw.subscribe("words of today") as topic:
+        ...     with job.input("words") as words:
+        ...         words.send(["to", "be"])
+        ...     [(epoch.time, epoch.records) for epoch in topic.epochs()]
+        [(0, ['to', 'be'])]
+        """
+        declared = declared_schema(topic, schema, self.schema)
+        publication = Publication(
+            topic,
+            self.outlet.scope.nesting.domain,
+            capacity,
+            partition,
+            declared,
+            topic_log(topic, delivery, log, retention),
+            ends,
+        )
+        published = self._published_ends(publication) if ends else None
+        self.outlet.description.attach(topic, publication)
+        self.outlet.description.register("topic", topic, self.outlet.description.size)
+        pact = GatherPact() if partition == "merged" else SubstreamPact() if ends else None
+        wanted = EndsWanted(ordered=False) if ends else False
+        build = build_publish(topic, declared, published)
+        self._sink(f"publish {topic}", build, pact, notify=True, by_substream=wanted)
+        return self
+
+    def _published_ends(self, publication: Publication) -> Callable[[OperatorContext], PublishedEnds]:
+        """Return what makes each worker's ends; raise GraphError if none can be told with an epoch of this stream."""
+        where = f"publish {publication.topic!r} with ends=True"
+        if not self.outlet.substreams:
+            raise GraphError(
+                f"{where}: the stream has no substreams, so none ends: call substreams(name, key=...) before, or "
+                "publish before without_substreams()"
+            )
+        if isinstance(publication.domain, ProductDomain):
+            raise GraphError(
+                f"{where}: inside a loop, or at pairs, times are in no order, so no epoch is the one that a substream "
+                "ends with: publish what leaves the loop"
+            )
+        return partial(PublishedEnds, publication.topic, publication.domain, publication.partition == "merged")
+
+    def for_each_epoch(self, function: Callable[[Time, list[Record]], Result]) -> "Stream[Result]":
+        """Call ``function(time, records)`` with all records of each epoch, once that is complete; send what it returns.
+
+        It is called on worker 0, whose memory has to hold the epoch; for no time before one that is less, and not for
+        times without records. A probe behind it tells for which epochs it has returned. What is to be done as records
+        come is for `inspect`, `inspect_batches`.
+
+        >>> import tidewheel as tw
+        >>> flow = tw.Dataflow("reports")
+        >>> numbers = flow.source("numbers", tw.RecordSource(range(6), batch_size=3, epoch_every=1))
+        >>> _ = numbers.for_each_epoch(lambda time, records: print(time, sum(records))).probe("reported")
+        >>> with tw.run(flow, workers=2, engine="local") as job:
+        ...     job.wait()
+        0 3
+        1 12
+        """
+        check_function("for_each_epoch", function)
+        return self._unary("for_each_epoch", build_gathered(1, EpochCall(function).process), GatherPact())
+
+    def write_files(
+        self,
+        folder: str | os.PathLike[str],
+        format: Literal["parquet", "csv", "jsonl"] = "parquet",  # noqa: A002 - as pandas and Spark have it
+        *,
+        overwrite: bool = False,
+        file_bytes: int = _FILE_BYTES,
+    ) -> "Stream[WrittenEpoch]":
+        """Write each epoch to a folder of its own, such as ``epoch=7``, which is seen when all of it is there.
+
+        Each worker writes its records to files in a folder that is hidden. When the epoch is complete and all files are
+        on disk, worker 0 renames that once. The stream that is returned tells of each epoch that can be seen, and a
+        probe on it how far they go. An epoch without records has no folder. One job at a time may write to ``folder``;
+        it begins with cleaning up what runs that failed have left.
+
+        Args:
+            folder: where the epochs' folders go, on a file system that all nodes see.
+            format: ``"parquet"``, ``"csv"``, or ``"jsonl"``, which has a record a line. Rows of Arrow, dicts, named
+                tuples and dataclasses have columns; for the first two formats a plain tuple has "_1", "_2" and so on,
+                as in Spark, and anything else "value". Types of columns are those of what is in a file, so files may
+                differ: where they must not, make Arrow tables of one schema before. JSON has no NaN and no infinity: in
+                ``"jsonl"`` they are null. Times are in the form of ISO 8601 there.
+            overwrite: whether an epoch replaces an older one, which is gone for a moment; otherwise that fails the job.
+            file_bytes: how many bytes of an epoch, in memory, a worker gathers before it writes a file.
+
+        Raises:
+            GraphError: an argument is wrong, or this dataflow writes to that folder already.
+
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> import tidewheel as tw
+        >>> numbers = tw.RecordSource(range(6), batch_size=3, epoch_every=1)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     flow = tw.Dataflow("writing")
+        ...     written = flow.source("numbers", numbers).write_files(folder, "jsonl")
+        ...     _ = written.map(lambda epoch: (epoch.time, Path(epoch.path).name, epoch.records)).capture("written")
+        ...     with tw.run(flow, engine="local") as job:
+        ...         job.wait()
+        ...         [record for captured in job.captured("written") for record in captured.batch]
+        [(0, 'epoch=0', 3), (1, 'epoch=1', 3)]
+        """
+        path = _folder("write_files", folder)
+        if format not in FILE_FORMATS:
+            raise GraphError(f"write_files: format is one of {', '.join(map(repr, FILE_FORMATS))}, not {format!r}")
+        if not isinstance(file_bytes, int) or file_bytes < 1:
+            raise GraphError(f"write_files: file_bytes is a number of bytes, 1 or more, not {file_bytes!r}")
+        self._claim_folder(path)
+        folders = EpochFolders(path, overwrite)
+        parts = self._unary("write_files", build_write_parts(folders, FILE_FORMATS[format], file_bytes))
+        return parts._unary("commit_files", build_gathered(1, EpochCommit(folders).process), GatherPact())
+
+    def _claim_folder(self, path: Path) -> None:
+        """Raise GraphError if this dataflow writes to a folder already, since both would write the same names."""
+        description = self.outlet.description
+        try:
+            description.register("folder", str(path.resolve()), description.size)
+        except GraphError as error:
+            raise GraphError(
+                f"write_files: dataflow {description.name!r} writes to {str(path)!r} already: give each stream a "
+                "folder of its own, or concat() them first"
+            ) from error
+
+
+def _folder(operator: str, folder: object) -> Path:
+    if not isinstance(folder, str | os.PathLike) or not os.fspath(folder):
+        raise GraphError(f"{operator}: a folder is a text or a pathlib.Path, not {folder!r}")
+    return Path(folder).absolute()

@@ -1,0 +1,272 @@
+"""Operators of substreams: parts of a stream of which it is known when they have ended, wherever they have got to."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
+
+from tidewheel.operators.keys.record_keys import Keys, Names
+from tidewheel.operators.keys.total_order import check_total_order
+from tidewheel.operators.scopes.forward import build_unlabelled
+from tidewheel.operators.stream_base import StreamBase, check_function, make_stream
+from tidewheel.operators.substreams.collect import build_collect
+from tidewheel.operators.substreams.declare import build_declare
+from tidewheel.operators.substreams.labeller import SubstreamKeys
+from tidewheel.operators.substreams.marked_key import MarkedPact
+from tidewheel.operators.substreams.time_out import TimeOut, make_time_out
+from tidewheel.operators.substreams.timed_substreams import build_time_out, build_timed
+from tidewheel.operators.windows.windows import Duration
+from tidewheel.progress import GraphError
+from tidewheel.runtime.description.pacts import BroadcastPact, Pact, SubstreamPact
+from tidewheel.runtime.description.plan import EndsWanted
+
+if TYPE_CHECKING:
+    from tidewheel.operators.stream import Stream
+
+Bound: TypeAlias = Literal["soft", "firm"]
+"""When an operator is told that a substream has ended: ``"soft"``, some time after it has received the last of it;
+``"firm"``, right after that: it receives all of a substream, nothing else in between, and then its end."""
+
+Tracking: TypeAlias = Literal["tokens", "punctuations"]
+"""How ends are found: ``"tokens"`` are counted, as for times; ``"punctuations"`` are markers among the records."""
+
+Record = TypeVar("Record")
+Result = TypeVar("Result")
+
+
+def ends_wanted(name: str, bound: Bound | None, *, ordered: bool) -> EndsWanted | bool:
+    """Return what an operator that keeps substreams apart wants to know of ends: True for nothing.
+
+    Raises:
+        GraphError: that makes no sense.
+    """
+    if bound is None:
+        if ordered:
+            raise GraphError(f"operator {name!r}: ordered=True is the order of ends, of which bound= has it told")
+        return True
+    if bound not in {"soft", "firm"}:
+        raise GraphError(f'operator {name!r}: bound is "soft" or "firm", or None not to be told of ends, not {bound!r}')
+    return EndsWanted(ordered, firm=bound == "firm")
+
+
+def _called(name: object) -> str:
+    """Return how errors call the operator that divides; raise GraphError if the substreams have no name."""
+    if not isinstance(name, str):
+        raise GraphError(f"substreams: the first argument is the name of the substreams, not {name!r}")
+    return f"substreams {name}"
+
+
+def is_punctuated(what: str, tracking: Tracking) -> bool:
+    """Tell whether ends are told by markers; raise GraphError if it is not known how they are."""
+    if tracking not in {"tokens", "punctuations"}:
+        raise GraphError(f'{what}: tracking is "tokens" or "punctuations", not {tracking!r}')
+    return tracking == "punctuations"
+
+
+class SubstreamOperators(StreamBase[Record]):
+    """What streams offer for substreams.
+
+    A record belongs to the substream of its key, and so does all that is made of it further on, also round loops. Once
+    its source has promised that nothing more of a key comes, operators are told when nothing of it is left before them.
+
+    With a time-out substreams end by themselves. Records go on when their epoch is complete. Then the watermark is that
+    of windows: the greatest event time up to this epoch, on any worker, less the lateness. A substream is over once the
+    watermark is at the latest event time of its records, plus the time-out, or past that. A key has at most one
+    substream at a time, and all of its records in an epoch belong to the same one, however far apart they happened: to
+    that which is open, unless it is over and none of them happened before its end; else to a new one. None is late: a
+    record that happened long before the watermark belongs to what its key has open, or opens a substream which ends
+    with the epoch that it came in. Who holds a token until a substream is over, as `collect_substream` does, holds that
+    epoch open so long; so a source has to be ``paced_by`` a probe before that.
+
+    Source: "The Dataflow Model" (VLDB 2015), section 2, for the watermark.
+    """
+
+    __slots__ = ()
+
+    def substreams(
+        self,
+        name: str,
+        key: Callable[[Record], Any] | Names | None = None,
+        *,
+        last: Callable[[Record], Any] | None = None,
+        predicates: Mapping[str, Callable[[Record], Any]] | None = None,
+        at: Callable[[Record], Any] | str | None = None,
+        timeout: Duration | None = None,
+        lateness: Duration | None = None,
+        tracking: Tracking = "tokens",
+    ) -> "Stream[Record]":
+        """Divide this stream into substreams: each record belongs to that of its key.
+
+        Operators behind it get batches of one substream each, whose token has its ``key``, and what is sent with that
+        belongs to it: one that keeps records by time has to keep them by ``(token.time, token.key)``. One that is
+        described with ``bound="soft"`` is told by ``for key in input.ended`` when nothing of a key can come to it any
+        more. That a key ends is promised by `InputHandle.end_substream`, if this stream comes right from an input and
+        has no time-out, by `OperatorContext.end_substream` in the operator right before, by ``last``, or by a
+        ``timeout``. All keys end where the stream does. A record of a key that has ended fails the job, unless it is of
+        a later time: then it is of another substream, and waits until nothing is left of the one before that could get
+        to those who are told of ends. So they must not keep a token of it until that later time is complete.
+
+        Between workers records may overtake each other. Where ends are promised by ``last`` or by an operator, all
+        records of a key have to come from the same worker in their order, as from one partition of a source.
+
+        Args:
+            name: of these substreams, unique in the dataflow.
+            key: a function of a record, the name of a column or field, or a tuple of names.
+            last: tells whether a record is the last of its substream; not for what comes right from an input.
+            predicates: in place of a key, substreams by name, and which records belong to each. They may overlap: a
+                record comes out once for each that it belongs to, and once, as part of none, if there is none.
+            at: when a record happened, for ``timeout``, as for windows: a function of it or the name of a column.
+            timeout: how long nothing of a key happens when its substream is over, a number or a timedelta.
+            lateness: how far records may come after later ones before a time-out has them missed; 0 by default.
+            tracking: ``"punctuations"`` sends markers along with the records, at a cost for each pair of workers, and
+                not in loops; ``"tokens"`` counts, as for times.
+
+        Raises:
+            GraphError: the stream has substreams already, or is that of an input which something else reads; or an
+                argument cannot be used, or there is a time-out in a loop, where times are in no order.
+
+        >>> import tidewheel as tw
+        >>> flow = tw.Dataflow("visits")
+        >>> hits = flow.input("hits").substreams("visits", key=lambda hit: hit[0], at=lambda hit: hit[1], timeout=30)
+        >>> _ = hits.collect_substream(lambda user, hits: (user, [at for _, at in hits])).capture("visits")
+        >>> with tw.run(flow, engine="local") as job:
+        ...     with job.input("hits") as handle:
+        ...         for minute, hit in enumerate([("ann", 10), ("ann", 35), ("bob", 50), ("ann", 90)]):
+        ...             handle.advance_to(minute)
+        ...             handle.send([hit])
+        ...     job.wait()
+        ...     sorted(row for captured in job.captured("visits") for row in captured.batch)
+        [('ann', [10, 35]), ('ann', [90]), ('bob', [50])]
+        """
+        what = _called(name)
+        marked = is_punctuated(what, tracking)
+        how, pact = self._how_divided(what, key, last, predicates)
+        rule = make_time_out(what, self.schema, at, timeout, lateness, by_name=predicates is not None)
+        if self.outlet.substreams:
+            raise GraphError(
+                f"{what}: the stream has substreams of {min(self.outlet.substreams)!r} already: call "
+                "without_substreams() before"
+            )
+        from_input = self.flow.input_at(self.outlet)
+        if from_input is not None and rule is None:
+            return self._divide_input(name, from_input, how, is_punctuated=marked)
+        with self.flow.all_or_nothing():
+            made = self._divided(what, how, MarkedPact(pact), rule)
+            return make_stream(self.flow.declare(name, made.outlet, is_punctuated=marked), self.schema)
+
+    def _divided(self, what: str, how: SubstreamKeys, pact: Pact, rule: TimeOut | None) -> "Stream[Any]":
+        """Return what comes out of the operator that divides this stream."""
+        if rule is None:
+            return self._unary(what, build_declare(how), pact)
+        check_total_order(what, self)
+        timed, latest = self._operator(f"{what} times", [], 2, build_timed(how, rule), [pact], notify=False)
+        (made,) = timed._operator(what, [latest], 1, build_time_out(how, rule), [None, BroadcastPact()])
+        return made
+
+    def _divide_input(self, name: str, from_input: str, how: SubstreamKeys, *, is_punctuated: bool) -> "Stream[Record]":
+        """Have the input itself divide what it sends."""
+        if self.flow.is_read(self.outlet):
+            raise GraphError(
+                f"substreams {name}: input {from_input!r} is read by another operator already, whose records would be "
+                "divided, too: let it read the stream that substreams() returns"
+            )
+        declared = self.flow.declare(
+            name, self.outlet, lambda build: replace(build, divided=how), is_punctuated=is_punctuated
+        )
+        return make_stream(declared, self.schema)
+
+    def _how_divided(
+        self,
+        what: str,
+        key: Callable[[Record], Any] | Names | None,
+        last: Callable[[Record], Any] | None,
+        predicates: Mapping[str, Callable[[Record], Any]] | None,
+    ) -> tuple[SubstreamKeys, Pact]:
+        """Return how records are divided, and how they get to the workers that own their substreams."""
+        if (key is None) == (predicates is None):
+            raise GraphError(f"{what}: give a key, or predicates by name")
+        if predicates is None:
+            keys = Keys.checked(what, key, self.schema)
+            if last is not None:
+                self._check_last(what, last)
+            pact = self._pact(what, key)
+            assert pact is not None, "there is a key"
+            return SubstreamKeys(keys, last), pact
+        if last is not None or not isinstance(predicates, Mapping) or not predicates:
+            raise GraphError(
+                f"{what}: predicates are some functions by name, whose substreams no record ends, so without last=; "
+                f"not {predicates!r}"
+            )
+        for name, predicate in predicates.items():
+            if not isinstance(name, str):
+                raise GraphError(f"{what}: predicates have names, not {name!r}")
+            check_function(f"{what}, for {name!r},", predicate)
+        return SubstreamKeys(Keys(None), None, dict(predicates)), BroadcastPact()
+
+    def _check_last(self, what: str, last: object) -> None:
+        check_function(f"{what}, for last,", last)
+        if self.flow.input_at(self.outlet) is not None:
+            raise GraphError(
+                f"{what}: the records of an input come to any worker, so none knows which is the last of a key: "
+                "promise ends by job.input(...).end_substream(key), or have them end by a time-out"
+            )
+
+    def without_substreams(self) -> "Stream[Record]":
+        """Take records out of their substreams: what is made of them from here on belongs to none.
+
+        Operators that put records of different substreams together, such as those that wait for whole epochs, read
+        only such streams. They may be divided again, by `substreams`.
+
+        >>> import tidewheel as tw
+        >>> flow = tw.Dataflow("lines")
+        >>> lines = flow.input("lines", str).substreams("orders", key=lambda line: line[0])
+        >>> _ = lines.without_substreams().count(key=lambda line: line[0]).capture("count")
+        >>> with tw.run(flow, engine="local") as job:
+        ...     with job.input("lines") as handle:
+        ...         handle.send(["a 1", "b 1", "a 2"])
+        ...     job.wait()
+        ...     job.captured("count")
+        [Captured(time=0, batch=[('a', 2), ('b', 1)])]
+        """
+        (made,) = self._operator("without_substreams", [], 1, build_unlabelled, notify=False, by_substream="left")
+        return make_stream(replace(made.outlet, substreams=frozenset()), self.schema)
+
+    def collect_substream(self, result: Callable[[Any, list[Record]], Result]) -> "Stream[Result]":
+        """Send one result for each substream, when nothing of it is left before this operator.
+
+        It is at the latest of the times of its records; of times that are in no order, at the last in the domain's
+        `in_order`.
+
+        Args:
+            result: gets the key and all records of the substream that have come here, in any order, and returns what
+                is sent; it is not called for a substream of which nothing has come. What is of no substream is left
+                out.
+
+        Raises:
+            GraphError: what is sent comes back round a loop; or, by `tidewheel.run`, the stream has no substreams.
+
+        >>> import tidewheel as tw
+        >>> flow = tw.Dataflow("walks")
+        >>> def step(walks):
+        ...     moved = walks.map(lambda walk: (walk[0], walk[1] // 2))
+        ...     return moved.filter(lambda walk: walk[1] > 0), moved
+        >>> walks = flow.input("walks").substreams("walks", key=lambda walk: walk[0]).iterate(step)
+        >>> _ = walks.collect_substream(lambda name, steps: (name, len(steps))).capture("lengths")
+        >>> with tw.run(flow, engine="local") as job:
+        ...     with job.input("walks") as handle:
+        ...         handle.send([("short", 2), ("long", 100)])
+        ...         handle.end_substream("short", "long")
+        ...     job.wait()
+        ...     sorted(row for captured in job.captured("lengths") for row in captured.batch)
+        [('long', 7), ('short', 2)]
+        """
+        check_function("collect_substream", result)
+        (made,) = self._operator(
+            "collect_substream",
+            [],
+            1,
+            build_collect(result),
+            [SubstreamPact()],
+            notify=False,
+            by_substream=EndsWanted(ordered=False, holds=True),
+        )
+        return made

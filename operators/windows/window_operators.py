@@ -1,0 +1,216 @@
+"""Operators that gather records by the time at which they happened."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar, overload
+
+from tidewheel.operators.keys.record_keys import Keys
+from tidewheel.operators.keys.total_order import check_total_order
+from tidewheel.operators.stream_base import StreamBase
+from tidewheel.operators.windows.event_time import EventTimeReader
+from tidewheel.operators.windows.window_fold import make_fold
+from tidewheel.operators.windows.window_records import Windowed
+from tidewheel.operators.windows.windowing import build_epoch_windows, build_event_windows, build_reading
+from tidewheel.operators.windows.windows import (
+    Duration,
+    SessionWindows,
+    SlidingWindows,
+    TumblingWindows,
+    Windows,
+    check_alike,
+    check_duration,
+    durations_of,
+    length_of,
+)
+from tidewheel.progress import GraphError, IntegerDomain, Time, TimeDomain
+from tidewheel.runtime.description.exchange import Key
+from tidewheel.runtime.description.pacts import BroadcastPact
+
+if TYPE_CHECKING:
+    from tidewheel.operators.stream import Stream
+
+Record = TypeVar("Record")
+State = TypeVar("State")
+Value = TypeVar("Value")
+
+
+class WindowOperators(StreamBase[Record]):
+    """What streams offer for windows on event time.
+
+    When an epoch is complete, the watermark is the greatest event time in it and in all epochs before, on any worker,
+    less the lateness. It closes the windows that end at it or before, at that epoch. A record of a later epoch for a
+    window that is closed goes to ``late``, as often as it missed one, with the window and the watermark: what comes out
+    of both streams has every record once for each window that it belongs to.
+
+    When the input ends, all windows that are open come out at the last epoch that had records. Since that may be any
+    epoch, none is complete behind windows before another one with records is complete as well: its results are sent as
+    soon as it is complete itself, but who waits for all of them, as a subscriber does, waits that much longer. With a
+    ``flush_at`` that no epoch reaches nobody does, and what is left comes out at that time.
+
+    Where the epoch itself is the event time, ``at=None``, it is known when windows end: they come out at their last
+    epoch, nothing is late, and nobody waits any longer than that.
+
+    Source: "The Dataflow Model" (VLDB 2015), section 2.
+    """
+
+    __slots__ = ()
+
+    @overload
+    def window(
+        self,
+        windows: Windows,
+        *,
+        key: Callable[[Record], Any] | str | tuple[str, ...],
+        at: Callable[[Record], Any] | str | None,
+        lateness: Duration | None = None,
+        flush_at: Time | None = None,
+    ) -> Windowed[Record, list[Record]]: ...
+
+    @overload
+    def window(
+        self,
+        windows: Windows,
+        *,
+        key: Callable[[Record], Any] | str | tuple[str, ...],
+        at: Callable[[Record], Any] | str | None,
+        finish: Callable[[list[Record]], Value],
+        lateness: Duration | None = None,
+        flush_at: Time | None = None,
+    ) -> Windowed[Record, Value]: ...
+
+    @overload
+    def window(
+        self,
+        windows: Windows,
+        *,
+        key: Callable[[Record], Any] | str | tuple[str, ...],
+        at: Callable[[Record], Any] | str | None,
+        start: Callable[[], State],
+        add: Callable[[State, Record], State],
+        combine: Callable[[State, State], State] | None = None,
+        lateness: Duration | None = None,
+        flush_at: Time | None = None,
+    ) -> Windowed[Record, State]: ...
+
+    @overload
+    def window(
+        self,
+        windows: Windows,
+        *,
+        key: Callable[[Record], Any] | str | tuple[str, ...],
+        at: Callable[[Record], Any] | str | None,
+        start: Callable[[], State],
+        add: Callable[[State, Record], State],
+        finish: Callable[[State], Value],
+        combine: Callable[[State, State], State] | None = None,
+        lateness: Duration | None = None,
+        flush_at: Time | None = None,
+    ) -> Windowed[Record, Value]: ...
+
+    def window(  # noqa: PLR0913 - each decides something of its own, and most may be left out
+        self,
+        windows: Windows,
+        *,
+        key: Key,
+        at: Callable[[Any], Any] | str | None,
+        start: Callable[[], Any] | None = None,
+        add: Callable[[Any, Any], Any] | None = None,
+        finish: Callable[[Any], Any] | None = None,
+        combine: Callable[[Any, Any], Any] | None = None,
+        lateness: Duration | None = None,
+        flush_at: Time | None = None,
+    ) -> Windowed[Record, Any]:
+        """Gather the records of each key by when they happened, and send what they come to when a window closes.
+
+        Args:
+            windows: `TumblingWindows`, `SlidingWindows` or `SessionWindows`; durations are numbers, or timedeltas where
+                times are datetimes.
+            key: a function of a record, or the name or names of columns.
+            at: when a record happened, by a function of it or the name of a column: a number, a datetime or a
+                timedelta; datetimes all have a zone, or none has. None: at its epoch.
+            start: returns the state of a new window. Without ``start`` and ``add``, a window is the list of its records
+                in order of event time, and of content where that is the same.
+            add: returns the state with a record added; called for one epoch after the other, in order of event time
+                within an epoch.
+            finish: makes the value of a window of its state, or of the list; by default it is that itself.
+            combine: returns the state of two; it may change the first, which is the earlier one. Sessions ask for it
+                where a record makes one of two. Without it they keep their records, and add them in order of event time
+                when they close.
+            lateness: how far records may come after later ones and still be in time; 0 by default.
+            flush_at: the epoch, if there is none later, at which windows come out that are open when the input ends.
+
+        Raises:
+            GraphError: an argument cannot be used, or the stream is in a loop, where times are in no order.
+
+        A record takes O(log n) to be sorted among the n of its epoch and worker, and ``add`` for each of its windows.
+
+        >>> import tidewheel as tw
+        >>> flow = tw.Dataflow("visits")
+        >>> hits = flow.source("hits", tw.IterableSource([[(0, [("ann", 50), ("bob", 70)]), (1, [("ann", 55)])]]))
+        >>> by_minute = hits.window(tw.TumblingWindows(60), key=lambda hit: hit[0], at=lambda hit: hit[1], finish=len)
+        >>> _, _ = by_minute.results.capture("counts"), by_minute.late.capture("late")
+        >>> with tw.run(flow, engine="local") as job:
+        ...     job.wait()
+        ...     for captured in job.captured("counts") + job.captured("late"):
+        ...         print(captured.time, captured.batch)
+        0 [WindowResult(key='ann', start=0, end=60, value=1)]
+        1 [WindowResult(key='bob', start=60, end=120, value=1)]
+        1 [LateRecord(key='ann', start=0, end=60, at=55, record=('ann', 55), watermark=70)]
+        """
+        fold = make_fold(start, add, finish, combine, sessions=isinstance(windows, SessionWindows))
+        keys = Keys.checked("window", key, self.schema)
+        _check(self, windows, at, lateness, flush_at)
+        if at is None:
+            build = build_epoch_windows(windows, fold, keys, self.nesting.domain)
+            return _windowed(*self._operator("window", [], 2, build, [key]))
+        reader = EventTimeReader(keys, at, length_of(windows))
+        timed, latest = self._operator("window times", [], 2, build_reading(reader), [key], notify=False)
+        build = build_event_windows(windows, fold, lateness, flush_at)
+        return _windowed(*timed._operator("window", [latest], 2, build, [None, BroadcastPact()]))
+
+
+def _windowed(results: "Stream[Any]", late: "Stream[Any]") -> Windowed[Any, Any]:
+    """Return both streams; what is late passes an operator of its own, where statistics count it, read or not."""
+    return Windowed(results, late._stage("window late", lambda batch: batch))
+
+
+def _check(stream: StreamBase[Any], windows: object, at: object, lateness: object, flush_at: object) -> None:
+    """Raise GraphError unless there can be such windows of a stream."""
+    check_total_order("window", stream)
+    if not isinstance(windows, TumblingWindows | SlidingWindows | SessionWindows):
+        raise GraphError(
+            f"operator 'window': windows are TumblingWindows, SlidingWindows or SessionWindows, not {windows!r}"
+        )
+    if at is None:
+        _check_epochs(stream.nesting.domain, windows, lateness, flush_at)
+    elif callable(at) or isinstance(at, str):
+        _check_event_time(stream.nesting.domain, windows, lateness, flush_at)
+    else:
+        raise GraphError(f"operator 'window': at is a function of a record, a name of a column, or None, not {at!r}")
+
+
+def _check_epochs(domain: TimeDomain, windows: Windows, lateness: object, flush_at: object) -> None:
+    """Raise GraphError unless there can be windows of epochs."""
+    if not isinstance(domain, IntegerDomain):
+        raise GraphError(
+            "operator 'window': at=None takes the epoch as event time, which has to be an integer; give at="
+        )
+    if lateness is not None or flush_at is not None:
+        raise GraphError(
+            "operator 'window': with at=None, no record is late and nothing is left: no lateness, no flush_at"
+        )
+    durations = durations_of(windows)
+    if not all(isinstance(duration, int) for duration in durations):
+        raise GraphError(
+            f"operator 'window': at=None takes the epoch as event time, so windows last a number of epochs: {windows!r}"
+        )
+
+
+def _check_event_time(domain: TimeDomain, windows: Windows, lateness: object, flush_at: object) -> None:
+    """Raise GraphError unless there can be windows of event times."""
+    if lateness is not None:
+        check_duration("operator 'window'", "lateness", lateness, least="zero")
+        check_alike("operator 'window'", "lateness", lateness, length_of(windows))
+    if flush_at is not None and not domain.contains(flush_at):
+        raise GraphError(
+            f"operator 'window': flush_at is a time of the dataflow, like {domain.minimum()!r}, not {flush_at!r}"
+        )

@@ -1,0 +1,126 @@
+"""Who may talk to the gateway over HTTP. No I/O: what a request says of itself in, why it is refused out.
+
+Three things are looked at, in this order:
+
+- The host that the client thinks it talks to. On loopback it has to be this machine by one of its usual names: a page
+  whose own name was made to point here (DNS rebinding) sends that name.
+- The page that a browser says the request comes from. Only pages of the gateway's own address, and of origins that were
+  allowed, may ask, whatever token they have.
+- The token. A header carries it, or for browsers, which cannot set one, a WebSocket's subprotocol, or on a path for
+  Server-Sent Events the query.
+"""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from tidewheel.pubsub.gateway.token import is_token
+
+SUBPROTOCOL = "tidewheel"
+"""What a WebSocket speaks; a client that offers ``bearer.TOKEN`` as well has shown its token."""
+
+_BEARER_PREFIX = "bearer."
+_HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([^\s:/?#@\[\]]+))(?::\d*)?", re.IGNORECASE)
+_FOREIGN_SITES = {"cross-site", "same-site"}
+_HOW = (
+    "send 'Authorization: Bearer TOKEN' with the token that the gateway showed when it started, or that it was given; "
+    f"a WebSocket may offer the subprotocols {SUBPROTOCOL} and {_BEARER_PREFIX}TOKEN, an EventSource add token=TOKEN"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a request is refused: the HTTP status, and a text for whoever made it."""
+
+    status: int
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """What a request says of itself; None for what it does not say.
+
+    Args:
+        host: the header of that name.
+        origin: the header of that name, which browsers send.
+        site: the header ``Sec-Fetch-Site``, which browsers send.
+        authorization: the header of that name.
+        subprotocols: what a WebSocket offers.
+        query_token: the parameter ``token``, where it is looked at.
+    """
+
+    host: str | None = None
+    origin: str | None = None
+    site: str | None = None
+    authorization: str | None = field(default=None, repr=False)
+    subprotocols: Iterable[str] = field(default=(), repr=False)
+    query_token: str | None = field(default=None, repr=False)
+
+    @property
+    def tokens(self) -> list[str]:
+        """The tokens that it shows; one that is empty for a header of another kind."""
+        shown = [name.removeprefix(_BEARER_PREFIX) for name in self.subprotocols if name.startswith(_BEARER_PREFIX)]
+        if self.authorization is not None:
+            scheme, _, token = self.authorization.partition(" ")
+            shown.append(token.strip() if scheme.lower() == "bearer" else "")
+        if self.query_token is not None:
+            shown.append(self.query_token)
+        return shown
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """The rules of one gateway.
+
+    Args:
+        token: what has to be shown; None if nothing has to.
+        hosts: the names that it goes by, in lower case; None for any.
+        origins: the origins of other pages that may ask, such as ``http://localhost:3000``.
+
+    >>> access = Access(token=None, hosts=frozenset({"localhost"}))
+    >>> access.place_refusal(Credentials(host="evil.example:8787")).status
+    403
+    """
+
+    token: str | None = field(repr=False)
+    hosts: frozenset[str] | None = None
+    origins: frozenset[str] = frozenset()
+
+    def place_refusal(self, shown: Credentials) -> Refusal | None:
+        """Return why a request is refused for where it comes from or goes to, None if it is not."""
+        name = host_name(shown.host)
+        if name is None:
+            return Refusal(400, "the request has no Host header, or one that names no host")
+        if self.hosts is not None and name not in self.hosts:
+            return Refusal(403, f"this gateway is not {name!r}, but one of {', '.join(sorted(self.hosts))}")
+        if shown.origin is not None:
+            own = shown.origin.partition("://")[2].lower() == (shown.host or "").lower()
+            if own or shown.origin in self.origins:
+                return None
+            return Refusal(
+                403, f"pages of {shown.origin} may not read topics here; start the gateway with --allow-origin for that"
+            )
+        if shown.site in _FOREIGN_SITES:
+            return Refusal(403, "pages of other sites may not load anything from here")
+        return None
+
+    def token_refusal(self, shown: Credentials) -> Refusal | None:
+        """Return why a request is refused for its token, or for having none; None if it is not."""
+        if self.token is None:
+            return None
+        tokens = shown.tokens
+        if not tokens:
+            return Refusal(401, f"there is no token: {_HOW}")
+        if not all(is_token(token, self.token) for token in tokens):
+            return Refusal(401, f"the token is wrong: {_HOW}")
+        return None
+
+
+def host_name(header: str | None) -> str | None:
+    """Return the name in a Host header, in lower case and without the port; None if there is none.
+
+    >>> host_name("LocalHost:8787"), host_name("[::1]:8787"), host_name("[::1")
+    ('localhost', '::1', None)
+    """
+    found = _HOST.fullmatch(header or "")
+    return None if found is None else (found[1] or found[2]).lower()

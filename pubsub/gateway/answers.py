@@ -1,0 +1,71 @@
+"""What the gateway answers over HTTP: JSON, and for every error a status and a text."""
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from tidewheel.pubsub import UnknownTopic
+from tidewheel.pubsub.gateway.errors import BadRequest, TooManyClients
+from tidewheel.pubsub.gateway.json_form import encode_json
+
+_LOG = logging.getLogger(__name__)
+
+HEADERS = {
+    "Cache-Control": "no-store",
+    "Referrer-Policy": "no-referrer",  # so that a token in a query goes nowhere else
+    "X-Content-Type-Options": "nosniff",
+}
+"""What every answer has."""
+
+_PAGES = "there are GET /topics, GET /topics/NAME/events and WebSocket /topics/NAME/socket"
+_UNEXPECTED = "the gateway failed; its log says how"
+
+
+def answer(content: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """Return an answer in JSON."""
+    return Response(encode_json(content), status, {**HEADERS, **(headers or {})}, "application/json")
+
+
+def status_of(error: Exception) -> int:
+    """Return the HTTP status that says what kind of error it is."""
+    match error:
+        case BadRequest():
+            return 400
+        case UnknownTopic():
+            return 404
+        case _:
+            return 503  # there is no room, no cluster, or no answer: it may be otherwise later
+
+
+def content_of(error: Exception) -> dict[str, Any]:
+    """Return what is told of an error."""
+    return {"message": str(error), **({"topics": list(error.topics)} if isinstance(error, UnknownTopic) else {})}
+
+
+async def refuse(request: Request, error: Exception) -> Response:
+    """Answer an error of ours."""
+    headers = {"Retry-After": "5"} if isinstance(error, TooManyClients) else {}
+    return answer(content_of(error), status_of(error), headers)
+
+
+async def refuse_http(request: Request, error: Exception) -> Response:
+    """Answer a request for something that is not there, or by another method."""
+    if not isinstance(error, HTTPException):
+        raise error
+    return answer({"message": f"{error.detail}: {_PAGES}"}, error.status_code, error.headers)
+
+
+async def confess(request: Request, error: Exception) -> Response:
+    """Answer an error that nobody expected, and log it; what the client sent is in no log."""
+    _LOG.error("a request failed", exc_info=error)
+    return answer({"message": _UNEXPECTED}, 500)
+
+
+def unexpected(error: BaseException) -> str:
+    """Log an error that nobody expected; return what is told of it."""
+    _LOG.error("a client's stream failed", exc_info=error)
+    return _UNEXPECTED

@@ -1,0 +1,106 @@
+"""``tidewheel serve``: the options, and the run until a signal ends it."""
+
+import argparse
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from tidewheel.pubsub import topics
+from tidewheel.pubsub.gateway.bounded_assembler import MAX_EPOCH_BYTES
+from tidewheel.pubsub.gateway.errors import GatewayError
+from tidewheel.pubsub.gateway.gateway import Gateway, check_extra
+from tidewheel.pubsub.gateway.gateway_config import GatewayConfig
+from tidewheel.pubsub.gateway.token import VARIABLE, given_token, new_token
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the command to its parser."""
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen at; by default only this machine's own")
+    parser.add_argument("--port", type=int, default=8787, help="port of HTTP, 0 for any (default: 8787)")
+    parser.add_argument("--flight-port", type=int, default=8788, help="port of Arrow Flight, 0 for any (default: 8788)")
+    token = parser.add_mutually_exclusive_group()
+    token.add_argument(
+        "--token-file",
+        metavar="FILE",
+        help=f"file with the token that clients have to show; without it {VARIABLE} may hold one, or a new one is made",
+    )
+    token.add_argument("--no-token", action="store_true", help="let every program on this machine read all topics")
+    parser.add_argument(
+        "--allow-origin",
+        metavar="ORIGIN",
+        action="append",
+        default=[],
+        help="let pages of this origin read topics, as http://localhost:3000; may be given again",
+    )
+    parser.add_argument("--max-clients", type=int, default=100, help="how many may read at once (default: 100)")
+    parser.add_argument(
+        "--max-epoch-bytes",
+        metavar="BYTES",
+        type=int,
+        default=MAX_EPOCH_BYTES,
+        help="how much of epochs that are not complete is kept for a client before it is cut off (default: 256 MiB)",
+    )
+
+
+def serve(options: argparse.Namespace, show: Callable[[str], None]) -> None:
+    """Run a gateway until SIGTERM or Ctrl-C.
+
+    Args:
+        options: those of `add_options`.
+        show: prints a line for whoever started it.
+
+    Raises:
+        GatewayError: it cannot be started like this.
+        DeliveryError: there is no Ray cluster.
+        KeyboardInterrupt: it was ended by Ctrl-C.
+    """
+    check_extra()
+    given = given_token(options.token_file, os.environ)
+    if options.no_token and given is not None:
+        raise GatewayError(f"--no-token, and a token in {VARIABLE}: which of them is meant?")
+    config = GatewayConfig(
+        host=options.host,
+        port=options.port,
+        flight_port=options.flight_port,
+        token=None if options.no_token else given or new_token(),
+        origins=frozenset(options.allow_origin),
+        max_clients=options.max_clients,
+        max_epoch_bytes=options.max_epoch_bytes,
+    )
+    topics()  # connects this process to the cluster, and says now if there is none
+    with _until_terminated() as ended, Gateway(config) as gateway:
+        for line in _announcement(gateway, config, is_new=given is None):
+            show(line)
+        ended.wait()
+
+
+@contextmanager
+def _until_terminated() -> Iterator[threading.Event]:
+    """Give an event that SIGTERM sets; Ctrl-C raises KeyboardInterrupt as ever."""
+    ended = threading.Event()
+
+    def end(number: int, frame: Any) -> None:
+        ended.set()
+
+    if threading.current_thread() is not threading.main_thread():
+        yield ended
+        return
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield ended
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _announcement(gateway: Gateway, config: GatewayConfig, *, is_new: bool) -> Iterator[str]:
+    yield f"topics  {gateway.url}/topics"
+    yield f"flight  {gateway.flight_url}"
+    if config.token is None:
+        yield "token   none: every program on this machine can read all topics"
+    elif is_new:
+        yield f"token   {config.token}"
+    if not config.address.is_loopback:
+        yield "what is sent is not encrypted, the token included: put a proxy with TLS before it, or use an SSH tunnel"

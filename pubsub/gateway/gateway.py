@@ -1,0 +1,123 @@
+"""A running gateway."""
+
+import threading
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from tidewheel.pubsub.gateway.access import Access
+from tidewheel.pubsub.gateway.clients import Clients
+from tidewheel.pubsub.gateway.errors import GatewayError
+from tidewheel.pubsub.gateway.gateway_config import GatewayConfig
+from tidewheel.pubsub.gateway.listening import check_free, listen
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    from tidewheel.pubsub.gateway.flight_server import FlightServer
+    from tidewheel.pubsub.gateway.web_server import WebServer
+
+
+_LEAVE_WITHIN_S = 2.0
+
+
+class Gateway:
+    """Offers the topics of this process, and of the Ray cluster, over HTTP and Arrow Flight while its block runs.
+
+    It runs on threads of its own, so that any program can have one. Every client has a subscription of its own.
+
+    Args:
+        config: how it is started.
+
+    Raises:
+        GatewayError: on entering: the libraries that it needs are not installed, or a port is taken.
+    """
+
+    def __init__(self, config: GatewayConfig | None = None) -> None:
+        self._config = GatewayConfig() if config is None else config
+        self._clients = Clients(self._config.max_clients, self._config.max_epoch_bytes)
+        self._web: WebServer | None = None
+        self._flight: FlightServer | None = None
+        self._port = self._config.port
+
+    @property
+    def token(self) -> str | None:
+        """What clients have to show, None for nothing."""
+        return self._config.token
+
+    @property
+    def url(self) -> str:
+        """Where HTTP is, such as ``http://127.0.0.1:8787``."""
+        return self._config.address.url("http", self._port)
+
+    @property
+    def flight_url(self) -> str:
+        """Where Arrow Flight is, such as ``grpc://127.0.0.1:8788``."""
+        port = self._config.flight_port if self._flight is None else self._flight.port
+        return self._config.address.url("grpc", port)
+
+    @property
+    def clients(self) -> int:
+        """How many clients read."""
+        return len(self._clients)
+
+    def start(self) -> None:
+        """Begin to listen; once in the life of a gateway."""
+        config = self._config
+        check_extra()
+        from tidewheel.pubsub.gateway.application import application
+        from tidewheel.pubsub.gateway.flight_server import FlightServer
+        from tidewheel.pubsub.gateway.web_server import WebServer
+
+        check_free(config.address, config.flight_port)
+        listener = listen(config.address, config.port, config.stall_s)
+        self._port = listener.getsockname()[1]
+        access = Access(config.token, config.hosts, config.origins)
+        web = WebServer(application(access, self._clients, config.keep_alive_s), listener, config.stall_s)
+        try:
+            self._flight = FlightServer(config.address, config.flight_port, config.token, self._clients)
+        except BaseException:
+            listener.close()
+            raise
+        try:
+            web.start()
+        except BaseException:
+            self._flight.stop()
+            raise
+        self._web = web
+
+    def stop(self) -> None:
+        """End all streams, each told why, and stop listening; takes seconds at most. Called again, it does nothing."""
+        self._clients.close()
+        stopping = [threading.Thread(target=server.stop) for server in (self._web, self._flight) if server is not None]
+        self._web = self._flight = None
+        for thread in stopping:
+            thread.start()
+        for thread in stopping:
+            thread.join()
+        self._clients.wait_until_none(_LEAVE_WITHIN_S)
+
+    def __enter__(self) -> "Self":
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.stop()
+
+
+def check_extra() -> None:
+    """Check that the libraries of the extra are there.
+
+    Raises:
+        GatewayError: one is not, and how to install them.
+    """
+    try:
+        import starlette
+        import uvicorn
+        import websockets
+    except ImportError as error:
+        raise GatewayError(
+            f"the gateway needs libraries that tidewheel does without ({error}): pip install 'tidewheel[gateway]'"
+        ) from error
+    del starlette, uvicorn, websockets

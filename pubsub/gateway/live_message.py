@@ -1,0 +1,121 @@
+"""What a browser is told of a topic: one object for each whole epoch, or batch, or for what happened beside."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+from tidewheel.progress import TidewheelError, TimeDomain
+from tidewheel.pubsub import Batch, Dropped, End, Epoch, Event, Frontier, SubstreamsEnded
+from tidewheel.pubsub.gateway.bounded_assembler import MAX_EPOCH_BYTES, BoundedAssembler
+from tidewheel.pubsub.gateway.json_form import encode_json
+from tidewheel.pubsub.gateway.topic_feed import Read
+from tidewheel.pubsub.gateway.topic_request import TopicRequest
+
+Kind: TypeAlias = Literal["epoch", "batch", "ended", "frontier", "dropped", "end", "error"]
+
+END_ID = "end"
+"""The id of the event that ends a topic: who comes back with it has seen all."""
+
+
+@dataclass(frozen=True, slots=True)
+class LiveMessage:
+    """One message.
+
+    Args:
+        kind: what it is about. ``"end"`` and ``"error"`` are the last.
+        content: ``time`` and ``records`` of an epoch or batch; with an epoch, if there are any, or else by themselves
+            with their ``time``, the keys of substreams that have ``ended``; the times that can still occur as
+            ``frontier``; the ``times`` that were dropped; the ``message`` of an error.
+    """
+
+    kind: Kind
+    content: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_last(self) -> bool:
+        """Whether nothing comes after it."""
+        return self.kind in {"end", "error"}
+
+    def as_event(self) -> bytes:
+        r"""Return it as one Server-Sent Event, whose id is the time of an epoch; raises what `encode_json` raises.
+
+        >>> LiveMessage("epoch", {"time": 3, "records": ["a"]}).as_event()
+        b'event: epoch\nid: 3\ndata: {"time":3,"records":["a"]}\n\n'
+        """
+        identity = b""
+        if self.kind == "epoch":
+            identity = b"id: %b\n" % encode_json(self.content["time"])
+        elif self.kind == "end":
+            identity = b"id: %b\n" % END_ID.encode()
+        return b"event: %b\n%bdata: %b\n\n" % (self.kind.encode(), identity, encode_json(self.content))
+
+    def as_object(self) -> bytes:
+        """Return it as one JSON object with its kind as ``type``; raises what `encode_json` raises.
+
+        >>> LiveMessage("epoch", {"time": 3, "records": ["a"]}).as_object()
+        b'{"type":"epoch","time":3,"records":["a"]}'
+        """
+        return encode_json({"type": self.kind, **self.content})
+
+
+def error_message(error: object) -> LiveMessage:
+    """Return the message that tells of an error."""
+    return LiveMessage("error", {"message": str(error)})
+
+
+def live_messages(
+    domain: TimeDomain, events: Iterator[Event], request: TopicRequest, max_epoch_bytes: int = MAX_EPOCH_BYTES
+) -> Iterator[LiveMessage]:
+    """Yield what there is to tell, as it comes; an error is the last message.
+
+    Args:
+        domain: the times of the topic.
+        events: what its subscription brings.
+        request: what was asked for.
+        max_epoch_bytes: how much of epochs may wait for them to be complete.
+    """
+    assembler = BoundedAssembler(domain, max_epoch_bytes)
+    try:
+        for event in events:
+            if request.whole:
+                for epoch in assembler.receive(event):
+                    yield _epoch_message(epoch)
+            yield from _told(event, whole=request.whole)
+    except TidewheelError as error:
+        yield error_message(error)
+
+
+def _epoch_message(epoch: Epoch) -> LiveMessage:
+    ended = {"ended": epoch.ended} if epoch.ends else {}
+    return LiveMessage("epoch", {"time": epoch.time, "records": epoch.records, **ended})
+
+
+def _told(event: Event, *, whole: bool) -> Iterator[LiveMessage]:
+    match event:
+        case Batch() if not whole:
+            yield LiveMessage("batch", {"time": event.time, "records": event.records})
+        case SubstreamsEnded() if not whole:
+            yield LiveMessage("ended", {"time": event.time, "ended": event.keys})
+        case Frontier() if not whole:
+            yield LiveMessage("frontier", {"frontier": list(event.frontier)})
+        case Dropped():
+            yield LiveMessage("dropped", {"times": list(event.times)})
+        case End():
+            yield LiveMessage("end")
+
+
+def encoded(messages: Iterator[LiveMessage], *, as_events: bool) -> Iterator[bytes]:
+    """Yield messages as bytes; one that has no form as JSON is the last, and told as an error."""
+    form = LiveMessage.as_event if as_events else LiveMessage.as_object
+    for message in messages:
+        try:
+            yield form(message)
+        except TidewheelError as error:
+            what = f"the {message.kind} of time {message.content.get('time')!r}"
+            yield form(error_message(f"{what}: {error}; map what is published to plain values"))
+            return
+
+
+def reader(request: TopicRequest, max_epoch_bytes: int, *, as_events: bool) -> Read[bytes]:
+    """Return what makes of a topic's events what one client is sent: events of another kind, or else objects."""
+    return lambda domain, events: encoded(live_messages(domain, events, request, max_epoch_bytes), as_events=as_events)

@@ -1,0 +1,389 @@
+"""The description of a dataflow while it is being built: operators, edges and scopes; nothing runs yet."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tidewheel.progress import (
+    CompiledGraph,
+    GraphError,
+    IntegerDomain,
+    OperatorShape,
+    PathSummary,
+    Source,
+    TimeDomain,
+)
+from tidewheel.runtime.description.attachment import Attachment
+from tidewheel.runtime.description.fusion import fuse
+from tidewheel.runtime.description.pacts import Pact
+from tidewheel.runtime.description.plan import (
+    Build,
+    BySubstream,
+    DeclarationPlan,
+    EndsWanted,
+    KeyedTransform,
+    OperatorPlan,
+    Plan,
+    Stage,
+    Transform,
+    passing,
+)
+from tidewheel.runtime.description.scope import Scope
+from tidewheel.runtime.description.stage import build_stages
+from tidewheel.runtime.drawing.outline import OperatorOutline, Outline, marks_by_operator
+from tidewheel.runtime.substreams.declared import declared_substreams
+
+_KINDS = ("input", "capture", "probe", "topic", "folder", "declaration")
+"""What has names, each unique among its kind."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outlet:
+    """An output port of an operator of a description, with the scope that it is in."""
+
+    description: "DataflowDescription"
+    source: Source
+    scope: Scope
+    substreams: frozenset[str] = frozenset()
+    """The names of the declarations by which what comes out here may be divided into substreams."""
+
+
+@dataclass(slots=True)
+class _Operator:
+    name: str
+    input_scopes: tuple[Scope, ...]
+    output_scopes: tuple[Scope, ...]
+    sources: list[Source | None]
+    pacts: tuple[Pact | None, ...]
+    build: Build
+    summaries: Mapping[tuple[int, int], tuple[PathSummary, ...]]
+    notify: bool
+    transform: Transform | None = None
+    with_keys: KeyedTransform | None = None
+    by_substream: BySubstream = False
+
+
+class DataflowDescription:
+    """Operators and the edges between them, checked as far as each call allows; `plan` checks the whole.
+
+    Args:
+        name: the dataflow's name, for people.
+        domain: the times of the outermost scope, integers from 0 by default.
+    """
+
+    def __init__(self, name: str, domain: TimeDomain | None = None) -> None:
+        if not isinstance(name, str) or not name:
+            raise GraphError(f"a dataflow needs a name, a non-empty string, not {name!r}")
+        self.name = name
+        self.root = Scope(name, None, domain if domain is not None else IntegerDomain())
+        self.attachments: dict[str, Attachment] = {}
+        self._operators: list[_Operator] = []
+        self._names: dict[str, int] = {}
+        self._named: dict[str, dict[str, Any]] = {kind: {} for kind in _KINDS}
+
+    def add_operator(
+        self,
+        name: str,
+        inputs: Sequence[Outlet],
+        output_scopes: Sequence[Scope],
+        build: Build,
+        *,
+        pacts: Sequence[Pact | None] | None = None,
+        summaries: Mapping[tuple[int, int], tuple[PathSummary, ...]] | None = None,
+        notify: bool = True,
+        by_substream: BySubstream = False,
+    ) -> tuple[Outlet, ...]:
+        """Add an operator whose inputs are connected, and return its outputs.
+
+        ``by_substream`` says that it sends of each substream only what it has received of that, and may say what it
+        wants to know of their ends; ``"left"``, that what it sends is of none.
+
+        Raises:
+            GraphError: an input belongs to another dataflow, or, without ``summaries``, the ports are not all in one
+                scope; or it has substreams, which the operator would mix.
+        """
+        for outlet in inputs:
+            self._check_ours(name, outlet)
+            if outlet.substreams and output_scopes and not by_substream:
+                raise mixes_substreams(name, min(outlet.substreams))
+        divided = frozenset[str]().union(*(outlet.substreams for outlet in inputs))
+        input_scopes = tuple(outlet.scope for outlet in inputs)
+        if summaries is None:
+            self._check_one_scope(name, (*input_scopes, *output_scopes))
+        made = self._add(
+            name,
+            [outlet.source for outlet in inputs],
+            input_scopes,
+            tuple(output_scopes),
+            build,
+            tuple(pacts) if pacts is not None else (None,) * len(inputs),
+            summaries,
+            notify,
+        )
+        self._operators[-1].by_substream = by_substream
+        return tuple(replace(outlet, substreams=divided) for outlet in made)
+
+    def declare(
+        self,
+        name: str,
+        outlet: Outlet,
+        change: Callable[[Any], Build] | None = None,
+        *,
+        is_punctuated: bool = False,
+    ) -> Outlet:
+        """Declare that records get the keys of their substreams where they come out of an operator.
+
+        Args:
+            name: of the declaration.
+            outlet: the first output of the operator.
+            change: returns, for an input, its build function with which it divides what it sends.
+            is_punctuated: whether ends are told by markers among the records.
+        """
+        index = outlet.source.operator
+        self.register("declaration", name, DeclarationPlan(index, change is not None, is_punctuated))
+        if change is not None:
+            self._operators[index].build = change(self._operators[index].build)
+        return replace(outlet, substreams=frozenset([name]))
+
+    def input_at(self, outlet: Outlet) -> str | None:
+        """Return the name of the input whose records come out there, None if it is that of no input."""
+        return next((name for name, index in self._named["input"].items() if index == outlet.source.operator), None)
+
+    def is_read(self, outlet: Outlet) -> bool:
+        """Tell whether some operator reads what comes out there."""
+        return any(outlet.source in operator.sources for operator in self._operators)
+
+    def add_stage(
+        self,
+        name: str,
+        outlet: Outlet,
+        transform: Transform,
+        pact: Pact | None = None,
+        with_keys: KeyedTransform | None = None,
+    ) -> Outlet:
+        """Add an oblivious operator, which sends ``transform(batch)`` at each batch's time, and return its output."""
+        self._check_ours(name, outlet)
+        scopes = (outlet.scope,)
+        (made,) = self._add(name, [outlet.source], scopes, scopes, _build_nothing, (pact,), None, notify=False)
+        self._operators[-1].transform = transform
+        self._operators[-1].with_keys = with_keys
+        return replace(made, substreams=outlet.substreams)
+
+    def add_open_operator(self, name: str, scope: Scope, build: Build, summary: PathSummary) -> tuple[int, Outlet]:
+        """Add an operator of one input, to be connected later by `connect`, and one output: the end of a loop."""
+        (outlet,) = self._add(name, [None], (scope,), (scope,), build, (None,), {(0, 0): (summary,)}, notify=False)
+        self._operators[-1].by_substream = True
+        return outlet.source.operator, outlet
+
+    def connect(self, operator: int, outlet: Outlet) -> None:
+        """Connect the open input of an operator.
+
+        Raises:
+            GraphError: it is connected already, or ``outlet`` is in another scope or dataflow.
+        """
+        opened = self._operators[operator]
+        self._check_ours(opened.name, outlet)
+        if opened.sources[0] is not None:
+            raise GraphError(
+                f"{opened.name!r} is connected already: a feedback takes one stream, concat() several first"
+            )
+        if outlet.scope is not opened.input_scopes[0]:
+            raise GraphError(
+                f"{opened.name!r} is in {opened.input_scopes[0].describe()}, the stream connected to it in "
+                f"{outlet.scope.describe()}: enter() or leave() first"
+            )
+        opened.sources[0] = outlet.source
+
+    def register(self, kind: str, name: str, what: Any) -> None:
+        """Give an input, capture or probe its name; raise GraphError if it is taken or not a non-empty string."""
+        if not isinstance(name, str) or not name:
+            raise GraphError(f"dataflow {self.name!r}: the name of a {kind} is a non-empty string, not {name!r}")
+        names = self._named[kind]
+        if name in names:
+            article = "an" if kind == "input" else "a"
+            raise GraphError(
+                f"dataflow {self.name!r} has {article} {kind} named {name!r} already: give this one another name"
+            )
+        names[name] = what
+
+    @contextmanager
+    def all_or_nothing(self) -> Iterator[None]:
+        """Take back what was added within the block if it raises, so that a notebook's cell can be run again."""
+        size, names = len(self._operators), dict(self._names)
+        named = {kind: dict(known) for kind, known in self._named.items()}
+        attachments = dict(self.attachments)
+        try:
+            yield
+        except BaseException:
+            del self._operators[size:]
+            self._names, self._named, self.attachments = names, named, attachments
+            raise
+
+    def attach(self, name: str, attachment: Attachment) -> None:
+        """Add something that is to live as long as the job; raise GraphError if its name is taken."""
+        if name in self.attachments:
+            raise GraphError(f"dataflow {self.name!r} has a topic {name!r} already: give this one another name")
+        self.attachments[name] = attachment
+
+    @property
+    def size(self) -> int:
+        """How many operators there are; also the index of the next one."""
+        return len(self._operators)
+
+    def describe(self, source: Source) -> str:
+        """Return for people which output of which operator this is."""
+        return f"{self._operators[source.operator].name!r}" + (f", output {source.port}" if source.port else "")
+
+    def plan(self) -> Plan:
+        """Check the whole dataflow and return the form that workers run, in which chains of stages are fused.
+
+        Raises:
+            GraphError: a feedback was never connected, or a cycle does not strictly advance time.
+        """
+        self._check_substreams()
+        plan = Plan(
+            self.name,
+            tuple(self._plan_operator(operator) for operator in self._operators),
+            dict(self._named["input"]),
+            dict(self._named["capture"]),
+            dict(self._named["topic"]),
+            dict(self._named["probe"]),
+            dict(self._named["declaration"]),
+        )
+        fused = fuse(plan)
+        declared_substreams(fused, CompiledGraph(fused.graph()))
+        return fused
+
+    def outline(self) -> Outline:
+        """Return what there is so far, complete or not, for those who show it. Linear."""
+        marks = marks_by_operator(self._named, [operator.name for operator in self._operators])
+        return Outline(
+            self.name,
+            self.root,
+            tuple(
+                OperatorOutline(
+                    operator.name,
+                    max((*operator.input_scopes, *operator.output_scopes, self.root), key=lambda s: s.nesting.depth),
+                    tuple(operator.sources),
+                    operator.pacts,
+                    len(operator.output_scopes),
+                    operator.transform is not None,
+                    marks.get(index, ()),
+                )
+                for index, operator in enumerate(self._operators)
+            ),
+        )
+
+    def _check_substreams(self) -> None:
+        """Raise GraphError where substreams get, round a loop, to an operator that would mix or divide them."""
+        readers: dict[int, list[int]] = {}
+        for index, operator in enumerate(self._operators):
+            for source in operator.sources:
+                if source is not None:
+                    readers.setdefault(source.operator, []).append(index)
+        for name, declared in self._named["declaration"].items():
+            left, seen = [declared.operator], {declared.operator}
+            while left:
+                for index in readers.get(left.pop(), ()):
+                    operator = self._operators[index]
+                    is_kept = operator.by_substream or operator.transform is not None or not operator.output_scopes
+                    if not is_kept:
+                        raise mixes_substreams(operator.name, name)
+                    if index not in seen and operator.by_substream != "left":
+                        seen.add(index)
+                        left.append(index)
+
+    def _add(
+        self,
+        name: str,
+        sources: Sequence[Source | None],
+        input_scopes: tuple[Scope, ...],
+        output_scopes: tuple[Scope, ...],
+        build: Build,
+        pacts: tuple[Pact | None, ...],
+        summaries: Mapping[tuple[int, int], tuple[PathSummary, ...]] | None,
+        notify: bool,
+    ) -> tuple[Outlet, ...]:
+        if not callable(build):
+            raise GraphError(f"operator {name!r}: build must be a function of a context, not {build!r}")
+        if summaries is None:
+            nestings = tuple(scope.nesting for scope in input_scopes)
+            summaries = passing(nestings, tuple(scope.nesting for scope in output_scopes))
+        index = len(self._operators)
+        scopes = (*output_scopes, *input_scopes, self.root)
+        unique = self._unique_name(name, scopes[0])
+        self._operators.append(
+            _Operator(unique, input_scopes, output_scopes, list(sources), pacts, build, summaries, notify)
+        )
+        return tuple(Outlet(self, Source(index, port), scope) for port, scope in enumerate(output_scopes))
+
+    def _unique_name(self, name: str, scope: Scope) -> str:
+        if not isinstance(name, str) or not name:
+            raise GraphError(f"dataflow {self.name!r}: the name of an operator is a non-empty string, not {name!r}")
+        full = f"{scope.path}/{name}" if scope.path else name
+        unique, count = full, self._names.get(full, 0)
+        while unique in self._names:
+            count += 1
+            unique = f"{full}-{count}"
+        self._names[full] = max(count, 1)
+        self._names[unique] = 1
+        return unique
+
+    def _check_ours(self, name: str, outlet: Outlet) -> None:
+        if outlet.description is not self:
+            raise GraphError(
+                f"operator {name!r} of dataflow {self.name!r} cannot read a stream of dataflow "
+                f"{outlet.description.name!r}: publish it there and subscribe to it here"
+            )
+        for declared, plan in self._named["declaration"].items():
+            if plan.operator == outlet.source.operator and not outlet.substreams:
+                raise GraphError(
+                    f"operator {name!r} reads a stream that was divided into the substreams {declared!r} since: let it "
+                    "read the stream that substreams() has returned"
+                )
+
+    def check_inputs(self, name: str, inputs: Sequence[Outlet]) -> Sequence[Outlet]:
+        """Return ``inputs``; raise GraphError unless all belong to this dataflow and are in one scope."""
+        for outlet in inputs:
+            self._check_ours(name, outlet)
+        self._check_one_scope(name, [outlet.scope for outlet in inputs])
+        return inputs
+
+    def _check_one_scope(self, name: str, scopes: Sequence[Scope]) -> None:
+        for scope in scopes[1:]:
+            if scope is not scopes[0]:
+                raise GraphError(
+                    f"operator {name!r} joins streams of {scopes[0].describe()} and of {scope.describe()}: "
+                    "enter() or leave() first, so that their times are of one kind"
+                )
+
+    def _plan_operator(self, operator: _Operator) -> OperatorPlan:
+        if any(source is None for source in operator.sources):
+            raise GraphError(f"{operator.name!r} was never connected: call connect(stream) on the feedback")
+        shape = OperatorShape(
+            operator.name,
+            tuple(scope.nesting for scope in operator.input_scopes),
+            tuple(scope.nesting for scope in operator.output_scopes),
+            operator.summaries,
+        )
+        sources = tuple(source for source in operator.sources if source is not None)
+        stages = () if operator.transform is None else (Stage(operator.name, operator.transform, operator.with_keys),)
+        build = build_stages(stages) if stages else operator.build
+        ends = operator.by_substream if isinstance(operator.by_substream, EndsWanted) else None
+        leaves = operator.by_substream == "left"
+        return OperatorPlan(shape, sources, operator.pacts, build, operator.notify, stages, ends, leaves)
+
+
+def mixes_substreams(operator: str, name: str) -> GraphError:
+    """Return the error of an operator that cannot read a stream with the substreams of this name."""
+    kept = ', or say scope="substream" to have states by substream' if operator.startswith("stateful_map") else ""
+    return GraphError(
+        f"operator {operator!r} puts records of different substreams together, and its results would belong to none: "
+        f"call without_substreams() before, where it no longer matters which of {name!r} a record belongs to{kept}"
+    )
+
+
+def _build_nothing(context: Any) -> Any:
+    """Stand in for the build function of an operator that has a transform instead."""
+    raise AssertionError(f"operator {context.name!r} is a stage")

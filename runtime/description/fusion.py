@@ -1,0 +1,92 @@
+"""Fusing chains of oblivious operators, before a dataflow runs.
+
+An operator joins the one before it if both are stages (`stage.py`), the edge between them stays on its worker and
+nothing else reads it. A stage changes no time and finishes within the step, so a frontier at its output is
+that at the output of the whole chain: a probe in the middle moves there.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Protocol
+
+from tidewheel.progress import OperatorShape, Source
+from tidewheel.runtime.description.pacts import Pact
+from tidewheel.runtime.description.plan import OperatorPlan, Plan
+from tidewheel.runtime.description.stage import build_stages
+
+_FEW_NAMES = 3
+
+
+class Fusible(Protocol):
+    """What has to be known of an operator to tell whether it is joined to the one before it."""
+
+    @property
+    def sources(self) -> Sequence[Source | None]:
+        """For each input, the output that it reads."""
+
+    @property
+    def pacts(self) -> Sequence[Pact | None]:
+        """For each input, how records are spread over the workers on the way."""
+
+    @property
+    def is_stage(self) -> bool:
+        """Whether it is oblivious."""
+
+
+def chains_of(operators: Sequence[Fusible]) -> dict[int, list[int]]:
+    """Return which operators run as one, by the number of the first of each chain. Linear."""
+    readers = Counter(source for operator in operators for source in operator.sources)
+    chain_of: dict[int, int] = {}
+    chains: dict[int, list[int]] = {}
+    for index, operator in enumerate(operators):
+        first = index
+        if operator.is_stage and tuple(operator.pacts) == (None,):
+            (source,) = operator.sources
+            if source is not None and operators[source.operator].is_stage and readers[source] == 1:
+                first = chain_of[source.operator]
+        chain_of[index] = first
+        chains.setdefault(first, []).append(index)
+    return chains
+
+
+def fuse(plan: Plan) -> Plan:
+    """Return the plan in which each chain of stages is one operator, in the place of its first. Linear in the plan."""
+    chains = chains_of(plan.operators)
+    chain_of = {index: first for first, chain in chains.items() for index in chain}
+    place = {first: number for number, first in enumerate(chains)}
+
+    def moved(source: Source) -> Source:
+        return Source(place[chain_of[source.operator]], source.port)
+
+    return replace(
+        plan,
+        operators=tuple(
+            replace(joined, sources=tuple(moved(source) for source in joined.sources))
+            for joined in (_join([plan.operators[index] for index in chain]) for chain in chains.values())
+        ),
+        inputs={name: place[index] for name, index in plan.inputs.items()},
+        captures={name: place[index] for name, index in plan.captures.items()},
+        topics={name: place[index] for name, index in plan.topics.items()},
+        probes={name: moved(source) for name, source in plan.probes.items()},
+        declarations={
+            name: replace(declared, operator=place[declared.operator]) for name, declared in plan.declarations.items()
+        },
+    )
+
+
+def _join(chain: list[OperatorPlan]) -> OperatorPlan:
+    head = chain[0]
+    if len(chain) == 1:
+        return head
+    names = [operator.name for operator in chain]
+    if len(names) > _FEW_NAMES:
+        names = [names[0], f"{len(names) - 2} more", names[-1]]
+    shape = head.shape
+    stages = tuple(stage for operator in chain for stage in operator.stages)
+    return replace(
+        head,
+        shape=OperatorShape(" > ".join(names), shape.inputs, shape.outputs, shape.summaries),
+        stages=stages,
+        build=build_stages(stages),
+    )

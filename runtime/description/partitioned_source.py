@@ -1,0 +1,64 @@
+"""What ``flow.source`` reads from."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar, runtime_checkable
+
+from tidewheel.progress import Time
+from tidewheel.runtime.description.plan import Schedule
+from tidewheel.runtime.worker.operator_context import OperatorContext
+
+Record_co = TypeVar("Record_co", covariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """What a partition yields that has nothing now: it is asked again after so many seconds, and not before."""
+
+    seconds: float
+
+    def __post_init__(self) -> None:
+        if not self.seconds >= 0:
+            raise ValueError(f"a pause lasts some seconds, 0 or more, not {self.seconds!r}")
+
+
+@runtime_checkable
+class PartitionedSource(Protocol[Record_co]):
+    """Records from outside, in partitions that are read each in its own order.
+
+    The source is pickled to every worker; it opens there what it needs. What its batches are annotated with says what
+    records the stream has: ``list[str]``, or `Batch` where that is open, as for Arrow tables.
+    """
+
+    def partitions(self, worker: int, workers: int) -> Sequence[Iterator[tuple[Time, Iterable[Record_co]] | Pause]]:
+        """Open this worker's share: one iterator for each partition, of (time, batch).
+
+        The times of one partition must not go backwards. Each partition holds a token of its own that follows its
+        times, so a time completes when every partition has passed it or ended. An empty batch is not sent, but takes
+        the partition's time forward. A `Pause` says that there is nothing yet; other partitions are read meanwhile.
+
+        What a source keeps is how many batches of each partition it has sent. Built from that it passes over as many,
+        so a partition that is opened again should yield the same.
+        """
+
+
+@runtime_checkable
+class PlacedSource(PartitionedSource[Record_co], Protocol[Record_co]):
+    """A `PartitionedSource` that knows on which nodes of a Ray cluster its records are."""
+
+    def partitions_near(
+        self, worker: int, nodes: Sequence[str]
+    ) -> Sequence[Iterator[tuple[Time, Iterable[Record_co]] | Pause]]:
+        """Open this worker's share as `partitions` does, and rather of what is on its node.
+
+        ``nodes`` are those of all workers, as `OperatorContext` has them; each worker is given the same.
+        """
+
+
+class OperatorSource(ABC, Generic[Record_co]):
+    """Records from outside by an operator of the source's own, which may hold tokens as it likes."""
+
+    @abstractmethod
+    def build(self, context: OperatorContext) -> Schedule:
+        """Return this worker's ``schedule(output)``; the source was pickled to the worker."""

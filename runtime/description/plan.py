@@ -1,0 +1,175 @@
+"""A checked dataflow in the form that every worker gets: plain data and the operators' build functions."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+from tidewheel.progress import GraphShape, Location, Nesting, OperatorShape, PathSummary, Source, Target
+from tidewheel.runtime.description.pacts import Pact
+from tidewheel.transport.batches import Batch
+
+Schedule: TypeAlias = Callable[..., None]
+"""Called with an operator's input ports and after them its output ports, whenever there is something to do."""
+
+Build: TypeAlias = Callable[[Any], Schedule]
+"""Called once on each worker with an `OperatorContext`; returns the operator's `Schedule`."""
+
+
+Transform: TypeAlias = Callable[[Batch], Batch]
+"""What an oblivious operator does to each batch."""
+
+
+KeyedTransform: TypeAlias = Callable[[Batch, list[Any]], tuple[Batch, list[Any]]]
+"""What an oblivious operator does to a batch and the keys of its records, one by one in their order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """An oblivious operator: its name, and what it does to each batch."""
+
+    name: str
+    transform: Transform
+    with_keys: KeyedTransform | None = None
+    """What it does to a batch with the keys of substreams beside it; None has it done to the records of each key."""
+
+
+@dataclass(frozen=True, slots=True)
+class EndsWanted:
+    """What an operator wants to know of the ends of substreams at its inputs.
+
+    Attributes:
+        ordered: whether it is told in the order in which they were closed.
+        holds: whether it keeps tokens of a substream until that has ended.
+        firm: whether each substream comes in one piece, right before its end.
+        waits: whether it keeps tokens of a substream until times are complete, for all substreams.
+    """
+
+    ordered: bool
+    holds: bool = False
+    firm: bool = False
+    waits: bool = False
+
+
+BySubstream: TypeAlias = bool | EndsWanted | Literal["left"]
+"""Whether an operator keeps substreams apart, wants to know of their ends, too, or sends what is of none."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeclarationPlan:
+    """Where substreams are declared.
+
+    Attributes:
+        operator: the number of the operator by whose output records with keys go on.
+        is_shared: whether each worker lets in records of every key, or only one.
+        is_punctuated: whether ends are told by markers among the records, not by counting.
+    """
+
+    operator: int
+    is_shared: bool
+    is_punctuated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorPlan:
+    """One operator: its ports, where its inputs come from and by which pact, and how a worker builds its share."""
+
+    shape: OperatorShape
+    sources: tuple[Source, ...]
+    pacts: tuple[Pact | None, ...]
+    build: Build
+    notify: bool
+    """Whether the operator looks at the frontiers of its inputs and is scheduled when they change."""
+    stages: tuple[Stage, ...] = ()
+    """What it is made of if it is oblivious, or several such that run as one; see `Stage`."""
+    ends: EndsWanted | None = None
+    """What it wants to know of the ends of substreams at its inputs; None if nothing."""
+    leaves_substreams: bool = False
+    """Whether what it sends is of no substream."""
+
+    @property
+    def name(self) -> str:
+        """The operator's name, unique in the dataflow."""
+        return self.shape.name
+
+    @property
+    def is_stage(self) -> bool:
+        """Whether it is oblivious."""
+        return bool(self.stages)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A dataflow that has been checked; every worker runs all operators of it on its share of the records."""
+
+    name: str
+    operators: tuple[OperatorPlan, ...]
+    inputs: Mapping[str, int]
+    """The operators fed through `Job.input`, by the input's name."""
+    captures: Mapping[str, int]
+    """The operators whose records `Job.captured` returns, by the capture's name."""
+    topics: Mapping[str, int]
+    """The operators that publish, by topic."""
+    probes: Mapping[str, Source]
+    """The outputs that `Job.probe` looks at, by the probe's name."""
+    declarations: Mapping[str, DeclarationPlan] = field(default_factory=dict)
+    """Where substreams are declared, by the declaration's name; they are numbered in this order."""
+
+    def graph(self) -> GraphShape:
+        """Return what progress tracking needs to know."""
+        edges = tuple(
+            (source, Target(index, port))
+            for index, operator in enumerate(self.operators)
+            for port, source in enumerate(operator.sources)
+        )
+        return GraphShape(tuple(operator.shape for operator in self.operators), edges)
+
+    def input_nesting(self, name: str) -> Nesting:
+        """Return the nesting of an input's times."""
+        return self.operators[self.inputs[name]].shape.outputs[0]
+
+    def name_at(self, at: Location) -> str:
+        """Return an operator's name: of a chain that runs as one its first stage's and, behind it, its last stage's."""
+        operator = self.operators[at.operator]
+        if not operator.stages:
+            return operator.name
+        return operator.stages[-1 if isinstance(at, Source) else 0].name
+
+    def describe(self, at: Location) -> str:
+        """Return a location's name for people, such as ``input 0 of 'map'``."""
+        return f"{'output' if isinstance(at, Source) else 'input'} {at.port} of {self.name_at(at)!r}"
+
+    def locations_of_interest(self, workers: int) -> list[Location]:
+        """Return the locations whose frontiers somebody asks for, where ``workers`` run this."""
+        targets: list[Location] = [
+            Target(index, port)
+            for index, operator in enumerate(self.operators)
+            if operator.notify
+            for port in range(len(operator.shape.inputs))
+        ]
+        # Where times enter is of interest to hold-back: most of what happens is covered by an input's own token.
+        entries: list[Location] = [
+            Source(index, port)
+            for index, operator in enumerate(self.operators)
+            if workers > 1 and not operator.shape.inputs
+            for port in range(len(operator.shape.outputs))
+        ]
+        return targets + entries + list(self.probes.values())
+
+
+def passing(
+    inputs: tuple[Nesting, ...], outputs: tuple[Nesting, ...]
+) -> dict[tuple[int, int], tuple[PathSummary, ...]]:
+    """Return the usual summaries: a time at any input can come out unchanged at any output."""
+    return {
+        (port_in, port_out): (PathSummary.identity(nesting),)
+        for port_in, nesting in enumerate(inputs)
+        for port_out in range(len(outputs))
+    }
+
+
+def checked_schedule(made: Any) -> Schedule:
+    """Return what a build function returned if that can be called; raise TypeError otherwise."""
+    if not callable(made):
+        raise TypeError(f"build must return the operator's schedule function, it returned {made!r}")
+    schedule: Schedule = made
+    return schedule

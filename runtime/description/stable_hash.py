@@ -1,0 +1,266 @@
+"""Hashes of keys that are the same in every process, one key at a time or a column at a time.
+
+Python's own ``hash`` of a string differs from process to process, so it must never decide which worker owns a key. Two
+keys that Python holds equal (``1``, ``1.0``, ``True``, ``numpy.int64(1)``) hash alike, and a column hashes to what its
+values hash to one by one, so a list and an Arrow table exchanged by the same key meet on the same worker.
+"""
+
+import datetime
+import enum
+import numbers
+import uuid
+import zlib
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from tidewheel.runtime.description.string_hash import checksums
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+    import pyarrow as pa
+
+_MASK = (1 << 64) - 1
+_GOLDEN = 0x9E3779B97F4A7C15
+_NONE, _NAN, _TUPLE = 0x6E6F6E65, 0x6E616E, 0x7475706C
+_LOCAL, _ZONED, _LOCAL_TIME, _ZONED_TIME = (tag << 60 for tag in range(1, 5))
+"""What tells apart moments and times of day, with and without a zone, that would fold to the same number."""
+_DAY_US = 86_400_000_000
+_MANY = 256
+"""From so many keys on, an array of them is worth its while."""
+_EPOCH_US = datetime.date(1970, 1, 1).toordinal() * _DAY_US
+
+
+def stable_hash(key: Any) -> int:
+    """Return a 64-bit hash of ``key`` that is the same in every process.
+
+    Keys may be None, numbers, strings, bytes, dates and times, UUIDs, members of an Enum, NumPy scalars, and tuples of
+    these.
+
+    Raises:
+        TypeError: the key is of another type.
+    """
+    if type(key) is int:
+        return _mix(key)
+    if isinstance(key, str):
+        return _mix(_checksum(key.encode("utf-8", "surrogatepass")))
+    return _mix(_fold(key))
+
+
+def _mix(value: int) -> int:
+    folded = value & _MASK
+    product = ((folded ^ (folded >> 32)) * _GOLDEN) & _MASK
+    return product ^ (product >> 32)
+
+
+def _checksum(data: bytes) -> int:
+    return zlib.crc32(data) << 32 | zlib.adler32(data)
+
+
+def _fold(key: Any) -> int:
+    """Return an integer for a key that is no int; equal keys have equal integers."""
+    if key is None:
+        return _NONE
+    return _fold_numpy(key) if type(key).__module__ == "numpy" else _fold_plain(key)
+
+
+def _fold_plain(key: Any) -> int:
+    for kind, fold in _FOLDS:
+        if isinstance(key, kind):
+            return fold(key)
+    raise TypeError(
+        f"a key of type {type(key).__qualname__} cannot be exchanged: use None, a number, a string, bytes, a date or "
+        "time, a UUID, an Enum member or a tuple of these"
+    )
+
+
+def _fold_number(key: Any) -> int:
+    """Fold a whole number of any type to itself, and others by Python's hash, which is equal where numbers are."""
+    if key != key:  # noqa: PLR0124 - that is what a NaN of any type is
+        return _NAN
+    if isinstance(key, numbers.Integral):
+        return int(key)
+    real = key.real if isinstance(key, numbers.Complex) and key.imag == 0 else key
+    try:
+        whole = int(real)  # type: ignore[arg-type]
+    except (TypeError, OverflowError):  # a complex number, an infinity
+        return hash(key)
+    return whole if whole == real else hash(key)
+
+
+def _fold_enum(key: enum.Enum) -> int:
+    return _fold(key.value)
+
+
+def _fold_tuple(key: tuple[Any, ...]) -> int:
+    folded = _TUPLE
+    for part in key:
+        folded = _mix(folded ^ stable_hash(part))
+    return folded
+
+
+def _fold_moment(key: datetime.datetime) -> int:
+    if key != key:  # noqa: PLR0124 - the NaT of pandas
+        return _NAN
+    offset = key.utcoffset()
+    local_us = key.toordinal() * _DAY_US + _since_midnight(key)
+    return _LOCAL ^ local_us if offset is None else _ZONED ^ (local_us - _microseconds(offset))
+
+
+def _fold_time_of_day(key: datetime.time) -> int:
+    offset = key.utcoffset()
+    local_us = _since_midnight(key)
+    return _LOCAL_TIME ^ local_us if offset is None else _ZONED_TIME ^ (local_us - _microseconds(offset))
+
+
+def _since_midnight(key: datetime.datetime | datetime.time) -> int:
+    return ((key.hour * 60 + key.minute) * 60 + key.second) * 1_000_000 + key.microsecond
+
+
+def _microseconds(duration: datetime.timedelta) -> int:
+    return (duration.days * 86_400 + duration.seconds) * 1_000_000 + duration.microseconds
+
+
+def _fold_numpy(key: Any) -> int:
+    """Fold a NumPy scalar as the Python value that it is equal to; a date of NumPy's is equal to its midnight."""
+    if not hasattr(key, "dtype") or key.ndim:
+        raise TypeError(f"a key of type {type(key).__qualname__} cannot be exchanged: use a scalar")
+    if key.dtype.kind not in "mM":
+        return _fold_number(key) if isinstance(key, numbers.Number) else _fold_plain(key.item())
+    if key != key:  # noqa: PLR0124 - not a time
+        return _NAN
+    import numpy as np
+
+    unit, count = np.datetime_data(key.dtype)
+    if unit == "ns":  # Python's times have no nanoseconds, and Arrow's as pandas' times hash without
+        return _fold(type(key)(int(key.astype("int64")) * count // 1000, "us").item())
+    return _fold(key.astype(f"{key.dtype.kind}8[us]").item())
+
+
+_FOLDS: tuple[tuple[Any, Callable[[Any], int]], ...] = (
+    (numbers.Number, _fold_number),  # before Enum: a member of an IntEnum is equal to its number
+    (str, lambda key: _checksum(key.encode("utf-8", "surrogatepass"))),
+    (enum.Enum, _fold_enum),
+    (tuple, _fold_tuple),
+    (bytes, _checksum),
+    (uuid.UUID, lambda key: key.int),
+    (datetime.datetime, _fold_moment),  # before date, of which it is a kind
+    (
+        datetime.date,
+        lambda key: _LOCAL ^ key.toordinal() * _DAY_US,
+    ),  # as its midnight, to which NumPy's dates are equal
+    (datetime.time, _fold_time_of_day),
+    (datetime.timedelta, _microseconds),
+)
+"""How keys of each type become integers; the first that fits."""
+
+
+def hash_column(column: "pa.ChunkedArray | pa.Array") -> "npt.NDArray[np.uint64]":
+    """Return the `stable_hash` of every value of an Arrow column, vectorised.
+
+    Integers, booleans, strings, dates, timestamps and anything with few distinct values are fast; other types cost one
+    `stable_hash` a distinct value.
+    """
+    import pyarrow as pa
+    import pyarrow.types as kinds
+
+    if isinstance(column, pa.ChunkedArray):
+        column = column.combine_chunks()
+    if column.null_count == 0 and (kinds.is_integer(column.type) or kinds.is_boolean(column.type)):
+        plain = column.cast(pa.uint8()) if kinds.is_boolean(column.type) else column
+        return hash_integers(plain.to_numpy(zero_copy_only=False))
+    if kinds.is_date(column.type) or kinds.is_timestamp(column.type):
+        return _hash_moments(column)
+    return _hash_by_dictionary(column)
+
+
+def _hash_moments(column: "pa.Array") -> "npt.NDArray[np.uint64]":
+    """Hash dates and timestamps, also those outside the years that Python's have."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.types as kinds
+
+    if kinds.is_date32(column.type):
+        counts, unit_us, tag = column.cast(pa.int32()), _DAY_US, _LOCAL
+    elif kinds.is_date64(column.type):
+        counts, unit_us, tag = column.cast(pa.int64()), 1000, _LOCAL
+    else:
+        unit_us = {"s": 1_000_000, "ms": 1000, "us": 1, "ns": 0}[column.type.unit]
+        counts, tag = column.cast(pa.int64()), _LOCAL if column.type.tz is None else _ZONED
+    values = counts.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+    with np.errstate(over="ignore"):
+        microseconds = values * np.int64(unit_us) if unit_us else values // 1000
+        folded = (microseconds + np.int64(_EPOCH_US)).view(np.uint64) ^ np.uint64(tag)
+    nulls = column.is_null().to_numpy(zero_copy_only=False)
+    return np.where(nulls, np.uint64(stable_hash(None)), _mix_array(folded))
+
+
+def _hash_by_dictionary(column: "pa.Array") -> "npt.NDArray[np.uint64]":
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not pa.types.is_dictionary(column.type):
+        try:
+            column = pc.dictionary_encode(column)
+        except pa.ArrowNotImplementedError:
+            return np.array([stable_hash(value) for value in column.to_pylist()], dtype=np.uint64)
+    hashes = np.append(_hash_distinct(column.dictionary), np.uint64(stable_hash(None)))
+    indices = pc.fill_null(column.indices.cast(pa.int64()), len(hashes) - 1)
+    found: npt.NDArray[np.uint64] = hashes[indices.to_numpy(zero_copy_only=False)]
+    return found
+
+
+def _hash_distinct(values: "pa.Array") -> "npt.NDArray[np.uint64]":
+    import numpy as np
+    import pyarrow.types as kinds
+
+    is_small = kinds.is_string(values.type) or kinds.is_binary(values.type)
+    is_large = kinds.is_large_string(values.type) or kinds.is_large_binary(values.type)
+    if values.null_count or not len(values) or not (is_small or is_large):
+        return np.array([stable_hash(value) for value in values.to_pylist()], dtype=np.uint64)
+    _, offsets, data = values.buffers()
+    ends = np.frombuffer(offsets, dtype=np.int32 if is_small else np.int64)
+    ends = ends[values.offset : values.offset + len(values) + 1].astype(np.int64)
+    bytes_of = memoryview(data if data is not None else b"")[int(ends[0]) : int(ends[-1])]
+    return _mix_array(checksums(bytes_of, np.diff(ends)))
+
+
+def hash_keys(keys: list[Any]) -> Iterable[int]:
+    """Return the `stable_hash` of every key; vectorised for many strings."""
+    if len(keys) < _MANY or set(map(type, keys)) != {str}:
+        return map(stable_hash, keys)
+    import numpy as np
+
+    lengths = np.fromiter(map(len, keys), dtype=np.int64, count=len(keys))
+    data = "".join(keys).encode("utf-8", "surrogatepass")
+    if len(data) > lengths.sum():  # not all are ASCII
+        encoded = [key.encode("utf-8", "surrogatepass") for key in keys]
+        lengths = np.fromiter(map(len, encoded), dtype=np.int64, count=len(keys))
+    hashes: list[int] = _mix_array(checksums(data, lengths)).tolist()
+    return hashes
+
+
+def hash_integers(values: "npt.NDArray[Any]") -> "npt.NDArray[np.uint64]":
+    """Return the `stable_hash` of every integer of an array."""
+    import numpy as np
+
+    return _mix_array(values if values.dtype == np.uint64 else values.astype(np.int64).view(np.uint64))
+
+
+def hash_tuples(columns: "list[npt.NDArray[np.uint64]]") -> "npt.NDArray[np.uint64]":
+    """Return the `stable_hash` of the tuples whose parts hash to ``columns``."""
+    import numpy as np
+
+    folded = np.full(len(columns[0]), _TUPLE, dtype=np.uint64)
+    for column in columns:
+        folded = _mix_array(folded ^ column)
+    return _mix_array(folded)
+
+
+def _mix_array(values: "npt.NDArray[np.uint64]") -> "npt.NDArray[np.uint64]":
+    import numpy as np
+
+    with np.errstate(over="ignore"):
+        product: npt.NDArray[np.uint64] = (values ^ (values >> np.uint64(32))) * np.uint64(_GOLDEN)
+    return product ^ (product >> np.uint64(32))

@@ -1,0 +1,152 @@
+"""What a dataflow looks like while it is described, complete or not, for those who show it to people."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from operator import attrgetter, itemgetter
+from typing import Any
+
+from tidewheel.progress import Source
+from tidewheel.runtime.description.exchange import Exchange, Key
+from tidewheel.runtime.description.pacts import Pact
+from tidewheel.runtime.description.scope import Scope
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorOutline:
+    """One operator as it is shown.
+
+    Attributes:
+        name: its name, unique in the dataflow, as errors show it: with the scopes that it is in.
+        scope: the innermost scope of its ports, so that what enters or leaves a loop belongs to the loop.
+        sources: for each input the output that it reads, None if that was not connected yet.
+        pacts: for each input how records are spread over the workers on the way, None if they stay.
+        outputs: how many outputs it has.
+        is_stage: whether it may run as one with its neighbours.
+        marks: by what names it is known outside, such as ``probe 'done'``, unless its own name says so.
+    """
+
+    name: str
+    scope: Scope
+    sources: tuple[Source | None, ...]
+    pacts: tuple[Pact | None, ...]
+    outputs: int
+    is_stage: bool
+    marks: tuple[str, ...]
+
+    @property
+    def short_name(self) -> str:
+        """The name as it is within the box of its scope, without the scopes."""
+        scope = self.scope
+        while scope.parent is not None:
+            if self.name.startswith(f"{scope.path}/"):
+                return self.name[len(scope.path) + 1 :]
+            scope = scope.parent
+        return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """What an operator reads at one input; ``source`` is None if nothing was connected yet."""
+
+    source: Source | None
+    operator: int
+    port: int
+    pact: Pact | None
+
+    @property
+    def goes_back(self) -> bool:
+        """Whether it leads to an operator that was described before: round a loop."""
+        return self.source is not None and self.source.operator >= self.operator
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A scope with what is in it, in order of description: operators by number, and the scopes within it."""
+
+    scope: Scope
+    items: "list[int | Block]" = field(default_factory=list)
+
+    @property
+    def first(self) -> int:
+        """The number of the first operator in it."""
+        first = self.items[0]
+        return first if isinstance(first, int) else first.first
+
+
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """All operators of a dataflow, by number; the outermost scope is ``root``."""
+
+    name: str
+    root: Scope
+    operators: tuple[OperatorOutline, ...]
+
+    def edges(self) -> list[Edge]:
+        """Return all edges, in order of the operators that they lead to."""
+        return [edge for index in range(len(self.operators)) for edge in self.edges_to(index)]
+
+    def edges_to(self, index: int) -> list[Edge]:
+        """Return the edges that lead to an operator, one for each of its inputs."""
+        operator = self.operators[index]
+        return [
+            Edge(source, index, port, pact)
+            for port, (source, pact) in enumerate(zip(operator.sources, operator.pacts, strict=True))
+        ]
+
+    def blocks(self) -> Block:
+        """Return the outermost scope with all that is in it; a scope stands where its first operator does."""
+        root = Block(self.root)
+        known = {self.root: root}
+
+        def block_of(scope: Scope) -> Block:
+            found = known.get(scope)
+            if found is None:
+                found = known[scope] = Block(scope)
+                assert scope.parent is not None, "every scope is within the dataflow's own"
+                block_of(scope.parent).items.append(found)
+            return found
+
+        for index, operator in enumerate(self.operators):
+            block_of(operator.scope).items.append(index)
+        return root
+
+    def output_name(self, source: Source) -> str:
+        """Return the name of an output: its operator's, with the port if there are several."""
+        operator = self.operators[source.operator]
+        return f"{operator.name}[{source.port}]" if operator.outputs > 1 else operator.name
+
+
+def marks_by_operator(named: Mapping[str, Mapping[str, Any]], names: list[str]) -> dict[int, tuple[str, ...]]:
+    """Return what is said of operators beside their names.
+
+    Args:
+        named: kinds of names (``"input"``, ``"probe"``), and for each the number of the operator that a name stands
+            for, or what has that as its ``operator``.
+        names: the operators' own names, by number; one like ``input numbers`` needs no more to be said.
+    """
+    marks: dict[int, list[str]] = {}
+    for kind, known in named.items():
+        for name, place in known.items():
+            index = place if isinstance(place, int) else place.operator
+            if kind == "probe" or not names[index].endswith(f" {name}"):
+                marks.setdefault(index, []).append(f"{kind} {name!r}")
+    return {index: tuple(said) for index, said in marks.items()}
+
+
+def describe_pact(pact: Pact) -> str:
+    """Return in words how records are spread, such as ``by 'column'``, ``by key_of`` or ``broadcast``.
+
+    >>> describe_pact(Exchange("word")), describe_pact(Exchange(("day", "word"))), describe_pact(Exchange(str.lower))
+    ("by 'word'", "by ('day', 'word')", 'by str.lower')
+    """
+    return f"by {_describe_key(pact.key)}" if isinstance(pact, Exchange) else pact.describe()
+
+
+def _describe_key(key: Key) -> str:
+    if isinstance(key, str | tuple):
+        return repr(key)
+    if isinstance(key, itemgetter | attrgetter):
+        return repr(key).removeprefix("operator.")
+    name = str(getattr(key, "__qualname__", type(key).__qualname__)).rpartition("<locals>.")[2]
+    code = getattr(key, "__code__", None)
+    return f"lambda in line {code.co_firstlineno}" if name == "<lambda>" and code is not None else name

@@ -1,0 +1,1 @@
+"""The two engines that run a dataflow: Ray actors, or one process."""

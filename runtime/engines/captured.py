@@ -1,0 +1,157 @@
+"""What captures have kept, as the driver sees it."""
+
+import threading
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias, overload
+
+from tidewheel.progress import Time
+from tidewheel.runtime.errors import JobError
+from tidewheel.transport.batches import Batch
+from tidewheel.transport.packed_batch import unpack
+
+if TYPE_CHECKING:
+    from ray import ObjectRef, ObjectRefGenerator
+
+_FETCH_TIMEOUT_S = 120.0
+"""How long workers may take to answer."""
+
+Kept: TypeAlias = Sequence[tuple[Time, Batch]]
+"""What one worker has kept, in order of arrival."""
+
+
+@dataclass(frozen=True, slots=True)
+class Captured:
+    """One batch that a ``capture`` kept."""
+
+    time: Time
+    batch: Batch
+
+
+class CapturedBatches(Sequence[Captured]):
+    """What ``stream.capture(name)`` had kept when it was asked for, worker by worker, each in order of arrival.
+
+    It equals a list of the same batches, and is shown as one.
+    """
+
+    @property
+    @abstractmethod
+    def _batches(self) -> list[Captured]:
+        """The batches, fetched if they are not here."""
+
+    def __iter__(self) -> Iterator[Captured]:
+        return iter(self._batches)
+
+    @overload
+    def __getitem__(self, index: SupportsIndex) -> Captured: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Captured]: ...
+    def __getitem__(self, index: SupportsIndex | slice) -> Captured | list[Captured]:
+        return self._batches[index]
+
+    def __add__(self, other: Sequence[Captured]) -> list[Captured]:
+        return [*self, *other]
+
+    def __radd__(self, other: Sequence[Captured]) -> list[Captured]:
+        return [*other, *self]
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, CapturedBatches | list):
+            return NotImplemented
+        return self._batches == list(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return repr(self._batches)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return list, (self._batches,)
+
+
+class CapturedHere(CapturedBatches):
+    """What the workers of the local engine had kept."""
+
+    def __init__(self, batches: list[Captured]) -> None:
+        self._kept = batches
+
+    @property
+    def _batches(self) -> list[Captured]:
+        return self._kept
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+
+class CapturedOnWorkers(CapturedBatches):
+    """What the workers of a Ray job had kept; it stays on their nodes until it is looked at here.
+
+    Args:
+        job: the name of the job.
+        name: of the capture.
+        actors: the workers.
+
+    Raises:
+        JobError: a worker cannot tell.
+    """
+
+    def __init__(self, job: str, name: str, actors: Sequence[Any]) -> None:
+        import ray
+
+        self._job = job
+        self._name = name
+        self._actors = actors
+        calls = [actor.captured.options(num_returns=2).remote(job, name) for actor in actors]
+        try:
+            # Ray stores the counts only after it has pickled what is counted.
+            self._counts: list[int] = ray.get([count for _, count in calls], timeout=_FETCH_TIMEOUT_S)
+        except ray.exceptions.RayError as error:
+            raise self._error(error) from error
+        # Objects of this process, each on the node of its worker: they are there when the job has ended.
+        self._packed: list[ObjectRef[list[tuple[Time, Any]]]] = [packed for packed, _ in calls]
+        self._fetched: list[Captured] | None = None
+        self._fetching = threading.Lock()
+
+    def __len__(self) -> int:
+        return sum(self._counts)
+
+    @property
+    def is_fetched(self) -> bool:
+        """Whether the batches have come to this process."""
+        return self._fetched is not None
+
+    @property
+    def _batches(self) -> list[Captured]:
+        with self._fetching:
+            if self._fetched is None:
+                self._fetched = self._fetch()
+                self._packed = []
+            return self._fetched
+
+    def _fetch(self) -> list[Captured]:
+        import ray
+
+        try:
+            parts = ray.get(self._packed, timeout=_FETCH_TIMEOUT_S)
+        except ray.exceptions.RayError as error:
+            raise self._error(error) from error
+        return [Captured(at, unpack(batch)) for part in parts for at, batch in part]
+
+    def _error(self, error: Exception) -> JobError:
+        return JobError(f"capture {self._name!r} cannot be fetched from the workers: {error}")
+
+    def on_workers(self, make: Callable[..., Iterator[Any]], *arguments: Any) -> "list[ObjectRefGenerator]":
+        """Have each worker call ``make(kept, *arguments)``, and return what that yields as Ray objects, by worker.
+
+        Each object is this process's own, and on the node of the worker. What is wrong with a worker is told when its
+        last object is fetched, such as that the job has ended.
+
+        Args:
+            make: a generator function, which is pickled to the workers; it gets what the worker has kept.
+            arguments: what else it gets.
+        """
+        return [
+            actor.over_captured.options(num_returns="streaming").remote(self._job, self._name, count, make, *arguments)
+            for actor, count in zip(self._actors, self._counts, strict=True)
+        ]

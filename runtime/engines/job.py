@@ -1,0 +1,393 @@
+"""A running dataflow, as the driver holds it; the engines differ only in how work gets done meanwhile."""
+
+import logging
+import threading
+import time
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from types import TracebackType
+from typing import Any, Literal, Self
+
+from tidewheel.progress import Antichain, CompiledGraph, GraphError, Location, Target, TidewheelError
+from tidewheel.runtime.description.attachment import Attachment, AttachmentHost, RunningAttachment
+from tidewheel.runtime.description.dataflow_description import DataflowDescription
+from tidewheel.runtime.description.plan import Plan
+from tidewheel.runtime.engines.captured import CapturedBatches
+from tidewheel.runtime.engines.probe_handle import ProbeHandle
+from tidewheel.runtime.engines.runtime_config import RuntimeConfig
+from tidewheel.runtime.errors import JobError
+from tidewheel.runtime.explaining.explanation import Explainer, Explanation
+from tidewheel.runtime.explaining.job_view import JobView
+from tidewheel.runtime.explaining.statistics import JobStatistics
+from tidewheel.runtime.inputs.feed import EndCall, Feed
+from tidewheel.runtime.inputs.input_handle import FedInput, InputHandle
+from tidewheel.runtime.worker.worker_report import BusyWorker, WorkerReport
+
+_LOGGER = logging.getLogger(__name__)
+_FINISH_TIMEOUT_S = 10.0
+
+
+class Job(ABC):
+    """A running dataflow. Use it in a ``with`` block: leaving that stops the job and everything that it started."""
+
+    engine: Literal["local", "ray"]
+
+    def __init__(self, plan: Plan, workers: int, config: RuntimeConfig) -> None:
+        self.plan = plan
+        self.config = config
+        self.workers = workers
+        self.name = f"{plan.name}-{uuid.uuid4().hex[:8]}"
+        self._error: BaseException | None = None
+        self._stopped = False
+        self._attachments: dict[str, RunningAttachment] = {}
+        self._added: dict[str, Job] = {}
+        self._being_added: set[str] = set()
+        self._naming = threading.Lock()
+        self._released = False
+        self._failure_told = threading.Event()
+        self._failure_told.set()
+        self._changed = threading.Condition()
+        # One lock for the job and its inputs, since who feeds an input may run the job, and an operator may feed one.
+        self._lock = threading.RLock()
+        self._inputs: dict[str, FedInput] = {}
+        self._handles: dict[str, InputHandle] = {}
+        self._tell_feeders: EndCall = lambda failure: None
+        graph = plan.graph()
+        self._probe_domains = {name: graph.nesting(source).domain for name, source in plan.probes.items()}
+        self._outermost_probes = {
+            name: self._probe_domains[name] for name, source in plan.probes.items() if not graph.nesting(source).depth
+        }
+
+    def _open_inputs(self, feed: Feed) -> None:
+        """Make the handles with which the inputs begin."""
+        self._tell_feeders = feed.tell_end
+        for name in self.plan.inputs:
+            fed = self._inputs[name] = FedInput(name, self.plan.input_nesting(name).domain, feed)
+            self._handles[name] = InputHandle(fed, fed.domain.minimum())
+
+    @cached_property
+    def _compiled(self) -> CompiledGraph:
+        return CompiledGraph(self.plan.graph())
+
+    # ------------------------------------------------------------------ what an engine does
+
+    @abstractmethod
+    def start(self) -> None:
+        """Begin to run, where the job was deployed with ``paused=True``; otherwise it has begun. Idempotent."""
+
+    @abstractmethod
+    def _host(self, plan: Plan, attachments: Mapping[str, Attachment], paused: bool) -> "Job":
+        """Deploy one more dataflow on the workers of this one."""
+
+    @abstractmethod
+    def _frontier(self, probe: str) -> Antichain:
+        """Return the frontier at a probe, as far as the driver knows."""
+
+    @abstractmethod
+    def _wait_for(
+        self, condition: Callable[[], bool], what: str, timeout: float | None, probe: str | None = None
+    ) -> None:
+        """Run or wait until ``condition()``; raise TimeoutError, or JobError where it cannot come true any more.
+
+        ``probe`` is what errors explain, if it is a probe that is waited for.
+        """
+
+    @abstractmethod
+    def _fetch_captured(self, name: str) -> CapturedBatches:
+        """Return what all workers have captured."""
+
+    @abstractmethod
+    def _reports(self) -> Sequence[WorkerReport | BusyWorker]:
+        """Return what each worker says of itself."""
+
+    @abstractmethod
+    def _notes(self) -> tuple[str, ...]:
+        """Return what else may keep the job from going on."""
+
+    @abstractmethod
+    def _release(self) -> None:
+        """Give up the workers, whatever they are doing; those of another dataflow only as far as they run this one."""
+
+    @property
+    @abstractmethod
+    def is_complete(self) -> bool:
+        """Whether every frontier is empty: nothing can ever happen again."""
+
+    # ------------------------------------------------------------------ what users call
+
+    def input(self, name: str) -> InputHandle:
+        """Return the first handle of an input of the dataflow. Raises JobError if there is none of that name."""
+        return self._handles[self._known("input", name, self._handles)]
+
+    def probe(self, name: str) -> ProbeHandle:
+        """Return the handle of a probe of the dataflow. Raises JobError if there is none of that name."""
+        self._known("probe", name, self.plan.probes)
+        return ProbeHandle(name, self._probe_domains[name], lambda: self._frontier(name), self._wait_for, self)
+
+    def add(self, flow: DataflowDescription, *, paused: bool = False) -> "Job":
+        """Run one more dataflow on the workers of this job, beside what runs there.
+
+        What is returned is a job of its own, with its own inputs, probes, topics and statistics. An operator that fails
+        ends only its own dataflow and those that were added to that. When this job ends, so does all that was added.
+
+        Args:
+            flow: the dataflow; its name is unlike those of this job and of the dataflows that were added to it.
+            paused: as for `run`.
+
+        Raises:
+            GraphError: the dataflow is wrong, or its name is taken.
+            JobError: it could not be deployed, or this job has failed or was stopped.
+        """
+        self._check_alive()
+        if not isinstance(flow, DataflowDescription):
+            raise GraphError(f"job.add() takes a Dataflow, not {flow!r}")
+        with self._naming:
+            if flow.name in {self.plan.name, *self._added, *self._being_added}:
+                raise GraphError(
+                    f"job {self.name!r} runs a dataflow {flow.name!r} already: drop() that, or give this another name"
+                )
+            self._being_added.add(flow.name)
+        try:
+            job = self._added[flow.name] = self._host(flow.plan(), flow.attachments, paused)
+        finally:
+            self._being_added.discard(flow.name)
+        if self._has_ended:  # meanwhile; and whoever ended it may have looked at what was added before
+            job.stop()
+            self._check_alive()
+        return job
+
+    def drop(self, name: str) -> None:
+        """Stop a dataflow that was added, and release all that it holds on the workers.
+
+        Raises:
+            JobError: none of that name was added.
+        """
+        job = self._added.pop(name, None)
+        if job is None:
+            has = f"it has {sorted(self._added)}" if self._added else "it has none"
+            own = "; its own dataflow ends with stop()" if name == self.plan.name else ""
+            raise JobError(f"no dataflow {name!r} was added to job {self.name!r}: {has}{own}")
+        job.stop()
+
+    @property
+    def dataflows(self) -> "Mapping[str, Job]":
+        """The dataflows that were added and not dropped, by name."""
+        return dict(self._added)
+
+    def captured(self, name: str) -> CapturedBatches:
+        """Return what ``stream.capture(name)`` has kept so far, worker by worker, each in order of arrival.
+
+        It is a sequence, and equals a list. All of a time is there once a probe has passed it, and all there is after
+        `wait`. On the local engine nothing runs before something is waited for. On Ray the batches stay on the workers'
+        nodes, in the object store, until the sequence is first looked at, which may be after the job has ended.
+
+        Raises:
+            JobError: there is no capture of that name, the job has failed, or it was stopped before: read captures
+                inside the ``with`` block.
+        """
+        self._known("capture", name, self.plan.captures)
+        self._check_alive()
+        return self._fetch_captured(name)
+
+    def topic(self, name: str) -> RunningAttachment:
+        """Return the running publication of ``stream.publish(name)``. Raises JobError if there is none of that name."""
+        return self._attachments[self._known("topic", name, self._attachments)]
+
+    def explain(self, probe_or_topic: str | ProbeHandle) -> Explanation:
+        """Say what holds the frontier back at a probe, topic or capture; print it, or look into its ``holders``.
+
+        Args:
+            probe_or_topic: a probe of the dataflow, or the name of one, else that of a topic, else of a capture.
+
+        Raises:
+            JobError: there is nothing of that name, the probe belongs to another job, or the job has failed or was
+                stopped.
+        """
+        if isinstance(probe_or_topic, ProbeHandle):
+            name = probe_or_topic.name
+            if not probe_or_topic.belongs_to(self):
+                raise JobError(f"probe {name!r} belongs to another job than {self.name!r}: have that job explain it")
+        else:
+            name = self._known("probe, topic or capture", probe_or_topic, self._explicable)
+        self._check_alive()
+        return self._explain_in(self._view(), name)
+
+    @property
+    def _explicable(self) -> dict[str, Location]:
+        """What can be explained: the places of captures, topics and probes, the later before the former of one name."""
+        ends = {**self.plan.captures, **self.plan.topics}
+        return {**{name: Target(operator, 0) for name, operator in ends.items()}, **self.plan.probes}
+
+    def _explain_in(self, view: JobView, name: str) -> Explanation:
+        return Explainer(view, self._explicable[name], self._inputs).explain(name, (*self._notes(), *self._problems()))
+
+    def _view(self) -> JobView:
+        return JobView(self.plan, self._compiled, self._reports())
+
+    def statistics(self) -> JobStatistics:
+        """Return what each operator, edge and worker has done so far; print it for a table.
+
+        Raises:
+            JobError: the job has failed or was stopped.
+        """
+        self._check_alive()
+        view = self._view()
+        inputs = {name: fed.statistics for name, fed in self._inputs.items()}
+        for report in view.reports:
+            inputs.update({name: inputs[name] + one for name, one in report.fed.items()})
+        topics = {name: running.statistics() for name, running in self._attachments.items()}
+        return replace(view.statistics(), inputs=inputs, topics=topics)
+
+    def wait(self, timeout: float | None = None) -> None:
+        """Wait until every frontier is empty: all sources have ended, all inputs are closed, all work is done.
+
+        So it is for the dataflows that were added, too.
+
+        Raises:
+            JobError: an operator raised (the error names it, its worker and the time), a worker died, or the job was
+                stopped.
+            TimeoutError: it did not end within ``timeout`` seconds.
+        """
+        left_open = [name for name, fed in self._inputs.items() if fed.open]
+        if left_open:
+            names = ", ".join(map(repr, left_open))
+            _LOGGER.warning("job %r waits for its end, but inputs are open: close() %s", self.name, names)
+        deadline = None if timeout is None else time.monotonic() + timeout
+        self._wait_for(lambda: self.is_complete, f"job {self.name!r} to end", timeout)
+        for job in list(self._added.values()):
+            job.wait(None if deadline is None else max(0.0, deadline - time.monotonic()))
+
+    def stop(self) -> None:
+        """End the job now and release all that it holds; a job that has not completed is cut short. Idempotent."""
+        if self._released:
+            return
+        self._stopped = True
+        complete = self._error is None and self.is_complete
+        if self._error is not None:
+            reason: str | None = str(self._error.args[0] if self._error.args else self._error)
+        else:
+            reason = None if complete else f"job {self.name!r} was stopped"
+        self._tell_feeders(self._error if isinstance(self._error, Exception) else None)
+        try:
+            for job in list(self._added.values()):
+                job.stop()
+            self._finish_attachments(reason)
+            self._failure_told.wait(_FINISH_TIMEOUT_S)
+        finally:
+            self._release()
+            self._released = True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None and not self._has_ended and not self._is_fed and not self.is_complete:
+            _LOGGER.warning(
+                "job %r is cut short: its with block was left before all was done, and the rest is lost; call "
+                "job.wait() there, or job.stop() if that is what you want",
+                self.name,
+            )
+        self.stop()
+        if kind is None:
+            self._raise_failure()
+
+    # ------------------------------------------------------------------ shared by the engines
+
+    def _raise_failure(self) -> None:
+        """Raise what ended this dataflow or, if nothing did, one that was added."""
+        if self._error is not None:
+            raise self._error
+        for job in self._added.values():
+            job._raise_failure()
+
+    @property
+    def _is_fed(self) -> bool:
+        """Whether an input is open, here or elsewhere."""
+        return any(fed.open or fed.handed_over for fed in self._inputs.values())
+
+    @property
+    def _has_ended(self) -> bool:
+        return self._stopped or self._error is not None
+
+    def _fail(self, error: TidewheelError) -> None:
+        """End this dataflow with an error, and all that were added to it; from any thread, once."""
+        with self._changed:
+            if self._has_ended:
+                return
+            self._failure_told.clear()
+            self._error = error
+            self._changed.notify_all()
+        reason = str(error.args[0] if error.args else error)
+        _LOGGER.error("job %r failed: %s", self.name, reason)
+        self._tell_feeders(error)
+        self._release()
+        self._finish_after_failure(reason)
+        for job in list(self._added.values()):
+            job._fail(JobError(f"job {job.name!r} has ended with job {self.name!r}, to which it was added: {reason}"))
+
+    def _finish_after_failure(self, reason: str) -> None:
+        """Tell those who read what this dataflow publishes that it has failed."""
+        try:
+            self._finish_attachments(reason)
+        finally:
+            self._failure_told.set()
+
+    def _start_attachments(
+        self,
+        attachments: Mapping[str, Attachment],
+        pump: Callable[[], bool] | None = None,
+        nodes: Sequence[str] = (),
+    ) -> None:
+        host = AttachmentHost(self.name, self.engine, self.workers, pump, nodes)
+        try:
+            for name, attachment in attachments.items():
+                self._attachments[name] = attachment.start(host)
+        except BaseException:
+            self._finish_attachments(f"job {self.name!r} could not start")
+            raise
+
+    def _finish_attachments(self, reason: str | None) -> None:
+        for name, running in self._attachments.items():
+            try:
+                running.finish(reason, _FINISH_TIMEOUT_S)
+            except Exception:
+                _LOGGER.exception("job %r could not end %r in good order", self.name, name)
+
+    def _handles_for(self, worker: int) -> dict[str, Any]:
+        return {name: running.handles[worker] for name, running in self._attachments.items()}
+
+    def _check_alive(self) -> None:
+        if self._error is not None:
+            raise self._error
+        if self._stopped:
+            raise JobError(f"job {self.name!r} was stopped: use it inside its with block")
+
+    def _known(self, kind: str, name: str, names: Mapping[str, Any]) -> str:
+        if name not in names:
+            raise JobError(f"dataflow {self.plan.name!r} has no {kind} {name!r}; it has {sorted(names) or 'none'}")
+        return name
+
+    def _timed_out(self, what: str, timeout: float | None, probe: str | None = None) -> TimeoutError:
+        named = [probe] if probe is not None else [*self.plan.probes, *self.plan.topics, *self.plan.captures]
+        hint = f"; job.explain({named[0]!r}) says what holds it back" if named else ""
+        told = "; ".join((f"waited {timeout} s for {what}", *self._problems(), self._describe_inputs()))
+        return TimeoutError(f"{told}{hint}")
+
+    def _problems(self) -> list[str]:
+        """Say what keeps topics from being published."""
+        found = {name: running.problem for name, running in self._attachments.items()}
+        return [f"topic {name!r}: {problem}" for name, problem in found.items() if problem is not None]
+
+    def _describe_inputs(self, among: Collection[str] | None = None) -> str:
+        """Say which inputs, ``among`` those that matter if they are known, are open."""
+        names = self._inputs if among is None else among
+        handles = [handle for name, fed in self._inputs.items() if name in names for handle in list(fed.open.values())]
+        open_here = ", ".join(f"{handle.name!r} at time {handle.time!r}" for handle in handles)
+        handed_over = [f"{fed.handed_over} of {name!r}" for name, fed in self._inputs.items() if fed.handed_over]
+        elsewhere = f"; handles that were handed to other processes: {', '.join(handed_over)}" if handed_over else ""
+        return (f"open inputs: {open_here}" if handles else "all inputs are closed") + elsewhere

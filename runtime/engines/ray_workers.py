@@ -1,0 +1,270 @@
+"""The workers of a job in Ray actors, and of all dataflows that run there: made, watched and ended by the driver."""
+
+import logging
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from tidewheel.progress import GraphError, TidewheelError
+from tidewheel.runtime.engines.placement import Placement
+from tidewheel.runtime.engines.ray_cluster import NAMESPACE
+from tidewheel.runtime.engines.runtime_config import RuntimeConfig
+from tidewheel.runtime.engines.worker_watch import WorkerWatch
+from tidewheel.runtime.errors import JobError
+from tidewheel.runtime.worker.worker_actor import CONCURRENT_CALLS, WorkerActor
+from tidewheel.runtime.worker.worker_status import WorkerStatus
+
+_LOGGER = logging.getLogger(__name__)
+_CHECK_S = 1.0
+_RELEASE_TIMEOUT_S = 10.0
+_DROP_TIMEOUT_S = 2.0
+_OTHERS_TIMEOUT_S = 1.0
+
+
+class Hosted(Protocol):
+    """A dataflow that runs on the workers, as they see it."""
+
+    @property
+    def name(self) -> str:
+        """The name of its job."""
+
+    def take(self, worker: int, status: WorkerStatus) -> None:
+        """Take in how far a worker has come."""
+
+    def check(self) -> None:
+        """Raise a `TidewheelError` if something that it needs has died without a word."""
+
+    def fail(self, error: TidewheelError) -> None:
+        """End with an error."""
+
+
+class RayWorkers:
+    """Actors, one for each worker, on the nodes that `Placement` chooses, and a thread that watches them.
+
+    They belong to this process: they end when they are released, and when this process dies. Unless the configuration
+    says otherwise they reserve nothing, so a job always finds room beside what else runs on the cluster.
+
+    Args:
+        job: the name of the job that they are made for.
+        title: what to call them where they print something.
+        count: how many.
+        config: where, and how long to wait for them.
+
+    Attributes:
+        actors: their handles, by number.
+        pids: the numbers of their processes, once they have come up.
+        is_ending: whether they are about to be released, so that there is no need to drop anything.
+
+    Raises:
+        JobError: there is no place for them.
+    """
+
+    def __init__(self, job: str, title: str, count: int, config: RuntimeConfig) -> None:
+        import ray
+
+        self._job = job
+        self._config = config
+        self._lock = threading.Lock()
+        self._hosted: dict[str, Hosted] = {}
+        self._released = False
+        self.is_ending = False
+        self._error: JobError | None = None
+        self._monitor: threading.Thread | None = None
+        placement = Placement(config.placement, config.resources, config.node_labels)
+        self._nodes = placement.choose(count, config.deploy_timeout_s, job)
+        actor = ray.remote(WorkerActor)
+        self.actors: list[Any] = [
+            actor.options(
+                **placement.actor_options(node),
+                max_concurrency=CONCURRENT_CALLS,
+                max_restarts=0,
+                max_task_retries=0,
+                name=f"tidewheel-{job}-worker-{worker}",
+                namespace=NAMESPACE,
+            ).remote(worker, count, title)
+            for worker, node in enumerate(self._nodes)
+        ]
+        self.pids: list[int] = []
+
+    @property
+    def nodes(self) -> list[str]:
+        """The ids of the workers' nodes, by number."""
+        return [node.id for node in self._nodes]
+
+    def come_up(self) -> None:
+        """Wait until the workers' processes are there, and watch them from then on.
+
+        Raises:
+            JobError: they did not come up; they have been released.
+        """
+        try:
+            self.pids = self.call(self._job, "process", [()] * len(self.actors))
+        except BaseException:
+            self.release()
+            raise
+        processes = [f"process {pid} on node {node.name}" for pid, node in zip(self.pids, self._nodes, strict=True)]
+        self._watch = WorkerWatch(self._job, self.actors, processes, self._config.hang_timeout_s)
+        self._monitor = threading.Thread(target=self._watch_all, name=f"tidewheel-{self._job}", daemon=True)
+        self._monitor.start()
+
+    def call(self, job: str, method: str, arguments: Sequence[tuple[Any, ...]], by: float | None = None) -> list[Any]:
+        """Call a method of every worker; return what they return, or raise the first failure at once.
+
+        Args:
+            job: for which job, for errors.
+            method: its name.
+            arguments: those for each worker.
+            by: until when to wait, by the monotonic clock; if None, as long as the configuration says.
+
+        Raises:
+            JobError, GraphError: a worker has raised it, did not answer in time, or has died.
+        """
+        import ray
+
+        deadline = time.monotonic() + self._config.deploy_timeout_s if by is None else by
+        calls = [getattr(actor, method).remote(*each) for actor, each in zip(self.actors, arguments, strict=True)]
+        waiting = calls
+        while waiting:
+            done, waiting = ray.wait(waiting, timeout=max(0.0, deadline - time.monotonic()))
+            if not done:
+                late = [f"{worker} on node {self._nodes[worker].name}" for worker in map(calls.index, waiting)]
+                raise JobError(
+                    f"job {job!r}: {len(late)} of its {len(calls)} workers did not come up within "
+                    f"{self._config.deploy_timeout_s:g} s: {', '.join(late)}. Nodes that are busy take long to start "
+                    "processes: raise RuntimeConfig.deploy_timeout_s. What they reserve may have been taken meanwhile"
+                )
+            failure = _failure_of(done[0])
+            if failure is not None:
+                for other in ray.wait(calls, num_returns=len(calls), timeout=_OTHERS_TIMEOUT_S)[0]:
+                    _failure_of(other)  # Ray prints failures that nobody has looked at
+                raise failure
+        return list(ray.get(calls))
+
+    def host(self, job: Hosted) -> None:
+        """Tell a dataflow, from now on, what the workers report of it."""
+        with self._lock:
+            if self._error is None:
+                self._hosted[job.name] = job
+                return
+        job.fail(self._error)
+
+    def start(self, job: str) -> None:
+        """Let a dataflow run. Raises JobError if that is not possible."""
+        import ray
+
+        try:
+            ray.get([actor.start.remote(job) for actor in self.actors], timeout=self._config.deploy_timeout_s)
+        except ray.exceptions.RayError as error:
+            raise JobError(f"job {job!r}: its workers could not be started: {error}") from error
+
+    def drop(self, job: str) -> None:
+        """End a dataflow; do not wait long for an operator that does not return. Idempotent."""
+        import ray
+
+        with self._lock:
+            self._hosted.pop(job, None)
+            ends = self._released or self.is_ending or self._error is not None or not ray.is_initialized()
+        if ends:
+            return
+        calls = [actor.drop.remote(job, _DROP_TIMEOUT_S) for actor in self.actors]
+        self._watch.forget(job)
+        if threading.current_thread() is self._monitor:
+            return
+        done, _ = ray.wait(calls, num_returns=len(calls), timeout=2 * _DROP_TIMEOUT_S)
+        for worker, call in enumerate(calls):
+            busy = _answer(call) if call in done else "there, and does not answer"
+            if busy is not None:
+                _LOGGER.warning(
+                    "job %r was dropped, but worker %d is still %s; there it ends after that, or with job %r",
+                    job,
+                    worker,
+                    busy,
+                    self._job,
+                )
+
+    def release(self) -> None:
+        """End the workers, whatever they are doing. Idempotent."""
+        import ray
+
+        with self._lock:
+            self._released = True
+        if ray.is_initialized():
+            for actor in self.actors:
+                ray.kill(actor, no_restart=True)
+        if self._monitor is not None and self._monitor is not threading.current_thread():
+            self._monitor.join(_RELEASE_TIMEOUT_S)
+
+    # ------------------------------------------------------------------ watching, on a thread of its own
+
+    def _watch_all(self) -> None:
+        """Watch the workers until they are released; whatever goes wrong with one of them meanwhile fails all jobs."""
+        try:
+            self._watch_on()
+        except JobError as error:
+            self._fail_all(error)
+        except Exception as error:  # noqa: BLE001 - the thread must not end in silence
+            self._fail_all(JobError(f"the driver lost contact with the workers of job {self._job!r}: {error}"))
+
+    def _watch_on(self) -> None:
+        """Take what workers report, and look now and then for what has died without a word."""
+        next_check = 0.0
+        while not self._released:
+            for worker, name, status in self._watch.news(_CHECK_S):
+                job = self._snapshot().get(name)
+                if job is not None and status.failure is not None:
+                    self._fail(job, status.failure)
+                elif job is not None:
+                    job.take(worker, status)
+            if time.monotonic() >= next_check:
+                next_check = time.monotonic() + _CHECK_S
+                self._watch.check()
+                for job in self._snapshot().values():
+                    try:
+                        job.check()
+                    except TidewheelError as error:
+                        self._fail(job, error)
+
+    def _fail(self, job: Hosted, error: Exception) -> None:
+        """Fail one job, unless it is a worker's death that is behind that: then raise it."""
+        cause = error if isinstance(error, TidewheelError) else JobError(f"job {job.name!r} failed: {error!r}")
+        death = self._watch.death_behind(cause)
+        if death is not None:
+            raise death
+        job.fail(cause)
+
+    def _fail_all(self, error: JobError) -> None:
+        with self._lock:
+            if self._released:
+                return
+            self._error = error
+        for job in reversed(list(self._snapshot().values())):
+            job.fail(error)
+
+    def _snapshot(self) -> Mapping[str, Hosted]:
+        with self._lock:
+            return dict(self._hosted)
+
+
+def _failure_of(deployment: Any) -> Exception | None:
+    """Return why a worker could not be deployed, None if it could."""
+    import ray
+
+    try:
+        ray.get(deployment)
+    except ray.exceptions.RayTaskError as error:
+        cause = error.cause
+        return cause if isinstance(cause, JobError | GraphError) else JobError(f"a worker could not be built: {error}")
+    except ray.exceptions.RayError as error:
+        return JobError(f"a worker died while it was being built: {error}")
+    return None
+
+
+def _answer(call: Any) -> str | None:
+    import ray
+
+    try:
+        answer: str | None = ray.get(call)
+    except ray.exceptions.RayError:  # it has died, of which the watching thread tells
+        return None
+    return answer

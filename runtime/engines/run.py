@@ -1,0 +1,62 @@
+"""Running a dataflow."""
+
+from typing import Any, Literal
+
+import msgspec
+
+from tidewheel.progress import GraphError, SpreadName
+from tidewheel.runtime.description.dataflow_description import DataflowDescription
+from tidewheel.runtime.engines.job import Job
+from tidewheel.runtime.engines.runtime_config import RuntimeConfig
+from tidewheel.runtime.errors import ConfigError
+from tidewheel.runtime.links.link import LinkName
+
+
+def run(
+    flow: DataflowDescription,
+    *,
+    workers: int = 1,
+    engine: Literal["ray", "local"] = "ray",
+    paused: bool = False,
+    progress: SpreadName | None = None,
+    link: LinkName | None = None,
+    config: RuntimeConfig | None = None,
+) -> Job:
+    """Deploy a dataflow and let it run.
+
+    Args:
+        flow: the dataflow; it may be run several times.
+        workers: how many workers share the records; each runs every operator.
+        engine: ``"ray"`` hosts each worker in a Ray actor, on the cluster that this process is connected to, else on
+            the one that RAY_ADDRESS names, else on a new one on this machine. ``"local"`` runs all of them in this
+            process, the same way every time, whenever the driver waits for something.
+        paused: deploy only, so that subscribers can connect before the first record; `Job.start` lets it run.
+        progress: as in `RuntimeConfig`, for short.
+        link: as in `RuntimeConfig`, for short.
+        config: limits, deadlines and ways to communicate; by default those of the environment.
+
+    Raises:
+        GraphError: the dataflow is wrong: a feedback without connection, a cycle that does not advance time, an
+            operator that cannot be pickled.
+        ConfigError: a setting, here or in the environment, is wrong.
+        JobError: it could not be deployed.
+    """
+    if not isinstance(flow, DataflowDescription):
+        raise GraphError(f"run() takes a Dataflow, not {flow!r}")
+    if not isinstance(workers, int) or isinstance(workers, bool) or workers < 1:
+        raise GraphError(f"dataflow {flow.name!r}: workers must be a whole number, 1 or more, not {workers!r}")
+    if config is not None and not isinstance(config, RuntimeConfig):
+        raise ConfigError(f"dataflow {flow.name!r}: config must be a RuntimeConfig, not {config!r}")
+    chosen: dict[str, Any] = {"progress": progress, "link": link}
+    given = {name: value for name, value in chosen.items() if value is not None}
+    settings = RuntimeConfig(**given) if config is None else msgspec.structs.replace(config, **given)
+    plan = flow.plan()
+    if engine == "local":
+        from tidewheel.runtime.engines.local_job import LocalJob
+
+        return LocalJob(plan, workers, flow.attachments, paused, settings)
+    if engine == "ray":
+        from tidewheel.runtime.engines.ray_job import RayJob
+
+        return RayJob(plan, workers, flow.attachments, paused, settings)
+    raise GraphError(f"dataflow {flow.name!r}: engine is 'ray' or 'local', not {engine!r}")

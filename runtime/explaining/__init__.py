@@ -1,0 +1,1 @@
+"""Explanations and statistics of a running job."""

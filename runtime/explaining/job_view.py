@@ -1,0 +1,329 @@
+"""What is true of a running job, put together from what each of its workers says.
+
+No single view will do: it lacks what other workers hold back. The sum of what one worker knows and of what all others
+have not sent yet, or what is under way from them, has everything.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from tidewheel.progress import (
+    Antichain,
+    ChangeBatch,
+    CompiledGraph,
+    Location,
+    PathSummary,
+    Source,
+    Target,
+    Time,
+    Tracker,
+)
+from tidewheel.progress.strong_components import strong_components
+from tidewheel.runtime.description.plan import OperatorPlan, Plan
+from tidewheel.runtime.explaining.statistics import JobStatistics
+from tidewheel.runtime.substreams.open_substreams import OpenSubstreams
+from tidewheel.runtime.worker.worker_report import BusyWorker, WorkerReport
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """A pointstamp that is there, and one way by which it can arrive somewhere.
+
+    Attributes:
+        location, time: the pointstamp.
+        path: the summary of the way, and ``route`` the operators on it as statistics name them.
+        arrives: the time at which it can arrive.
+    """
+
+    location: int
+    time: Time
+    path: PathSummary
+    route: tuple[str, ...]
+    arrives: Time
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """The way from a location to some end, as its first step; ``onward`` is the place of the rest in a list."""
+
+    location: int
+    path: PathSummary
+    onward: int
+
+
+class JobView:
+    """The pointstamps of a whole job at one moment, and the frontier at every location.
+
+    Args:
+        plan: the dataflow.
+        compiled: its compiled graph.
+        answers: what each worker said; one that was busy in an operator is known by what the others heard of it.
+
+    Attributes:
+        live: how many tokens and messages there are, by (location number, time).
+        tokens: for each pointstamp of a token, how many each worker holds.
+        awaited: for each of these, how many each worker's notificators hold.
+        queued: for each pointstamp of a message, how many wait on each worker.
+        busy: the workers that did not answer.
+    """
+
+    def __init__(self, plan: Plan, compiled: CompiledGraph, answers: Sequence[WorkerReport | BusyWorker]) -> None:
+        self.plan = plan
+        self.compiled = compiled
+        self.reports = [answer for answer in answers if isinstance(answer, WorkerReport)]
+        self.busy = [answer for answer in answers if isinstance(answer, BusyWorker)]
+        self.tokens = _by_worker({report.worker: report.tokens for report in self.reports})
+        self.awaited = _by_worker({report.worker: report.awaited for report in self.reports})
+        self.queued = _by_worker({report.worker: report.queued for report in self.reports})
+        self.held = _by_worker({report.worker: report.held for report in self.reports})
+        self.live = self._live()
+        # If nobody answers, all that is sure is that nothing comes before the minimum time.
+        everywhere = Tracker(compiled, 0 if self.reports else 1, compiled.locations)
+        everywhere.update(self.live.items())
+        self._everywhere = everywhere
+        self._views: dict[int, Tracker] = {}
+
+    def substreams_of(self, operator: int) -> list[OpenSubstreams]:
+        """Return what workers say of the substreams that an operator declares."""
+        names = [name for name, declared in self.plan.declarations.items() if declared.operator == operator]
+        return [one for report in self.reports for one in report.open_substreams if one.name in names]
+
+    def open_substreams(self) -> list[str]:
+        """Say which substreams have not ended, for people."""
+        notes = []
+        for name in dict.fromkeys(one.name for report in self.reports for one in report.open_substreams):
+            found = [one for report in self.reports for one in report.open_substreams if one.name == name]
+            most = max(found, key=lambda one: one.count)
+            if most.count:
+                notes.append(
+                    f"substreams {name!r} of {most.count} key(s) are open, such as {', '.join(most.keys)}: who waits "
+                    "for their ends waits for end_substream(...), their last record, their time-out, or the end of the "
+                    "stream"
+                )
+            if any(one.waiting for one in found):
+                notes.append(
+                    f"substreams {name!r}: {max(one.waiting for one in found)} key(s) that are used again wait until "
+                    "nothing is left of what had them before: who is told of ends has to look at input.ended, and must "
+                    "not keep its tokens until a later time is complete"
+                )
+        return notes
+
+    def _live(self) -> dict[tuple[int, Time], int]:
+        """Add to what one worker knows what the others have done that it has not heard of."""
+        if not self.reports:
+            return {}
+        first, *others = self.reports
+        counts: ChangeBatch[tuple[int, Time]] = ChangeBatch(first.knowledge.counts.items())
+        for report in others:
+            counts.extend(first.knowledge.with_peer(report.worker, report.knowledge))
+        live = {pointstamp: count for pointstamp, count in counts if count > 0}
+        if not self.busy:  # then tokens are known exactly
+            live = {stamp: count for stamp, count in live.items() if not self.is_source(stamp[0])}
+            live.update({stamp: sum(holders.values()) for stamp, holders in self.tokens.items()})
+        return live
+
+    def is_source(self, location: int) -> bool:
+        """Tell whether a location is an output, where tokens live."""
+        return isinstance(self.compiled.locations[location], Source)
+
+    def frontier(self, location: Location) -> Antichain:
+        """Return the earliest times that can still occur at a location."""
+        return self._everywhere.frontier(location)
+
+    def has_heard(self, worker: int, port: Target) -> bool:
+        """Tell whether a worker that answered knows the frontier at an input of an operator that notifies.
+
+        If not, it schedules the operator when it hears of it. What the worker has not told is left out, which makes no
+        difference at rest: it could move no frontier.
+        """
+        view = self._views.get(worker)
+        if view is None:
+            [knowledge] = [report.knowledge for report in self.reports if report.worker == worker]
+            counts: ChangeBatch[tuple[int, Time]] = ChangeBatch(knowledge.counts.items())
+            counts.extend((stamp, -difference) for stamp, difference in knowledge.unsent)
+            notified = [
+                Target(number, port)
+                for number, operator in enumerate(self.plan.operators)
+                if operator.notify
+                for port in range(len(operator.shape.inputs))
+            ]
+            view = self._views[worker] = Tracker(self.compiled, 0, notified)
+            view.update(counts)
+        return view.frontier(port) == self.frontier(port)
+
+    # ------------------------------------------------------------------ who holds what back
+
+    def holding(self, end: Location) -> Iterator[Reach]:
+        """Yield each pointstamp for each element of the frontier at ``end`` at which it can arrive.
+
+        Complexity: one search of the graph before ``end``, the pointstamps, and the lengths of the routes.
+        """
+        frontier = self.frontier(end)
+        trail = self._ways_to(self.compiled.index[end])
+        minimal: dict[int, list[int]] = {}
+        for place, way in enumerate(trail):
+            kept = (other for other in minimal.get(way.location, ()) if not way.path.less_equal(trail[other].path))
+            minimal[way.location] = [*kept, place]
+        found: list[tuple[Time, Time, int]] = []
+        for location, time in self.live:
+            arrivals: dict[Time, int] = {}
+            for place in minimal.get(location, ()):
+                arrivals.setdefault(trail[place].path.results_in(time), place)
+            found += [(time, arrives, place) for arrives, place in arrivals.items() if arrives in frontier]
+        known: dict[int, tuple[str, ...]] = {}
+        routes = {place: self._route(trail, place, known) for place in sorted(place for _, _, place in found)}
+        for time, arrives, place in found:
+            yield Reach(trail[place].location, time, trail[place].path, routes[place], arrives)
+
+    def _ways_to(self, end: int) -> list[_Way]:
+        """Return the ways to ``end`` from everywhere, those of fewer steps first, each after the rest of it.
+
+        A way is left out if one of no more steps has a summary at or below its own.
+        """
+        trail = [_Way(end, PathSummary.identity(self.compiled.graph.nesting(self.compiled.locations[end])), -1)]
+        known: dict[int, list[PathSummary]] = {end: [trail[0].path]}
+        for place, way in enumerate(trail):  # which grows meanwhile
+            for start, step in self._incoming[way.location]:
+                path = step.followed_by(way.path)
+                shorter = known.setdefault(start, [])
+                if path is not None and not any(other.less_equal(path) for other in shorter):
+                    shorter.append(path)
+                    trail.append(_Way(start, path, place))
+        return trail
+
+    def is_first(self, location: int, time: Time) -> bool:
+        """Tell whether no other pointstamp can bring this one about.
+
+        None can if what is before it in the graph leads here only later; and since cycles advance times, this one
+        itself does not count there.
+        """
+        less_equal = self.compiled.domains[location].less_equal
+        here = self.frontier(self.compiled.locations[location])
+        if any(earlier != time and less_equal(earlier, time) for earlier in here):
+            return False
+        return not any(less_equal(arrives, time) for _, _, _, arrives in self._arriving(location))
+
+    def first_holding(self, end: Target, seen: set[tuple[int, Time]]) -> Iterator[Reach]:
+        """Yield pointstamps that no other brings about and that hold the frontier at an input back, one way each.
+
+        Walks back from time to time, not by summaries: all calls with the same ``seen``, together, pass each location
+        at each element of its frontier once.
+        """
+        number = self.compiled.index[end]
+        unchanged = PathSummary.identity(self.compiled.graph.nesting(end))
+        for target in self.frontier(end):
+            trail, times = [_Way(number, unchanged, -1)], [target]
+            for place, way in enumerate(trail):  # which grows meanwhile
+                location, time = way.location, times[place]
+                if (location, time) in seen:
+                    continue
+                seen.add((location, time))
+                before = [(start, step, at) for start, step, at, then in self._arriving(location) if then == time]
+                for start, step, at in before:
+                    path = step.followed_by(way.path)
+                    assert path is not None, "a time passes it"
+                    trail.append(_Way(start, path, place))
+                    times.append(at)
+                if not before and (location, time) in self.live:
+                    yield Reach(location, time, way.path, self._route(trail, place, {}), target)
+
+    def is_alone_before(self, location: int, time: Time, ports: Iterable[Target]) -> bool:
+        """Tell whether nothing is left from which some inputs can be reached but one pointstamp behind them, in a loop.
+
+        Complexity: the size of the graph before the inputs and the pointstamps, if it is in a loop.
+        """
+        if location not in self._in_loops:
+            return False
+        before = [self.compiled.index[port] for port in ports]
+        known = set(before)
+        for place in before:  # which grows meanwhile
+            new = {start for start, _ in self._incoming[place]} - known
+            known |= new
+            before += new
+        return all(stamp == (location, time) for stamp in self.live if stamp[0] in known)
+
+    def _arriving(self, location: int) -> Iterator[tuple[int, PathSummary, Time, Time]]:
+        """Yield what leads to a location in one step: from where, how, from which time, and to which."""
+        for start, step in self._incoming[location]:
+            for time in self.frontier(self.compiled.locations[start]):
+                arrives = step.results_in(time)
+                if arrives is not None:
+                    yield start, step, time, arrives
+
+    @cached_property
+    def _in_loops(self) -> frozenset[int]:
+        """The locations that lie on a cycle of the graph."""
+        component = strong_components(range(len(self.compiled.locations)), self.compiled.successors)
+        size = Counter(component.values())
+        return frozenset(number for number, of in component.items() if size[of] > 1)
+
+    @cached_property
+    def _incoming(self) -> list[list[tuple[int, PathSummary]]]:
+        incoming: list[list[tuple[int, PathSummary]]] = [[] for _ in self.compiled.locations]
+        for step in self.compiled.graph.steps():
+            incoming[self.compiled.index[step.end]].append((self.compiled.index[step.start], step.summary))
+        return incoming
+
+    # ------------------------------------------------------------------ in the users' names
+
+    def _route(self, trail: list[_Way], place: int, known: dict[int, tuple[str, ...]]) -> tuple[str, ...]:
+        """Return the operators on a way, stage by stage; ``known`` has the rest of each way that was asked for."""
+        passed: list[tuple[str, ...]] = []
+        start = place
+        while place >= 0 and place not in known:
+            passed.append(self._passed(trail[place]))
+            place = trail[place].onward
+        rest = (*(name for names in passed for name in names), *known.get(place, ()))
+        known[start] = rest
+        at = self.compiled.locations[trail[start].location]
+        return (
+            (self.plan.name_at(at), *rest) if isinstance(at, Source) and self.plan.name_at(at) not in rest[:1] else rest
+        )
+
+    def _passed(self, way: _Way) -> tuple[str, ...]:
+        """Return the operators that a way enters at its first location."""
+        at = self.compiled.locations[way.location]
+        if isinstance(at, Source):
+            return ()
+        stages = self.plan.operators[at.operator].stages if way.onward >= 0 else ()
+        return tuple(stage.name for stage in stages) or (self.plan.name_at(at),)
+
+    # ------------------------------------------------------------------ what was done
+
+    def statistics(self) -> JobStatistics:
+        """Return what the workers have done, with the frontier of each operator."""
+        frontiers: dict[str, tuple[Time, ...]] = {}
+        for number, operator in enumerate(self.plan.operators):
+            frontier = self._operator_frontier(number, operator)
+            for part in operator.stages or (operator,):
+                frontiers[part.name] = frontier
+        workers = (
+            replace(
+                report.statistics,
+                operators={
+                    name: replace(one, frontier=frontiers[name]) for name, one in report.statistics.operators.items()
+                },
+            )
+            for report in self.reports
+        )
+        return JobStatistics(tuple(workers), tuple(worker.worker for worker in self.busy))
+
+    def _operator_frontier(self, number: int, operator: OperatorPlan) -> tuple[Time, ...]:
+        shape = operator.shape
+        ports: Sequence[Location] = [Target(number, port) for port in range(len(shape.inputs))]
+        if not ports:
+            ports = [Source(number, port) for port in range(len(shape.outputs))]
+        times = dict.fromkeys(time for port in ports for time in self.frontier(port))
+        nestings = list(map(self.compiled.graph.nesting, ports))
+        one_scope = all(nesting == nestings[0] for nesting in nestings)
+        return tuple(Antichain(nestings[0].domain, times)) if nestings and one_scope else tuple(times)
+
+
+def _by_worker(counts: Mapping[int, Mapping[tuple[int, Time], int]]) -> dict[tuple[int, Time], dict[int, int]]:
+    found: dict[tuple[int, Time], dict[int, int]] = {}
+    for worker, counted in counts.items():
+        for pointstamp, count in counted.items():
+            found.setdefault(pointstamp, {})[worker] = count
+    return found

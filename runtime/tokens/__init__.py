@@ -1,0 +1,1 @@
+"""Timestamp tokens, sets of them, and the ledger that counts them."""

@@ -1,0 +1,155 @@
+"""Sets of timestamp tokens, for operators that may send at any time that is at or after some frontier.
+
+Source: seed "Timestamp tokens" (Lattuada and McSherry), section 3; the set is what timely dataflow calls CapabilitySet.
+"""
+
+from collections.abc import Iterable, Iterator
+from types import TracebackType
+from typing import Self
+
+from tidewheel.progress import Antichain, Time
+from tidewheel.runtime.errors import TokenError
+from tidewheel.runtime.tokens.timestamp_token import TimestampToken
+
+
+class TokenSet:
+    """Tokens of one output whose times are an antichain: the right to send at every time at or after one of them.
+
+    The set takes the tokens over: they must not be used by themselves any more, and those that say nothing new are
+    discarded. Like a token it must be discarded in the end, by `discard`, a ``with`` block, or `downgrade` to no time.
+    To be used by one thread at a time.
+
+    >>> from tidewheel import Dataflow, run
+    >>> def build(context):
+    ...     held = TokenSet([context.token()])
+    ...     held.downgrade([3])
+    ...     print(held)
+    ...     held.discard()
+    ...     return lambda output: None
+    >>> flow = Dataflow("sets")
+    >>> _ = flow.operator("source", [], 1, build)
+    >>> with run(flow, engine="local") as job:
+    ...     job.wait()
+    TokenSet([3])
+    """
+
+    __slots__ = ("_tokens",)
+
+    def __init__(self, tokens: Iterable[TimestampToken] = ()) -> None:
+        self._tokens: list[TimestampToken] = []
+        given = list(tokens)
+        for token in given:
+            self._check(token, given[0], f"a TokenSet with {given[0]!r}")
+        for token in given:
+            self._take(token)
+
+    @property
+    def times(self) -> tuple[Time, ...]:
+        """The times of the tokens: no two of them are ordered."""
+        return tuple(token.time for token in self._tokens)
+
+    def insert(self, token: TimestampToken) -> None:
+        """Take a token over.
+
+        Raises:
+            TokenError: it has been discarded, or is for another output than those in the set.
+        """
+        self._check(token, self._tokens[0] if self._tokens else token, repr(self))
+        self._tokens = [own for own in self._tokens if own.is_live]  # others may have been discarded behind its back
+        self._take(token)
+
+    @staticmethod
+    def _check(token: TimestampToken, other: TimestampToken, where: str) -> None:
+        """Raise TokenError unless ``token`` can be in a set with ``other``."""
+        if not isinstance(token, TimestampToken):
+            raise TokenError(f"a TokenSet holds tokens, as retained or delayed, not {token!r}")
+        if not token.is_live:
+            raise TokenError(f"{token!r} cannot be put into {where}: it has been discarded")
+        if not token.is_for_output_of(other):
+            raise TokenError(f"{token!r} cannot be put into {where}: it is for another output")
+
+    def _take(self, token: TimestampToken) -> None:
+        if any(token is own for own in self._tokens):
+            return
+        less_equal = token.domain.less_equal
+        if any(less_equal(own.time, token.time) for own in self._tokens):
+            token.discard()
+            return
+        later = [own for own in self._tokens if less_equal(token.time, own.time)]
+        self._tokens = [own for own in self._tokens if not less_equal(token.time, own.time)]
+        self._tokens.append(token)
+        _discard_live(later)
+
+    def delayed(self, time: Time) -> TimestampToken:
+        """Return a new token at ``time``, to send with; the set keeps its own.
+
+        Raises:
+            TokenError: ``time`` is not at or after the time of a token in the set, or no time of this scope.
+        """
+        return self._before(time, "delay").delayed(time)
+
+    def downgrade(self, frontier: Antichain | Iterable[Time]) -> None:
+        """Take the set forward to the minimal times of ``frontier``; to none of them, and it is empty.
+
+        All or nothing: if one of the times is not allowed, the set stays as it is.
+
+        Raises:
+            TokenError: some time is not at or after the time of a token in the set, or no time of this scope.
+        """
+        if not isinstance(frontier, Iterable) or (self._tokens and self._tokens[0].domain.contains(frontier)):
+            raise TokenError(f"a TokenSet is downgraded to a frontier or a list of times: to [{frontier!r}]?")
+        times = list(frontier)
+        if times == list(self.times):
+            return
+        if not self._tokens:
+            if times:
+                raise TokenError(f"an empty TokenSet cannot be downgraded to {times!r}: it has no token to start from")
+            return
+        origins = {time: self._before(time, "downgrade") for time in times}
+        made: list[TimestampToken] = []
+        try:
+            made.extend(origins[time].delayed(time) for time in Antichain(self._tokens[0].domain, times))
+        except TokenError:  # somebody discarded a token behind the set's back
+            _discard_live(made)
+            raise
+        old, self._tokens = self._tokens, made
+        _discard_live(old)
+
+    def _before(self, time: Time, action: str) -> TimestampToken:
+        """Return a token at or before ``time``; raise TokenError if there is none."""
+        for token in self._tokens:
+            if token.is_live and token.domain.contains(time) and token.domain.less_equal(token.time, time):
+                return token
+        reason = f"it has tokens for {list(self.times)!r}" if self._tokens else "it is empty"
+        raise TokenError(
+            f"cannot {action} a TokenSet to {time!r}: {reason}, and a token only moves forward, to a time of its scope"
+        )
+
+    def discard(self) -> None:
+        """Give all tokens up; the set is empty afterwards, and may be filled again."""
+        tokens, self._tokens = self._tokens, []
+        _discard_live(tokens)
+
+    def __iter__(self) -> Iterator[TimestampToken]:
+        return iter(tuple(self._tokens))
+
+    def __len__(self) -> int:
+        return len(self._tokens)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.discard()
+
+    def __repr__(self) -> str:
+        return f"TokenSet({list(self.times)!r})"
+
+
+def _discard_live(tokens: Iterable[TimestampToken]) -> None:
+    """Discard the tokens that nobody has discarded behind the set's back."""
+    for token in tokens:
+        if token.is_live:
+            token.discard()

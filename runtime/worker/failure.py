@@ -1,0 +1,89 @@
+"""How a failure inside an operator is told."""
+
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import suppress
+from dis import get_instructions
+from reprlib import repr as shortened
+from types import FrameType
+from typing import Any, NoReturn
+
+from tidewheel.progress import Time
+from tidewheel.runtime.description.stage import StageError
+from tidewheel.runtime.errors import JobError
+from tidewheel.runtime.worker.channel import ExchangeError
+
+_OPERATORS = ("tidewheel.operators.", "tidewheel.runtime.description.exchange")
+"""Modules that call a function of the user's with one record at a time."""
+
+_BATCHES = ("batch", "rows")
+"""What they call the records of a batch."""
+
+
+def operator_failure(operator: str, worker: int, time: Time | None, error: BaseException | None, what: str) -> JobError:
+    """Return the error that names operator, worker and time, with the user's own traceback."""
+    at = "" if time is None else f" at time {time!r}"
+    return JobError(
+        f"operator {operator!r} {what} on worker {worker}{at}: {_text(error)}{_record_of(error)}",
+        operator=operator,
+        worker=worker,
+        time=time,
+        traceback_text="".join(traceback.format_exception(error)),
+    )
+
+
+def raise_step_failure(operator: str, worker: int, time: Time | None, error: BaseException) -> NoReturn:
+    """Raise what `operator_failure` returns for an operator that was scheduled, caused by what its function raised."""
+    cause: BaseException | None = error
+    what = "failed"
+    if isinstance(error, ExchangeError):
+        operator, time = error.args
+        cause, what = error.__cause__, "could not exchange a record"
+    elif isinstance(error, StageError):
+        operator, cause = error.args[0], error.__cause__
+    raise operator_failure(operator, worker, time, cause, what) from cause
+
+
+def _record_of(error: BaseException | None) -> str:
+    """Say at which record a function failed: what the operator that called it has under that name, if it has.
+
+    An operator that calls a function of the user's with one record calls that ``record``. So nothing is spent on it
+    before something fails. Nothing is said where the error itself shows the record.
+
+    From Python 3.12 on (PEP 709) a comprehension has no frame of its own, and what it calls ``record`` is gone when it
+    has failed. There, it is what a function of one argument was given; of others nothing is said.
+    """
+    shown = ""
+    walked = None if error is None else error.__traceback__
+    while walked is not None:
+        frame, walked = walked.tb_frame, walked.tb_next
+        if not str(frame.f_globals.get("__name__")).startswith(_OPERATORS):
+            continue
+        with suppress(Exception):  # a class of the user's may fail to say what it is, or whether it is another one
+            if "record" in frame.f_locals:
+                shown = shortened(frame.f_locals["record"])
+            elif walked is not None and sys.version_info >= (3, 12):
+                shown = next(map(shortened, _given(frame, walked.tb_frame)), shown)
+    return f" (record {shown})" if shown and shown not in _text(error) else ""
+
+
+def _given(operator: FrameType, function: FrameType) -> Iterator[Any]:
+    """Yield what a function of one argument was given, unless it has changed that, if it is of a list of records."""
+    code = function.f_code
+    if code.co_argcount != 1 or code.co_varnames[0] not in function.f_locals:
+        return
+    argument = code.co_varnames[0]
+    assigned = any(step.argval == argument for step in get_instructions(code) if step.opname.startswith("STORE"))
+    for name in _BATCHES if not assigned else ():
+        batch = operator.f_locals.get(name)
+        if isinstance(batch, list) and any(record is function.f_locals[argument] for record in batch):
+            yield function.f_locals[argument]
+
+
+def _text(error: BaseException | None) -> str:
+    """Return an exception's name and text, whatever its ``__str__`` does."""
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception:  # noqa: BLE001 - an exception of the user's may fail to say what it is
+        return type(error).__name__

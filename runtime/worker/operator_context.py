@@ -1,0 +1,255 @@
+"""What an operator's build function gets to know and to use on its worker."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from tidewheel.progress import Antichain, Time
+from tidewheel.runtime.errors import TokenError
+from tidewheel.runtime.inputs.mailbox import Mailbox
+from tidewheel.runtime.substreams.end_of_substream import EndOfSubstream
+from tidewheel.runtime.substreams.gate import SubstreamGate
+from tidewheel.runtime.tokens.notificator import Notificator
+from tidewheel.runtime.tokens.timestamp_token import LentToken, TimestampToken
+from tidewheel.runtime.worker.activator import Activator
+from tidewheel.runtime.worker.flow_control import FlowControl
+
+if TYPE_CHECKING:
+    from tidewheel.runtime.description.stage import RunningStage
+
+State = TypeVar("State")
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerHooks:
+    """What a worker does for an operator: by default nothing.
+
+    Attributes:
+        activator: has the operator scheduled.
+        on_close: keeps a function that is called in the end.
+        expect: takes note that another thread is going to activate the operator.
+        follow: returns the frontier at a probe, and has the operator scheduled whenever that of a probe moves.
+        end_substream: sends marks to where the operator's streams are divided.
+    """
+
+    activator: Activator
+    on_close: Callable[[Callable[[], object]], None]
+    expect: Callable[[], None]
+    follow: Callable[[str], Antichain]
+    end_substream: "Callable[[TimestampToken | LentToken, list[EndOfSubstream]], None]"
+
+
+class OperatorContext:
+    """One operator on one worker, as its build function sees it.
+
+    Attributes:
+        name: the operator's name.
+        worker: the number of this worker, from 0.
+        workers: how many workers there are.
+        nodes: the id of each worker's Ray node, by number, for sources that read what is near. All the same, and empty,
+            where that is not to matter: on the local engine, and where a job that is started again on other nodes has
+            to send the same batches from each worker, as a topic with exactly-once delivery is published.
+        activator: has this operator scheduled from any thread, now or after some time; may be handed on.
+        mailbox: what feeders sent to this operator, oldest first; only inputs have a mailbox.
+        gate: which keys it may let in; only operators that declare substreams have one.
+        stages: what it is made of, if it is oblivious.
+        clock: returns seconds, from any start; for statistics.
+        states: what the operator keeps from one call to the next, by name.
+        notificators: which times it waits for.
+        working_at: says for errors at which time the operator is at work.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        worker: int,
+        nodes: Sequence[str],
+        initial: list[TimestampToken | None],
+        flow: FlowControl,
+        attachments: Mapping[str, Any],
+        hooks: WorkerHooks,
+        clock: Callable[[], float] = lambda: 0.0,
+    ) -> None:
+        self.name = name
+        self.worker = worker
+        self.workers = len(nodes)
+        self.nodes = nodes
+        self.mailbox: Mailbox | None = None
+        self.gate: SubstreamGate | None = None
+        self.captured: list[tuple[Any, Any]] = []
+        self.states: dict[str, Any] = {}
+        self.notificators: list[Notificator] = []
+        self.working_at: Callable[[Time], None] = lambda time: None
+        self.stages: list[RunningStage] = []
+        self.clock = clock
+        self._initial = initial
+        self.activator = hooks.activator
+        self._flow = flow
+        self._attachments = attachments
+        self._hooks = hooks
+
+    def token(self, output: int = 0) -> TimestampToken:
+        """Take the initial token of an output, at the minimum time; it is discarded if build returns without it.
+
+        Raises:
+            TokenError: there is no such output, or its token was taken already or is gone.
+        """
+        if not 0 <= output < len(self._initial):
+            raise TokenError(f"operator {self.name!r} has {len(self._initial)} outputs, there is no output {output}")
+        token = self._initial[output]
+        if token is None:
+            raise TokenError(
+                f"operator {self.name!r}: the initial token of output {output} was taken already, or build has returned"
+            )
+        self._initial[output] = None
+        return token
+
+    def state(self, name: str, make: Callable[[], State]) -> State:
+        """Return what this operator keeps under ``name`` on this worker; ``make()`` if there is nothing yet.
+
+        State that is kept here, and not in variables of the build function, is found by the runtime. It is changed in
+        place, can be pickled and holds no tokens; those are a `Notificator`'s, which the runtime finds too.
+
+        >>> from tidewheel import Dataflow, run
+        >>> def build(context):
+        ...     counts = context.state("counts", dict)
+        ...
+        ...     def schedule(input, output):
+        ...         for token, batch in input:
+        ...             for word in batch:
+        ...                 counts[word] = counts.get(word, 0) + 1
+        ...             output.send(token, [dict(counts)])
+        ...
+        ...     return schedule
+        >>> flow = Dataflow("counting")
+        >>> _ = flow.input("words").unary("count", build).capture("counts")
+        >>> with run(flow, engine="local") as job:
+        ...     with job.input("words") as words:
+        ...         words.send(["a", "b", "a"])
+        ...     job.wait()
+        ...     job.captured("counts")
+        [Captured(time=0, batch=[{'a': 2, 'b': 1}])]
+        """
+        if name not in self.states:
+            self.states[name] = make()
+        found: State = self.states[name]
+        return found
+
+    def notificator(self) -> Notificator:
+        """Return a new `Notificator`, which tells the operator when times are complete."""
+        made = Notificator(self.working_at)
+        self.notificators.append(made)
+        return made
+
+    def discard_initial_tokens(self) -> None:
+        """Discard the initial tokens that build did not take."""
+        for output, token in enumerate(self._initial):
+            if token is not None:
+                token.discard()
+                self._initial[output] = None
+
+    def activate(self) -> None:
+        """Ask, from any thread, to be scheduled in the worker's next step, though nothing new may have arrived."""
+        self.activator()
+
+    def expect_activation(self) -> None:
+        """Say that another thread is going to call `activate`; the next call of the operator forgets it.
+
+        So a job of the local engine waits for that where it would say otherwise that nothing is left to do; and
+        messages that the operator leaves unread meanwhile hold back the sources, on every engine.
+
+        >>> import threading
+        >>> import tidewheel as tw
+        >>> def build(context):
+        ...     done = []
+        ...
+        ...     def work(token, numbers):
+        ...         done.append((token, [sum(numbers)]))
+        ...         context.activate()
+        ...
+        ...     def schedule(input, output):
+        ...         for lent, batch in input:
+        ...             threading.Thread(target=work, args=[lent.retain(), batch]).start()
+        ...             context.expect_activation()
+        ...         while done:
+        ...             token, batch = done.pop()
+        ...             with token:
+        ...                 output.send(token, batch)
+        ...
+        ...     return schedule
+        >>> flow = tw.Dataflow("threaded")
+        >>> _ = flow.source("numbers", tw.IterableSource([[(0, [1, 2])]])).unary("sum", build).capture("sums")
+        >>> with tw.run(flow, engine="local") as job:
+        ...     job.wait()
+        ...     job.captured("sums")
+        [Captured(time=0, batch=[3])]
+        """
+        self._hooks.expect()
+
+    def end_substream(self, token: TimestampToken | LentToken, *keys: Any) -> None:
+        """Promise that nothing more of the substreams with these keys is sent, by this operator or any other.
+
+        It is for the operator right before ``stream.substreams(name, key=...)``, and takes its way among the records:
+        what this operator has sent before still belongs to them.
+
+        Args:
+            token: one with which the operator can send.
+            keys: as the key of a record is found there.
+
+        Raises:
+            TokenError: the token does not allow to send, or is none.
+            GraphError: no stream of this operator is divided right behind it.
+
+        >>> import tidewheel as tw
+        >>> def build(context):
+        ...     def schedule(input, output):
+        ...         for token, lines in input:
+        ...             output.send(token, [line for line in lines if line != ("a", "end")])
+        ...             if ("a", "end") in lines:
+        ...                 context.end_substream(token, "a")
+        ...
+        ...     return schedule
+        >>> flow = tw.Dataflow("sessions")
+        >>> lines = flow.input("lines").unary("read", build).substreams("sessions", key=lambda line: line[0])
+        >>> _ = lines.collect_substream(lambda session, lines: [text for _, text in lines]).capture("sessions")
+        >>> with tw.run(flow, engine="local") as job:
+        ...     with job.input("lines") as handle:
+        ...         handle.send([("a", "hello"), ("a", "goodbye"), ("a", "end")])
+        ...     job.wait()
+        ...     job.captured("sessions")
+        [Captured(time=0, batch=[['hello', 'goodbye']])]
+        """
+        given: object = token
+        if not isinstance(given, TimestampToken | LentToken):
+            raise TokenError(
+                f"operator {self.name!r}: end_substream(token, *keys) takes a token first, with which the operator "
+                f"can send, not {given!r}"
+            )
+        self._hooks.end_substream(token, list(map(EndOfSubstream, keys)))
+
+    def on_close(self, callback: Callable[[], object]) -> None:
+        """Have ``callback`` called when the dataflow ends on this worker: completes and is left, fails, or is dropped.
+
+        The last that was added is called first, none twice, and what one raises is logged. None is called where the
+        worker's process ends with the job, as on Ray it does for all but dataflows that were added.
+        """
+        self._hooks.on_close(callback)
+
+    def probe(self, name: str) -> Antichain:
+        """Return the frontier at a probe of this dataflow, as far as this worker knows, for who paces itself by it.
+
+        From then on the operator is scheduled whenever the frontier at a probe moves.
+
+        Raises:
+            GraphError: there is no such probe.
+        """
+        return self._hooks.follow(name)
+
+    @property
+    def is_held(self) -> bool:
+        """Whether a source is not to send now, because too much is in flight."""
+        return self._flow.is_held
+
+    def attachment(self, name: str) -> Any:
+        """Return this worker's handle of an attachment of the dataflow."""
+        return self._attachments[name]

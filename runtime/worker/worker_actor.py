@@ -1,0 +1,230 @@
+"""The Ray actor that hosts one worker: its share of one dataflow, or of several."""
+
+import os
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from tidewheel.runtime.description.plan import Plan
+from tidewheel.runtime.engines.runtime_config import RuntimeConfig
+from tidewheel.runtime.errors import JobError
+from tidewheel.runtime.explaining.statistics import InputStatistics
+from tidewheel.runtime.inputs.feeders import FeederName
+from tidewheel.runtime.links.link import Receiver, Sender
+from tidewheel.runtime.links.ray_link import CallReceiver, RaySender
+from tidewheel.runtime.links.socket_link import SocketAddress, SocketPeers, SocketReceiver, SocketSender
+from tidewheel.runtime.worker.envelope import DRIVER, Envelope
+from tidewheel.runtime.worker.labelled_output import LabelledOutput
+from tidewheel.runtime.worker.worker_loop import WorkerLoop
+from tidewheel.runtime.worker.worker_report import BusyWorker, WorkerReport
+from tidewheel.runtime.worker.worker_status import WorkerStatus
+from tidewheel.transport.packed_batch import pack
+from tidewheel.transport.process_memory import collect_rarely, keep_freed_memory
+from tidewheel.transport.socket_keys import SocketKeys
+
+CONCURRENT_CALLS = 32
+"""Calls run on threads and in any order: envelopes are numbered, and calls that wait leave room for others."""
+
+_MEET_TIMEOUT_S = 30.0
+_MOST_DROPPED = 1000
+"""So many dataflows that were dropped are remembered; a call that comes late comes soon after."""
+
+
+class WorkerActor:
+    """Hosts one worker. The driver deploys, starts and watches it; its peers and the driver send it envelopes.
+
+    It runs a share of each dataflow, with a thread and links of its own, so that they neither wait for nor fail with
+    each other. Calls name the dataflow by the name of its job.
+    """
+
+    def __init__(self, worker: int, workers: int, job: str) -> None:
+        self._worker = worker
+        self._workers = workers
+        self._job = job
+        keep_freed_memory()
+        collect_rarely()
+        self._sockets: dict[str, SocketReceiver] = {}
+        self._loops: dict[str, WorkerLoop] = {}
+        self._dropped: deque[str] = deque(maxlen=_MOST_DROPPED)
+        self._locks: dict[str, threading.Lock] = {}
+        self._changed = threading.Condition()
+        sys.stdout = LabelledOutput(sys.stdout, self._label)
+        sys.stderr = LabelledOutput(sys.stderr, self._label)
+
+    def __repr__(self) -> str:
+        """Ray puts this before each line of output that it brings to the driver."""
+        return f"{self._job} worker {self._worker}"
+
+    def _label(self) -> str:
+        """Return what to put before what an operator prints."""
+        return next(filter(None, (loop.label() for loop in list(self._loops.values()))), "")
+
+    # ------------------------------------------------------------------ coming and going
+
+    def process(self) -> int:
+        """Return the number of this process."""
+        return os.getpid()
+
+    def listen(self, job: str) -> SocketAddress:
+        """Open a socket for members on this node; return where it is."""
+        import ray
+
+        sockets = self._sockets[job] = SocketReceiver(ray.get_runtime_context().get_node_id())
+        return sockets.withdraw_file()
+
+    def listen_to_other_nodes(self, job: str, keys: SocketKeys) -> SocketAddress:
+        """Listen to members on other nodes too; return where."""
+        import ray
+
+        return self._sockets[job].listen_to_other_nodes(ray.util.get_node_ip_address(), keys)
+
+    def deploy(
+        self,
+        job: str,
+        plan: Plan,
+        attachments: Mapping[str, Any],
+        peers: Sequence[Any] | SocketPeers,
+        incarnation: int,
+        config: RuntimeConfig,
+        nodes: Sequence[str],
+    ) -> None:
+        """Connect to the peers, which are actors or sockets, and build this worker's share of the operators.
+
+        Envelopes may come from now on.
+        """
+        with self._deploying(job):
+            if job in self._dropped:  # calls may overtake each other
+                raise JobError(f"job {job!r} was dropped before it was deployed")
+            link = self._connect(job, peers, incarnation)
+            self._loops[job] = WorkerLoop(
+                plan,
+                self._worker,
+                self._workers,
+                attachments,
+                *link,
+                incarnation,
+                config,
+                changed=self._changed,
+                nodes=nodes,
+            )
+        if job in self._dropped:
+            self.drop(job, 0.0)
+
+    def _deploying(self, job: str) -> threading.Lock:
+        return self._locks.setdefault(job, threading.Lock())
+
+    def _connect(self, job: str, peers: Sequence[Any] | SocketPeers, incarnation: int) -> tuple[Sender, Receiver]:
+        if not isinstance(peers, SocketPeers):
+            return RaySender(peers, job), CallReceiver()
+        sockets = self._sockets[job]
+        addresses = {peer: address for peer, address in enumerate(peers.addresses) if peer != self._worker}
+        sender = SocketSender(self._worker, sockets.address.node, addresses, peers.keys, incarnation, sockets.context)
+        sockets.meet([DRIVER, *addresses], _MEET_TIMEOUT_S)
+        return sender, sockets
+
+    def start(self, job: str) -> None:
+        """Let a dataflow run."""
+        self._loop(job).start()
+
+    def drop(self, job: str, timeout: float) -> str | None:
+        """End a dataflow; return, in words, what it is doing if that does not end within ``timeout`` seconds.
+
+        Then it ends when that does.
+        """
+        self._dropped.append(job)
+        sockets = self._sockets.get(job)
+        if sockets is not None:
+            sockets.give_up()
+        lock = self._deploying(job)
+        if not lock.acquire(timeout=timeout):
+            return "building its operators"
+        with self._changed:
+            loop = self._loops.pop(job, None)
+            self._sockets.pop(job, None)
+            self._locks.pop(job, None)
+            self._changed.notify_all()
+        lock.release()
+        if loop is not None:
+            if loop.close(timeout):
+                return None
+            operator = loop.running().operator
+            return "about to end" if operator is None else f"in operator {operator!r}"
+        if sockets is not None:
+            sockets.close()
+        return None
+
+    # ------------------------------------------------------------------ while it runs
+
+    def receive(self, job: str, envelope: Envelope) -> None:
+        """Take an envelope from a peer, the driver or another feeder."""
+        self._loop(job).deliver(envelope)
+
+    def watch(self, seen: Mapping[str, int], timeout: float) -> dict[str, WorkerStatus]:
+        """Return the status of each dataflow whose version is not as in ``seen``; wait until there is one.
+
+        Returns after ``timeout`` seconds in any case.
+        """
+
+        def news() -> dict[str, WorkerStatus]:
+            statuses = {job: loop.status for job, loop in list(self._loops.items())}
+            return {job: status for job, status in statuses.items() if seen.get(job) != status.version}
+
+        with self._changed:
+            self._changed.wait_for(lambda: bool(news()), timeout)
+            return news()
+
+    def status(self, job: str, seen: int, timeout: float) -> WorkerStatus:
+        """Return the status of one dataflow once it differs from version ``seen``, as `watch`."""
+        return self._loop(job).watch(seen, timeout)
+
+    def report(self, job: str, timeout: float) -> WorkerReport | BusyWorker:
+        """Return what the worker says of itself, within ``timeout`` seconds."""
+        return self._loop(job).report(timeout)
+
+    def captured(self, job: str, name: str) -> tuple[list[tuple[Any, Any]], int]:
+        """Return what was captured on this worker, packed, and how many batches that is."""
+        kept = self._loop(job).captured(name)
+        return [(time, pack(batch)) for time, batch in kept], len(kept)
+
+    def over_captured(
+        self, job: str, name: str, count: int, make: Callable[..., Iterator[Any]], *arguments: Any
+    ) -> Iterator[Any]:
+        """Yield what ``make`` yields of the first ``count`` batches that were captured on this worker."""
+        yield from make(self._loop(job).captured(name)[:count], *arguments)
+
+    # ------------------------------------------------------------------ for feeders other than the driver
+
+    def claim(self, job: str, handle: int, feeder: FeederName) -> str | None:
+        """Give a handle to the feeder that uses it first; return who has it if that is another one."""
+        return self._loop(job).feeders.claim(handle, feeder)
+
+    def beat(self, job: str, feeder: int, inputs: Mapping[str, InputStatistics]) -> Exception | None:
+        """Take a sign of life; return why the dataflow has failed, None if it has not."""
+        loop = self._loop(job)
+        loop.feeders.beat(feeder, inputs)
+        return loop.status.failure
+
+    def abandon(self, job: str, feeder: int, reason: str) -> None:
+        """Take note that a feeder has given up a handle that it had not closed."""
+        self._loop(job).feeders.abandon(feeder, reason)
+
+    def confirm(self, job: str, feeder: int, count: int, timeout: float) -> bool | None:
+        """Return whether so many envelopes of a feeder have come; wait for that ``timeout`` seconds at most.
+
+        None says that the dataflow has not been started, so that nothing comes in.
+        """
+        return self._loop(job).confirm(feeder, count, timeout)
+
+    def leave(self, job: str, feeder: int, inputs: Mapping[str, InputStatistics]) -> None:
+        """Take leave of a feeder that has closed all its handles."""
+        loop = self._loop(job)
+        loop.feeders.leave(feeder, inputs)
+        loop.forget(feeder)
+
+    def _loop(self, job: str) -> WorkerLoop:
+        loop = self._loops.get(job)
+        if loop is None:
+            raise JobError(f"job {job!r} does not run on worker {self._worker} any more")
+        return loop

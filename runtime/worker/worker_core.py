@@ -1,0 +1,398 @@
+"""One worker of a dataflow, without I/O: envelopes in, envelopes out, and in between the operators run.
+
+Invariants:
+
+- One call of `step` is one scheduling step: each operator that has something to do runs at most once, in the order in
+  which the dataflow was described, and all that happened is one indivisible change of this worker's pointstamps.
+- It leaves after the operators have acted, in the envelope of the messages it speaks of or, held back, in a later one.
+- No clock, thread, randomness or socket: the same envelopes in the same order give the same steps.
+
+Source: seed "Progress Tracking", section "Maintaining Capabilities"; seed "Timestamp tokens", section 3.
+"""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from tidewheel.progress import Accumulated, Antichain, Broadcast, CompiledGraph, Spread, SpreadName, Time, Tracker
+from tidewheel.runtime.description.plan import Plan, checked_schedule
+from tidewheel.runtime.explaining.statistics import WorkerStatistics
+from tidewheel.runtime.inputs.mailbox import Intake, Mailbox
+from tidewheel.runtime.substreams.labels import Label, Labels
+from tidewheel.runtime.substreams.worker_substreams import WorkerSubstreams
+from tidewheel.runtime.tokens.timestamp_token import TimestampToken
+from tidewheel.runtime.tokens.token_ledger import Leak, TokenLedger
+from tidewheel.runtime.worker.activator import Activator
+from tidewheel.runtime.worker.agenda import Agenda
+from tidewheel.runtime.worker.closing import Closing
+from tidewheel.runtime.worker.envelope import Envelope
+from tidewheel.runtime.worker.failure import operator_failure, raise_step_failure
+from tidewheel.runtime.worker.flow_control import DEFAULT_BYTES_IN_FLIGHT, FlowControl
+from tidewheel.runtime.worker.input_port import InputPort
+from tidewheel.runtime.worker.operator_context import OperatorContext, WorkerHooks
+from tidewheel.runtime.worker.operator_instance import OperatorInstance
+from tidewheel.runtime.worker.outbox import Outbox
+from tidewheel.runtime.worker.output_port import OutputPort
+from tidewheel.runtime.worker.probe_watch import ProbeWatch
+from tidewheel.runtime.worker.timers import Timers
+from tidewheel.runtime.worker.wiring import wire
+from tidewheel.runtime.worker.worker_report import (
+    BusyWorker,
+    WorkerReport,
+    awaited_by,
+    edges_of,
+    operators_of,
+    waiting_at,
+)
+from tidewheel.transport.batches import Batch
+from tidewheel.transport.ordered_inbox import OrderedInbox
+
+_LOGGER = logging.getLogger(__name__)
+
+
+class WorkerCore:
+    """Runs one worker's share of every operator of a plan.
+
+    Args:
+        plan: the dataflow.
+        worker: the number of this worker.
+        workers: how many workers there are.
+        attachments: this worker's handles of the dataflow's attachments.
+        wake: called from any thread when a token was used, in case the worker sleeps.
+        incarnation: grows when a worker restarts; peers refuse a mixture.
+        progress: how workers tell each other what happened to their pointstamps; the same for all.
+        hold_back: False sends progress at the end of every step, though it may move no frontier.
+        bytes_in_flight: how many bytes this worker may answer for before sources wait.
+        clock: returns seconds, from any start; for statistics only.
+        nodes: where the workers are, as `OperatorContext` has it.
+    """
+
+    def __init__(  # noqa: PLR0913 - what a shell decides, one by one
+        self,
+        plan: Plan,
+        worker: int,
+        workers: int,
+        attachments: Mapping[str, Any] | None = None,
+        wake: Callable[[], None] = lambda: None,
+        incarnation: int = 0,
+        *,
+        progress: SpreadName = "broadcast",
+        hold_back: bool = True,
+        bytes_in_flight: int = DEFAULT_BYTES_IN_FLIGHT,
+        clock: Callable[[], float] = lambda: 0.0,
+        nodes: Sequence[str] | None = None,
+    ) -> None:
+        self.plan = plan
+        self.worker = worker
+        self.workers = workers
+        self._clock = clock
+        self.ledger = TokenLedger(wake)
+        self._compiled = CompiledGraph(plan.graph())
+        self._tracker = Tracker(self._compiled, workers, plan.locations_of_interest(workers))
+        # One worker has nobody to tell.
+        spread = Accumulated if progress == "accumulated" and workers > 1 else Broadcast
+        self._progress: Spread = spread(self._tracker, worker, workers, hold_back=hold_back)
+        self.flow = FlowControl(worker, workers, bytes_in_flight)
+        self._inbox: OrderedInbox[Envelope] = OrderedInbox()
+        self.intake = Intake()
+        self._mailboxes = {operator: Mailbox(self.intake) for operator in plan.inputs.values()}
+        self._to_release = 1
+        self.outbox = Outbox(worker, workers, incarnation)
+        self._frontiers: dict[int, Antichain] = {}
+        self._probes = ProbeWatch(plan, self._compiled, self.activate)
+        self._agenda = Agenda()
+        self.timers = Timers(clock)
+        self.closing = Closing()
+        self._leaks: list[Leak] = []
+        self._steps = 0
+        self._instances = [OperatorInstance(operator.name, operator.notify, clock) for operator in plan.operators]
+        self._edges = wire(self, plan, self._compiled, self._instances)
+        self._ports = {port.location: port for instance in self._instances for port in instance.inputs}
+        self._substreams = WorkerSubstreams(self, plan, self._compiled, self._instances, self._edges)
+        self.books = self._substreams.books
+        self._puts = self._substreams.puts
+        self._build(attachments or {}, nodes or [""] * workers)
+
+    # ------------------------------------------------------------------ building
+
+    def _build(self, attachments: Mapping[str, Any], nodes: Sequence[str]) -> None:
+        for index, (operator, instance) in enumerate(zip(self.plan.operators, self._instances, strict=True)):
+            initial: list[TimestampToken | None] = [port.initial_token() for port in instance.outputs]
+            context = OperatorContext(
+                instance.name,
+                self.worker,
+                nodes,
+                initial,
+                self.flow,
+                attachments,
+                WorkerHooks(
+                    Activator(partial(self._activate_later, index), partial(self._activate_after, index)),
+                    partial(self.closing.add, instance.name),
+                    partial(self._agenda.expect, index, at_work=bool(instance.inputs)),
+                    partial(self._follow, index),
+                    partial(self._substreams.mark_ends, instance),
+                ),
+                self._clock,
+            )
+            instance.take(context, self._mailboxes.get(index), self._substreams.gates.get(index))
+            try:
+                instance.schedule = checked_schedule(operator.build(context))
+            except (Exception, SystemExit, GeneratorExit) as error:
+                self.closing.close()
+                raise operator_failure(instance.name, self.worker, None, error, "could not be built") from error
+            finally:
+                context.discard_initial_tokens()
+            self._agenda.activate(index)
+
+    # ------------------------------------------------------------------ events in
+
+    def receive(self, envelope: Envelope) -> None:
+        """Take an envelope from a peer or the driver; what is in it takes effect once all before it has come.
+
+        Raises:
+            ProtocolError: an envelope was lost or comes from another incarnation of its sender.
+        """
+        ready = self._inbox.accept(envelope.sender, envelope.incarnation, envelope.sequence, envelope)
+        for ordered in ready:
+            self._take_in(ordered)
+        self._let_sources_go_on()
+
+    def _take_in(self, envelope: Envelope) -> None:
+        if self._substreams.holds_back(envelope):
+            return
+        self._apply(envelope)
+        if envelope.substreams is not None:
+            for early in self._substreams.hear(envelope.substreams):
+                self._take_in(early)
+
+    def _apply(self, envelope: Envelope) -> None:
+        for message in envelope.messages:
+            put = self._puts[message.target]
+            put((message.time, message.batch, message.size, envelope.sender, message.label))
+            self.activate(self._compiled.locations[message.target].operator)
+        if envelope.credit is not None:
+            self.flow.receive(envelope.sender, envelope.credit)
+        if envelope.progress:
+            self._frontiers_moved(self._progress.receive(envelope.sender, envelope.progress))
+        for command in envelope.commands:
+            operator = self.plan.inputs[command.input]
+            self._mailboxes[operator].put(envelope.sender, command)
+            self.activate(operator)
+
+    # ------------------------------------------------------------------ the step
+
+    def step(self) -> list[tuple[int, Envelope]]:
+        """Run what there is to run once, and return the envelopes for the peers, as (worker number, envelope).
+
+        Raises:
+            JobError: an operator raised; it names the operator, this worker and the time. The core must not be used
+                again.
+        """
+        self._steps += 1
+        for late in self.timers.pop_due():
+            self._agenda.activate(late)
+        self._agenda.begin()
+        while (index := self._agenda.pop()) is not None:
+            instance = self._instances[index]
+            if self.flow.is_held and not instance.inputs and not instance.context.mailbox:
+                self._agenda.hold(index)
+                continue
+            try:
+                if instance.run():
+                    self.activate(index)
+                if instance.context.mailbox:
+                    self._agenda.hold(index)
+            except (Exception, SystemExit, GeneratorExit) as error:  # noqa: BLE001 - not the driver's KeyboardInterrupt
+                raise_step_failure(instance.name, self.worker, instance.time, error)
+        self.count_tokens()
+        self._substreams.settle()
+        if self.ledger.has_leaks:
+            self._collect_leaks()
+        committed = self._progress.commit()
+        self._frontiers_moved(committed.moved)
+        news = self._substreams.commit(out_of_work=self._agenda.is_empty)
+        self._let_sources_go_on()
+        credit = self.flow.drain() if self.flow.is_due else {}
+        return self.outbox.envelopes(committed.batches, credit, news, self.books.heard)
+
+    def _let_sources_go_on(self) -> None:
+        if not self.flow.is_held:
+            self._to_release = 1
+            if self._agenda.has_held:
+                self._agenda.let_go()
+
+    def release(self) -> bool:
+        """Count messages that operators have left unread as taken, at each input; return whether there were any.
+
+        For shells, where sources are held back and nothing else happens: an operator may be waiting for what a source
+        that is held back would send. Each call takes twice as many as the one before, until sources go on. Messages to
+        an operator that another thread is at work for are not counted: that will have it read on.
+        """
+        released = [
+            port.release(self._to_release)
+            for location, port in self._ports.items()
+            if not self._agenda.is_at_work(self._compiled.locations[location].operator)
+        ]
+        if any(released):
+            self._to_release *= 2
+        self._let_sources_go_on()
+        return any(released)
+
+    def _frontiers_moved(self, locations: set[int]) -> None:
+        for number in locations:
+            self._frontiers.pop(number, None)
+            self._probes.moved(number)
+            if number in self._ports:
+                self.activate(self._compiled.locations[number].operator)
+
+    def _collect_leaks(self) -> None:
+        for leak in self.ledger.drain_leaks():
+            self._leaks.append(leak)
+            _LOGGER.warning("worker %d: %s", self.worker, leak.describe())
+
+    # ------------------------------------------------------------------ for ports and tokens
+
+    def activate(self, operator: int) -> None:
+        """Schedule an operator: still in this step if its turn has not passed, else in the next."""
+        self._agenda.activate(operator)
+
+    def _activate_later(self, operator: int) -> None:
+        """Schedule an operator in the next step; from any thread."""
+        self._agenda.activate_later(operator)
+        self.ledger.wake()
+
+    def _activate_after(self, operator: int, seconds: float) -> None:
+        """Schedule an operator after some time; from any thread."""
+        self.timers.set(operator, seconds)
+        self.ledger.wake()
+
+    def produce(self, location: int, time: Time, label: Labels | None = None) -> None:
+        """Count a message on its way to an input port."""
+        self._progress.record_one(location, time, 1)
+        if label is not None:
+            self.books.record(label, location, time, 1)
+
+    def consume(self, location: int, time: Time, label: Labels | None = None) -> None:
+        """Count a message as received at an input port."""
+        self._progress.record_one(location, time, -1)
+        if label is not None:
+            self.books.consume(label, location, time)
+
+    def new_token(
+        self, instance: OperatorInstance, output: OutputPort, time: Time, lender: InputPort, label: Label | None
+    ) -> TimestampToken:
+        """Make a token and count it."""
+        self.ledger.record(((output.location, time), 1), label=label)
+        return TimestampToken(self.ledger, output.domain, output.location, time, instance.name, lender, label)
+
+    def count_tokens(self) -> None:
+        """Take note of what has happened to tokens."""
+        if not self.ledger.is_empty:
+            self._progress.record(self.ledger.drain())
+            self._substreams.record_tokens(self.ledger.labelled)
+
+    def frontier(self, location: int) -> Antichain:
+        """Return the frontier at a location where one is kept."""
+        found = self._frontiers.get(location)
+        if found is None:
+            found = self._frontiers[location] = self._tracker.frontier(self._compiled.locations[location])
+        return found
+
+    # ------------------------------------------------------------------ looking in
+
+    def _follow(self, operator: int, probe: str) -> Antichain:
+        self._probes.follow(operator, probe)
+        return self.probe(probe)
+
+    def probe(self, name: str) -> Antichain:
+        """Return the frontier at a probe: the lower bound on the times that can still pass there, on any worker."""
+        return self.frontier(self._probes.location(name))
+
+    def drain_probes_moved(self) -> set[str]:
+        """Return the names of the probes whose frontiers have moved since the last call; the first time, all."""
+        return self._probes.drain_moved()
+
+    def captured(self, name: str) -> list[tuple[Time, Batch]]:
+        """Return what this worker captured under ``name``, as (time, batch) in order of arrival."""
+        return self._instances[self.plan.captures[name]].context.captured
+
+    def describe(self, location: int) -> str:
+        """Return a location's name for people, such as ``input 0 of 'map'``."""
+        return self.plan.describe(self._compiled.locations[location])
+
+    def operator_at(self, location: int) -> str:
+        """Return the name of the operator whose port a location is."""
+        return self.plan.name_at(self._compiled.locations[location])
+
+    def view(self) -> dict[tuple[int, Time], int]:
+        """Return the counts of all pointstamps, by (location number, time), as far as this worker knows."""
+        return dict(self._tracker.counts())
+
+    def unreported(self) -> dict[tuple[int, Time], int]:
+        """Return what this worker has not told its peers: its own changes, and what it adds up for others."""
+        return dict(self._progress.unsent())
+
+    def report(self) -> WorkerReport:
+        """Return what this worker knows and has done, for `Job.explain` and `Job.statistics`; between steps only."""
+        queued, held = waiting_at(list(self._ports.values()))
+        statistics = WorkerStatistics(
+            self.worker,
+            self._steps,
+            self._progress.batches_sent,
+            self._progress.changes_sent,
+            self.outbox.progress_bytes,
+            len(self._leaks),
+            self.flow.load,
+            dict(part for instance in self._instances for part in operators_of(instance)),
+            edges_of(self._edges, self.plan),
+        )
+        return WorkerReport(
+            self.worker,
+            self._progress.knowledge(),
+            self.ledger.tokens(),
+            awaited_by(self._instances),
+            queued,
+            self._agenda.scheduled(),
+            statistics,
+            self._substreams.open_substreams(),
+            held,
+        )
+
+    def running(self) -> BusyWorker:
+        """Return which operator runs now and since when; from any thread."""
+        number = self._agenda.running
+        if number < 0:
+            return BusyWorker(self.worker)
+        instance = self._instances[number]
+        return BusyWorker(self.worker, instance.name, instance.time, self._clock() - instance.started)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether a step would do nothing."""
+        busy = self._progress.is_due or self.flow.is_due or self.books.is_due or self.timers.left_s() == 0.0
+        return self._agenda.is_empty and self.ledger.is_empty and not busy
+
+    @property
+    def expected(self) -> Mapping[int, bool]:
+        """The operators that another thread is going to activate; True if they are at work on what they received."""
+        return self._agenda.expected
+
+    def forget(self, feeder: int) -> None:
+        """Forget a feeder that will not send any more; between steps only."""
+        self._inbox.forget(feeder)
+        self.intake.forget(feeder)
+
+    def heard(self, feeder: int) -> int:
+        """Return how many envelopes of a feeder have come, without a gap; from any thread."""
+        return self._inbox.accepted(feeder)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether nothing can ever occur again, as far as this worker knows, and it has acted on that."""
+        return self.is_idle and self._tracker.is_complete and self._substreams.is_over
+
+    @property
+    def leaks(self) -> list[Leak]:
+        """The tokens that were collected as garbage while live, so far."""
+        return self._leaks

@@ -1,0 +1,110 @@
+"""What a worker says of itself between two steps, for `Job.explain` and `Job.statistics`."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from tidewheel.progress import Knowledge, Time
+from tidewheel.runtime.description.plan import Plan
+from tidewheel.runtime.explaining.statistics import (
+    EdgeStatistics,
+    InputStatistics,
+    OperatorStatistics,
+    WorkerStatistics,
+)
+from tidewheel.runtime.substreams.open_substreams import OpenSubstreams
+from tidewheel.runtime.worker.input_port import InputPort
+from tidewheel.runtime.worker.operator_instance import OperatorInstance
+from tidewheel.runtime.worker.wiring import Edges
+
+Counts: TypeAlias = Mapping[tuple[int, Time], int]
+"""How many, by (location number, time)."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerReport:
+    """One worker at one moment.
+
+    Attributes:
+        knowledge: what it knows of all pointstamps of the job, and what it has told of its own.
+        tokens: the tokens that its operators hold.
+        awaited: those of them that notificators hold, for times of which the operators asked to be told.
+        queued: the messages that have arrived here and wait at an input.
+        held: those that have arrived, and may not be received yet for what else is to come of their substream.
+        scheduled: the numbers of the operators that run in its next step.
+        statistics: what it has done; the operators' frontiers are left out.
+        open_substreams: those of which it lets more in.
+        fed, feeders: what other processes have sent to the inputs, and who they are, if it is this worker that knows.
+    """
+
+    worker: int
+    knowledge: Knowledge
+    tokens: Counts
+    awaited: Counts
+    queued: Counts
+    scheduled: frozenset[int]
+    statistics: WorkerStatistics
+    open_substreams: tuple[OpenSubstreams, ...] = ()
+    held: Counts = field(default_factory=dict)
+    fed: Mapping[str, InputStatistics] = field(default_factory=dict)
+    feeders: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class BusyWorker:
+    """A worker that did not answer in time, because it is inside an operator.
+
+    ``operator`` is None if it is not known which; ``seconds`` is how long the call has taken so far.
+    """
+
+    worker: int
+    operator: str | None = None
+    time: Time | None = None
+    seconds: float = 0.0
+
+
+def awaited_by(instances: Iterable[OperatorInstance]) -> Counts:
+    """Return how many tokens the notificators of some operators hold."""
+    notificators = (notificator for instance in instances for notificator in instance.context.notificators)
+    return Counter(token.stamp for notificator in notificators for token in notificator.tokens)
+
+
+def waiting_at(ports: Sequence[InputPort]) -> tuple[Counts, Counts]:
+    """Return how many messages wait at some inputs, and how many have come there and may not be received yet."""
+    queued = Counter((port.location, time) for port in ports for time, batch, *_ in port.queue if len(batch))
+    held = Counter((port.location, time) for port in ports for time, batch, *_ in port.held if len(batch))
+    return queued, held
+
+
+def edges_of(edges: Edges, plan: Plan) -> tuple[EdgeStatistics, ...]:
+    """Return what was sent over each edge of a plan."""
+    return tuple(edge.statistics(plan.describe(source), plan.describe(target)) for source, target, edge in edges)
+
+
+def operators_of(instance: OperatorInstance) -> Iterator[tuple[str, OperatorStatistics]]:
+    """Yield name and statistics of an operator, or of each stage that it is made of; all stages run in one schedule."""
+    for stage in instance.context.stages:
+        yield (
+            stage.name,
+            OperatorStatistics(
+                instance.schedules,
+                stage.seconds,
+                stage.messages_in,
+                stage.records_in,
+                stage.messages_out,
+                stage.records_out,
+            ),
+        )
+    if not instance.context.stages:
+        yield (
+            instance.name,
+            OperatorStatistics(
+                instance.schedules,
+                instance.seconds,
+                sum(port.consumed for port in instance.inputs),
+                sum(port.records for port in instance.inputs),
+                sum(port.sent for port in instance.outputs),
+                sum(port.records for port in instance.outputs),
+            ),
+        )

@@ -1,0 +1,24 @@
+"""What importing the package costs, here and at the publishers."""
+
+import pickle
+import subprocess
+import sys
+
+from tidewheel.pubsub.gateway import RecordFilter
+
+PROGRAM = """
+import pickle, sys
+import tidewheel.pubsub.gateway, tidewheel.pubsub.gateway.command
+wanted = pickle.loads(bytes.fromhex(sys.argv[1]))
+assert wanted({"n": 2})
+needless = {"h11", "pyarrow", "ray", "starlette", "uvicorn", "websockets"} & set(sys.modules)
+sys.exit(f"loaded {needless}" if needless else 0)
+"""
+
+
+def test_a_filter_arrives_where_the_extra_is_not_installed() -> None:
+    """A publisher needs no web server, and the command line loads none before it serves."""
+    wanted = pickle.dumps(RecordFilter.parse(["n>1"])).hex()
+    command = [sys.executable, "-c", PROGRAM, wanted]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stderr) == (0, "")

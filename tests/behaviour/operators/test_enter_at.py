@@ -1,0 +1,67 @@
+"""The enter_at operator."""
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+import tidewheel as tw
+from tests.kit.operators.harness import Bags, Case, Feed, run
+from tests.kit.operators.operator_case import OperatorCase, number_of
+
+
+def entered(feed: Feed) -> Bags:
+    """Return the numbers at (time, the round at which each enters)."""
+    found: Bags = {}
+    for time, numbers in feed:
+        for number in numbers:
+            found.setdefault((time, number % 4), Counter())[number] += 1
+    return found
+
+
+CASES = [
+    OperatorCase(
+        "enter_at",
+        lambda stream: stream.enter_at(stream.flow.scope("entered at"), lambda record: number_of(record) % 4),
+        entered,
+    )
+]
+
+
+def test_records_join_a_loop_that_is_under_way() -> None:
+    """A record that enters at a later round meets those that have gone round until then; outside it has its time."""
+    times: list[tuple[Any, Any]] = []
+
+    def describe(stream: tw.Stream[int]) -> tw.Stream[int]:
+        with stream.flow.scope("loop") as loop:
+            back: tw.Feedback[int] = loop.feedback()
+            inside = stream.enter_at(loop, lambda number: number).concat(back)
+            again, done = inside.branch_when(lambda time: time[1] < 3)
+            back.connect(again.inspect_with_time(lambda number, time, worker: times.append((time, number))))
+            return done.leave()
+
+    results = run(describe, Case([(5, [3, 1, 0])]))
+    assert Counter(number for result in results for number in result.batch) == Counter([0, 1, 3])
+    assert {result.time for result in results} == {5}
+    assert sorted(times) == [((5, 0), 0), ((5, 1), 0), ((5, 1), 1), ((5, 2), 0), ((5, 2), 1)]
+
+
+@pytest.mark.parametrize("at", [-1, 0.5, None, (0, 1)])
+def test_what_is_no_round_is_an_error(at: Any) -> None:
+    """The error shows the record and the time that it would have had."""
+
+    def describe(stream: tw.Stream[int]) -> tw.Stream[int]:
+        return stream.enter_at(stream.flow.scope("loop"), lambda _: at)
+
+    with pytest.raises(tw.JobError, match=r"enter_at' failed on worker 0 at time 5: .* no time here, .* for 7"):
+        run(describe, Case([(5, [7])]))
+
+
+def test_only_a_loop_is_entered() -> None:
+    """What is no loop, or one that lies elsewhere, is refused as `enter` refuses it."""
+    flow = tw.Dataflow("test")
+    stream: tw.Stream[int] = flow.input("numbers")
+    with pytest.raises(tw.GraphError, match=r"enter_at: a stream enters a loop of flow.scope\(name\), not 'loop'"):
+        stream.enter_at("loop", abs)  # type: ignore[arg-type]
+    with pytest.raises(tw.GraphError, match=r"enter_at: .* does not lie directly in"):
+        stream.enter_at(flow.scope("outer").inner("inner"), abs)

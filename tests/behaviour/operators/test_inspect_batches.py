@@ -1,0 +1,35 @@
+"""The inspect_batches operator."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+
+import tidewheel as tw
+from tests.kit.operators.harness import Case, bags, cases, expected, operator_settings, run
+from tests.kit.operators.operator_case import OperatorCase, each_epoch
+
+CASES = [OperatorCase("inspect_batches", lambda stream: stream.inspect_batches(lambda *seen: None), each_epoch(list))]
+
+
+@operator_settings()
+@given(cases())
+def test_the_batch_that_is_seen_is_the_one_that_goes_on(case: Case) -> None:
+    """The function gets each batch, of any kind, with its time and worker; downstream has the same object."""
+    seen: list[tuple[Any, Any, int]] = []
+
+    def look(batch: Any, time: int, worker: int) -> bool:
+        seen.append((time, batch, worker))
+        return False
+
+    results = run(lambda stream: stream.inspect_batches(look), case)
+    assert {id(result.batch) for result in results} == {id(batch) for _, batch, _ in seen}
+    assert bags([tw.Captured(time, batch) for time, batch, _ in seen], case.kind) == expected(case.feed)
+    assert bags(results, case.kind) == expected(case.feed)
+    assert {worker for *_, worker in seen} <= set(range(case.workers))
+
+
+def test_a_function_that_raises_fails_the_job() -> None:
+    """The error names the operator and the time."""
+    with pytest.raises(tw.JobError, match=r"'inspect_batches' failed on worker 0 at time 3: TypeError: .*argument"):
+        run(lambda stream: stream.inspect_batches(lambda batch: None), Case([(3, [1])]))  # type: ignore[arg-type, misc]

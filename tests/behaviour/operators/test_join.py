@@ -1,0 +1,139 @@
+"""Join by functions: pairs of records of one epoch whose keys are equal."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import tidewheel as tw
+from tests.kit.operators.harness import LISTS, Case, bags, cases, expected, operator_settings, run, settle
+from tests.kit.operators.operator_case import ALL_KINDS, ONLY_LISTS, OperatorCase, each_epoch, number_of
+from tests.kit.operators.two_sides import (
+    COMPOSITE_KEYS,
+    KEYS,
+    WORKERS,
+    Feed,
+    Row,
+    each_epoch_joined,
+    numbers_in_pairs,
+    row_feeds,
+    run_two,
+)
+
+HOWS = ("inner", "left", "right", "outer")
+
+CASES = [
+    OperatorCase(
+        "join",
+        lambda stream: stream.join(stream, number_of, lambda n: number_of(n) + 1).map(
+            lambda pair: (number_of(pair[0]), number_of(pair[1]))
+        ),
+        each_epoch(lambda ns: [(n, m) for n in ns for m in ns if n == m + 1]),
+        ALL_KINDS,
+    ),
+    OperatorCase(
+        "join",
+        lambda stream: stream.join(stream.filter(lambda n: n > 3), lambda n: n // 2, how="left"),
+        each_epoch(
+            lambda ns: (
+                [(n, m) for n in ns for m in ns if m > 3 and n // 2 == m // 2]
+                + [(n, None) for n in ns if not any(m > 3 and n // 2 == m // 2 for m in ns)]
+            )
+        ),
+        ONLY_LISTS,
+        "left",
+    ),
+]
+
+
+@operator_settings(60)
+@given(row_feeds(KEYS + COMPOSITE_KEYS), row_feeds(KEYS + COMPOSITE_KEYS), st.sampled_from(HOWS), WORKERS)
+def test_it_is_the_nested_loop(left: Feed, right: Feed, how: Any, workers: int) -> None:
+    """Duplicates, empty sides, None, NaN and keys of any mix of types, on any number of workers: as defined."""
+    (results,) = run_two(lambda one, other: [one.join(other, lambda row: row.key, how=how)], (left, right), workers)
+    assert numbers_in_pairs(results) == each_epoch_joined(left, right, how)
+
+
+def countdown(numbers: tw.Stream[int]) -> tw.Stream[tuple[int, int]]:
+    """Count all numbers down to 0 together; in each round join those of the round with those of the next."""
+
+    def body(inner: tw.Stream[int]) -> tuple[tw.Stream[int], tw.Stream[tuple[int, int]]]:
+        fewer = inner.map(lambda n: n - 1).filter(lambda n: n > 0)
+        return fewer, inner.join(fewer, lambda n: n)
+
+    return numbers.filter(lambda n: n > 0).iterate(body)
+
+
+def counted_down(ns: list[int]) -> list[tuple[int, int]]:
+    """Do the same in plain Python."""
+    found = []
+    ns = [n for n in ns if n > 0]
+    while ns:
+        fewer = [n - 1 for n in ns if n > 1]
+        found += [(n, m) for n in ns for m in fewer if n == m]
+        ns = fewer
+    return found
+
+
+@operator_settings(30)
+@given(cases(LISTS))
+def test_it_joins_the_rounds_of_a_loop(case: Case) -> None:
+    """In a loop each round of each epoch is joined for itself, and the loop ends."""
+    assert bags(run(countdown, case)) == expected(case.feed, counted_down)
+
+
+def test_an_epoch_is_joined_before_the_next_begins() -> None:
+    """Nothing waits for the end: what an epoch has comes out while the next is being fed."""
+    flow = tw.Dataflow("test")
+    flow.input("left").join(flow.input("right"), lambda n: n).capture("joined")
+    with tw.run(flow, engine="local") as job:
+        left, right = job.input("left"), job.input("right")
+        left.send([1])
+        right.send([1])
+        left.advance_to(1)
+        right.advance_to(1)
+        settle(job)
+        assert job.captured("joined") == [tw.Captured(0, [(1, 1)])]
+        left.close()
+        right.close()
+        job.wait()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((3,), r"'join': a key is a function of a record, the name of a column or a tuple of names, not 3"),
+        (((),), r"a key is a function of a record, .* not \(\)"),
+        ((("a", 1),), r"a key is a function of a record, .* not \('a', 1\)"),
+        ((len, "a"), r"the keys of both sides are functions of a record or names of columns, not <built-in .* 'a'"),
+        ((("a", "b"), "a"), r"\('a', 'b'\) and \('a',\) are not equally many columns"),
+    ],
+)
+def test_keys_that_do_not_fit_together_are_refused(arguments: tuple[Any, ...], message: str) -> None:
+    """The error names the operator and says what a key is."""
+    flow = tw.Dataflow("test")
+    with pytest.raises(tw.GraphError, match=message):
+        flow.input("left").join(flow.input("right"), *arguments)
+
+
+def test_other_arguments_that_cannot_be_used_are_refused() -> None:
+    """A misspelled way to join, a suffix for pairs, no stream, or one of another scope, is found when described."""
+    flow = tw.Dataflow("test")
+    left, right = flow.input("left"), flow.input("right")
+    untyped: Any = left
+    with pytest.raises(tw.GraphError, match="'join': how is one of 'inner', 'left', 'right', 'outer', not 'full'"):
+        untyped.join(right, len, how="full")
+    with pytest.raises(tw.GraphError, match="suffix='_b' is for names of columns; functions make pairs"):
+        untyped.join(right, len, suffix="_b")
+    with pytest.raises(tw.GraphError, match="'join' reads streams, not 7"):
+        untyped.join(7, "a", how="left")
+    with pytest.raises(tw.GraphError, match=r"joins streams of .* and of .*: enter\(\) or leave\(\) first"):
+        left.join(right.enter(flow.scope("loop")), len)
+
+
+def test_a_key_that_cannot_be_one_is_named() -> None:
+    """A key that cannot be hashed is an error that says which operator it came to."""
+    unhashable: Any = lambda row: [row.key]  # noqa: E731
+    with pytest.raises(tw.JobError, match=r"'join'.*list"):
+        run_two(lambda one, other: [one.join(other, unhashable)], ([(0, [Row(1, 1)])], []))

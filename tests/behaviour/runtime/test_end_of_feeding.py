@@ -1,0 +1,88 @@
+"""Whoever feeds a job can fail it, and is told when it is over."""
+
+import threading
+
+import pytest
+
+import tidewheel as tw
+from tests.kit.runtime.list_feed import ListFeed
+
+DEADLINE_S = 30.0
+
+
+def test_a_handle_fails_the_job(feed: ListFeed, handle: tw.InputHandle) -> None:
+    """With the input's name and the cause; a handle that is closed has nothing to miss."""
+    cause = OSError("no route")
+    handle.fail("the shop has gone", cause)
+    [error] = feed.failures
+    assert str(error) == "input 'numbers' cannot be fed any more: the shop has gone"
+    assert error.__cause__ is cause
+    handle.close()
+    handle.fail("once more")
+    assert len(feed.failures) == 1
+
+
+def test_those_who_feed_are_told_that_the_job_is_over(feed: ListFeed, handle: tw.InputHandle) -> None:
+    """Once each, why it has failed, also if they ask when it is over; but for those who have taken it back."""
+    told: list[tuple[str, Exception | None]] = []
+    calls = {name: lambda failure, name=name: told.append((name, failure)) for name in ("kept", "forgotten", "late")}
+    handle.when_over(calls["kept"])
+    handle.when_over(calls["forgotten"])
+    handle.forget(calls["forgotten"])
+    handle.forget(calls["forgotten"])
+    assert told == []
+    failure = tw.JobError("an operator has failed")
+    feed.tell_end(failure)
+    feed.tell_end(None)
+    handle.when_over(calls["late"])
+    assert told == [("kept", failure), ("late", failure)]
+
+
+def test_a_call_that_raises_does_not_keep_others_from_being_told(
+    feed: ListFeed, handle: tw.InputHandle, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nor whoever ends the job, from ending it: it is written down."""
+    told: list[Exception | None] = []
+
+    def fails(failure: Exception | None) -> None:
+        raise OSError("no telephone")
+
+    handle.when_over(fails)
+    handle.when_over(told.append)
+    failure = tw.JobError("an operator has failed")
+    feed.tell_end(failure)
+    handle.when_over(fails)
+    assert told == [failure]
+    assert [str(record.exc_info[1]) for record in caplog.records if record.exc_info] == ["no telephone"] * 2
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_job_tells_those_who_feed_it(fails: bool) -> None:
+    """Nobody has to look: it calls when it fails, with its error, and when it is stopped, with none."""
+    told: list[Exception | None] = []
+    flow = tw.Dataflow("fed")
+    flow.input("numbers").inspect(lambda number: 1 // number).probe("done")
+    job = tw.run(flow, engine="local")
+    job.input("numbers").when_over(told.append)
+    if fails:
+        job.input("numbers").send([0])
+        job.input("numbers").close()
+        with pytest.raises(tw.JobError) as raised:
+            job.wait()
+        assert told == [raised.value]
+    job.stop()
+    assert len(told) == 1
+    assert (told[0] is not None) is fails
+
+
+def test_a_thread_fails_the_job_that_it_feeds() -> None:
+    """Whoever waits for the job meanwhile is told so, and does not wait on."""
+    flow = tw.Dataflow("fed")
+    flow.input("numbers").probe("done")
+    job = tw.run(flow, engine="local")
+    thread = threading.Thread(target=job.input("numbers").fail, args=["it rains"])
+    thread.start()
+    thread.join(DEADLINE_S)
+    with pytest.raises(tw.JobError, match="input 'numbers' cannot be fed any more: it rains"):
+        job.wait(timeout=DEADLINE_S)
+    job.stop()

@@ -1,0 +1,220 @@
+"""Waiting on the local engine: it runs the job, and where nothing is left to do the error says why."""
+
+import logging
+
+import pytest
+
+import tidewheel as tw
+from tests.kit.runtime.one_operator import feed, flow_of, ignore, scheduled
+from tests.kit.runtime.stuck_flows import hoarding
+from tidewheel.runtime.description.plan import Schedule
+from tidewheel.runtime.explaining.explanation import Explainer
+from tidewheel.runtime.worker.worker_core import WorkerCore
+from tidewheel.runtime.worker.worker_report import WorkerReport
+
+DEADLINE_S = 30.0
+
+
+def named_flow() -> tw.Dataflow:
+    flow = tw.Dataflow("named")
+    flow.input("a").capture("b").probe("c").publish("local job/d")
+    flow.input("e").capture("f").probe("g")
+    return flow
+
+
+def test_waiting_in_vain_behind_a_leak_says_so() -> None:
+    """Inputs are open, but it is not them that hold the probe back: the error is what `explain` says."""
+    kept: list[tw.TimestampToken] = []
+    flow = tw.Dataflow("leaky")
+    flow.input("numbers").unary("leaky", hoarding(kept)).probe("done")
+    with tw.run(flow, engine="local") as job:
+        job.input("numbers").send([1])
+        job.input("numbers").advance_to(1)
+        with pytest.raises(tw.JobError) as failed:
+            job.probe("done").wait_until(1)
+        job.stop()
+    assert "operator 'leaky' holds 1 token for time 0 on worker 0" in str(failed.value)
+    assert "advance or close" not in str(failed.value)
+    kept.pop().discard()
+
+
+def two_branches(kept: list[tw.TimestampToken]) -> tw.Dataflow:
+    """Return a dataflow with a leak before one probe, and another that only waits for its own input."""
+    flow = tw.Dataflow("branches")
+    flow.input("left").unary("leaky", hoarding(kept)).probe("leaked")
+    flow.input("right").map(str).probe("behind")
+    return flow
+
+
+def test_the_error_is_about_the_probe_that_is_waited_for() -> None:
+    """What holds another probe back, or which other inputs are open, is no advice for it; for the job's end it is."""
+    kept: list[tw.TimestampToken] = []
+    with tw.run(two_branches(kept), engine="local") as job:
+        job.input("left").send([1])
+        job.input("left").advance_to(2)
+        with pytest.raises(tw.JobError, match=r"advance or close .* \(open inputs: 'right' at time 0\)$"):
+            job.probe("behind").wait_until(1)
+        with pytest.raises(tw.JobError, match=r"'leaked' waits: (?s:.*)operator 'leaky' holds 1 token") as failed:
+            job.probe("leaked").wait_until(1)
+        assert "right" not in str(failed.value)
+        with pytest.raises(tw.JobError, match="operator 'leaky' holds 1 token"):
+            job.wait()
+        job.input("left").close()
+        job.input("right").close()
+        with pytest.raises(tw.JobError, match="all inputs are closed, but 'leaked' waits"):
+            job.wait()
+        kept.pop().discard()
+        job.wait()
+
+
+def test_a_timeout_names_the_probe_that_is_waited_for() -> None:
+    """It is the one to have explained."""
+    with tw.run(two_branches([]), engine="local") as job:
+        with pytest.raises(TimeoutError, match=r"job.explain\('behind'\) says what holds it back"):
+            job.probe("behind").wait_until(1, timeout=-1)
+        with pytest.raises(TimeoutError, match=r"job.explain\('leaked'\) says what holds it back"):
+            job.wait(timeout=-1)
+
+
+@pytest.mark.parametrize("for_a_probe", [True, False])
+def test_saying_that_nothing_is_left_to_do_takes_one_look_at_the_workers(
+    for_a_probe: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many probes there are: one report of each worker, and no explanation of probes that nobody waits for."""
+    flow = tw.Dataflow("probes")
+    stream = flow.input("numbers")
+    for number in range(50):
+        stream = stream.map(str).exchange(len).probe(f"probe {number}")
+    reports: list[int] = []
+    explained: list[str] = []
+    report, explain = WorkerCore.report, Explainer.explain
+
+    def counted_report(core: WorkerCore) -> WorkerReport:
+        reports.append(core.worker)
+        return report(core)
+
+    def counted_explain(explainer: Explainer, name: str, notes: tuple[str, ...]) -> tw.Explanation:
+        explained.append(name)
+        return explain(explainer, name, notes)
+
+    monkeypatch.setattr(WorkerCore, "report", counted_report)
+    monkeypatch.setattr(Explainer, "explain", counted_explain)
+    with tw.run(flow, workers=2, engine="local") as job:
+        with pytest.raises(tw.JobError, match=r"advance or close .* \(open inputs: 'numbers' at time 0\)"):
+            job.probe("probe 30").wait_until(1) if for_a_probe else job.wait()
+        assert reports == [0, 1]
+        assert explained == ["probe 30"] * for_a_probe
+
+
+def test_waiting_with_an_open_input_is_an_error_at_once(caplog: pytest.LogCaptureFixture) -> None:
+    """It would be for ever: the error names the inputs that are open and where they are, and a warning says so."""
+    with tw.run(named_flow(), engine="local") as job:
+        job.input("a").advance_to(3)
+        with (
+            caplog.at_level(logging.WARNING, logger="tidewheel.runtime.engines.job"),
+            pytest.raises(
+                tw.JobError,
+                match=r"nothing left to do: advance or close .* \(open inputs: 'a' at time 3, 'e' at time 0\)",
+            ),
+        ):
+            job.wait()
+        assert "waits for its end, but inputs are open: close() 'a', 'e'" in caplog.text
+        job.input("a").close()
+        with pytest.raises(tw.JobError, match=r"\(open inputs: 'e' at time 0\)"):
+            job.wait()
+        job.input("e").close()
+        job.wait()
+
+
+def test_waiting_for_a_time_that_no_input_has_reached_is_an_error_at_once() -> None:
+    """The job goes on when the inputs do."""
+    with tw.run(flow_of(scheduled(ignore)), engine="local") as job:
+        with pytest.raises(tw.JobError, match=r"waiting for probe 'done' to reach 2, .* 'numbers' at time 0\)"):
+            job.probe("done").wait_until(2)
+        job.input("numbers").advance_to(2)
+        job.probe("done").wait_until(2)
+
+
+def test_a_job_that_cannot_end_says_who_holds_what() -> None:
+    """A token that was never discarded and messages that were never taken are named with operator and time."""
+    kept: list[tw.TimestampToken] = []
+
+    def keep(input: tw.InputPort, output: tw.OutputPort) -> None:
+        kept.extend(lent.retain() for lent, _ in input)
+
+    flow = tw.Dataflow("test")
+    numbers = flow.input("numbers")
+    numbers.unary("keeper", scheduled(keep))
+    numbers.unary("blind", scheduled(lambda input, output: None))
+    with tw.run(flow, engine="local") as job:
+        feed(job, [], [1])
+        with pytest.raises(tw.JobError, match="all inputs are closed, but ") as caught:
+            job.wait()
+        assert "output 0 of 'keeper' holds 1 token(s) for time 1" in str(caught.value)
+        assert "1 message(s) at time 1 wait at input 0 of 'blind'" in str(caught.value)
+
+
+def test_a_job_that_does_not_end_in_time_is_left_as_it_is() -> None:
+    """A timeout names what was waited for; the work goes on in the next call."""
+    rounds: list[int] = []
+
+    def build(context: tw.OperatorContext) -> Schedule:
+        token = context.token()
+
+        def schedule(input: tw.InputPort, output: tw.OutputPort) -> None:
+            rounds.append(0)
+            ignore(input, output)
+            if len(rounds) < 1000:
+                context.activate()
+            elif token.is_live:
+                token.discard()
+
+        return schedule
+
+    with tw.run(flow_of(build), engine="local") as job:
+        feed(job)
+        with pytest.raises(TimeoutError, match=r"waited 0 s for job 'test-\w{8}' to end; all inputs are closed"):
+            job.wait(timeout=0)
+        assert len(rounds) < 1000
+        job.wait(timeout=DEADLINE_S)
+        assert len(rounds) >= 1000
+
+
+def test_waiting_twice_is_fine() -> None:
+    """A job that has ended has ended."""
+    with tw.run(flow_of(scheduled(ignore)), engine="local") as job:
+        feed(job, [1])
+        job.wait()
+        job.wait(timeout=0)
+        assert job.is_complete
+
+
+def test_nothing_runs_between_calls() -> None:
+    """The workers run while the driver waits, and only then."""
+    calls: list[int] = []
+
+    def schedule(input: tw.InputPort, output: tw.OutputPort) -> None:
+        calls.append(0)
+        ignore(input, output)
+
+    with tw.run(flow_of(scheduled(schedule)), engine="local") as job:
+        feed(job, [1])
+        assert calls == []
+        job.wait()
+        assert len(calls) > 0
+
+
+@pytest.mark.parametrize("ends", ["wait", "stop", "open", "nothing"])
+def test_who_leaves_before_all_is_done_is_told(ends: str, caplog: pytest.LogCaptureFixture) -> None:
+    """A job that only had to be waited for is cut short with a word; one that is stopped, or fed still, without."""
+    flow = tw.Dataflow("short")
+    flow.input("numbers").capture("results")
+    with caplog.at_level(logging.WARNING, logger="tidewheel"), tw.run(flow, engine="local") as job:
+        job.input("numbers").send([1])
+        if ends != "open":
+            job.input("numbers").close()
+        if ends == "wait":
+            job.wait(DEADLINE_S)
+        if ends == "stop":
+            job.stop()
+    assert ("is cut short" in caplog.text) == (ends == "nothing")

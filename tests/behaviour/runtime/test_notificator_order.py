@@ -1,0 +1,118 @@
+"""The order in which the notificator says that times are complete: as times are, or one sequence for all of them."""
+
+from itertools import combinations, permutations
+from typing import Any
+
+import pytest
+
+import tidewheel as tw
+from tests.kit.runtime.one_operator import DEADLINE_S, feed
+from tests.laws.domains import BITEMPORAL, VECTOR_CLOCK, Bitemporal
+from tidewheel.operators import Loop
+from tidewheel.runtime.description.plan import Build, Schedule
+
+
+def build_in_order(seen: list[Any], *, sequential: bool) -> Build:
+    """Return the build function of an operator that passes all of a time on once it is complete, and notes the time."""
+
+    def build(context: tw.OperatorContext) -> Schedule:
+        held: dict[Any, list[Any]] = context.state("held", dict)
+        notificator = context.notificator()
+
+        def schedule(input: tw.InputPort, output: tw.OutputPort) -> None:
+            for lent, batch in input:
+                held.setdefault(lent.time, []).extend(batch)
+                notificator.notify_at(lent)
+            for token in notificator.ready(input, sequential=sequential):
+                seen.append(((context.name, context.worker), token.time))
+                output.send(token, held.pop(token.time))
+
+        return schedule
+
+    return build
+
+
+def times_of(domain: tw.TimeDomain, times: list[Any], *, sequential: bool = False) -> list[Any]:
+    """Return in which order an operator hears that times are complete that arrive in the given one."""
+    seen: list[Any] = []
+    flow = tw.Dataflow("test", domain)
+    sources = [flow.source("time", tw.IterableSource([[(time, [0])]])) for time in times]
+    sources[0].concat(*sources[1:]).unary("subject", build_in_order(seen, sequential=sequential)).capture("results")
+    with tw.run(flow, engine="local") as job:
+        job.wait(DEADLINE_S)
+        assert {result.time for result in job.captured("results")} == set(times)
+    return [time for _, time in seen]
+
+
+@pytest.mark.parametrize("sequential", [False, True])
+@pytest.mark.parametrize(
+    ("domain", "times"),
+    [
+        (tw.IntegerDomain(), [0, 1, 7, 30]),
+        (tw.ProductDomain(tw.IntegerDomain(), tw.IntegerDomain()), [(0, 0), (1, 0), (0, 1), (1, 1)]),
+        (BITEMPORAL, [Bitemporal(0, 2), Bitemporal(1, 0), Bitemporal(1, 2), Bitemporal(3, 0)]),
+        (VECTOR_CLOCK, [(1, 0), (0, 1), (2, 2), (0, 5)]),
+    ],
+    ids=["integers", "pairs", "bitemporal", "vector clock"],
+)
+def test_no_time_is_ready_before_one_that_is_less(domain: tw.TimeDomain, times: list[Any], sequential: bool) -> None:
+    """In whatever order they arrive, and also where some are in no order."""
+    for arriving in permutations(times):
+        seen = times_of(domain, list(arriving), sequential=sequential)
+        assert len(seen) == len(times)
+        assert not any(domain.less_than(later, earlier) for earlier, later in combinations(seen, 2))
+
+
+def test_sequential_times_come_as_their_domain_puts_them_in_order() -> None:
+    """Pairs come by the first coordinate and then by the second, though neither of some is less."""
+    pairs = tw.ProductDomain(tw.IntegerDomain(), tw.IntegerDomain())
+    times = [(0, 3), (1, 0), (1, 2), (2, 1)]
+    for arriving in permutations(times):
+        assert times_of(pairs, list(arriving), sequential=True) == times
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_sequential_times_in_nested_loops_hold_back_nothing_for_ever(workers: int) -> None:
+    """Operators that wait for one another round two loops, each for the other's earlier epochs, all come to an end."""
+    seen: list[Any] = []
+
+    def wait(stream: tw.Stream[Any]) -> tw.Stream[Any]:
+        return stream.exchange(lambda walk: walk[1]).unary("wait", build_in_order(seen, sequential=True))
+
+    def inner(walks: tw.Stream[Any]) -> tuple[tw.Stream[Any], tw.Stream[Any]]:
+        stepped = wait(walks).map(lambda walk: (walk[0], walk[1] - 1))
+        return stepped.filter(lambda walk: walk[1] % 3 != 0), stepped.filter(lambda walk: walk[1] % 3 == 0)
+
+    def outer(walks: tw.Stream[Any]) -> tuple[tw.Stream[Any], tw.Stream[Any]]:
+        walked = wait(wait(walks).iterate(inner))
+        return walked.filter(lambda walk: walk[1] > 0), walked.filter(lambda walk: walk[1] <= 0)
+
+    flow = tw.Dataflow("test")
+    walks = flow.input("numbers").map(lambda n: (n, n)).iterate(outer)
+    wait(walks).capture("results")
+    with tw.run(flow, workers=workers, engine="local") as job:
+        feed(job, [9, 4], [3], [12, 1])
+        job.wait(DEADLINE_S)
+        found = sorted((result.time, walk[0]) for result in job.captured("results") for walk in result.batch)
+    assert found == [(0, 4), (0, 9), (1, 3), (2, 1), (2, 12)]
+    for key in {key for key, _ in seen}:
+        times = [time for of, time in seen if of == key]
+        assert times == sorted(times), "nested pairs of integers, in the order that Python gives them"
+
+
+def test_in_a_loop_of_a_users_domain_times_are_ready() -> None:
+    """Rounds of times that are in no order complete without waiting for one another."""
+    seen: list[Any] = []
+    flow = tw.Dataflow("test", BITEMPORAL)
+    times = [Bitemporal(0, 1), Bitemporal(1, 0)]
+    stream = flow.source("times", tw.IterableSource([[(time, [3])] for time in times]))
+    loop = Loop(flow, flow.root.inside("loop"))
+    returning = loop.feedback()
+    inner = stream.enter(loop).concat(returning).unary("subject", build_in_order(seen, sequential=True))
+    returning.connect(inner.map(lambda n: n - 1).filter(lambda n: n > 0))
+    with tw.run(flow, engine="local") as job:
+        job.wait(DEADLINE_S)
+    ready = [time for _, time in seen]
+    assert sorted(map(str, ready)) == sorted(str((time, turn)) for time in times for turn in range(3))
+    rounds = tw.ProductDomain(BITEMPORAL, tw.IntegerDomain())
+    assert not any(rounds.less_than(later, earlier) for earlier, later in combinations(ready, 2))

@@ -1,0 +1,63 @@
+"""A feed whose commands go into a list."""
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from tidewheel.progress import IntegerDomain, Time
+from tidewheel.runtime.errors import JobError
+from tidewheel.runtime.inputs.feed import Admission, Feed
+from tidewheel.runtime.inputs.input_handle import FedInput, InputHandle
+from tidewheel.runtime.worker.envelope import InputCommand
+
+
+class ListFeed(Feed):
+    """Feeds workers that do nothing.
+
+    Attributes:
+        submitted: the commands, each with the number of the worker that it is for.
+        abandoned: why handles were given up.
+        failures: how the job was to fail.
+        flushed: how often a handle waited for what it had sent to arrive.
+        has_taken: whether the workers have taken all that was sent.
+        last_timeout: what `wait` was told, which never finds room.
+    """
+
+    def __init__(self, workers: int, bytes_in_flight: int = 1 << 30) -> None:
+        super().__init__(workers, threading.RLock(), bytes_in_flight, 1000)
+        self.submitted: list[tuple[int, InputCommand]] = []
+        self.flushed = 0
+        self.abandoned: list[str] = []
+        self.failures: list[JobError] = []
+        self.has_taken = True
+        self.last_timeout: float | None = -1.0
+
+    def handle(self, name: str = "numbers") -> InputHandle:
+        """Return the first handle of an input."""
+        domain = IntegerDomain()
+        return InputHandle(FedInput(name, domain, self), domain.minimum())
+
+    def is_past(self, time: Time) -> bool:
+        return True
+
+    def wait(self, condition: Callable[[], bool], timeout: float | None) -> Admission:
+        self.last_timeout = timeout
+        return Admission.TIMED_OUT
+
+    def ticket(self, name: str, handle: int, time: Time) -> tuple[Any, ...]:
+        return tuple, ([name, handle, time],)
+
+    def abandon(self, name: str, reason: str) -> None:
+        self.abandoned.append(reason)
+
+    def fail(self, name: str, error: JobError) -> None:
+        self.failures.append(error)
+
+    def flush(self) -> None:
+        self.flushed += 1
+
+    def _carry(self, worker: int, command: InputCommand) -> None:
+        self.submitted.append((worker, command))
+
+    def _taken(self, worker: int) -> int:
+        return self._submitted[worker] if self.has_taken else 0

@@ -1,0 +1,356 @@
+"""The map_async operator: calls of coroutines, when their results come out, and what becomes of those that fail."""
+
+import asyncio
+import pickle
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+import tidewheel as tw
+from tests.kit.operators.calls import Server, asking, call_threads, failure_of, job_of, refuse, within_deadline
+from tests.kit.operators.operator_case import OperatorCase, each_epoch, number_of
+from tests.kit.runtime.one_operator import DEADLINE_S, captured, feed, settle
+from tests.unit.runtime.worker.test_worker_loop import command, running, watch_until
+from tests.waiting import eventually
+from tidewheel.operators.coroutines.async_calls import CallPolicy
+from tidewheel.operators.coroutines.map_async import build_map_async
+from tidewheel.runtime.worker.worker_status import Phase
+
+
+async def square(record: Any) -> int:
+    """Return a square, after others had a chance to run, some sooner than others."""
+    for _ in range(number_of(record) % 3):
+        await asyncio.sleep(0)
+    return number_of(record) ** 2
+
+
+def squares(numbers: list[int]) -> list[int]:
+    return [number**2 for number in numbers]
+
+
+CASES = [
+    OperatorCase("map_async", lambda stream: stream.map_async(square), each_epoch(squares)),
+    OperatorCase(
+        "map_async",
+        lambda stream: stream.map_async(square, concurrency=2, ordered=True, timeout_s=60, retries=1),
+        each_epoch(squares),
+        name="ordered",
+    ),
+]
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    """Make a server, and see that nobody of those who call it is left."""
+    yield Server()
+    assert call_threads() == []
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_time_completes_when_its_last_call_does(server: Server, workers: int) -> None:
+    """Whatever the order of the answers; what comes later moves nothing, and nothing is lost."""
+    with job_of(server.reply, [1], [2], [3, 4], workers=workers) as job:
+        done = job.probe("done")
+        assert within_deadline(job, lambda: len(server.begun) == 4)
+        server.let_go(3, 2)
+        assert within_deadline(job, lambda: len(captured(job)) == 2)
+        assert list(done.frontier) == [0]
+        server.let_go(1)
+        assert within_deadline(job, lambda: list(done.frontier) == [2])
+        server.let_go(4)
+        job.wait(DEADLINE_S)
+        assert sorted(captured(job)) == [(0, [1]), (1, [4]), (2, [9]), (2, [16])]
+
+
+def test_results_come_as_they_are_there(server: Server) -> None:
+    """Unless it is said otherwise, none waits for another."""
+    with job_of(server.reply, [1, 2, 3]) as job:
+        for count, number in enumerate((3, 1, 2), start=1):
+            server.let_go(number)
+            assert within_deadline(job, lambda: len(captured(job)) == count)  # noqa: B023 - called at once
+        assert captured(job) == [(0, [9]), (0, [1]), (0, [4])]
+
+
+def test_in_order_each_waits_for_those_before(server: Server) -> None:
+    """Records of several messages and times leave in the order in which they came, as few batches as that allows."""
+    with job_of(server.reply, [1, 2], [3], ordered=True) as job:
+        assert within_deadline(job, lambda: len(server.begun) == 3)
+        server.let_go(2, 3)
+        server.let_go(1)
+        job.wait(DEADLINE_S)
+        results = captured(job)
+    assert [(time, number) for time, batch in results for number in batch] == [(0, 1), (0, 4), (1, 9)]
+
+
+def test_so_many_at_a_time_and_no_more(server: Server) -> None:
+    """What there is no room for is not even read, so that it counts as in flight."""
+    with job_of(server.reply, [1, 2, 3], [4], [5], concurrency=2) as job:
+        assert within_deadline(job, lambda: len(server.begun) == 2)
+        assert job.statistics().operators["map_async"].messages_in == 1
+        server.let_go(1)
+        assert within_deadline(job, lambda: len(server.begun) == 3)
+        assert job.statistics().operators["map_async"].messages_in == 1
+        server.let_go(2)
+        assert within_deadline(job, lambda: len(server.begun) == 4)
+        assert job.statistics().operators["map_async"].messages_in == 2
+        server.let_go(3, 4, 5)
+        job.wait(DEADLINE_S)
+        assert server.begun == [1, 2, 3, 4, 5]
+
+
+class Endless:
+    """A source that says how far it was read."""
+
+    def __init__(self) -> None:
+        self.read = 0
+
+    def partitions(self, worker: int, workers: int) -> list[Iterator[tuple[int, list[int]]]]:
+        return [self._batches()]
+
+    def _batches(self) -> Iterator[tuple[int, list[int]]]:
+        while self.read < 10_000:
+            self.read += 1
+            yield self.read, [self.read] * 100
+
+
+def test_a_source_waits_for_slow_calls(server: Server) -> None:
+    """However long they take: the source is not read far ahead, though nothing else is left to do."""
+    source = Endless()
+    flow = tw.Dataflow("test")
+    flow.source("numbers", source).map_async(server.reply, concurrency=4).probe("done")
+    config = tw.RuntimeConfig(bytes_in_flight=64 << 10)
+    with tw.run(flow, engine="local", config=config) as job:
+        assert within_deadline(job, lambda: len(server.begun) == 4)
+        with pytest.raises(TimeoutError):
+            job.wait(timeout=0.3)
+        assert source.read < 40
+        before = source.read
+        server.let_go(*range(1, 30))
+        job.probe("done").wait_until(30, DEADLINE_S)
+        assert source.read > before
+    assert server.cancelled
+
+
+def test_an_input_waits_for_slow_calls(server: Server) -> None:
+    """The driver's sends have to wait as well: that calls are under way is no reason to let more in."""
+    flow = asking(server.reply, concurrency=4)
+    with tw.run(flow, engine="local", config=tw.RuntimeConfig(bytes_in_flight=16 << 10)) as job:
+        with suppress(tw.WouldBlock):
+            for _ in range(1000):
+                job.input("numbers").send([1] * 100, timeout=0.3)
+        assert job.statistics().inputs["numbers"].batches < 100
+
+
+def test_waiting_waits_for_calls() -> None:
+    """On the local engine, too, for a probe, for the end, and for what is published."""
+    flow = tw.Dataflow("test")
+    flow.input("numbers").map_async(square).probe("done").publish("map_async/waiting")
+    with tw.run(flow, engine="local", workers=2) as job, tw.subscribe("map_async/waiting") as topic:
+        feed(job, [1, 2], [3])
+        job.probe("done").wait_until(1, DEADLINE_S)
+        epochs = [(epoch.time, sorted(epoch.records)) for epoch in topic.epochs()]
+        job.wait(DEADLINE_S)
+    assert epochs == [(0, [1, 4]), (1, [9])]
+
+
+def test_in_a_loop() -> None:
+    """Times may be (t, round), of several rounds at once."""
+
+    def body(numbers: tw.Stream[int]) -> tuple[tw.Stream[int], tw.Stream[int]]:
+        squared = numbers.map_async(square)
+        return squared.filter(lambda n: n < 1000), squared.filter(lambda n: n >= 1000)
+
+    flow = tw.Dataflow("test")
+    flow.input("numbers").filter(lambda n: n > 1).iterate(body).capture("results")
+    with tw.run(flow, engine="local", workers=2) as job:
+        feed(job, [2, 3], [40])
+        job.wait(DEADLINE_S)
+        assert sorted((time, n) for time, batch in captured(job) for n in batch) == [(0, 6561), (0, 65536), (1, 1600)]
+
+
+def test_explain_knows_that_it_is_at_work(server: Server) -> None:
+    """Its token is held by calls, and has not leaked."""
+    with job_of(server.reply, [7]) as job:
+        assert within_deadline(job, lambda: len(server.begun) == 1)
+        [holder] = job.explain("done").holders
+        assert (holder.operator, holder.time) == ("map_async", 0)
+        assert "leaked" not in str(job.explain("done"))
+        server.let_go(7)
+        job.wait(DEADLINE_S)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"concurrency": 0}, "map_async: concurrency is a whole number, 1 or more, not 0"),
+        ({"concurrency": 2.5}, r"concurrency is a whole number, 1 or more, not 2\.5"),
+        ({"retries": -1}, "map_async: retries is a whole number, 0 or more, not -1"),
+        ({"timeout_s": 0}, "map_async: timeout_s is a number of seconds above 0, or None, not 0"),
+        ({"retry_on": "all"}, "map_async: retry_on is a class of exceptions or a tuple of them, not 'all'"),
+        ({"retry_on": (ValueError, BaseException)}, "retry_on is a class of exceptions"),
+    ],
+)
+def test_wrong_options_are_refused_at_once(options: Any, message: str) -> None:
+    """When the dataflow is described."""
+    with pytest.raises(tw.GraphError, match=message):
+        tw.Dataflow("test").input("numbers").map_async(square, **options)
+    with pytest.raises(tw.GraphError, match="map_async takes a function, not 3"):
+        tw.Dataflow("test").input("numbers").map_async(3)  # type: ignore[arg-type]
+
+
+# ------------------------------------------------------------------ what calls share, and the end
+
+
+class Client:
+    """A connection that is opened once, and counts; what it is asked for it says with its own number."""
+
+    opened: list["Client"]
+    closed: list["Client"]
+
+    def __init__(self, fails: str = "") -> None:
+        self.fails = fails
+
+    async def __aenter__(self) -> Any:
+        if self.fails == "opening":
+            raise ConnectionError("no route")
+        type(self).opened.append(self)
+        return self.ask if self.fails != "function" else 3
+
+    async def __aexit__(self, *error: object) -> None:
+        type(self).closed.append(self)
+
+    async def ask(self, number: int) -> tuple[int, int]:
+        assert self not in type(self).closed
+        return number, type(self).opened.index(self)
+
+    __call__ = ask
+
+
+@pytest.fixture
+def client() -> type[Client]:
+    """Return a class of its own."""
+    return type("Client", (Client,), {"opened": [], "closed": []})
+
+
+def test_what_calls_share_is_opened_once_on_each_worker(client: type[Client]) -> None:
+    """An asynchronous context manager is entered before the first call, and left in the end."""
+    flow = asking(client())
+    with tw.run(flow, engine="local", workers=2) as job:
+        feed(job, [1], [2], [3], [4])
+        job.wait(DEADLINE_S)
+        answers = [answer for _, batch in captured(job) for answer in batch]
+    assert sorted(number for number, _ in answers) == [1, 2, 3, 4]
+    assert {who for _, who in answers} == {0, 1}
+    assert len(client.opened) == 2
+    assert set(client.closed) == set(client.opened)
+
+
+def test_no_call_before_all_is_open(client: type[Client], server: Server) -> None:
+    """Records that come while it is being opened wait for that."""
+
+    class Slow(client):  # type: ignore[misc,valid-type]
+        async def __aenter__(self) -> Any:
+            await server.reply(0)
+            return await super().__aenter__()
+
+    flow = asking(Slow())
+    with tw.run(flow, engine="local") as job:
+        numbers = job.input("numbers")
+        numbers.send([1])
+        assert within_deadline(job, lambda: server.begun == [0])
+        numbers.send([2])
+        settle(job)
+        server.let_go(0)
+        numbers.close()
+        job.wait(DEADLINE_S)
+        assert sorted(answer for _, batch in captured(job) for answer in batch) == [(1, 0), (2, 0)]
+
+
+@pytest.mark.parametrize(
+    ("fails", "message"), [("opening", "ConnectionError: no route"), ("function", "has to give what is called")]
+)
+def test_what_cannot_be_opened_fails_the_job(client: type[Client], fails: str, message: str) -> None:
+    """Before any call."""
+    failure = failure_of(client(fails), [1])
+    assert failure.operator == "map_async"
+    assert message in str(failure)
+
+
+def test_what_does_not_open_in_time_fails_the_job(client: type[Client], server: Server) -> None:
+    """The time that a call may take is that of entering, too; it is cancelled, and the error says what it was."""
+
+    class Silent(client):  # type: ignore[misc,valid-type]
+        async def __aenter__(self) -> Any:
+            return await server.reply(0)
+
+    failure = failure_of(Silent(), [1], timeout_s=0.01)
+    assert "TimeoutError: entering <" in str(failure)
+    assert "took longer than timeout_s=0.01" in str(failure)
+    assert server.cancelled == [0]
+
+
+def test_it_goes_on_from_its_state() -> None:
+    """Records that were read and not sent are called for again, and sent at their times, in their order."""
+    pending = {7: ((0, None), 3), 8: ((2, None), 4), 9: ((0, None), 5)}
+
+    def build(context: tw.OperatorContext) -> Any:
+        context.states["pending"] = pickle.loads(pickle.dumps(pending))
+        made = build_map_async(square, CallPolicy(1), ordered=True)(context)
+        with context.token() as token:
+            for time in (0, 2):
+                context.notificators[0].notify_at(token.delayed(time))
+        return made
+
+    flow = tw.Dataflow("test")
+    flow.input("numbers").unary("restored", build).probe("done").capture("results")
+    with tw.run(flow, engine="local") as job:
+        feed(job, [], [6])
+        job.wait(DEADLINE_S)
+        assert [(time, n) for time, batch in captured(job) for n in batch] == [(0, 9), (2, 16), (0, 25), (1, 36)]
+
+
+def test_no_thread_before_the_first_call() -> None:
+    """A dataflow that has nothing to call for has none."""
+    with job_of(square, []) as job:
+        job.wait(DEADLINE_S)
+        assert call_threads() == []
+
+
+def test_stopping_cancels_what_is_under_way(server: Server, client: type[Client]) -> None:
+    """No thread is left, whoever still waits for an answer; what was entered is left after the calls are cancelled."""
+
+    class Asking(client):  # type: ignore[misc,valid-type]
+        async def ask(self, number: int) -> tuple[int, int]:
+            try:
+                return await server.reply(number), 0
+            finally:
+                assert not client.closed
+
+    with job_of(Asking(), [1, 2, 3], concurrency=2) as job:
+        assert within_deadline(job, lambda: len(server.begun) == 2)
+        assert len(call_threads()) == 1
+    assert call_threads() == []
+    assert sorted(server.cancelled) == [1, 2]
+    assert server.begun == [1, 2]
+
+
+def test_a_worker_that_ends_leaves_no_thread(server: Server) -> None:
+    """On the thread of an engine the same, whether its dataflow completes, is dropped or fails."""
+    with running(asking(server.reply)) as loop:
+        command(loop, 0, "send", 0, [3])
+        command(loop, 1, "close")
+        server.let_go(3)
+        watch_until(loop, lambda status: status.phase is Phase.COMPLETE)
+        assert loop.captured("results") == [(0, [9])]
+    assert call_threads() == []
+    with running(asking(server.reply)) as loop:
+        command(loop, 0, "send", 0, [4])
+        assert eventually(lambda: 4 in server.begun)
+    assert call_threads() == []
+    assert server.cancelled == [4]
+    with running(asking(refuse)) as loop:
+        command(loop, 0, "send", 0, [3])
+        watch_until(loop, lambda status: status.phase is Phase.FAILED)
+    assert call_threads() == []

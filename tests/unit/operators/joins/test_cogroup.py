@@ -1,0 +1,137 @@
+"""Cogroup: the records of two streams by key."""
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+
+import tidewheel as tw
+from tests.kit.operators.harness import LISTS, Bags, Case, bags, cases, expected, operator_settings, run
+from tests.kit.operators.operator_case import (
+    ALL_KINDS,
+    ONLY_ARROW,
+    OperatorCase,
+    each_epoch,
+    number_of,
+)
+from tests.kit.operators.two_sides import KEYS, NAN, WORKERS, Feed, Row, row_feeds, rows_at, run_two, table_of
+
+
+def in_order(group: Any) -> Any:
+    """Return a group of numbers with its lists in order."""
+    key, lefts, rights = group
+    return key, sorted(map(number_of, lefts)), sorted(map(number_of, rights))
+
+
+def grouped(ns: list[int], divisor: int) -> list[Any]:
+    """Return all numbers and the even ones by their remainder, in plain Python."""
+    groups = []
+    for key in {n % divisor for n in ns}:
+        lefts = sorted(n for n in ns if n % divisor == key)
+        groups.append((key, lefts, [n for n in lefts if n % 2 == 0]))
+    return groups
+
+
+CASES = [
+    OperatorCase(
+        "cogroup",
+        lambda stream: stream.cogroup(stream.filter(lambda n: number_of(n) % 2 == 0), lambda n: number_of(n) % 3).map(
+            in_order
+        ),
+        each_epoch(lambda ns: grouped(ns, 3)),
+        ALL_KINDS,
+    ),
+    OperatorCase(
+        "cogroup",
+        lambda stream: stream.cogroup(stream, "n", ("n",)).map(in_order),
+        each_epoch(lambda ns: [(n, [n] * count, [n] * count) for n, count in Counter(ns).items()]),
+        ONLY_ARROW,
+        "by names",
+    ),
+]
+
+
+@operator_settings(60)
+@given(row_feeds(KEYS), row_feeds(KEYS), WORKERS)
+def test_each_key_of_either_side_comes_once(left: Feed, right: Feed, workers: int) -> None:
+    """Keys of all types, None and NaN among them, have one group each, with all records of both sides."""
+    (results,) = run_two(lambda one, other: [one.cogroup(other, lambda row: row.key)], (left, right), workers)
+    found: Bags = {}
+    for result in results:
+        found.setdefault(result.time, Counter()).update(map(with_numbers, result.batch))
+    lefts, rights = rows_at(left), rows_at(right)
+    assert found == {time: bag for time in lefts | rights if (bag := groups(lefts.get(time, []), rights.get(time, [])))}
+
+
+def with_numbers(group: tuple[Any, list[Row], list[Row]]) -> Any:
+    key, lefts, rights = group
+    return (key if key == key else "NaN"), *(tuple(sorted(row.number for row in rows)) for rows in (lefts, rights))  # noqa: PLR0124
+
+
+def groups(lefts: list[Row], rights: list[Row]) -> Counter[Any]:
+    """Return the groups by their definition."""
+
+    def is_same(one: Any, other: Any) -> bool:
+        return bool(one == other) or (one != one and other != other)  # noqa: PLR0124
+
+    distinct: list[Any] = []
+    for row in lefts + rights:
+        if not any(is_same(row.key, key) for key in distinct):
+            distinct.append(row.key)
+    sides = (lefts, rights)
+    return Counter(
+        with_numbers((key, *([row for row in side if is_same(row.key, key)] for side in sides))) for key in distinct
+    )
+
+
+def test_rows_become_dicts_by_name() -> None:
+    """By name of a column the lists have dicts, of tables, structured arrays and dicts alike; keys match across."""
+
+    def structured(rows: list[Row]) -> Any:
+        return np.array([tuple(row) for row in rows], dtype=[("k", "f8"), ("n", "i8")])
+
+    feeds: tuple[Feed, Feed] = ([(0, [Row(1, 5)])], [(0, [Row(1, 6), Row(NAN, 7)])])
+    (results,) = run_two(
+        lambda one, other: [one.cogroup(other, "k")], feeds, 2, (table_of(pa.int64(), "k", "n"), structured)
+    )
+    found = [group for result in results for group in result.batch]
+    assert (1, [{"k": 1, "n": 5}], [{"k": 1.0, "n": 6}]) in found
+    assert len(found) == 2
+
+
+def twins(numbers: tw.Stream[int]) -> tw.Stream[tuple[int, int]]:
+    """Count down in a loop, and say in each round how many there are of each number."""
+
+    def body(inner: tw.Stream[int]) -> tuple[tw.Stream[int], tw.Stream[tuple[int, int]]]:
+        again = inner.map(lambda n: n - 1).filter(lambda n: n > 0)
+        counted = inner.cogroup(inner, lambda n: n).map(lambda group: (group[0], len(group[1])))
+        return again, counted
+
+    return numbers.filter(lambda n: n > 0).iterate(body)
+
+
+def counted_twins(ns: list[int]) -> list[tuple[int, int]]:
+    """Do the same in plain Python."""
+    found: list[tuple[int, int]] = []
+    ns = [n for n in ns if n > 0]
+    while ns:
+        found += Counter(ns).items()
+        ns = [n - 1 for n in ns if n > 1]
+    return found
+
+
+@operator_settings(20)
+@given(cases(LISTS))
+def test_it_groups_the_rounds_of_a_loop(case: Case) -> None:
+    """In a loop each round of each epoch is grouped for itself."""
+    assert bags(run(twins, case)) == expected(case.feed, counted_twins)
+
+
+def test_a_key_that_cannot_be_one_is_refused() -> None:
+    """The error names the operator."""
+    stream: Any = tw.Dataflow("test").input("numbers")
+    with pytest.raises(tw.GraphError, match="'cogroup': a key is a function of a record, the name of a column or a"):
+        stream.cogroup(stream, None)

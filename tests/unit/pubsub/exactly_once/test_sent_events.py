@@ -1,0 +1,96 @@
+"""Workers and publishers that die at any moment: between them they log everything once."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.unit.pubsub.exactly_once.test_journal import INTEGERS, integer_runs
+from tidewheel.progress import ProtocolError
+from tidewheel.pubsub.exactly_once.encoded_message import EncodedMessage, decode, place_of
+from tidewheel.pubsub.exactly_once.journal import Journal, WorkerPosition, checksum_of
+from tidewheel.pubsub.exactly_once.sent_events import SentEvents
+from tidewheel.pubsub.wire import DataMessage, FeedEvent, LowerFrontierUpdate, PartitionEnded
+
+
+class Log:
+    """What is written, of which a crash leaves what was synced and as much more as it likes."""
+
+    def __init__(self) -> None:
+        self.records: list[FeedEvent] = []
+        self.journal = Journal(INTEGERS)
+
+    def feed(self, message: EncodedMessage) -> None:
+        """Do what a pubend does."""
+        event, place = decode(message), place_of(message)
+        assert not isinstance(event, PartitionEnded)
+        if isinstance(event, DataMessage):
+            assert place is not None
+            if self.journal.data(event.time, place.number, checksum_of(event.payload)):
+                self.records.append(event)
+        elif changes := self.journal.frontier(event.updates):
+            self.records.append(LowerFrontierUpdate(changes))
+
+    def crash(self, left: int) -> None:
+        """Begin again with the first records."""
+        del self.records[left:]
+        self.journal = Journal(INTEGERS)
+        for event in self.records:
+            if isinstance(event, DataMessage):
+                self.journal.record(event.time, checksum_of(event.payload))
+            else:
+                self.journal.advance(list(event.updates))
+
+
+def events_of(run: list[Any]) -> list[FeedEvent]:
+    return [
+        DataMessage(event[1], bytes([event[3]]), "pickle", 1) if event[0] == "data" else LowerFrontierUpdate(event[1])
+        for event in run
+    ]
+
+
+@given(run=integer_runs(), data=st.data())
+def test_everything_is_logged_once(run: list[Any], data: st.DataObject) -> None:
+    """The publisher dies, and is sent what was not durable; the worker dies, and sends everything; in any order."""
+    events = events_of(run)
+    log, worker = Log(), SentEvents(INTEGERS)
+    at = fed = 0  # how many events the worker has made, and how many of those that wait it has sent
+    durable = 0  # how many records are
+    for step in data.draw(st.lists(st.sampled_from(["make", "make", "sync", "publisher", "worker"]), max_size=60)):
+        if step == "make" and at < len(events):
+            log.feed(worker.add(events[at]))
+            at, fed = at + 1, fed + 1
+        elif step == "sync":
+            durable = len(log.records)
+            told = data.draw(st.integers(0, fed))  # the worker may not hear of all
+            worker.durable(told)
+            fed -= told
+        elif step == "publisher":
+            log.crash(data.draw(st.integers(durable, len(log.records))))
+            log.journal.begin(worker.position)
+            for message in worker.messages():
+                log.feed(message)
+            fed = worker.waiting
+        elif step == "worker":
+            worker = SentEvents(INTEGERS)
+            log.journal.begin()
+            at = fed = 0
+    for event in events[at:]:
+        log.feed(worker.add(event))
+    assert log.records == events
+    worker.durable(worker.waiting)
+    assert (worker.waiting, worker.waiting_bytes, worker.position) == (0, 0, WorkerPosition([], {}))
+
+
+def test_what_cannot_be() -> None:
+    """More that is durable than was sent; and a log that has less than its worker was told."""
+    worker = SentEvents(INTEGERS)
+    worker.add(DataMessage(0, b"a", "pickle", 1))
+    with pytest.raises(ProtocolError, match=r"2 events are said to be durable, and 1 were sent"):
+        worker.durable(2)
+    worker.durable(1)
+    with pytest.raises(ProtocolError, match=r"is not in the log, which is at"):
+        Journal(INTEGERS).begin(worker.position)
+    with pytest.raises(ProtocolError, match=r"is not in the log, which is at"):
+        Journal(INTEGERS).begin(WorkerPosition([5], {}))

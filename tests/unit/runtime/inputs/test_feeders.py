@@ -1,0 +1,92 @@
+"""The other processes that feed a dataflow, as one worker knows them."""
+
+from collections.abc import Callable
+
+import pytest
+
+import tidewheel as tw
+from tidewheel.runtime.explaining.statistics import InputStatistics
+from tidewheel.runtime.inputs.feeders import FeederName, Feeders
+
+SILENCE_S = 10.0
+
+
+class World:
+    """A clock, and actors that die when told."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.deaths: dict[str, str] = {}
+        self.feeders = Feeders(SILENCE_S, lambda: self.now, self._watch)
+
+    def _watch(self, actor: str) -> Callable[[], str | None]:
+        return lambda: self.deaths.get(actor)
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def test_a_handle_belongs_to_whoever_claims_it_first(world: World) -> None:
+    """Who has it may claim it again; others learn who has it."""
+    first, second = FeederName(-2, "process 12"), FeederName(-3, "process 13")
+    assert world.feeders.claim(7, first) is None
+    assert world.feeders.claim(7, second) == "process 12"
+    assert world.feeders.claim(7, first) is None
+    assert world.feeders.claim(8, second) is None
+
+
+def test_a_silent_feeder_fails_the_dataflow(world: World) -> None:
+    """Signs of life keep it; the error says who it was, what it fed and for how long it was silent."""
+    world.feeders.claim(7, FeederName(-2, "process 12"))
+    for now in (9.0, 18.0, 27.0):
+        world.now = now
+        world.feeders.check()
+        world.feeders.beat(-2, {"numbers": InputStatistics(1, 10, 100, 0.5)})
+    for now in (32.0, 37.0):
+        world.now = now
+        world.feeders.check()
+    world.now = 37.5
+    with pytest.raises(tw.JobError, match=r"process 12 fed 'numbers' and has gone .*incomplete: .* life for 10 s"):
+        world.feeders.check()
+
+
+def test_a_machine_that_slept_has_no_silent_feeders(world: World) -> None:
+    """Nobody gave signs of life while everybody stood still."""
+    world.feeders.claim(7, FeederName(-2, "process 12"))
+    world.feeders.check()
+    world.now = 8 * 3600.0
+    world.feeders.check()
+    world.now += 4.0
+    world.feeders.check()
+    world.now += 2.0
+    with pytest.raises(tw.JobError, match="process 12"):
+        world.feeders.check()
+
+
+def test_a_dead_actor_fails_the_dataflow_at_once(world: World) -> None:
+    """With what Ray says of its death."""
+    world.feeders.claim(7, FeederName(-2, "process 12", "actor A"))
+    world.feeders.claim(8, FeederName(-3, "process 13", "actor B"))
+    world.feeders.check()
+    world.deaths["actor B"] = "out of memory"
+    with pytest.raises(tw.JobError, match=r"process 13 fed an input and has gone .*: out of memory"):
+        world.feeders.check()
+
+
+def test_one_that_has_left_may_die(world: World) -> None:
+    """It has closed its handles; what it sent still counts."""
+    world.feeders.claim(7, FeederName(-2, "process 12", "actor A"))
+    world.feeders.claim(8, FeederName(-3, "process 13"))
+    world.feeders.beat(-3, {"numbers": InputStatistics(1, 10, 100, 0.5)})
+    world.feeders.leave(-2, {"numbers": InputStatistics(2, 20, 200, 0.25), "words": InputStatistics(1, 1, 1, 0.0)})
+    world.feeders.leave(-2, {"numbers": InputStatistics(2, 20, 200, 0.25)})
+    world.feeders.beat(-2, {"numbers": InputStatistics(9, 9, 9, 9.0)})
+    world.deaths["actor A"] = "killed"
+    world.feeders.check()
+    assert world.feeders.processes() == ("process 13",)
+    assert world.feeders.statistics() == {
+        "numbers": InputStatistics(3, 30, 300, 0.75),
+        "words": InputStatistics(1, 1, 1, 0.0),
+    }

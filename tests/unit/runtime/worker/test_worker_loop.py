@@ -1,0 +1,280 @@
+"""The thread that runs a worker: what it reports, when it wakes, and how it ends."""
+
+import pickle
+import queue
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import cloudpickle
+import pytest
+
+import tidewheel as tw
+from tests.kit.runtime.one_operator import flow_of, ignore, scheduled
+from tidewheel.runtime.links.link import Sender
+from tidewheel.runtime.links.ray_link import CallReceiver
+from tidewheel.runtime.worker import worker_loop
+from tidewheel.runtime.worker.envelope import DRIVER, Envelope, InputCommand
+from tidewheel.runtime.worker.worker_loop import WorkerLoop
+from tidewheel.runtime.worker.worker_status import Phase, WorkerStatus
+
+DEADLINE_S = 30.0
+SOON_S = 2.0
+
+
+class QuietSender(Sender):
+    """A link to nobody; ``failure`` is what `check` raises."""
+
+    def __init__(self, failure: Exception | None = None) -> None:
+        self.failure = failure
+        self.sent: list[tuple[int, Envelope]] = []
+
+    def send(self, peer: int, envelope: Envelope) -> None:
+        self.sent.append((peer, envelope))
+
+    def check(self) -> None:
+        if self.failure is not None:
+            raise self.failure
+
+    def close(self) -> None:
+        pass
+
+
+def loop_of(flow: tw.Dataflow, sender: Sender | None = None, workers: int = 1) -> WorkerLoop:
+    """Make a worker to which envelopes are delivered by calls; it is not started."""
+    return WorkerLoop(
+        flow.plan(),
+        0,
+        workers,
+        {},
+        sender if sender is not None else QuietSender(),
+        CallReceiver(),
+        0,
+        tw.RuntimeConfig(),
+    )
+
+
+@contextmanager
+def running(flow: tw.Dataflow, link: QuietSender | None = None, workers: int = 1) -> Iterator[WorkerLoop]:
+    """Run a worker, and end its thread."""
+    loop = loop_of(flow, link, workers)
+    loop.start()
+    loop.start()
+    try:
+        yield loop
+    finally:
+        loop.stop()
+        loop._thread.join(DEADLINE_S)
+        assert not loop._thread.is_alive()
+
+
+def command(loop: WorkerLoop, sequence: int, action: Any, time: Any = None, batch: Any = None) -> None:
+    loop.deliver(Envelope(DRIVER, 0, sequence, commands=[InputCommand("numbers", action, time, batch)]))
+
+
+def watch_until(
+    loop: WorkerLoop, condition: Callable[[WorkerStatus], bool], timeout: float = DEADLINE_S
+) -> WorkerStatus:
+    """Watch a worker as the driver does, until its status is as wanted."""
+    status = loop.watch(-1, 0)
+    while not condition(status):
+        version = status.version
+        status = loop.watch(version, timeout)
+        if status.version == version:
+            pytest.fail(f"no news within {timeout} s: {status}")
+    return status
+
+
+def squares() -> tw.Dataflow:
+    flow = tw.Dataflow("test")
+    flow.input("numbers").map(lambda number: number * number).probe("done").capture("results")
+    return flow
+
+
+def test_it_works_off_what_arrives_and_reports_how_far_it_is() -> None:
+    """Each change of a probe and the end are a new version of the status; captures can be read meanwhile."""
+    with running(squares()) as loop:
+        command(loop, 0, "send", 0, [2, 3])
+        command(loop, 1, "advance", 1)
+        status = watch_until(loop, lambda status: status.probes.get("done") == (1,))
+        assert (status.phase, loop.captured("results")) == (Phase.RUNNING, [(0, [4, 9])])
+        command(loop, 2, "close")
+        status = watch_until(loop, lambda status: status.phase is Phase.COMPLETE)
+        assert (status.probes, status.failure) == ({"done": ()}, None)
+
+
+def test_watching_returns_at_once_on_news_and_in_the_end_without() -> None:
+    """A watcher that knows the current version waits; one that does not is answered."""
+    with running(squares()) as loop:
+        status = watch_until(loop, lambda status: bool(status.probes))
+        assert loop.watch(status.version - 1, DEADLINE_S) == status
+        assert loop.watch(status.version, 0.001) == status
+
+
+def test_it_does_not_run_before_it_is_started() -> None:
+    """What arrives early is kept."""
+    loop = loop_of(squares())
+    command(loop, 0, "send", 0, [2])
+    command(loop, 1, "close")
+    assert loop.watch(0, 0.001) == WorkerStatus(0, Phase.RUNNING)
+    loop.start()
+    watch_until(loop, lambda status: status.phase is Phase.COMPLETE)
+    assert loop.captured("results") == [(0, [4])]
+    loop.stop()
+    loop._thread.join(DEADLINE_S)
+
+
+def test_a_token_that_another_thread_uses_wakes_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker that sleeps finds out at once when a token is taken forward or discarded elsewhere."""
+    monkeypatch.setattr(worker_loop, "_LINK_CHECK_S", 2 * DEADLINE_S)
+    tokens: list[tw.TimestampToken] = []
+    held = threading.Event()
+
+    def schedule(input: tw.InputPort, output: tw.OutputPort) -> None:
+        for lent, _ in input:
+            tokens.append(lent.retain())
+            held.set()
+
+    with running(flow_of(scheduled(schedule))) as loop:
+        command(loop, 0, "send", 0, [1])
+        command(loop, 1, "close")
+        assert held.wait(DEADLINE_S)
+        tokens[0].downgrade(8)
+        watch_until(loop, lambda status: status.probes.get("done") == (8,))
+        tokens.pop().discard()
+        watch_until(loop, lambda status: status.phase is Phase.COMPLETE)
+
+
+def test_an_operator_that_raises_ends_it_with_the_error() -> None:
+    """The last status has the error, with operator, worker, time and traceback."""
+
+    def schedule(input: tw.InputPort, output: tw.OutputPort) -> None:
+        for lent, batch in input:
+            output.send(lent, [1 // number for number in batch])
+
+    with running(flow_of(scheduled(schedule))) as loop:
+        command(loop, 0, "send", 0, [0])
+        failure = watch_until(loop, lambda status: status.phase is Phase.FAILED).failure
+    assert isinstance(failure, tw.JobError)
+    assert (failure.operator, failure.worker, failure.time) == ("subject", 0, 0)
+    assert "ZeroDivisionError" in failure.traceback_text
+
+
+@pytest.mark.parametrize("raised", [SystemExit, KeyboardInterrupt, GeneratorExit])
+def test_an_operator_that_exits_ends_it_with_an_error_too(raised: type[BaseException]) -> None:
+    """`sys.exit()` in a user's function, and whatever else is no Exception, fails the job and does not hang it."""
+
+    def schedule(input: tw.InputPort, output: tw.OutputPort) -> None:
+        for _ in input:
+            raise raised
+
+    with running(flow_of(scheduled(schedule))) as loop:
+        command(loop, 0, "send", 0, [0])
+        loop._thread.join(DEADLINE_S)
+        assert not loop._thread.is_alive()
+        assert loop.watch(-1, 0).phase is Phase.FAILED
+
+
+def test_a_broken_protocol_ends_it_with_the_error() -> None:
+    """An envelope of another incarnation is not taken in."""
+    with running(squares(), workers=2) as loop:
+        loop.deliver(Envelope(1, 0, 0, progress=[]))
+        loop.deliver(Envelope(1, 5, 1, progress=[]))
+        failure = watch_until(loop, lambda status: status.phase is Phase.FAILED).failure
+    assert isinstance(failure, tw.ProtocolError)
+
+
+def test_a_failure_outside_the_operators_is_reported_as_the_workers(caplog: pytest.LogCaptureFixture) -> None:
+    """Whatever goes wrong, the driver hears of it."""
+    with running(squares()) as loop:
+        loop.deliver(Envelope(DRIVER, 0, 0, commands=[InputCommand("nonsense", "close")]))
+        failure = watch_until(loop, lambda status: status.phase is Phase.FAILED).failure
+    assert isinstance(failure, tw.JobError)
+    assert str(failure) == "worker 0 failed: KeyError: 'nonsense'"
+    assert (failure.operator, failure.worker) == (None, 0)
+    assert "worker 0 failed outside its operators" in caplog.text
+
+
+def test_a_link_that_lost_something_is_noticed_while_it_sleeps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing arrives, so it asks the link now and then."""
+    monkeypatch.setattr(worker_loop, "_LINK_CHECK_S", 0.001)
+    with running(squares(), QuietSender(tw.JobError("peer 1 is gone", worker=1))) as loop:
+        failure = watch_until(loop, lambda status: status.phase is Phase.FAILED).failure
+    assert str(failure) == "peer 1 is gone"
+
+
+class PicklingLink(QuietSender):
+    """A link that pickles what it is given, as any link to another process does."""
+
+    def send(self, peer: int, envelope: Envelope) -> None:
+        super().send(peer, pickle.loads(cloudpickle.dumps(envelope)))
+
+
+def test_a_record_that_cannot_be_pickled_names_where_it_was_going() -> None:
+    """The error is not that of the link: it has the operator that was to get the record, and the time."""
+    flow = tw.Dataflow("test")
+    locks = flow.input("numbers").map(lambda number: (number, threading.Lock()))
+    locks.unary("subject", scheduled(ignore), exchange=lambda pair: pair[0])
+    with running(flow, PicklingLink(), workers=2) as loop:
+        command(loop, 0, "advance", 3)
+        command(loop, 1, "send", 3, list(range(10)))
+        failure = watch_until(loop, lambda status: status.phase is Phase.FAILED).failure
+    assert isinstance(failure, tw.JobError)
+    assert (failure.operator, failure.worker, failure.time) == ("subject", 0, 3)
+    assert "a record on its way to input 0 of 'subject' at time 3 cannot be pickled" in str(failure)
+
+
+def test_stopping_ends_it_after_the_step_under_way() -> None:
+    """A worker that is busy, with an operator that never ends, stops when asked between two steps."""
+    stepped = threading.Event()
+
+    def build(context: tw.OperatorContext) -> Any:
+        def schedule(input: tw.InputPort, output: tw.OutputPort) -> None:
+            stepped.set()
+            context.activate()
+
+        return schedule
+
+    with running(flow_of(build)) as loop:
+        assert stepped.wait(DEADLINE_S)
+        assert loop.watch(-1, 0).phase is Phase.RUNNING
+
+
+def test_an_idle_worker_sleeps() -> None:
+    """Without news it takes no step at all."""
+    steps: list[int] = []
+    called = threading.Event()
+
+    def schedule(input: tw.InputPort, output: tw.OutputPort) -> None:
+        steps.append(0)
+        called.set()
+
+    switching = sys.getswitchinterval()
+    with running(flow_of(scheduled(schedule))) as loop:
+        assert called.wait(DEADLINE_S)
+        for _ in range(20):
+            loop.watch(loop.watch(-1, 0).version, switching)
+        assert len(steps) == 1
+
+
+def test_an_operator_that_another_thread_activates_is_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread that has finished some work says so, and the operator comes to send it."""
+    monkeypatch.setattr(worker_loop, "_LINK_CHECK_S", DEADLINE_S)
+    contexts: list[tw.OperatorContext] = []
+    calls: queue.SimpleQueue[int] = queue.SimpleQueue()
+
+    def build(context: tw.OperatorContext) -> Any:
+        contexts.append(context)
+        return lambda input, output: calls.put(0)
+
+    with running(flow_of(build)) as loop:
+        calls.get(timeout=DEADLINE_S)
+        while not loop._core.is_idle:
+            loop.watch(-1, 0)
+        contexts[0].activate()
+        try:
+            calls.get(timeout=0.3)
+        except queue.Empty:
+            pytest.fail("it was not called")

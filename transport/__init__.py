@@ -1,0 +1,1 @@
+"""Everything between processes that knows nothing of dataflows: batches, pickling, order, keys and sockets."""
