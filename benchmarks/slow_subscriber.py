@@ -25,7 +25,7 @@ from typing import Any, NamedTuple, Self
 import tidewheel as tw
 from job_processes import processes_of
 from measurement import Report, arguments
-from tidewheel.pubsub.delivery_options import Slow
+from tidewheel.pubsub.messages.delivery_options import Slow
 from transport_floor import ray_cluster
 
 DEADLINE_S = 60.0

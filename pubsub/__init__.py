@@ -1,19 +1,19 @@
 """Live topics: every output of a dataflow can be published, and anybody in the cluster can subscribe to it."""
 
 from tidewheel.pubsub.catalog import Catalog, TopicInfo
-from tidewheel.pubsub.connection import PublisherConnection
-from tidewheel.pubsub.ended_subscriptions import end_subscription
-from tidewheel.pubsub.epoch import Epoch
-from tidewheel.pubsub.epoch_assembler import EpochAssembler
-from tidewheel.pubsub.epochs import Epochs
 from tidewheel.pubsub.errors import DeliveryError, PublisherLost, SchemaMismatch, UnknownTopic
-from tidewheel.pubsub.events import Batch, Dropped, End, Event, Frontier, SubstreamsEnded
-from tidewheel.pubsub.publication import Publication, PublicationHost, RunningPublication
-from tidewheel.pubsub.publisher import Publisher, PublisherStatistics
-from tidewheel.pubsub.relays import RelayHandle, relay
-from tidewheel.pubsub.subscriber import Subscriber, SubscriberStatistics
-from tidewheel.pubsub.subscribing import subscribe
-from tidewheel.pubsub.subscription import Subscription
+from tidewheel.pubsub.messages.epoch import Epoch
+from tidewheel.pubsub.messages.events import Batch, Dropped, End, Event, Frontier, SubstreamsEnded
+from tidewheel.pubsub.protocol.epoch_assembler import EpochAssembler
+from tidewheel.pubsub.protocol.publisher import Publisher, PublisherStatistics
+from tidewheel.pubsub.protocol.subscriber import Subscriber, SubscriberStatistics
+from tidewheel.pubsub.publishers.connection import PublisherConnection
+from tidewheel.pubsub.publishers.publication import Publication, PublicationHost, RunningPublication
+from tidewheel.pubsub.relays.relay_handle import RelayHandle, relay
+from tidewheel.pubsub.subscribers.ended_subscriptions import end_subscription
+from tidewheel.pubsub.subscribers.epochs import Epochs
+from tidewheel.pubsub.subscribers.subscribing import subscribe
+from tidewheel.pubsub.subscribers.subscription import Subscription
 from tidewheel.pubsub.topic_event import CATALOG_TOPIC, TopicEvent
 from tidewheel.pubsub.topic_schema import TopicSchema, topic_schema
 from tidewheel.pubsub.topic_watch import TopicWatch, watch_topics

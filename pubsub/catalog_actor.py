@@ -16,11 +16,11 @@ from tidewheel.progress import TidewheelError
 from tidewheel.pubsub.catalog import Catalog, TopicInfo
 from tidewheel.pubsub.catalog_relays import CatalogRelays, RelayInfo
 from tidewheel.pubsub.catalog_topic import CatalogTopic
-from tidewheel.pubsub.change_signal import ChangeSignal
 from tidewheel.pubsub.cluster import connect, namespace
 from tidewheel.pubsub.errors import DeliveryError
-from tidewheel.pubsub.publisher_life import publisher_death, publishers_live
+from tidewheel.pubsub.publishers.publisher_life import publisher_death, publishers_live
 from tidewheel.pubsub.topic_event import CATALOG_TOPIC, Listing, TopicEvent
+from tidewheel.transport.change_signal import ChangeSignal
 
 _LOG = logging.getLogger(__name__)
 _RETRY_S = 0.2

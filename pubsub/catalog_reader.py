@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from tidewheel.pubsub.errors import DeliveryError
-from tidewheel.pubsub.subscription import Subscription
+from tidewheel.pubsub.subscribers.subscription import Subscription
 from tidewheel.pubsub.topic_event import Listing, TopicEvent
 
 _LOOK_S = 1.0

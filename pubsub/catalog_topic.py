@@ -8,10 +8,10 @@ from typing import Any
 
 from tidewheel.progress import IntegerDomain
 from tidewheel.pubsub.catalog import TopicInfo
-from tidewheel.pubsub.publisher import DEFAULT_CAPACITY_BYTES
-from tidewheel.pubsub.publisher_actor import PublisherActor
+from tidewheel.pubsub.messages.wire import FeedEvent
+from tidewheel.pubsub.protocol.publisher import DEFAULT_CAPACITY_BYTES
+from tidewheel.pubsub.publishers.publisher_actor import PublisherActor
 from tidewheel.pubsub.topic_event import CATALOG_TOPIC, TopicEvent, declared_events, messages, start_at
-from tidewheel.pubsub.wire import FeedEvent
 
 _LOG = logging.getLogger(__name__)
 

@@ -5,8 +5,8 @@ import uuid
 
 from tidewheel.progress import IntegerDomain
 from tidewheel.pubsub.catalog import Catalog, TopicInfo
-from tidewheel.pubsub.local_publisher import LocalPublisher
-from tidewheel.pubsub.publisher import Publisher
+from tidewheel.pubsub.protocol.publisher import Publisher
+from tidewheel.pubsub.publishers.local_publisher import LocalPublisher
 from tidewheel.pubsub.topic_event import CATALOG_TOPIC, Listing, TopicEvent, declared_events, messages, start_at
 
 ENDED = "its job has ended"

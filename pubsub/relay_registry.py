@@ -9,7 +9,7 @@ from tidewheel.pubsub.catalog_actor import find_catalog
 from tidewheel.pubsub.catalog_relays import RelayInfo
 from tidewheel.pubsub.cluster import node_id
 from tidewheel.pubsub.errors import DeliveryError
-from tidewheel.pubsub.exactly_once.relay_actor import TopicLife
+from tidewheel.pubsub.relays.relay_actor import TopicLife
 
 _ANSWERS_WITHIN_S: Final = 10.0
 

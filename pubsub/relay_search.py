@@ -8,8 +8,8 @@ from tidewheel.progress import TidewheelError
 from tidewheel.pubsub.catalog import TopicInfo
 from tidewheel.pubsub.catalog_actor import ask_catalog
 from tidewheel.pubsub.errors import DeliveryError
-from tidewheel.pubsub.exactly_once.many_parents import find_pubends
-from tidewheel.pubsub.exactly_once.parents import Parent, find_parent
+from tidewheel.pubsub.subscribers.many_parents import find_pubends
+from tidewheel.pubsub.subscribers.parents import Parent, find_parent
 
 _LOG = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from reprlib import repr as shortened
 from typing import Any
 
 from tidewheel.pubsub.errors import DeliveryError, SchemaMismatch
-from tidewheel.pubsub.payload import is_arrow
+from tidewheel.pubsub.messages.payload import is_arrow
 from tidewheel.pubsub.record_classes import classes_of, name_of
 
 

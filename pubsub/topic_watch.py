@@ -11,10 +11,10 @@ from tidewheel.pubsub.catalog_reader import CatalogReader, Sighting, Sightings
 from tidewheel.pubsub.errors import DeliveryError, NoCluster
 from tidewheel.pubsub.known_topics import KnownTopics
 from tidewheel.pubsub.local_catalog import LOCAL_CATALOG
-from tidewheel.pubsub.subscribing import subscribe
-from tidewheel.pubsub.subscription import Subscription
+from tidewheel.pubsub.subscribers.subscribing import subscribe
+from tidewheel.pubsub.subscribers.subscription import Subscription
+from tidewheel.pubsub.subscribers.topic_reader import LocalTopicReader
 from tidewheel.pubsub.topic_event import CATALOG_TOPIC, Listing, TopicEvent
-from tidewheel.pubsub.topic_reader import LocalTopicReader
 
 if TYPE_CHECKING:
     from typing import Self

@@ -9,8 +9,8 @@ from typing import Any
 import cloudpickle
 
 from tidewheel.pubsub.errors import DeliveryError
-from tidewheel.pubsub.payload import EncodedBatch, decode, encode, is_arrow
-from tidewheel.pubsub.wire import DataMessage
+from tidewheel.pubsub.messages.payload import EncodedBatch, decode, encode, is_arrow
+from tidewheel.pubsub.messages.wire import DataMessage
 
 
 class Where:

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from tidewheel.pubsub.events import Batch
+from tidewheel.pubsub.messages.events import Batch
 from tidewheel.runtime import JobError
 from tidewheel.runtime.engines.captured import CapturedOnWorkers
 from tidewheel.spark_bridge.block_lease import LEASES

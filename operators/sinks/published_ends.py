@@ -12,8 +12,8 @@ Invariants:
 from typing import Any
 
 from tidewheel.progress import Antichain, Time, TimeDomain
-from tidewheel.pubsub.connection import PublisherConnection
 from tidewheel.pubsub.errors import DeliveryError
+from tidewheel.pubsub.publishers.connection import PublisherConnection
 from tidewheel.runtime.description.stable_hash import stable_hash
 from tidewheel.runtime.substreams.labels import Labels, MixedLabel
 from tidewheel.runtime.worker.input_port import InputPort

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from tidewheel.pubsub.exactly_once.messages import Ranges
-from tidewheel.pubsub.wire import InitialFrontierSnapshot
+from tidewheel.pubsub.messages.wire import InitialFrontierSnapshot
 
 
 @dataclass(frozen=True, slots=True)

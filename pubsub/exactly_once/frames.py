@@ -20,13 +20,13 @@ import msgspec
 from msgspec import structs
 
 from tidewheel.progress import ProtocolError
-from tidewheel.pubsub.exactly_once.encoded_message import EncodedMessage, slice_of
 from tidewheel.pubsub.exactly_once.fanout import Filter
 from tidewheel.pubsub.exactly_once.messages import Ack, Downstream, KnowledgeMessage, Nack, Rejected, Stranger, Upstream
 from tidewheel.pubsub.exactly_once.tick_set import FOREVER, check_range
-from tidewheel.pubsub.payload import pickled
-from tidewheel.pubsub.socket_frames import LARGE, frame_of, unpickled
-from tidewheel.pubsub.wire import Payload
+from tidewheel.pubsub.messages.encoded_message import EncodedMessage, slice_of
+from tidewheel.pubsub.messages.payload import pickled
+from tidewheel.pubsub.messages.wire import Payload
+from tidewheel.pubsub.protocol.socket_frames import LARGE, frame_of, unpickled
 
 FRAME_BYTES: Final = 1024 * 1024
 """Messages for which nobody has asked go in frames of about so many bytes each."""

@@ -25,11 +25,11 @@ from msgspec.structs import replace
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.exactly_once.begun import Begun
 from tidewheel.pubsub.exactly_once.messages import Ack, Ranges
-from tidewheel.pubsub.exactly_once.partition_log import Cursor, Standing
 from tidewheel.pubsub.exactly_once.pubend import Pubend
 from tidewheel.pubsub.exactly_once.subscriptions import merged
 from tidewheel.pubsub.exactly_once.tick_set import FOREVER
-from tidewheel.pubsub.wire import InitialFrontierSnapshot
+from tidewheel.pubsub.messages.wire import InitialFrontierSnapshot
+from tidewheel.pubsub.publishers.partition_log import Cursor, Standing
 
 
 @dataclass(slots=True)

@@ -10,9 +10,9 @@ Source: seed "Gryphon exactly-once", section 2.2.
 from collections import deque
 
 from tidewheel.progress import MutableAntichain, ProtocolError, Time, TimeDomain
-from tidewheel.pubsub.exactly_once.encoded_message import EncodedMessage, encode
 from tidewheel.pubsub.exactly_once.journal import WorkerPosition
-from tidewheel.pubsub.wire import DataMessage, FeedEvent
+from tidewheel.pubsub.messages.encoded_message import EncodedMessage, encode
+from tidewheel.pubsub.messages.wire import DataMessage, FeedEvent
 
 
 class SentEvents:
@@ -22,7 +22,7 @@ class SentEvents:
         domain: the times of the topic.
 
     >>> from tidewheel.progress import IntegerDomain
-    >>> from tidewheel.pubsub.exactly_once.encoded_message import place_of
+    >>> from tidewheel.pubsub.messages.encoded_message import place_of
     >>> sent = SentEvents(IntegerDomain())
     >>> [place_of(sent.add(DataMessage(0, b"", "pickle", 1))) for _ in range(2)]
     [Place(time=0, number=0), Place(time=0, number=1)]

@@ -23,8 +23,8 @@ from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.exactly_once.knowledge import KnowledgeStream
 from tidewheel.pubsub.exactly_once.messages import Ack, KnowledgeMessage, Nack, Ranges, Upstream
 from tidewheel.pubsub.exactly_once.pubend import Start
-from tidewheel.pubsub.exactly_once.round_trips import RoundTrips
 from tidewheel.pubsub.exactly_once.tick_set import FOREVER, TickRange, TickSet
+from tidewheel.transport.round_trips import RoundTrips
 
 Order: TypeAlias = Literal["publisher", "total"]
 

@@ -14,12 +14,12 @@ from operator import attrgetter
 
 from tidewheel.progress import ProtocolError
 from tidewheel.pubsub.exactly_once.begun import Begun
-from tidewheel.pubsub.exactly_once.encoded_message import decode, size_of
 from tidewheel.pubsub.exactly_once.messages import KnowledgeMessage, Ranges, Upstream
 from tidewheel.pubsub.exactly_once.pubend import Start
 from tidewheel.pubsub.exactly_once.subend import ROOM_BYTES, Delivered, Order, Subend
-from tidewheel.pubsub.topic_reader import Fetched
-from tidewheel.pubsub.wire import DataMessage, InitialFrontierSnapshot, Numbered, PartitionEnded
+from tidewheel.pubsub.messages.encoded_message import decode, size_of
+from tidewheel.pubsub.messages.wire import DataMessage, InitialFrontierSnapshot, Numbered, PartitionEnded
+from tidewheel.pubsub.subscribers.topic_reader import Fetched
 
 
 class SubendStream:

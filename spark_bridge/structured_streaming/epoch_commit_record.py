@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tidewheel.progress import Time, TimeDomain
-from tidewheel.pubsub.events import Batch
+from tidewheel.pubsub.messages.events import Batch
 from tidewheel.spark_bridge.errors import BridgeError
 
 if TYPE_CHECKING:

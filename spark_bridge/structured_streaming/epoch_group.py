@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tidewheel.progress import Time
-from tidewheel.pubsub.events import Batch
-from tidewheel.pubsub.payload import EncodedBatch
+from tidewheel.pubsub.messages.events import Batch
+from tidewheel.pubsub.messages.payload import EncodedBatch
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -8,8 +8,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final
 
 from tidewheel.progress import TidewheelError
-from tidewheel.pubsub.epoch import Epoch
-from tidewheel.pubsub.subscription import Subscription
+from tidewheel.pubsub.messages.epoch import Epoch
+from tidewheel.pubsub.subscribers.subscription import Subscription
 from tidewheel.spark_bridge.errors import BridgeError
 from tidewheel.spark_bridge.structured_streaming.epoch_folder import EpochFolder
 from tidewheel.spark_bridge.structured_streaming.epoch_sink import EpochSink, EpochWriterStatistics
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from tidewheel.pubsub.events import Batch
+    from tidewheel.pubsub.messages.events import Batch
 
 _LOG = logging.getLogger(__name__)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 from tidewheel.pubsub.local_catalog import LOCAL_CATALOG
-from tidewheel.pubsub.subscribing import find_topic, subscribe
+from tidewheel.pubsub.subscribers.subscribing import find_topic, subscribe
 from tidewheel.spark_bridge.errors import BridgeError
 from tidewheel.spark_bridge.structured_streaming.epoch_checkpoint import WriterIdentity
 from tidewheel.spark_bridge.structured_streaming.epoch_folder import EpochFolder

@@ -10,9 +10,11 @@ from hypothesis import strategies as st
 
 from tests.protocol.topic_world import Order, TopicWorld, check_atomic, check_frontier, check_no_holes
 from tidewheel.progress import Time
-from tidewheel.pubsub import Batch, EpochAssembler, events, payload, subscriber
-from tidewheel.pubsub.epoch_filter import EpochFilter
-from tidewheel.pubsub.payload import EncodedBatch
+from tidewheel.pubsub import Batch, EpochAssembler
+from tidewheel.pubsub.messages import events, payload
+from tidewheel.pubsub.messages.payload import EncodedBatch
+from tidewheel.pubsub.protocol import subscriber
+from tidewheel.pubsub.protocol.epoch_filter import EpochFilter
 
 SEEDS = st.integers(0, 2**32 - 1)
 ORDERS = cast("list[Order]", ["total", "product"])

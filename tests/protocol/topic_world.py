@@ -13,8 +13,8 @@ from typing import Literal
 
 from tidewheel.progress import Antichain, IntegerDomain, ProductDomain, Time, TimeDomain
 from tidewheel.pubsub import Batch, DeliveryError, End, Event, Frontier, Publisher, Subscriber
-from tidewheel.pubsub.payload import encode
-from tidewheel.pubsub.wire import DataMessage, FeedEvent, LowerFrontierUpdate, Numbered
+from tidewheel.pubsub.messages.payload import encode
+from tidewheel.pubsub.messages.wire import DataMessage, FeedEvent, LowerFrontierUpdate, Numbered
 
 Order = Literal["total", "product"]
 Contents = dict[Time, Counter[str]]

@@ -6,9 +6,9 @@ from typing import Any
 
 from tests.simulation.injection import Injection, replaced
 from tidewheel.pubsub import Publisher
-from tidewheel.pubsub.outgoing_queue import OutgoingQueue
-from tidewheel.pubsub.partition_stream import PartitionStream
-from tidewheel.pubsub.wire import Message, Numbered
+from tidewheel.pubsub.messages.wire import Message, Numbered
+from tidewheel.pubsub.protocol.outgoing_queue import OutgoingQueue
+from tidewheel.pubsub.protocol.partition_stream import PartitionStream
 
 
 @contextmanager

@@ -6,9 +6,9 @@ from typing import Any
 from tests.simulation.injection import Injection, replaced
 from tidewheel.progress import Antichain, Time
 from tidewheel.pubsub import EpochAssembler, Event, Subscriber
-from tidewheel.pubsub.epoch_filter import EpochFilter
-from tidewheel.pubsub.epoch_states import EpochStates
-from tidewheel.pubsub.wire import LowerFrontierUpdate, Numbered
+from tidewheel.pubsub.messages.wire import LowerFrontierUpdate, Numbered
+from tidewheel.pubsub.protocol.epoch_filter import EpochFilter
+from tidewheel.pubsub.protocol.epoch_states import EpochStates
 
 
 def upper_frontiers_only() -> Injection:

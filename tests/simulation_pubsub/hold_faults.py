@@ -5,9 +5,9 @@ from typing import Any
 
 from tests.simulation.injection import Injection, replaced
 from tidewheel.pubsub import Publisher
-from tidewheel.pubsub.holds import Holds
-from tidewheel.pubsub.outgoing_queue import OutgoingQueue
-from tidewheel.pubsub.wire import Disconnected, Numbered
+from tidewheel.pubsub.messages.wire import Disconnected, Numbered
+from tidewheel.pubsub.protocol.holds import Holds
+from tidewheel.pubsub.protocol.outgoing_queue import OutgoingQueue
 
 
 def fullness_forgotten() -> Injection:

@@ -11,9 +11,9 @@ from tests.simulation_pubsub.partition import DOMAINS, LESS_EQUAL, Partition
 from tests.simulation_pubsub.scenario import HOLD_STEPS, Scenario
 from tidewheel.progress import Time
 from tidewheel.pubsub import Publisher
-from tidewheel.pubsub.holds import Holds, held_too_long
-from tidewheel.pubsub.outgoing_queue import DROPPED_BYTES, OutgoingQueue, size_of
-from tidewheel.pubsub.wire import DataMessage, FeedEvent
+from tidewheel.pubsub.messages.wire import DataMessage, FeedEvent
+from tidewheel.pubsub.protocol.holds import Holds, held_too_long
+from tidewheel.pubsub.protocol.outgoing_queue import DROPPED_BYTES, OutgoingQueue, size_of
 
 
 @dataclass(frozen=True, slots=True)

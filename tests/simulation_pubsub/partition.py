@@ -10,7 +10,7 @@ from random import Random
 
 from tests.simulation_pubsub.scenario import Order
 from tidewheel.progress import IntegerDomain, ProductDomain, Time, TimeDomain
-from tidewheel.pubsub.wire import DataMessage, LowerFrontierUpdate
+from tidewheel.pubsub.messages.wire import DataMessage, LowerFrontierUpdate
 
 DOMAINS: dict[Order, TimeDomain] = {
     "total": IntegerDomain(),

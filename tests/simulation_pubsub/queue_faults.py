@@ -6,8 +6,8 @@ from typing import Any
 from tests.simulation.injection import Injection, replaced
 from tidewheel.progress import Time
 from tidewheel.pubsub import Event, Subscriber
-from tidewheel.pubsub.outgoing_queue import OutgoingQueue
-from tidewheel.pubsub.wire import EpochsDropped, LowerFrontierUpdate, Numbered
+from tidewheel.pubsub.messages.wire import EpochsDropped, LowerFrontierUpdate, Numbered
+from tidewheel.pubsub.protocol.outgoing_queue import OutgoingQueue
 
 
 def part_of_an_epoch_dropped() -> Injection:

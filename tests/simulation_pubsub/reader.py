@@ -10,7 +10,7 @@ from tests.simulation_pubsub.scenario import PLENTY, Reading, options_of
 from tests.simulation_pubsub.watch import Watch
 from tidewheel.progress import ProtocolError
 from tidewheel.pubsub import DeliveryError, PublisherLost, Subscriber
-from tidewheel.pubsub.wire import Numbered, PartitionEnded
+from tidewheel.pubsub.messages.wire import Numbered, PartitionEnded
 
 State: TypeAlias = Literal["reading", "ended", "left", "lost", "cut off"]
 """Where it is; ``"lost"`` is a topic that failed, ``"cut off"`` is about this subscriber alone."""

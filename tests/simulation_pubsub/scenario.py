@@ -5,7 +5,7 @@ from random import Random
 from typing import Literal, TypeAlias, get_args
 
 from tests.simulation_pubsub.conditions import CONDITIONS, Condition
-from tidewheel.pubsub.delivery_options import EVERYTHING, DeliveryOptions, Slow
+from tidewheel.pubsub.messages.delivery_options import EVERYTHING, DeliveryOptions, Slow
 
 Order: TypeAlias = Literal["total", "product"]
 Ending: TypeAlias = Literal["ends", "fails", "replaced"]

@@ -9,11 +9,11 @@ import pytest
 from tests.kit.exactly_once.partitions import DEADLINE_S, Partition, cursors, opened
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.exactly_once.begun import Begun
-from tidewheel.pubsub.exactly_once.encoded_message import decode
 from tidewheel.pubsub.exactly_once.messages import KnowledgeMessage, Nack
 from tidewheel.pubsub.exactly_once.tick_set import FOREVER
 from tidewheel.pubsub.log.files import Files
-from tidewheel.pubsub.wire import DataMessage, InitialFrontierSnapshot
+from tidewheel.pubsub.messages.encoded_message import decode
+from tidewheel.pubsub.messages.wire import DataMessage, InitialFrontierSnapshot
 
 
 def end_of(begun: Begun) -> int:

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from tests.kit.exactly_once.partitions import Full, Partition, Reader, cursors, opened
-from tidewheel.pubsub.exactly_once.encoded_message import decode
 from tidewheel.pubsub.exactly_once.messages import KnowledgeMessage
 from tidewheel.pubsub.log.errors import LogFull
-from tidewheel.pubsub.wire import DataMessage
+from tidewheel.pubsub.messages.encoded_message import decode
+from tidewheel.pubsub.messages.wire import DataMessage
 
 
 def told(partition: Partition) -> list[bytes]:

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from tests.kit.exactly_once.linked import Child, TurnedLoop
-from tidewheel.pubsub.exactly_once.encoded_message import EncodedMessage, decode, encode
 from tidewheel.pubsub.exactly_once.fanout import Outgoing
 from tidewheel.pubsub.exactly_once.frames import ChildMessage, Join
 from tidewheel.pubsub.exactly_once.messages import Ack, KnowledgeMessage, Nack
-from tidewheel.pubsub.exactly_once.parent_link import ParentLink
 from tidewheel.pubsub.exactly_once.pubend import Pubend
 from tidewheel.pubsub.exactly_once.subend import Subend
-from tidewheel.pubsub.wire import DataMessage
+from tidewheel.pubsub.messages.encoded_message import EncodedMessage, decode, encode
+from tidewheel.pubsub.messages.wire import DataMessage
+from tidewheel.pubsub.subscribers.parent_link import ParentLink
 
 SIZE = attrgetter("size_bytes")
 STEP_S = 0.02

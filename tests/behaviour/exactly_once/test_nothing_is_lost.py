@@ -16,12 +16,12 @@ from typing import Any
 import pytest
 
 from tests.kit.exactly_once.partitions import Dying, Full, Partition
-from tidewheel.pubsub.exactly_once.encoded_message import decode, encode, size_of
 from tidewheel.pubsub.exactly_once.messages import Ack, KnowledgeMessage, Nack
 from tidewheel.pubsub.exactly_once.pubend import Start
 from tidewheel.pubsub.exactly_once.subend import Subend
 from tidewheel.pubsub.log.errors import LogError
-from tidewheel.pubsub.wire import DataMessage, LowerFrontierUpdate
+from tidewheel.pubsub.messages.encoded_message import decode, encode, size_of
+from tidewheel.pubsub.messages.wire import DataMessage, LowerFrontierUpdate
 
 RUNS = int(os.environ.get("TIDEWHEEL_SUBSCRIPTION_RUNS", "60"))
 MESSAGES = 40

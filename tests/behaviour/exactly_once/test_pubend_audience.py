@@ -20,15 +20,15 @@ from tests.kit.exactly_once.hosts import (
 )
 from tests.kit.exactly_once.partitions import DOMAIN, IDENTITY, Full, cursors, opened
 from tests.waiting import eventually
-from tidewheel.pubsub.change_signal import ChangeSignal
 from tidewheel.pubsub.errors import DeliveryError
-from tidewheel.pubsub.exactly_once import audience
-from tidewheel.pubsub.exactly_once.durable_pubend import DurablePubend
 from tidewheel.pubsub.exactly_once.frames import Join
 from tidewheel.pubsub.exactly_once.living_readers import LivingReaders
 from tidewheel.pubsub.exactly_once.messages import Ack, Stranger
-from tidewheel.pubsub.exactly_once.parent_link import ParentLink
 from tidewheel.pubsub.log.errors import LogError
+from tidewheel.pubsub.publishers import audience
+from tidewheel.pubsub.publishers.durable_pubend import DurablePubend
+from tidewheel.pubsub.subscribers.parent_link import ParentLink
+from tidewheel.transport.change_signal import ChangeSignal
 
 RELAY = "relay/1"
 

@@ -24,14 +24,14 @@ from tests.kit.exactly_once.hosts import (
 )
 from tests.waiting import eventually
 from tidewheel.pubsub.errors import DeliveryError
-from tidewheel.pubsub.exactly_once.durable_feed import DurableFeed
 from tidewheel.pubsub.exactly_once.frames import Join
 from tidewheel.pubsub.exactly_once.messages import KnowledgeMessage, Rejected
-from tidewheel.pubsub.exactly_once.parent_link import ParentLink
-from tidewheel.pubsub.feed import FeedRefused
 from tidewheel.pubsub.log import LogError
 from tidewheel.pubsub.log.files import FILES
-from tidewheel.pubsub.wire import LowerFrontierUpdate
+from tidewheel.pubsub.messages.wire import LowerFrontierUpdate
+from tidewheel.pubsub.publishers.durable_feed import DurableFeed
+from tidewheel.pubsub.publishers.feed import FeedRefused
+from tidewheel.pubsub.subscribers.parent_link import ParentLink
 
 # ---------------------------------------------------------------------- the end
 
@@ -58,7 +58,7 @@ def test_after_a_restart_it_is_waited_for_those_who_may_come_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """For a moment: nobody knows them then."""
-    monkeypatch.setattr("tidewheel.pubsub.exactly_once.audience.RETURN_WITHIN_S", 0.5)
+    monkeypatch.setattr("tidewheel.pubsub.publishers.audience.RETURN_WITHIN_S", 0.5)
     with hosted(tmp_path) as host:
         published(host, 1)
         host.restart()
@@ -157,7 +157,7 @@ def test_nobody_waits_long_for_who_does_not_leave_after_a_failure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It may have died just then."""
-    monkeypatch.setattr("tidewheel.pubsub.exactly_once.audience.LEAVE_WITHIN_S", 0.5)
+    monkeypatch.setattr("tidewheel.pubsub.publishers.audience.LEAVE_WITHIN_S", 0.5)
     with hosted(tmp_path) as host:
         reader = Reader(host, "billing", start=0)
         published(host, 2)
@@ -272,7 +272,7 @@ def test_a_full_disk_holds_back_the_worker(
 
 def test_a_subscription_that_cannot_be_noted_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With what is wrong."""
-    monkeypatch.setattr("tidewheel.pubsub.exactly_once.audience.NOTED_WITHIN_S", 0.5)
+    monkeypatch.setattr("tidewheel.pubsub.publishers.audience.NOTED_WITHIN_S", 0.5)
     with hosted(tmp_path) as host:
 
         def write(descriptor: int, parts: Any, offset: int) -> int:

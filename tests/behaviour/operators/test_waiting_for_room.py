@@ -5,7 +5,7 @@ from typing import Any, cast
 
 from tidewheel.operators.sinks.publish import WaitingForRoom, moved
 from tidewheel.progress import Antichain, IntegerDomain
-from tidewheel.pubsub.connection import PublisherConnection
+from tidewheel.pubsub.publishers.connection import PublisherConnection
 from tidewheel.runtime.worker.operator_context import OperatorContext
 
 

@@ -7,10 +7,8 @@ import pytest
 from tidewheel.progress import IntegerDomain
 from tidewheel.pubsub import Batch, DeliveryError, Subscription
 from tidewheel.pubsub.catalog import TopicInfo
-from tidewheel.pubsub.exactly_once.subscription_options import Acknowledging
-from tidewheel.pubsub.payload import encode
-from tidewheel.pubsub.topic_reader import WAIT_S, Fetched, TopicReader
-from tidewheel.pubsub.wire import (
+from tidewheel.pubsub.messages.payload import encode
+from tidewheel.pubsub.messages.wire import (
     DataMessage,
     InitialFrontierSnapshot,
     LowerFrontierUpdate,
@@ -18,6 +16,8 @@ from tidewheel.pubsub.wire import (
     Numbered,
     PartitionEnded,
 )
+from tidewheel.pubsub.subscribers.subscription_options import Acknowledging
+from tidewheel.pubsub.subscribers.topic_reader import WAIT_S, Fetched, TopicReader
 
 INFO = TopicInfo("kept", "job", IntegerDomain(), (None,), "life", None, "exactly_once")
 

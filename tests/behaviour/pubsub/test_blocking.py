@@ -6,10 +6,8 @@ import pytest
 
 from tidewheel.progress import IntegerDomain
 from tidewheel.pubsub import Publisher
-from tidewheel.pubsub.delivery_options import DeliveryOptions
-from tidewheel.pubsub.outgoing_queue import OutgoingQueue, size_of
-from tidewheel.pubsub.where import Where
-from tidewheel.pubsub.wire import (
+from tidewheel.pubsub.messages.delivery_options import DeliveryOptions
+from tidewheel.pubsub.messages.wire import (
     DataMessage,
     Disconnected,
     Failed,
@@ -18,6 +16,8 @@ from tidewheel.pubsub.wire import (
     Numbered,
     PartitionEnded,
 )
+from tidewheel.pubsub.protocol.outgoing_queue import OutgoingQueue, size_of
+from tidewheel.pubsub.where import Where
 
 CAPACITY = 1000
 ALL = 1 << 30

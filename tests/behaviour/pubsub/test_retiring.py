@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.kit.pubsub.actor_thread import DEADLINE_S, ActorThread, ended, epoch
-from tidewheel.pubsub.delivery_options import DeliveryOptions
+from tidewheel.pubsub.messages.delivery_options import DeliveryOptions
 
 BLOCK = DeliveryOptions(slow="block")
 

@@ -16,12 +16,12 @@ from tests.kit.pubsub.actor_thread import (
 )
 from tests.waiting import eventually
 from tidewheel.pubsub import Batch, DeliveryError, Dropped, Subscription
-from tidewheel.pubsub.delivery_options import DeliveryOptions
-from tidewheel.pubsub.feed import FeedLost
-from tidewheel.pubsub.outgoing_queue import DROPPED_BYTES, OutgoingQueue
-from tidewheel.pubsub.publisher_actor import PublisherActor
-from tidewheel.pubsub.socket_feed import ROOM_BYTES, SocketFeed
-from tidewheel.pubsub.wire import DataMessage, Disconnected, FeedEvent, Message, PartitionEnded
+from tidewheel.pubsub.messages.delivery_options import DeliveryOptions
+from tidewheel.pubsub.messages.wire import DataMessage, Disconnected, FeedEvent, Message, PartitionEnded
+from tidewheel.pubsub.protocol.outgoing_queue import DROPPED_BYTES, OutgoingQueue
+from tidewheel.pubsub.publishers.feed import FeedLost
+from tidewheel.pubsub.publishers.publisher_actor import PublisherActor
+from tidewheel.pubsub.publishers.socket_feed import ROOM_BYTES, SocketFeed
 
 CAPACITY = 4_000_000
 SIZE = 300_000

@@ -6,9 +6,9 @@ import pytest
 
 from tidewheel.progress import Antichain, IntegerDomain, ProductDomain
 from tidewheel.pubsub import Batch, Event, Frontier, Publisher, PublisherLost, Subscriber
-from tidewheel.pubsub.delivery_options import DeliveryOptions, Slow
-from tidewheel.pubsub.payload import encode
-from tidewheel.pubsub.wire import DataMessage, Disconnected, LowerFrontierUpdate
+from tidewheel.pubsub.messages.delivery_options import DeliveryOptions, Slow
+from tidewheel.pubsub.messages.payload import encode
+from tidewheel.pubsub.messages.wire import DataMessage, Disconnected, LowerFrontierUpdate
 
 INTEGERS = IntegerDomain()
 

@@ -20,15 +20,10 @@ from tidewheel.pubsub import (
     SubstreamsEnded,
     subscribe,
 )
-from tidewheel.pubsub import socket_frames as frames
-from tidewheel.pubsub.connection import LocalConnection
-from tidewheel.pubsub.epoch_states import EpochStates
-from tidewheel.pubsub.exactly_once import encoded_message
-from tidewheel.pubsub.exactly_once.message_filter import MessageFilter
-from tidewheel.pubsub.local_publisher import LocalPublisher
-from tidewheel.pubsub.payload import EncodedBatch, encode_ends
-from tidewheel.pubsub.where import Where
-from tidewheel.pubsub.wire import (
+from tidewheel.pubsub.messages import encoded_message
+from tidewheel.pubsub.messages.message_filter import MessageFilter
+from tidewheel.pubsub.messages.payload import EncodedBatch, encode_ends
+from tidewheel.pubsub.messages.wire import (
     DataMessage,
     EpochsDropped,
     InitialFrontierSnapshot,
@@ -36,6 +31,11 @@ from tidewheel.pubsub.wire import (
     Numbered,
     PartitionEnded,
 )
+from tidewheel.pubsub.protocol import socket_frames as frames
+from tidewheel.pubsub.protocol.epoch_states import EpochStates
+from tidewheel.pubsub.publishers.connection import LocalConnection
+from tidewheel.pubsub.publishers.local_publisher import LocalPublisher
+from tidewheel.pubsub.where import Where
 
 INTEGERS = IntegerDomain()
 

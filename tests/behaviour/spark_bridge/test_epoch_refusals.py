@@ -11,9 +11,9 @@ import pytest
 import tidewheel as tw
 from tests.unit.spark_bridge.structured_streaming.test_epoch_folder import NUMBERS, PAIRS, batch, identity
 from tidewheel.progress import TimeDomain
-from tidewheel.pubsub.epoch import Epoch
-from tidewheel.pubsub.events import Batch, DecodeCounter
-from tidewheel.pubsub.payload import encode
+from tidewheel.pubsub.messages.epoch import Epoch
+from tidewheel.pubsub.messages.events import Batch, DecodeCounter
+from tidewheel.pubsub.messages.payload import encode
 from tidewheel.spark_bridge import BridgeError, write_epochs
 from tidewheel.spark_bridge.structured_streaming.epoch_folder import EpochFolder
 from tidewheel.spark_bridge.structured_streaming.epoch_sink import EpochSink, GroupLimits

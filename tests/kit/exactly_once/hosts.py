@@ -17,18 +17,18 @@ from tests.kit.exactly_once.partitions import cursors
 from tests.waiting import eventually
 from tidewheel.progress import IntegerDomain
 from tidewheel.pubsub.errors import DeliveryError
-from tidewheel.pubsub.exactly_once.durable_feed import DurableFeed
-from tidewheel.pubsub.exactly_once.encoded_message import EncodedMessage, decode, size_of
 from tidewheel.pubsub.exactly_once.frames import Join
 from tidewheel.pubsub.exactly_once.messages import KnowledgeMessage
-from tidewheel.pubsub.exactly_once.parent_link import ParentLink
 from tidewheel.pubsub.exactly_once.pubend import Start
-from tidewheel.pubsub.exactly_once.pubend_actor import PubendActor
 from tidewheel.pubsub.exactly_once.subend import Subend
 from tidewheel.pubsub.exactly_once.tick_set import TickSet
-from tidewheel.pubsub.feed import FeedLost
 from tidewheel.pubsub.log import LogIdentity
-from tidewheel.pubsub.wire import DataMessage, LowerFrontierUpdate
+from tidewheel.pubsub.messages.encoded_message import EncodedMessage, decode, size_of
+from tidewheel.pubsub.messages.wire import DataMessage, LowerFrontierUpdate
+from tidewheel.pubsub.publishers.durable_feed import DurableFeed
+from tidewheel.pubsub.publishers.feed import FeedLost
+from tidewheel.pubsub.publishers.pubend_actor import PubendActor
+from tidewheel.pubsub.subscribers.parent_link import ParentLink
 
 DOMAIN = IntegerDomain()
 IDENTITY = LogIdentity("topic", 0, 1, "integers")

@@ -8,11 +8,11 @@ from contextlib import ExitStack, contextmanager
 from typing import Self
 
 from tests.waiting import WITHIN_S
-from tidewheel.pubsub.exactly_once.child_link import ChildLink, SharedFrames
-from tidewheel.pubsub.exactly_once.encoded_message import encode
 from tidewheel.pubsub.exactly_once.frames import ChildMessage
 from tidewheel.pubsub.exactly_once.messages import Downstream, KnowledgeMessage
-from tidewheel.pubsub.wire import DataMessage
+from tidewheel.pubsub.messages.encoded_message import encode
+from tidewheel.pubsub.messages.wire import DataMessage
+from tidewheel.pubsub.publishers.child_link import ChildLink, SharedFrames
 
 BUFFER_BYTES = 64 * 1024
 

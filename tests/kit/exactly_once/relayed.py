@@ -12,20 +12,20 @@ from typing import Any, TypeVar
 
 from tests.kit.exactly_once.hosts import Times
 from tidewheel.progress import IntegerDomain
-from tidewheel.pubsub.change_signal import ChangeSignal
-from tidewheel.pubsub.exactly_once.durable_feed import DurableFeed
-from tidewheel.pubsub.exactly_once.encoded_message import decode, size_of
 from tidewheel.pubsub.exactly_once.frames import Join
 from tidewheel.pubsub.exactly_once.messages import RELAY_PREFIX, KnowledgeMessage, Stranger
-from tidewheel.pubsub.exactly_once.parents import Parent, ParentGone, find_parent
 from tidewheel.pubsub.exactly_once.pubend import Start
-from tidewheel.pubsub.exactly_once.pubend_actor import PubendActor
-from tidewheel.pubsub.exactly_once.relay_actor import RelayActor, TopicLife
-from tidewheel.pubsub.exactly_once.relay_statistics import RelayStatistics
 from tidewheel.pubsub.exactly_once.subend import Subend
-from tidewheel.pubsub.feed import FeedLost
 from tidewheel.pubsub.log import LogIdentity
-from tidewheel.pubsub.wire import DataMessage, LowerFrontierUpdate
+from tidewheel.pubsub.messages.encoded_message import decode, size_of
+from tidewheel.pubsub.messages.wire import DataMessage, LowerFrontierUpdate
+from tidewheel.pubsub.publishers.durable_feed import DurableFeed
+from tidewheel.pubsub.publishers.feed import FeedLost
+from tidewheel.pubsub.publishers.pubend_actor import PubendActor
+from tidewheel.pubsub.relays.relay_actor import RelayActor, TopicLife
+from tidewheel.pubsub.relays.relay_statistics import RelayStatistics
+from tidewheel.pubsub.subscribers.parents import Parent, ParentGone, find_parent
+from tidewheel.transport.change_signal import ChangeSignal
 
 DOMAIN = IntegerDomain()
 NODE = "here"

@@ -9,14 +9,14 @@ from typing import Any, Self, TypeVar, cast
 from tidewheel.progress import IntegerDomain
 from tidewheel.pubsub import PublisherLost, Subscription
 from tidewheel.pubsub.catalog import TopicInfo
-from tidewheel.pubsub.delivery_options import EVERYTHING, DeliveryOptions
-from tidewheel.pubsub.publisher import PublisherStatistics
-from tidewheel.pubsub.publisher_actor import PublisherActor
-from tidewheel.pubsub.ray_topic_reader import RayTopicReader
-from tidewheel.pubsub.socket_feed import SocketFeed
-from tidewheel.pubsub.socket_offer import SocketOffer
-from tidewheel.pubsub.socket_topic_reader import SocketTopicReader
-from tidewheel.pubsub.wire import DataMessage, FeedEvent, LowerFrontierUpdate
+from tidewheel.pubsub.messages.delivery_options import EVERYTHING, DeliveryOptions
+from tidewheel.pubsub.messages.wire import DataMessage, FeedEvent, LowerFrontierUpdate
+from tidewheel.pubsub.protocol.publisher import PublisherStatistics
+from tidewheel.pubsub.publishers.publisher_actor import PublisherActor
+from tidewheel.pubsub.publishers.socket_feed import SocketFeed
+from tidewheel.pubsub.subscribers.ray_topic_reader import RayTopicReader
+from tidewheel.pubsub.subscribers.socket_topic_reader import SocketTopicReader
+from tidewheel.transport.socket_offer import SocketOffer
 
 Result = TypeVar("Result")
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from tidewheel.progress import IntegerDomain, Time
 from tidewheel.pubsub import Batch, Subscriber, TopicEvent
-from tidewheel.pubsub.publisher_actor import PublisherActor
-from tidewheel.pubsub.wire import FeedEvent
+from tidewheel.pubsub.messages.wire import FeedEvent
+from tidewheel.pubsub.publishers.publisher_actor import PublisherActor
 
 
 @dataclass(frozen=True, slots=True)

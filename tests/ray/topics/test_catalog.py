@@ -16,7 +16,7 @@ from tests.waiting import eventually
 from tidewheel.progress import IntegerDomain
 from tidewheel.pubsub import CATALOG_TOPIC, Publication, RunningPublication
 from tidewheel.pubsub.catalog_actor import CATALOG_NAME, ask_catalog, catalog_actor
-from tidewheel.pubsub.ray_publication import RayPublication
+from tidewheel.pubsub.publishers.ray_publication import RayPublication
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
 

@@ -11,8 +11,8 @@ from pyarrow import parquet
 
 import tidewheel as tw
 from tests.ray.topics.test_exactly_once import kill, publishers
-from tidewheel.pubsub import socket_offer
 from tidewheel.spark_bridge import write_epochs
+from tidewheel.transport import socket_offer
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
 

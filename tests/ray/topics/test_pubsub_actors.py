@@ -23,9 +23,9 @@ from tidewheel.pubsub import (
     RunningPublication,
     Subscription,
     UnknownTopic,
-    ray_publication,
     subscribe,
 )
+from tidewheel.pubsub.publishers import ray_publication
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
 

@@ -18,7 +18,7 @@ import pytest
 import tidewheel as tw
 from tests.ray.leftovers import nothing_left
 from tests.waiting import eventually
-from tidewheel.pubsub import socket_offer
+from tidewheel.transport import socket_offer
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
 

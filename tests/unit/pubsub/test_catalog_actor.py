@@ -11,7 +11,7 @@ from tidewheel.pubsub import CATALOG_TOPIC, DeliveryError, TopicInfo
 from tidewheel.pubsub.catalog_actor import CatalogActor
 from tidewheel.pubsub.catalog_relays import RelayInfo
 from tidewheel.pubsub.catalog_topic import CatalogTopic
-from tidewheel.pubsub.change_signal import ChangeSignal
+from tidewheel.transport.change_signal import ChangeSignal
 
 LONG_S = 60.0
 

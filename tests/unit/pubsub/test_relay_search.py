@@ -6,8 +6,8 @@ import pytest
 
 from tidewheel.progress import IntegerDomain, ProtocolError
 from tidewheel.pubsub import DeliveryError, TopicInfo, relay_search
-from tidewheel.pubsub.exactly_once.parents import ParentGone
 from tidewheel.pubsub.relay_search import RelaySearch
+from tidewheel.pubsub.subscribers.parents import ParentGone
 
 INFO = TopicInfo("ranks", "job", IntegerDomain(), ("pubend 0", "pubend 1"), "first", delivery="exactly_once")
 

@@ -16,8 +16,8 @@ from tidewheel.pubsub import DeliveryError, Subscription, TopicEvent, TopicInfo,
 from tidewheel.pubsub.catalog_reader import CatalogReader, Sightings
 from tidewheel.pubsub.errors import NoCluster
 from tidewheel.pubsub.local_catalog import LOCAL_CATALOG, LocalCatalog
+from tidewheel.pubsub.subscribers.topic_reader import LocalTopicReader
 from tidewheel.pubsub.topic_event import Listing
-from tidewheel.pubsub.topic_reader import LocalTopicReader
 
 DEADLINE_S = 30.0
 

@@ -14,9 +14,9 @@ import pyarrow.compute as pc
 import pytest
 
 from tidewheel.pubsub import DeliveryError
-from tidewheel.pubsub.payload import EncodedBatch, decode, encode, to_records
+from tidewheel.pubsub.messages.payload import EncodedBatch, decode, encode, to_records
+from tidewheel.pubsub.messages.wire import DataMessage
 from tidewheel.pubsub.where import Where
-from tidewheel.pubsub.wire import DataMessage
 
 TABLE = pa.table({"n": [1, 2, 3, None]})
 

@@ -1,8 +1,8 @@
 """What was asked and is not answered: once at a time, again when it is late, and not kept for ever."""
 
 from tidewheel.pubsub.exactly_once.asked import Asked
-from tidewheel.pubsub.exactly_once.round_trips import FIRST_S, LEAST_S, MOST_S, RoundTrips
 from tidewheel.pubsub.exactly_once.tick_set import FOREVER, TickSet
+from tidewheel.transport.round_trips import FIRST_S, LEAST_S, MOST_S, RoundTrips
 
 
 def ticks(*ranges: tuple[int, int]) -> TickSet:

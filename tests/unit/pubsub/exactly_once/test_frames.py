@@ -16,13 +16,13 @@ from tests.kit.pubsub.cut_socket import Cut
 from tests.laws.strategies import law_settings
 from tidewheel.progress import ProtocolError
 from tidewheel.pubsub.exactly_once import frames
-from tidewheel.pubsub.exactly_once.encoded_message import EncodedMessage, encode
 from tidewheel.pubsub.exactly_once.frames import FRAME_BYTES, ChildMessage, Join, decode_downstream, decode_upstream
 from tidewheel.pubsub.exactly_once.messages import Ack, Downstream, KnowledgeMessage, Nack, Rejected, Stranger
 from tidewheel.pubsub.exactly_once.tick_set import FOREVER
-from tidewheel.pubsub.socket_frames import LARGE, FrameReader, frame_of
+from tidewheel.pubsub.messages.encoded_message import EncodedMessage, encode
+from tidewheel.pubsub.messages.wire import DataMessage, PartitionEnded
+from tidewheel.pubsub.protocol.socket_frames import LARGE, FrameReader, frame_of
 from tidewheel.pubsub.where import Where
-from tidewheel.pubsub.wire import DataMessage, PartitionEnded
 
 SIZES = st.integers(0, 300) | st.sampled_from([LARGE - 1, LARGE, LARGE + 1, 3 * LARGE, FRAME_BYTES])
 TICKS = st.integers(0, FOREVER - 1)

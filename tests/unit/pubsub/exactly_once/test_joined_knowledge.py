@@ -3,11 +3,11 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidewheel.pubsub.exactly_once.encoded_message import encode
 from tidewheel.pubsub.exactly_once.joined_knowledge import JOINED_BYTES, joined
 from tidewheel.pubsub.exactly_once.messages import Downstream, KnowledgeMessage, Rejected, Stranger
 from tidewheel.pubsub.exactly_once.tick_set import TickSet
-from tidewheel.pubsub.wire import DataMessage
+from tidewheel.pubsub.messages.encoded_message import encode
+from tidewheel.pubsub.messages.wire import DataMessage
 
 PUBENDS = range(2)
 OTHERS: list[Downstream] = [Rejected(0, "why"), Stranger(1, "reader"), KnowledgeMessage(0, (), (), lost_end=3)]

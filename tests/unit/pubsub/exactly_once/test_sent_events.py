@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from tests.unit.pubsub.exactly_once.test_journal import INTEGERS, integer_runs
 from tidewheel.progress import ProtocolError
-from tidewheel.pubsub.exactly_once.encoded_message import EncodedMessage, decode, place_of
 from tidewheel.pubsub.exactly_once.journal import Journal, WorkerPosition, checksum_of
 from tidewheel.pubsub.exactly_once.sent_events import SentEvents
-from tidewheel.pubsub.wire import DataMessage, FeedEvent, LowerFrontierUpdate, PartitionEnded
+from tidewheel.pubsub.messages.encoded_message import EncodedMessage, decode, place_of
+from tidewheel.pubsub.messages.wire import DataMessage, FeedEvent, LowerFrontierUpdate, PartitionEnded
 
 
 class Log:

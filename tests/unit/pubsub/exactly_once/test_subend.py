@@ -9,9 +9,9 @@ import pytest
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.exactly_once.messages import Ack, KnowledgeMessage, Nack, Upstream
 from tidewheel.pubsub.exactly_once.pubend import Start
-from tidewheel.pubsub.exactly_once.round_trips import FIRST_S, MOST_S
 from tidewheel.pubsub.exactly_once.subend import MOST_RANGES, Order, Subend
 from tidewheel.pubsub.exactly_once.tick_set import FOREVER
+from tidewheel.transport.round_trips import FIRST_S, MOST_S
 
 IDLE_S = 1.0
 ROOM_BYTES = 100

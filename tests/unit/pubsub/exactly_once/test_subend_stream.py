@@ -8,19 +8,19 @@ from hypothesis import given, note
 from hypothesis import strategies as st
 
 from tidewheel.progress import IntegerDomain, ProductDomain, Time, TimeDomain
-from tidewheel.pubsub.epoch import Epoch
-from tidewheel.pubsub.epoch_assembler import EpochAssembler
-from tidewheel.pubsub.events import Batch
 from tidewheel.pubsub.exactly_once.begun import Begun
-from tidewheel.pubsub.exactly_once.encoded_message import Event, encode
 from tidewheel.pubsub.exactly_once.journal import Journal
 from tidewheel.pubsub.exactly_once.messages import Ack, KnowledgeMessage, Ranges
 from tidewheel.pubsub.exactly_once.subend import Order
 from tidewheel.pubsub.exactly_once.subend_stream import SubendStream
 from tidewheel.pubsub.exactly_once.subscriptions import merged
 from tidewheel.pubsub.exactly_once.tick_set import TickSet
-from tidewheel.pubsub.subscriber import Subscriber
-from tidewheel.pubsub.wire import DataMessage, InitialFrontierSnapshot, LowerFrontierUpdate, PartitionEnded
+from tidewheel.pubsub.messages.encoded_message import Event, encode
+from tidewheel.pubsub.messages.epoch import Epoch
+from tidewheel.pubsub.messages.events import Batch
+from tidewheel.pubsub.messages.wire import DataMessage, InitialFrontierSnapshot, LowerFrontierUpdate, PartitionEnded
+from tidewheel.pubsub.protocol.epoch_assembler import EpochAssembler
+from tidewheel.pubsub.protocol.subscriber import Subscriber
 
 INTEGERS = IntegerDomain()
 PAIRS = ProductDomain(INTEGERS, INTEGERS)

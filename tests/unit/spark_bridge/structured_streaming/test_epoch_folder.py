@@ -19,9 +19,9 @@ from pyarrow import parquet
 
 from tests.kit.spark_bridge.lossy_files import LossyFiles, PowerLost
 from tidewheel.progress import IntegerDomain, ProductDomain, TimeDomain
-from tidewheel.pubsub.epoch import Epoch
-from tidewheel.pubsub.events import Batch, DecodeCounter
-from tidewheel.pubsub.payload import encode
+from tidewheel.pubsub.messages.epoch import Epoch
+from tidewheel.pubsub.messages.events import Batch, DecodeCounter
+from tidewheel.pubsub.messages.payload import encode
 from tidewheel.spark_bridge.errors import BridgeError
 from tidewheel.spark_bridge.structured_streaming.epoch_checkpoint import WriterIdentity
 from tidewheel.spark_bridge.structured_streaming.epoch_files import EpochFiles

@@ -1,0 +1,113 @@
+"""A whole epoch of a topic: all its batches, from all partitions."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from tidewheel.progress import Time
+from tidewheel.pubsub.errors import DeliveryError
+from tidewheel.pubsub.messages.events import Batch, SubstreamsEnded
+
+
+@dataclass(frozen=True)  # without slots: it keeps what it decoded
+class Epoch:
+    """All batches of one time, by partition and, within one, in the order of publication.
+
+    Args:
+        time: the epoch.
+        batches: at least one, unless there are ends.
+        ends: which substreams have ended with this epoch, where that is published.
+    """
+
+    time: Time
+    batches: tuple[Batch, ...]
+    ends: tuple[SubstreamsEnded, ...] = ()
+
+    @cached_property
+    def records(self) -> list[Any]:
+        """All records, decoded the first time that they are asked for; rows of Arrow are dicts."""
+        return [record for batch in self.batches for record in batch.records]
+
+    @cached_property
+    def ended(self) -> tuple[Any, ...]:
+        """The keys of substreams of which no later epoch has a record, unless the key is used again for another one.
+
+        Each comes once, with one epoch, of a topic that is published with ``ends=True``; of others none does. Who
+        leaves out epochs, by ``slow="drop_epochs"``, misses the ends in them, and is told by `Dropped` which these are.
+        With ``where=`` all ends come, also of keys of which no record does. A key that was used several times may be
+        here as often. Records of this epoch may already be of the key's next use. They are if their batch has the same
+        ``partition`` as the message in ``ends``, and a greater ``number``; iterating over events shows both in their
+        order.
+
+        >>> import tidewheel as tw
+        >>> flow = tw.Dataflow("orders")
+        >>> _ = flow.input("lines").substreams("orders", key=lambda line: line[0]).publish("live orders", ends=True)
+        >>> with tw.run(flow, engine="local") as job, tw.subscribe("live orders") as topic:
+        ...     with job.input("lines") as lines:
+        ...         lines.send([("a", 1), ("b", 1)])
+        ...         lines.end_substream("a")
+        ...         lines.advance_to(1)
+        ...         lines.send([("b", 2)])
+        ...     [(epoch.time, epoch.records, epoch.ended) for epoch in topic.epochs()]
+        [(0, [('a', 1), ('b', 1)], ('a',)), (1, [('b', 2)], ('b',))]
+        """
+        return tuple(key for end in self.ends for key in end.keys)
+
+    def to_arrow(self) -> Any:
+        """Return all records as one ``pyarrow.Table``, without a copy; one without columns if there is no record.
+
+        Raises:
+            DeliveryError: some batch is not Arrow.
+        """
+        if not all(batch.is_arrow for batch in self.batches):
+            raise DeliveryError(f"epoch {self.time!r} has batches that are not Arrow: use records")
+        return _joined(self.batches)
+
+    def __len__(self) -> int:
+        """The number of records; known without decoding."""
+        return sum(len(batch) for batch in self.batches)
+
+
+def table_of(topic: str, epochs: Sequence[Epoch]) -> Any:
+    """Return all records of some epochs as one ``pyarrow.Table``: rows of Arrow, or dicts.
+
+    What a record lacks that another has is null.
+
+    Raises:
+        DeliveryError: they make no table.
+    """
+    import pyarrow as pa
+
+    batches = [batch for epoch in epochs for batch in epoch.batches]
+    try:
+        if all(batch.is_arrow for batch in batches):
+            return _joined(batches)
+        records = [record for epoch in epochs for record in epoch.records]
+        if all(isinstance(record, dict) for record in records):
+            return _of_dicts(records)
+    except (pa.ArrowException, OverflowError, TypeError) as error:
+        raise DeliveryError(f"topic {topic!r}: its records do not go into one table: {error}", topic=topic) from error
+    other = next(type(record) for record in records if not isinstance(record, dict))
+    raise DeliveryError(
+        f"topic {topic!r}: rows of Arrow and dicts make a table, and here is a {other.__qualname__}: use epochs() and "
+        "records, or map the records to dicts before publish",
+        topic=topic,
+    )
+
+
+def _of_dicts(records: Sequence[dict[str, Any]]) -> Any:
+    import pyarrow as pa
+
+    # Table.from_pylist would look for the columns of the first record only.
+    names = dict.fromkeys(name for record in records for name in record)
+    return pa.table({name: [record.get(name) for record in records] for name in names})
+
+
+def _joined(batches: Sequence[Batch]) -> Any:
+    import pyarrow as pa
+
+    if not batches:
+        return pa.table({})
+    # Batches of several workers may differ in whether a column can be null.
+    return pa.concat_tables((batch.data for batch in batches), promote_options="default")

@@ -1,0 +1,140 @@
+"""How a batch becomes bytes and bytes become a batch again.
+
+Arrow stays Arrow, as an IPC stream; everything else is pickled. Nobody here imports pyarrow unless a batch is Arrow.
+"""
+
+import pickle
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+import cloudpickle
+
+from tidewheel.pubsub.errors import DeliveryError
+from tidewheel.pubsub.messages.wire import Encoding, Payload
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedBatch:
+    """A batch as bytes, with its encoding and its number of records."""
+
+    encoding: Encoding
+    payload: Payload
+    records: int
+
+    def __reduce__(self) -> tuple[object, ...]:
+        payload = bytes(self.payload) if isinstance(self.payload, memoryview) else self.payload
+        return type(self), (self.encoding, payload, self.records)
+
+
+def encode(batch: Any) -> EncodedBatch:
+    """Encode one batch: a list, a NumPy array, a ``pyarrow.RecordBatch`` or a ``pyarrow.Table``.
+
+    Raises:
+        DeliveryError: the batch has no length, or something in it cannot be pickled.
+
+    >>> encoded = encode([1, 2, 3])
+    >>> encoded.encoding, encoded.records
+    ('pickle', 3)
+    """
+    if is_arrow(batch):
+        return _encode_arrow(batch)
+    try:
+        records = len(batch)
+    except TypeError:
+        raise DeliveryError(
+            f"a {type(batch).__qualname__} is no batch: publish lists, NumPy arrays or Arrow tables"
+        ) from None
+    try:
+        payload = pickled(batch)
+    except Exception as error:
+        raise DeliveryError(
+            f"a batch of {records} records cannot be published because it cannot be pickled ({error}): "
+            "map the records to plain values before publish"
+        ) from error
+    return EncodedBatch("pickle", payload, records)
+
+
+def encode_ends(keys: list[Any]) -> EncodedBatch:
+    """Encode the keys of substreams that have ended, which are no records.
+
+    Raises:
+        DeliveryError: one of them cannot be pickled.
+
+    >>> decode(encode_ends(["a", "b"]))
+    ['a', 'b']
+    """
+    try:
+        return EncodedBatch("ends", pickled(keys), 0)
+    except Exception as error:
+        raise DeliveryError(
+            f"the ends of substreams cannot be published because a key cannot be pickled ({error}): divide the stream "
+            "by keys of plain values"
+        ) from error
+
+
+def pickled(value: Any) -> bytes:
+    """Return ``value`` pickled; raise what cloudpickle raises if that is not possible.
+
+    Classes of a script or notebook travel by value, which takes many times as long, so the fast way is tried first.
+    """
+    try:
+        return pickle.dumps(value, 5)
+    except Exception:  # noqa: BLE001 - whatever it is, cloudpickle may be able to do it, or say why not
+        by_value: bytes = cloudpickle.dumps(value, protocol=5)
+        return by_value
+
+
+def decode(encoded: EncodedBatch) -> Any:
+    """Return the batch that was encoded; Arrow of either kind comes back as a ``pyarrow.Table``.
+
+    Raises:
+        DeliveryError: the bytes do not decode here, as when a class is not importable in this process.
+
+    >>> decode(encode(["a", "b"]))
+    ['a', 'b']
+    """
+    try:
+        if encoded.encoding == "arrow":
+            return _decode_arrow(encoded.payload)
+        return pickle.loads(encoded.payload)  # noqa: S301  the bytes come from a publisher of the same Ray cluster
+    except Exception as error:
+        what = (
+            "the keys of substreams do" if encoded.encoding == "ends" else f"a batch of {encoded.records} records does"
+        )
+        raise DeliveryError(
+            f"{what} not decode in this process ({error}): the code that is needed must be importable here too"
+        ) from error
+
+
+def is_arrow(batch: Any) -> bool:
+    """Tell whether ``batch`` is an Arrow record batch or table, without importing pyarrow."""
+    pyarrow = sys.modules.get("pyarrow")
+    # Half-way through its own import, in another thread, the module has no classes yet, and nobody has a table.
+    kinds = (getattr(pyarrow, "Table", None), getattr(pyarrow, "RecordBatch", None))
+    return isinstance(batch, tuple(kind for kind in kinds if kind is not None))
+
+
+def to_records(batch: Any) -> list[Any]:
+    """Return the records of a decoded batch: rows of Arrow as dicts, elements or rows of NumPy as Python values."""
+    if isinstance(batch, list):
+        return batch
+    if is_arrow(batch):
+        return list(batch.to_pylist())
+    return list(batch.tolist()) if hasattr(batch, "tolist") else list(batch)
+
+
+def _encode_arrow(batch: Any) -> EncodedBatch:
+    import pyarrow as pa
+
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write(batch)
+    return EncodedBatch("arrow", sink.getvalue(), batch.num_rows)
+
+
+def _decode_arrow(payload: Payload) -> Any:
+    import pyarrow as pa
+
+    with pa.ipc.open_stream(payload) as reader:
+        return reader.read_all()

@@ -1,0 +1,320 @@
+"""The publisher of one partition: what happened upstream, told to any number of subscribers. No I/O.
+
+Invariants:
+
+- A subscriber gets a snapshot of both frontiers first, then every batch and every change of the lower frontier from
+  that moment on, then one final message. Nothing is kept for subscribers that do not exist.
+- Every subscriber has a queue of its own, bounded in bytes. One that overflows is cut off and told why or, if it asked
+  for that, is spared whole epochs and told which; nobody else notices. Or it asked to be waited for: then its queue
+  takes what comes, and the shell is to bring nothing more while there are `holders`. Removing a subscriber never
+  affects the others.
+- What a subscriber does not want is not queued for it. A condition that fails cuts off those who asked for it alone.
+- The partition ends when its lower frontier becomes empty; the publisher derives `PartitionEnded` itself.
+
+Source: seed "Strymon publish-subscribe", section "Publisher Logic". The bound, the numbers and the ends are added.
+"""
+
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from tidewheel.progress import ProtocolError, Time, TimeDomain
+from tidewheel.pubsub.errors import DeliveryError
+from tidewheel.pubsub.messages.delivery_options import EVERYTHING, DeliveryOptions
+from tidewheel.pubsub.messages.wire import (
+    DataMessage,
+    Disconnected,
+    Failed,
+    FeedEvent,
+    InitialFrontierSnapshot,
+    LowerFrontierUpdate,
+    Message,
+    Numbered,
+    PartitionEnded,
+)
+from tidewheel.pubsub.protocol.epoch_states import EpochState, EpochStates
+from tidewheel.pubsub.protocol.outgoing_queue import OutgoingQueue, size_of
+from tidewheel.pubsub.where import Where
+
+DEFAULT_CAPACITY_BYTES = 256 * 1024 * 1024
+_UNKNOWN = "it is not subscribed, or was given up because it did not ask for messages for too long"
+
+
+@dataclass(frozen=True, slots=True)
+class PublisherStatistics:
+    """What a publisher has done so far.
+
+    Args:
+        sequence: how many messages it has broadcast.
+        records: how many records were in them.
+        subscribers: how many subscribers are connected.
+        overflows: how many subscribers were cut off because they fell behind.
+        epochs_dropped: how many epochs were left out for those subscribers, added up.
+        queued_bytes: how much waits in all queues together; a message in several queues counts in each.
+        active_epochs: how many epochs are active.
+        lag_bytes, lag_messages: how much waits for the subscriber that is furthest behind.
+        holders: how many subscribers hold back the dataflow that publishes.
+    """
+
+    sequence: int
+    records: int
+    subscribers: int
+    overflows: int
+    epochs_dropped: int
+    queued_bytes: int
+    active_epochs: int
+    lag_bytes: int
+    lag_messages: int
+    holders: int
+
+
+class Publisher:
+    """Turns the events of one partition into messages for each subscriber.
+
+    Args:
+        domain: the times of the topic; the lower frontier starts at its minimum.
+        capacity_bytes: how much may wait for one subscriber.
+
+    >>> from tidewheel.progress import IntegerDomain
+    >>> publisher = Publisher(IntegerDomain())
+    >>> publisher.subscribe("s")
+    >>> publisher.frontier([(0, -1), (1, 1)])
+    >>> [numbered.sequence for numbered in publisher.fetch("s", acknowledged=-1)]
+    [0, 1]
+    """
+
+    def __init__(self, domain: TimeDomain, capacity_bytes: int = DEFAULT_CAPACITY_BYTES) -> None:
+        self._epochs = EpochStates(domain)
+        self._capacity_bytes = capacity_bytes
+        self._queues: dict[str, OutgoingQueue] = {}
+        self._wheres: dict[str, Where] = {}
+        self._blocking: dict[str, float] = {}
+        self._sequence = 0
+        self._final: Numbered | None = None
+        self._records = 0
+        self._overflows = 0
+        self._epochs_dropped = 0
+
+    @property
+    def capacity_bytes(self) -> int:
+        """How much may wait for one subscriber."""
+        return self._capacity_bytes
+
+    # Events from upstream
+
+    def feed(self, events: Iterable[FeedEvent]) -> None:
+        """Take events in the order in which they happened upstream; raises what `data` and `frontier` raise."""
+        for event in events:
+            if isinstance(event, DataMessage):
+                self.data(event)
+            else:
+                self.frontier(event.updates)
+
+    def data(self, message: DataMessage) -> None:
+        """Take one batch. After a failure it is dropped. Complexity: O(subscribers).
+
+        Raises:
+            ProtocolError: the lower frontier has passed the time of the batch.
+        """
+        if self.has_failed:
+            return
+        self._epochs.observe(message.time)
+        self._records += message.records
+        self._broadcast(message)
+
+    def frontier(self, updates: Iterable[tuple[Time, int]]) -> None:
+        """Take one move of the lower frontier, which is indivisible; empty, it ends the partition.
+
+        Raises:
+            ProtocolError: the frontier moved back.
+        """
+        if self.has_failed:
+            return
+        changes = self._epochs.advance(updates)
+        if changes:
+            self._broadcast(LowerFrontierUpdate(changes))
+            for queue in self._queues.values():
+                if queue.drops_epochs:
+                    queue.prune(self._epochs.lower.less_equal)
+            if not self._epochs.lower:
+                self._final = self._broadcast(PartitionEnded())
+
+    def end(self) -> None:
+        """Empty the lower frontier, whatever it is, which ends the partition."""
+        self.frontier([(time, -1) for time in self._epochs.lower])
+
+    def fail(self, reason: str) -> None:
+        """End the partition for everybody, before its time. Does nothing once it has ended or failed."""
+        if self._final is None:
+            self._final = self._broadcast(Failed(reason))
+
+    # Events from subscribers
+
+    def subscribe(self, subscriber: str, options: DeliveryOptions = EVERYTHING) -> None:
+        """Connect a subscriber: from now on it misses nothing that it wants.
+
+        Raises:
+            ProtocolError: there is a subscriber of that name.
+        """
+        if subscriber in self._queues:
+            raise ProtocolError(f"subscriber {subscriber!r} is connected already")
+        queue = self._queues[subscriber] = OutgoingQueue(
+            self._capacity_bytes, drops_epochs=options.slow == "drop_epochs", blocks=options.slow == "block"
+        )
+        if options.slow == "block":
+            self._blocking[subscriber] = options.block_limit
+        if options.where is not None:
+            self._wheres[subscriber] = options.where
+        snapshot = InitialFrontierSnapshot(list(self._epochs.lower), self._epochs.upper())
+        # The final message is told again, under its own number, to those who come after it.
+        before = self._sequence if self._final is None else self._final.sequence - 1
+        for numbered in (Numbered(before, snapshot), self._final):
+            if numbered is not None:
+                queue.offer(numbered, size_of(numbered.message))
+
+    def unsubscribe(self, subscriber: str) -> None:
+        """Forget a subscriber and free its queue; does nothing if there is none of that name."""
+        queue = self._queues.pop(subscriber, None)
+        if queue is not None:
+            self._epochs_dropped += queue.epochs_dropped
+        self._wheres.pop(subscriber, None)
+        self._blocking.pop(subscriber, None)
+
+    def holders(self) -> dict[str, float]:
+        """Return who holds this publisher back now, and for how many seconds each may do so."""
+        if not self._blocking:
+            return {}
+        return {name: limit_s for name, limit_s in self._blocking.items() if self._queues[name].is_full}
+
+    def may_hold(self, subscriber: str) -> bool:
+        """Tell whether a subscriber is one that may hold back this publisher."""
+        return subscriber in self._blocking
+
+    def taken(self, subscriber: str) -> int:
+        """Return how many messages a subscriber has taken."""
+        queue = self._queues.get(subscriber)
+        return 0 if queue is None else queue.taken
+
+    def cut_off(self, subscriber: str, reason: str) -> None:
+        """Let a subscriber have nothing more but ``reason``, and free its queue."""
+        queue = self._queues.get(subscriber)
+        if queue is not None and not queue.is_closed:
+            self._overflows += 1
+            # Under a number of its own: what it has been sent so far may be acknowledged only after this.
+            queue.close(Numbered(self._sequence + 1, Disconnected(reason)))
+
+    def has_news(self, subscriber: str) -> bool:
+        """Tell whether `fetch` would return anything."""
+        return subscriber not in self._queues or bool(self._queues[subscriber])
+
+    def fetch(self, subscriber: str, acknowledged: int, max_bytes: int = sys.maxsize) -> list[Numbered]:
+        """Return the oldest messages that wait for a subscriber, without removing them.
+
+        Args:
+            subscriber: its name.
+            acknowledged: the number of the last message that it has received, -1 before any; what is up to it goes.
+            max_bytes: where to stop, though never before the first message.
+        """
+        queue = self._queues.get(subscriber)
+        if queue is None:
+            return [Numbered(self._sequence + 1, Disconnected(_UNKNOWN))]
+        queue.acknowledge(acknowledged)
+        return queue.head(max_bytes)
+
+    def take(self, subscriber: str) -> list[Numbered]:
+        """Return and remove all that waits for a subscriber, for a shell that cannot lose a reply."""
+        messages = self.fetch(subscriber, acknowledged=-1)
+        if subscriber in self._queues and messages:
+            self._queues[subscriber].acknowledge(messages[-1].sequence)
+        return messages
+
+    # What can be seen from outside
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the partition has ended or failed."""
+        return self._final is not None
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether the partition has failed."""
+        return self._final is not None and isinstance(self._final.message, Failed)
+
+    @property
+    def is_drained(self) -> bool:
+        """Whether the partition is finished and every subscriber has acknowledged its last message."""
+        return self.is_drained_but_for(None)
+
+    def is_drained_but_for(self, process: str | None) -> bool:
+        """Tell whether it is drained if the subscribers of one process, by the start of their names, do not count."""
+        waiting = (name for name, queue in self._queues.items() if queue)
+        return self.is_finished and all(process is not None and name.startswith(f"{process}/") for name in waiting)
+
+    def unread(self) -> list[str]:
+        """Return the subscribers for whom something waits, but for those who were cut off."""
+        return [name for name, queue in self._queues.items() if queue and not queue.is_closed]
+
+    @property
+    def subscribers(self) -> int:
+        """How many subscribers are connected."""
+        return sum(not queue.is_closed for queue in self._queues.values())
+
+    def state(self, time: Time) -> EpochState:
+        """Return the state of an epoch."""
+        return self._epochs.state(time)
+
+    def statistics(self) -> PublisherStatistics:
+        """Return counts of what happened so far."""
+        return PublisherStatistics(
+            sequence=self._sequence,
+            records=self._records,
+            subscribers=self.subscribers,
+            overflows=self._overflows,
+            epochs_dropped=self._epochs_dropped + sum(queue.epochs_dropped for queue in self._queues.values()),
+            queued_bytes=sum(queue.bytes for queue in self._queues.values()),
+            active_epochs=self._epochs.active,
+            lag_bytes=max((queue.bytes for queue in self._queues.values()), default=0),
+            lag_messages=max(map(len, self._queues.values()), default=0),
+            holders=len(self.holders()),
+        )
+
+    def _broadcast(self, message: Message) -> Numbered:
+        self._sequence += 1
+        numbered = Numbered(self._sequence, message)
+        size = size_of(message)
+        wanted: dict[Where, Numbered | None] = {}
+        for subscriber, queue in self._queues.items():
+            if queue.is_closed:
+                continue
+            where = self._wheres.get(subscriber)
+            if where is None or not isinstance(message, DataMessage):
+                self._offer(queue, numbered, size)
+            else:
+                if where not in wanted:
+                    wanted[where] = self._wanted(where, message)
+                part = wanted[where]
+                if part is not None:
+                    self._offer(queue, part, size_of(part.message))
+        return numbered
+
+    def _wanted(self, where: Where, message: DataMessage) -> Numbered | None:
+        """Return what a condition leaves of a message, if anything; or that it failed."""
+        try:
+            part = where.of(message)
+        except DeliveryError as error:
+            return Numbered(self._sequence, Disconnected(str(error)))
+        return None if part is None else Numbered(self._sequence, part)
+
+    def _offer(self, queue: OutgoingQueue, numbered: Numbered, size: int) -> None:
+        if isinstance(numbered.message, Disconnected):
+            queue.close(numbered)
+        elif not queue.offer(numbered, size):
+            self._overflows += 1
+            queue.close(Numbered(self._sequence, Disconnected(self._overflow_reason(queue))))
+
+    def _overflow_reason(self, queue: OutgoingQueue) -> str:
+        what_else = "" if queue.drops_epochs else ', or with slow="drop_epochs" or slow="block"'
+        return (
+            f"it fell too far behind: {queue.bytes} bytes in {len(queue)} messages were waiting, and the publisher "
+            f"keeps no more than {self._capacity_bytes} bytes; read faster, or subscribe to less with where={what_else}"
+        )

@@ -1,0 +1,230 @@
+"""How messages cross a socket: each a head, which says what it is, and a payload, which stays as it is.
+
+==========  ==================  =================  =======
+4 bytes     8 bytes             as many as it says  as many
+length of   length of the       the head           payload
+the head    payload
+==========  ==================  =================  =======
+
+So a subscriber knows the time of a batch without looking into it, and a large payload is read to where it stays. What
+is in a head is for those to say who talk to each other; the messages of `wire.py` have theirs pickled. Numbers are
+little-endian. Source: seed "Strymon publish-subscribe", section "Protocol Messages" (multi-part slots).
+"""
+
+import pickle
+import struct
+from collections.abc import Callable, Iterable, Iterator
+from socket import socket
+from typing import Any, Final, Generic, TypeVar
+
+from tidewheel.progress import ProtocolError
+from tidewheel.pubsub.messages.payload import pickled
+from tidewheel.pubsub.messages.wire import DataMessage, LowerFrontierUpdate, Message, Numbered, Payload
+
+M = TypeVar("M")
+
+_LENGTHS = struct.Struct("<IQ")
+_LARGEST_HEAD = 64 * 1024 * 1024
+_BUFFER_BYTES = 32 * 1024
+LARGE: Final = 16 * 1024
+"""A payload of so many bytes is a part of its own in both directions: copying it costs more than another part does."""
+
+MOST_AT_ONCE: Final = 8 * 1024 * 1024
+"""About so many bytes are read from one socket before others have their turn."""
+STEADILY: Final = 256 * 1024
+"""The same for a subscriber that may hold back its publisher, which sees by this that it reads."""
+
+
+def encode(numbered: Numbered) -> list[Any]:
+    """Return the parts of one message, which sent one after the other are its frame."""
+    message = numbered.message
+    payload: Payload = b""
+    fields: tuple[Any, ...]
+    if isinstance(message, DataMessage):
+        payload = message.payload
+        fields = (numbered.sequence, numbered.skipped, message.time, message.encoding, message.records)
+    elif isinstance(message, LowerFrontierUpdate):
+        fields = (numbered.sequence, numbered.skipped, message.updates)
+    else:
+        fields = (numbered.sequence, message)
+    return frame_of(pickled(fields), (payload,))
+
+
+def frame_of(head: bytes, payloads: Iterable[Payload]) -> list[Any]:
+    """Return the parts of a frame whose payload is several, one after the other; none of the large ones is copied."""
+    size = 0
+    small: list[Any] = [b"", head]
+    parts: list[Any] = []
+    for payload in payloads:
+        length = len(payload)
+        size += length
+        if length < LARGE:
+            small.append(payload)
+        else:
+            if small:
+                parts.append(small)
+            parts.append(payload)
+            small = []
+    if small:
+        parts.append(small)
+    parts[0][0] = _LENGTHS.pack(len(head), size)
+    return [b"".join(part) if isinstance(part, list) else part for part in parts]
+
+
+def decode(head: Payload, payload: Payload) -> Numbered:
+    """Return the message that a frame is of.
+
+    Raises:
+        ProtocolError: it is of none.
+    """
+    match unpickled(head):
+        case (int(sequence), int(skipped), time, encoding, records):
+            return Numbered(sequence, DataMessage(time, payload, encoding, records), skipped)
+        case (int(sequence), int(skipped), updates):
+            return Numbered(sequence, LowerFrontierUpdate(updates), skipped)
+        case (int(sequence), message) if isinstance(message, Message):
+            return Numbered(sequence, message)
+        case fields:
+            raise ProtocolError(f"what came is no message of a topic but {fields!r:.100}")
+
+
+def unpickled(content: Payload) -> Any:
+    """Return what was pickled. To be called for what comes from a process of this user that has shown its ticket.
+
+    Raises:
+        ProtocolError: it cannot be unpickled here.
+    """
+    try:
+        return pickle.loads(content)  # noqa: S301 - see above
+    except Exception as error:
+        raise ProtocolError(f"what came cannot be unpickled: {type(error).__name__}: {error}") from error
+
+
+class FrameReader(Generic[M]):
+    """Takes messages from a socket that does not block.
+
+    Args:
+        source: the socket.
+        decode: what makes a message of a head and a payload, or raises ProtocolError. The head is only there for the
+            time of the call, the payload stays as it is.
+        most_at_once: about how many bytes to read at a time.
+        most_payload_bytes: of one frame; None for as many as there is memory for.
+
+    Attributes:
+        is_at_end: whether the peer has gone; what came before has been returned.
+    """
+
+    def __init__(
+        self,
+        source: socket,
+        decode: Callable[[Payload, Payload], M],
+        most_at_once: int = MOST_AT_ONCE,
+        most_payload_bytes: int | None = None,
+    ) -> None:
+        self._socket = source
+        self._decode = decode
+        self._most_at_once = most_at_once
+        self._most_payload_bytes = most_payload_bytes
+        self._buffer = bytearray(_BUFFER_BYTES)
+        self._view = memoryview(self._buffer)
+        self._start = self._end = 0
+        self._head: Any = None
+        self._payload = memoryview(b"")
+        self._filled = 0
+        self.is_at_end = False
+
+    def read(self) -> Iterator[M]:
+        """Yield what is there, up to about as much as may be read at once, and the end of a message.
+
+        Raises:
+            ProtocolError: it is no frame.
+        """
+        taken = 0
+        while taken < self._most_at_once:
+            room = self._view[self._end :] if self._head is None else self._payload[self._filled :]
+            try:
+                count = self._socket.recv_into(room)
+            except (BlockingIOError, InterruptedError):
+                return
+            except OSError:
+                count = 0  # it has ended without a word; what that means is for others to say
+            if not count:
+                self.is_at_end = True
+                return
+            taken += count
+            if self._head is None:
+                self._end += count
+                yield from self._frames()
+            else:
+                self._filled += count
+                if self._filled == len(self._payload):
+                    self._start = self._end = 0
+                    yield self._large()
+
+    def _frames(self) -> Iterator[M]:
+        """Yield the messages that are in the buffer, and move the beginning of the next to its front."""
+        while self._head is None and (have := self._end - self._start) >= _LENGTHS.size:
+            head_bytes, payload_bytes = _LENGTHS.unpack_from(self._buffer, self._start)
+            if head_bytes > _LARGEST_HEAD:
+                raise ProtocolError(f"what came is no message of a topic: its head would be {head_bytes} bytes long")
+            if self._most_payload_bytes is not None and payload_bytes > self._most_payload_bytes:
+                raise ProtocolError(
+                    f"what came is larger than is expected here: its payload would be {payload_bytes} bytes"
+                )
+            size = _LENGTHS.size + head_bytes
+            if payload_bytes >= LARGE:
+                if have < size:
+                    self._make_room(size)
+                    return
+                yield from self._begin_large(head_bytes, payload_bytes)
+                continue
+            size += payload_bytes
+            if have < size:
+                self._make_room(size)
+                return
+            begin = self._start + _LENGTHS.size
+            self._start += size
+            payload = bytes(self._view[begin + head_bytes : self._start]) if payload_bytes else b""
+            yield self._decode(self._view[begin : begin + head_bytes], payload)
+        if self._head is None:
+            self._make_room(_LENGTHS.size)
+
+    def _begin_large(self, head_bytes: int, payload_bytes: int) -> Iterator[M]:
+        """Take the head of a message and what is there of its payload; the rest is read to where it stays."""
+        begin = self._start + _LENGTHS.size
+        self._head = bytes(self._view[begin : begin + head_bytes])
+        begin += head_bytes
+        try:
+            self._payload = _unfilled(payload_bytes)
+        except (MemoryError, ValueError) as error:
+            raise ProtocolError(f"what came would have a payload of {payload_bytes} bytes: {error}") from error
+        self._filled = min(payload_bytes, self._end - begin)
+        self._payload[: self._filled] = self._view[begin : begin + self._filled]
+        self._start = begin + self._filled
+        if self._filled == payload_bytes:
+            yield self._large()
+
+    def _large(self) -> M:
+        head, payload = self._head, self._payload
+        self._head, self._payload, self._filled = None, memoryview(b""), 0
+        return self._decode(head, payload)
+
+    def _make_room(self, size: int) -> None:
+        """Have room for ``size`` bytes from where the next message starts."""
+        if self._start == self._end:
+            self._start = self._end = 0
+        if len(self._buffer) - self._start >= size:
+            return
+        left = bytes(self._view[self._start : self._end])
+        if size > len(self._buffer):
+            self._buffer = bytearray(size)
+            self._view = memoryview(self._buffer)
+        self._view[: len(left)] = left
+        self._start, self._end = 0, len(left)
+
+
+def _unfilled(size: int) -> memoryview:
+    """Return so many bytes of memory, whatever is in them; a ``bytearray`` would be filled with zeros first."""
+    import numpy as np
+
+    return np.empty(size, np.uint8).data

@@ -1,0 +1,282 @@
+"""Who reads one pubend: taking readers on, waiting for them, and giving up those that are gone. On an asyncio loop.
+
+Time counts while the pubend runs: after a process was stopped for a while nobody is given up who had no chance to be
+heard of.
+"""
+
+import logging
+from collections.abc import Container
+from typing import Final
+
+from tidewheel.pubsub.exactly_once.begun import Begun
+from tidewheel.pubsub.exactly_once.living_readers import LEASE_S, LivingReaders
+from tidewheel.pubsub.exactly_once.messages import Ack, Ranges
+from tidewheel.pubsub.log.errors import LogError
+from tidewheel.pubsub.publishers.durable_pubend import DurablePubend
+from tidewheel.transport.change_signal import ChangeSignal
+
+_LOG = logging.getLogger(__name__)
+
+NOTED_WITHIN_S: Final = 30.0
+"""So long it may take until it is durable that a subscription begins, or where it is."""
+
+RETURN_WITHIN_S: Final = 10.0
+"""So long after a restart it counts that readers which nobody knows any more may be about to come back."""
+
+LEAVE_WITHIN_S: Final = 5.0
+"""So long after a topic has failed its readers may take to say what they have acknowledged."""
+
+_MOST_STEP_S = 1.0
+_DAY_S = 24 * 3600.0
+
+
+class Audience:
+    """The readers of one pubend.
+
+    Args:
+        where: what they read, for messages.
+        pubend: it.
+        changed: wakes those who wait, here too.
+        living: who lives; of the subscriptions that the log knows nothing yet.
+        grace_s: so long after the start nothing is forgotten: who was connected before may come back.
+    """
+
+    def __init__(
+        self,
+        where: str,
+        pubend: DurablePubend,
+        changed: ChangeSignal,
+        living: LivingReaders,
+        *,
+        grace_s: float = LEASE_S,
+    ) -> None:
+        self._where = where
+        self._pubend = pubend
+        self._changed = changed
+        self._living = living
+        self._grace_s = grace_s
+        self._return_s = min(RETURN_WITHIN_S, grace_s)
+        self._looked_s: float | None = None
+        self._now_s = 0.0
+        self._alive: list[str] = []
+        self._is_over = False
+        self._leaving: list[str] | None = None
+        self._leave_until_s = 0.0
+        for name in pubend.subscriptions.names:
+            reader = pubend.subscriptions.reader_of(name)
+            living.seat(name, reader, durable=True, now_s=0.0, is_here=False)
+
+    def expect_nobody(self) -> None:
+        """Take note that nobody was connected before, so that it need not be waited for who may be about to return."""
+        self._return_s = 0.0
+        self._changed.notify()
+
+    # ------------------------------------------------------------------ coming and going
+
+    async def subscribe(
+        self, name: str, reader: str, start: int | None, *, durable: bool, again: bool, acknowledged: Ranges = ()
+    ) -> Begun:
+        """Take on a reader; return once that is durable, if it has to be.
+
+        Raises:
+            DeliveryError: it cannot have the subscription back.
+            LogError: the log is damaged, or takes nothing.
+        """
+        begun = self._pubend.subscribe(name, reader, start, durable=durable, again=again, acknowledged=acknowledged)
+        is_durable = self._pubend.is_durable_subscription(name)
+        self._living.seat(name, reader, durable=is_durable, now_s=self._now_s)
+        self._changed.notify()
+        if is_durable:
+            await self._be_logged(name)
+        return begun
+
+    async def unsubscribe(self, reader: str, acknowledged: Ranges, everywhere: tuple[Ranges, ...] = ()) -> None:
+        """Let a reader go, and take its last word; return once that is durable, if it has to be.
+
+        Raises:
+            LogError: the log takes nothing.
+        """
+        name = self._pubend.subscriptions.name_of(reader)
+        if name is None:
+            return
+        self._pubend.unsubscribe(reader, acknowledged, everywhere)
+        if self._pubend.is_durable_subscription(name):
+            self._living.leave(name, self._now_s)
+        else:
+            self._living.forget(name)
+        self._changed.notify()
+        await self._be_logged(name)
+
+    async def end_durable(self, name: str) -> list[str]:
+        """End a durable subscription for good, if there is one of that name; return the names of all there were.
+
+        Raises:
+            LogError: the log takes nothing.
+        """
+        names = self._pubend.durable_names
+        if name in names:
+            self._pubend.end(name)
+            self._living.forget(name)
+            self._changed.notify()
+        elif not self._pubend.is_logged(name):
+            names.append(name)  # it was ended just now, and that is not durable
+        if name in names:
+            await self._be_logged(name)
+        return names
+
+    async def _be_logged(self, name: str) -> None:
+        pubend = self._pubend
+        if await self._changed.wait_until(
+            lambda: self._is_over or pubend.is_logged(name) or pubend.error is not None, NOTED_WITHIN_S
+        ) and pubend.is_logged(name):
+            return
+        late = "the publisher has ended meanwhile" if self._is_over else f"it took more than {NOTED_WITHIN_S:g} s"
+        why = pubend.error or pubend.full or late
+        raise LogError(f"{self._where}: where subscription {name!r} is could not be noted: {why}")
+
+    def heard(self, ack: Ack) -> None:
+        """Take note that readers live of which a relay says so, or which say something themselves."""
+        for reader in ack.acks:
+            name = self._pubend.subscriptions.name_of(reader)
+            if name is not None:
+                self._living.heard(name, self._now_s)
+
+    def look(self, connected: Container[str], now_s: float) -> None:
+        """Give up those that are gone for too long. To be called again and again.
+
+        Args:
+            connected: the ids of the readers that have connections here, among others.
+            now_s: seconds that never go back.
+        """
+        if self._looked_s is not None:
+            self._now_s += min(now_s - self._looked_s, _MOST_STEP_S)
+        self._looked_s = now_s
+        overdue = self._living.look(connected, self._now_s)
+        for name in overdue.to_warn:
+            self._warn(name)
+        for name in overdue.over:
+            self._give_up(name)
+        alive = self._living.living(self._now_s)
+        is_timed = self._leaving is not None or self._now_s < self._return_s + 2 * _MOST_STEP_S
+        if alive != self._alive or is_timed:
+            self._alive = alive
+            self._changed.notify()
+
+    def _warn(self, name: str) -> None:
+        away_s = self._living.away_s(name, self._now_s)
+        _LOG.warning(
+            "%s: nobody has read subscription %r for %s, and it keeps about %d bytes of the log. After as long again "
+            "without a reader they are given up, and what it has not acknowledged is lost to it. Read it, or "
+            "publish with a longer retention",
+            self._where,
+            name,
+            _duration(away_s),
+            self._pubend.held_bytes(name),
+        )
+
+    def _give_up(self, name: str) -> None:
+        if self._pubend.is_durable_subscription(name):
+            _LOG.warning(
+                "%s: nobody has read subscription %r for too long: its messages are kept no more", self._where, name
+            )
+            self._pubend.abandon(name)
+        else:
+            _LOG.info("%s: the reader of subscription %r has gone", self._where, name)
+            self._pubend.end(name)
+
+    @property
+    def may_forget(self) -> bool:
+        """Whether those who were connected before a restart have had the time to come back."""
+        return self._now_s >= self._grace_s
+
+    # ------------------------------------------------------------------ waiting for them
+
+    @property
+    def count(self) -> int:
+        """How many subscriptions somebody reads."""
+        return len(self._living.living(self._now_s))
+
+    async def wait_for(self, count: int, timeout_s: float) -> int:
+        """Wait until somebody reads so many subscriptions; return how many there are in the end."""
+        await self._changed.wait_until(lambda: self.count >= count, timeout_s)
+        return self.count
+
+    def unread(self) -> dict[str, int]:
+        """Return the subscriptions that somebody reads and that have not acknowledged everything.
+
+        For each there is a number that grows as its reader acknowledges.
+        """
+        subscriptions = self._pubend.subscriptions
+        unread = set(self._pubend.unread())
+        return {
+            name: sum(end - first for first, end in subscriptions.acknowledged(name))
+            for name in self._living.living(self._now_s)
+            if name in unread
+        }
+
+    async def drained(self, timeout_s: float, but_for: str | None) -> bool:
+        """Wait until everything is durable and everybody who reads has acknowledged it; tell whether that is so.
+
+        After a failure this waits for nothing but the last words of those who read. Readers of the process ``but_for``
+        do not count.
+        """
+        return await self._changed.wait_until(lambda: self._is_drained(but_for), timeout_s)
+
+    def _is_drained(self, but_for: str | None) -> bool:
+        if self._is_over:
+            return True
+        if self._leaving is not None:
+            return all(self._is_of(name, but_for) for name in self._still_leaving(self._leaving))
+        pubend = self._pubend
+        is_published = pubend.durable_tick >= pubend.written_tick or pubend.error is not None
+        if self._now_s < self._return_s or not is_published:
+            return False
+        return all(self._is_of(name, but_for) for name in self.unread())
+
+    def _still_leaving(self, names: list[str]) -> list[str]:
+        return [name for name in names if self._living.has_reader(name)] if self._now_s < self._leave_until_s else []
+
+    def _is_of(self, name: str, process: str | None) -> bool:
+        reader = self._pubend.subscriptions.reader_of(name)
+        return process is not None and reader is not None and reader.startswith(f"{process}/")
+
+    async def read_by_all(self, owner: str, patience_s: float = LEASE_S) -> None:
+        """Wait until everybody who reads has acknowledged everything, or nothing more for ``patience_s`` seconds.
+
+        Readers of the process ``owner`` have all the time that they want.
+        """
+        before: dict[str, int] = {}
+        given_up: set[str] = set()
+
+        def is_done() -> bool:
+            if self._leaving is not None or self._is_drained(None):
+                return self._is_drained(None)
+            return self._now_s >= self._return_s and not self.unread().keys() - given_up
+
+        while not await self._changed.wait_until(is_done, patience_s):
+            unread = self.unread()
+            idle = {name for name, count in unread.items() if before.get(name) == count}
+            late = {name for name in idle if not self._is_of(name, owner)}
+            for name in late - given_up:
+                _LOG.warning("%s: the last messages are not kept for subscription %r any longer", self._where, name)
+            given_up |= late
+            before = unread
+
+    def fail(self) -> None:
+        """Wait for nobody any more to read everything, but a moment for what durable subscriptions have acknowledged.
+
+        Whoever reads is told of the failure, closes the subscription, and says it then.
+        """
+        living = self._living.living(self._now_s)
+        self._leaving = [name for name in living if self._pubend.is_durable_subscription(name)]
+        self._leave_until_s = self._now_s + min(LEAVE_WITHIN_S, self._grace_s)
+        self._changed.notify()
+
+    def end(self) -> None:
+        """Have nobody wait for readers any more: there will be none."""
+        self._is_over = True
+        self._changed.notify()
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds / _DAY_S:.1f} days" if seconds >= _DAY_S else f"{seconds:.0f} s"

@@ -1,0 +1,186 @@
+"""The connection of a pubend or relay to one child, on an asyncio loop.
+
+A child is told things as fast as its connection takes them. What it does not take waits here, up to a bound; beyond
+that it is dropped, as if it had been lost on the way, and the child asks for it when it has noticed. So no child holds
+up another, nor its parent, and none of them costs more memory than the bound.
+"""
+
+import asyncio
+import socket
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+from tidewheel.progress import ProtocolError
+from tidewheel.pubsub.exactly_once.frames import HAS_GONE, ChildMessage, decode_upstream, encode
+from tidewheel.pubsub.exactly_once.messages import Downstream, Rejected
+from tidewheel.pubsub.protocol.socket_frames import FrameReader
+from tidewheel.transport.socket_writer import SocketWriter
+
+WAITING_BYTES: Final = 16 * 1024 * 1024
+"""So much may wait for one child, beside what the socket has taken."""
+
+_AT_ONCE_BYTES = 256 * 1024
+_MOST_FRAMES = 64
+
+
+class Frame(NamedTuple):
+    """A message, encoded.
+
+    Attributes:
+        message: the message.
+        parts: its frame, or frames.
+        size_bytes: how many bytes they have.
+    """
+
+    message: Downstream
+    parts: list[Any]
+    size_bytes: int
+
+
+class SharedFrames:
+    """Encodes what many children are told once, for as long as one turn of the loop.
+
+    Args:
+        loop: of the children.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._frames: dict[int, Frame] = {}
+
+    def of(self, message: Downstream) -> Frame:
+        """Return the frame of a message, the same for the same object."""
+        found = self._frames.get(id(message))
+        if found is None:
+            parts = encode(message)
+            found = Frame(message, parts, sum(map(len, parts)))
+            if not self._frames:
+                self._loop.call_soon(self._frames.clear)
+            elif len(self._frames) >= _MOST_FRAMES:
+                self._frames.pop(next(iter(self._frames)))
+            self._frames[id(message)] = found
+        return found
+
+    def __len__(self) -> int:
+        return len(self._frames)
+
+
+class ChildLink:
+    """The parent's end of a connection. To be used on the loop only, until the child has gone, or it is closed.
+
+    Args:
+        connection: to the child, which has shown that it may connect; it does not block.
+        frames: shared with the other children.
+        received: is given what the child says, in order; it may close the link.
+        gone: is told, once, why the child is not there any more, and the link is closed then; not if it was closed
+            before. Neither of the two is called within a call of the link.
+        waiting_bytes: so much may wait, or one message, if that is more.
+
+    Attributes:
+        dropped: how many messages the child was not told because it did not read.
+        dropped_bytes: how many bytes those had.
+    """
+
+    def __init__(
+        self,
+        connection: socket.socket,
+        loop: asyncio.AbstractEventLoop,
+        frames: SharedFrames,
+        received: Callable[[list[ChildMessage]], None],
+        gone: Callable[[str], None],
+        waiting_bytes: int = WAITING_BYTES,
+    ) -> None:
+        self._connection = connection
+        self._loop = loop
+        self._frames = frames
+        self._received = received
+        self._gone = gone
+        self._most_waiting_bytes = waiting_bytes
+        self._writer = SocketWriter(connection)
+        self._reader = FrameReader(connection, decode_upstream, _AT_ONCE_BYTES, most_payload_bytes=0)
+        self._is_full = False
+        self._will_write = False
+        self._is_over = False
+        self._is_closed = False
+        self.dropped = self.dropped_bytes = 0
+        loop.add_reader(connection, self._readable)
+
+    def tell(self, message: Downstream) -> bool:
+        """Have a message written, or drop it if there is no room; tell which. A rejection is never dropped.
+
+        A child that is rejected is told nothing more, so it would not notice that it has missed that. What is told to
+        one that has gone is dropped.
+        """
+        frame = self._frames.of(message)
+        if not (self._has_room(frame) or isinstance(message, Rejected)):
+            self._write()  # which may have had no occasion yet
+        if self._is_over or not (self._has_room(frame) or isinstance(message, Rejected)):
+            self.dropped += 1
+            self.dropped_bytes += frame.size_bytes
+            return False
+        self._writer.add(frame.parts)
+        if not self._will_write and not self._is_full:
+            self._will_write = True
+            self._loop.call_soon(self._write_all)  # so that all that is told in one turn goes together
+        return True
+
+    def _has_room(self, frame: Frame) -> bool:
+        waiting = self._writer.waiting_bytes
+        return not waiting or waiting + frame.size_bytes <= self._most_waiting_bytes
+
+    @property
+    def waiting_bytes(self) -> int:
+        """How much waits for the connection to take it."""
+        return self._writer.waiting_bytes
+
+    @property
+    def written_bytes(self) -> int:
+        """How much the connection has taken."""
+        return self._writer.written_bytes
+
+    def _write_all(self) -> None:
+        self._will_write = False
+        self._write()
+
+    def _write(self) -> None:
+        """Write what waits, as far as the connection takes it, and the rest as soon as it takes more."""
+        if self._is_over:
+            return
+        try:
+            is_full = not self._writer.write()
+        except OSError:
+            self._is_over = True
+            self._loop.remove_writer(self._connection)
+            self._loop.call_soon(self._readable)  # what it has said before it went is heard
+            return
+        if is_full and not self._is_full:
+            self._loop.add_writer(self._connection, self._write)
+        elif self._is_full and not is_full:
+            self._loop.remove_writer(self._connection)
+        self._is_full = is_full
+
+    def _readable(self) -> None:
+        if self._is_closed:
+            return
+        said: list[ChildMessage] = []
+        why = ""
+        try:
+            said.extend(self._reader.read())
+        except ProtocolError as error:
+            why = str(error)
+        if not why and (self._is_over or self._reader.is_at_end):
+            why = HAS_GONE
+        if said:
+            self._received(said)
+        if why and not self._is_closed:
+            self.close()
+            self._gone(why)
+
+    def close(self) -> None:
+        """Let go of the connection, if that has not happened; what it has taken arrives."""
+        if self._is_closed:
+            return
+        self._is_closed = self._is_over = True
+        self._loop.remove_reader(self._connection)
+        self._loop.remove_writer(self._connection)
+        self._connection.close()

@@ -1,0 +1,146 @@
+"""Who is connected to a pubend or relay: each child by its name, over a socket or by calls.
+
+Whatever a child does or does not do, it holds up nobody, and what waits for it is bounded.
+"""
+
+import asyncio
+import socket
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Final, TypeAlias
+
+from tidewheel.progress import ProtocolError
+from tidewheel.pubsub.exactly_once.fanout import Outgoing
+from tidewheel.pubsub.exactly_once.frames import ChildMessage, Join
+from tidewheel.pubsub.exactly_once.messages import Downstream
+from tidewheel.pubsub.publishers.call_child import CallChild
+from tidewheel.pubsub.publishers.child_link import WAITING_BYTES, ChildLink, SharedFrames
+
+SILENT_S: Final = 30.0
+"""A child without a socket that has not called for so long is not there any more."""
+
+_LOOK_S = 1.0
+
+Heard: TypeAlias = Callable[[str, list[ChildMessage]], None]
+Gone: TypeAlias = Callable[[str, str], None]
+
+
+class Children:
+    """The children of one actor. To be used on its loop only.
+
+    Args:
+        loop: of all calls.
+        heard: is given a name and what that child says, in order.
+        gone: is told, once for each child, its name and why it is not there any more; not after `close`, nor of one
+            that was let go of. Neither of the two is called within `tell`.
+        waiting_bytes: so much may wait for one child.
+    """
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, heard: Heard, gone: Gone, waiting_bytes: int = WAITING_BYTES
+    ) -> None:
+        self._loop = loop
+        self._heard = heard
+        self._gone = gone
+        self._waiting_bytes = waiting_bytes
+        self._frames = SharedFrames(loop)
+        self._children: dict[str, ChildLink | CallChild] = {}
+        self._look: asyncio.TimerHandle | None = None
+        self._dropped = 0
+
+    def connect(self, child: str, connection: socket.socket) -> None:
+        """Take on a child that has a connection, which does not block, in the place of one of that name."""
+        self._lose(child, "it has connected anew")
+        self._children[child] = ChildLink(
+            connection,
+            self._loop,
+            self._frames,
+            partial(self._heard, child),
+            partial(self._lose, child),
+            self._waiting_bytes,
+        )
+
+    async def talk(self, child: str, said: list[ChildMessage], wait_s: float) -> list[Downstream]:
+        """Take what a child without a connection says; return what there is to tell it, as soon as there is any.
+
+        Args:
+            child: its name.
+            said: what it says; a `Join` first.
+            wait_s: for how long to wait at most until there is something to tell, in seconds.
+
+        Raises:
+            ProtocolError: it has said nothing for long, or never who it is: it has to join again.
+        """
+        found = self._children.get(child)
+        if not isinstance(found, CallChild):
+            found = self._joining(child, said)
+        if said:
+            self._heard(child, said)
+        return await found.take(wait_s)
+
+    def _joining(self, child: str, said: list[ChildMessage]) -> CallChild:
+        if not any(isinstance(message, Join) for message in said):
+            raise ProtocolError(f"{child!r} is not known here, or no more: it has to join first")
+        self._lose(child, "it has connected anew")
+        found = self._children[child] = CallChild(self._loop.time, self._waiting_bytes)
+        if self._look is None:
+            self._look = self._loop.call_later(_LOOK_S, self._look_for_silent)
+        return found
+
+    def _look_for_silent(self) -> None:
+        """Let those go who do not call any more, as long as there are any that should."""
+        late_s = self._loop.time() - SILENT_S
+        calling = [(name, child) for name, child in self._children.items() if isinstance(child, CallChild)]
+        for name, child in calling:
+            if not child.is_asking and child.heard_s <= late_s:
+                self._lose(name, f"it has not called for {SILENT_S:g} s")
+        self._look = self._loop.call_later(_LOOK_S, self._look_for_silent) if calling else None
+
+    def tell(self, outgoing: Iterable[Outgoing]) -> None:
+        """Tell children something; what is for one that has gone is dropped."""
+        children = self._children
+        for name, message in outgoing:
+            child = children.get(name)
+            if child is not None:
+                child.tell(message)
+
+    def let_go(self, child: str) -> None:
+        """Close the connection to a child, if there is one; what it has taken arrives."""
+        found = self._children.pop(child, None)
+        if found is not None:
+            self._dropped += found.dropped
+            found.close()
+
+    def _lose(self, child: str, why: str) -> None:
+        if child in self._children:
+            self.let_go(child)
+            self._gone(child, why)
+
+    @property
+    def names(self) -> list[str]:
+        """Who is connected."""
+        return list(self._children)
+
+    def __contains__(self, child: str) -> bool:
+        return child in self._children
+
+    def __len__(self) -> int:
+        return len(self._children)
+
+    @property
+    def waiting_bytes(self) -> int:
+        """How much waits to be taken by all of them."""
+        return sum(child.waiting_bytes for child in self._children.values())
+
+    @property
+    def dropped(self) -> int:
+        """How many messages they were not told, as they did not take them."""
+        return self._dropped + sum(child.dropped for child in self._children.values())
+
+    def close(self) -> None:
+        """Let go of all of them."""
+        for child in self.names:
+            self.let_go(child)
+        if self._look is not None:
+            self._look.cancel()
+            self._look = None

@@ -1,0 +1,136 @@
+"""What the operator that publishes holds, on its worker, to talk to the publisher of its partition.
+
+A connection gathers what one scheduling step of the operator did and sends it at once. It never waits for subscribers:
+they are the publisher's business. Where one of them holds the publisher back the connection has no more room, and the
+operator leaves unread what comes next, until it has.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from tidewheel.progress import ProtocolError, Time
+from tidewheel.pubsub.errors import DeliveryError
+from tidewheel.pubsub.messages.payload import EncodedBatch, encode, encode_ends
+from tidewheel.pubsub.messages.wire import DataMessage, FeedEvent, LowerFrontierUpdate
+from tidewheel.pubsub.publishers.local_publisher import LocalPublisher
+
+_MOST_GATHERED = 1024 * 1024
+_PART_GATHERED = 4
+
+
+class PublisherConnection(ABC):
+    """One worker's connection to its publisher. The frontier starts as the least time of the domain.
+
+    Args:
+        topic: its name.
+        partition: the number of the partition.
+    """
+
+    def __init__(self, topic: str, partition: int) -> None:
+        self._topic = topic
+        self._partition = partition
+        self._events: list[FeedEvent] = []
+        self._gathered_bytes = 0
+        self._most_gathered = _MOST_GATHERED
+
+    def data(self, time: Time, batch: Any) -> None:
+        """Take one batch, encoded at once, so that it may be changed afterwards. An empty batch is no news.
+
+        Raises:
+            DeliveryError: it cannot be encoded.
+        """
+        encoded = self._encoded(time, batch, encode)
+        if encoded.records:
+            self._add(time, encoded)
+
+    def ends(self, time: Time, keys: list[Any]) -> None:
+        """Take the keys of substreams of which nothing more comes, at a time that is not before their last records.
+
+        Raises:
+            DeliveryError: they cannot be encoded.
+        """
+        self._add(time, self._encoded(time, keys, encode_ends))
+
+    def _encoded(self, time: Time, content: Any, encode: Callable[[Any], EncodedBatch]) -> EncodedBatch:
+        try:
+            return encode(content)
+        except DeliveryError as error:
+            raise DeliveryError(
+                f"{self._where} at time {time!r}: {error}", topic=self._topic, partition=self._partition
+            ) from error
+
+    def _add(self, time: Time, encoded: EncodedBatch) -> None:
+        self._events.append(DataMessage(time, encoded.payload, encoded.encoding, encoded.records))
+        self._gathered_bytes += len(encoded.payload)
+
+    def frontier(self, updates: Iterable[tuple[Time, int]]) -> None:
+        """Take one move of the frontier: -1 for each time that left it and +1 for each that entered, indivisible."""
+        self._events.append(LowerFrontierUpdate(list(updates)))
+
+    def flush(self) -> None:
+        """Send everything since the last flush as one call; does nothing if there is nothing.
+
+        Raises:
+            DeliveryError: the publisher did not take this, or something earlier.
+        """
+        if self._events:
+            events, self._events = self._events, []
+            self._gathered_bytes = 0
+            self._send(events)
+
+    def has_room(self) -> bool:
+        """Tell whether there is room for another batch; if not, give it none, but wait for room.
+
+        Raises what `flush` raises.
+        """
+        if self._gathered_bytes > self._most_gathered:
+            self.flush()
+        return self._has_room()
+
+    @abstractmethod
+    def _has_room(self) -> bool:
+        """Tell whether the publisher takes more."""
+
+    @abstractmethod
+    def wait_for_room(self, wake: Callable[[], None]) -> float | None:
+        """Have ``wake`` called, once, from any thread, when there is room again.
+
+        Returns after how many seconds to ask in any case, None for never.
+        """
+
+    @abstractmethod
+    def _send(self, events: list[FeedEvent]) -> None:
+        """Hand events to the publisher."""
+
+    @property
+    def _where(self) -> str:
+        return f"topic {self._topic!r}, partition {self._partition}"
+
+    def _refusal(self, reason: object) -> DeliveryError:
+        text = f"{self._where}: the publisher did not take what was published: {reason}"
+        return DeliveryError(text, topic=self._topic, partition=self._partition)
+
+
+class LocalConnection(PublisherConnection):
+    """A connection to a publisher in this process."""
+
+    def __init__(self, topic: str, partition: int, publisher: LocalPublisher) -> None:
+        super().__init__(topic, partition)
+        self._publisher = publisher
+        self._most_gathered = min(_MOST_GATHERED, publisher.capacity_bytes // _PART_GATHERED)
+
+    def _send(self, events: list[FeedEvent]) -> None:
+        try:
+            self._publisher.feed(events)
+        except ProtocolError as error:
+            self._publisher.fail(str(error))
+            raise self._refusal(error) from error
+
+    def _has_room(self) -> bool:
+        """Tell whether no subscriber holds the publisher back."""
+        return not self._publisher.is_held()
+
+    def wait_for_room(self, wake: Callable[[], None]) -> float | None:
+        """Have ``wake`` called when no subscriber holds the publisher back any more."""
+        return self._publisher.when_free(wake)

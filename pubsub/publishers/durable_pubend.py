@@ -1,0 +1,399 @@
+"""A pubend with its log: what a worker sends goes in, and is told once it is durable.
+
+All of it is called on one thread. The log is written by a thread of its own, of which ``later`` brings back what it has
+to say. Whatever has to be known after a restart is in that log: messages, reservations of silence, and how far each
+durable subscription is. So one fdatasync is for everything that has come together.
+
+Source: seed "Gryphon exactly-once", section 2.2.
+"""
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+
+from tidewheel.progress import TimeDomain
+from tidewheel.pubsub.errors import DeliveryError
+from tidewheel.pubsub.exactly_once.begun import Begun
+from tidewheel.pubsub.exactly_once.fanout import Filter, Outgoing
+from tidewheel.pubsub.exactly_once.journal import Journal, WorkerPosition
+from tidewheel.pubsub.exactly_once.logged_subscriptions import LoggedSubscriptions, prefix_end
+from tidewheel.pubsub.exactly_once.messages import Ack, Nack, Ranges, Rejected, Stranger
+from tidewheel.pubsub.exactly_once.pubend import CACHE_BYTES, Pubend
+from tidewheel.pubsub.exactly_once.subscriptions import Subscriptions
+from tidewheel.pubsub.log.errors import LogError, LogFull
+from tidewheel.pubsub.log.files import FILES, Files
+from tidewheel.pubsub.log.record_format import LogIdentity
+from tidewheel.pubsub.log.segmented_log import SEGMENT_BYTES, Log
+from tidewheel.pubsub.messages.encoded_message import EncodedMessage, size_of
+from tidewheel.pubsub.messages.wire import InitialFrontierSnapshot
+from tidewheel.pubsub.protocol.epoch_states import EpochStates
+from tidewheel.pubsub.publishers.partition_log import (
+    PartitionLog,
+    Recovered,
+    Step,
+    cursor_entry,
+    message_entry,
+    new_messages,
+    recover,
+    removed_messages_end,
+    reservation_entry,
+    snapshot,
+)
+from tidewheel.pubsub.publishers.partition_writer import PartitionWriter
+
+TICKS_A_SECOND = 1_000_000
+_RESERVED_AHEAD = 10 * TICKS_A_SECOND
+_CLOSE_WITHIN_S = 10.0
+
+
+class DurablePubend:
+    """One partition of a topic.
+
+    Args:
+        directory: of its log alone; made, if there is none.
+        identity: whose log it is.
+        domain: the times of the topic.
+        tell: sends messages to children.
+        later: has something called soon on the thread of all calls; may be called by any thread.
+        clock: seconds since 1970; it may go back.
+        wait_s: for how long another may still have the log open, in seconds.
+        cache_bytes: how much of what was published last is kept in memory.
+        segment_bytes: how long the files of the log become.
+        files: what changes files.
+
+    Raises:
+        LogError: the log cannot be opened.
+
+    Attributes:
+        messages: how many were logged since then.
+        message_bytes: how many bytes those have.
+        nacks: how often children were curious since then.
+    """
+
+    def __init__(  # noqa: PLR0913 - what a shell decides, one by one
+        self,
+        directory: Path,
+        identity: LogIdentity,
+        domain: TimeDomain,
+        *,
+        tell: Callable[[list[Outgoing]], None],
+        later: Callable[[Callable[[], None]], None],
+        clock: Callable[[], float] = time.time,
+        wait_s: float = 0.0,
+        cache_bytes: int = CACHE_BYTES,
+        segment_bytes: int = SEGMENT_BYTES,
+        files: Files = FILES,
+    ) -> None:
+        self.messages = self.message_bytes = self.nacks = 0
+        self._number = identity.partition
+        self._domain = domain
+        self._tell = tell
+        self._clock = clock
+        first = snapshot(Recovered(Journal(domain), 0, 0, {}))
+        with ExitStack() as opened:
+            self._log = Log.open(
+                directory, identity, snapshot=first, segment_bytes=segment_bytes, wait_s=wait_s, files=files
+            )
+            opened.callback(self._log.close)
+            recovered = recover(self._log, domain)
+            self._journal = recovered.journal
+            self._told = self._journal.epochs()
+            self._untold: deque[tuple[int, Step]] = deque()
+            self._written_tick = self._log.last_tick
+            self._message_end = recovered.message_end
+            self._trim_to = 0
+            self._reserved = max(recovered.reserved, self._log.last_tick + 1)
+            self._pubend = Pubend(
+                identity.partition,
+                identity.partitions,
+                PartitionLog(self._log),
+                size_of,
+                cache_bytes=cache_bytes,
+                next_tick=self._reserved,
+                first_tick=self._log.removed_end,
+                message_end=recovered.message_end,
+                lost_end=removed_messages_end(self._log),
+            )
+            where = f"topic {identity.topic!r}, partition {identity.partition}"
+            self._subscriptions = LoggedSubscriptions(self._pubend, recovered.standings, where)
+            self._writer = PartitionWriter(self._log, self._snapshot, self._logged, later)
+            opened.pop_all()
+
+    # ------------------------------------------------------------------ what is published
+
+    def begin(self, position: WorkerPosition | None = None) -> None:
+        """Take note that a worker begins to send: from its start on, or from where it has to send again.
+
+        Raises:
+            ProtocolError: the log does not have all that came before that.
+        """
+        self._journal.begin(position)
+
+    def feed(self, sent: Iterable[EncodedMessage]) -> None:
+        """Take what the worker sends, in order; what is logged already is left out.
+
+        Raises:
+            ProtocolError: it makes no sense, or is not what was sent before; nothing of it is taken after that.
+            LogError: the log takes nothing more.
+        """
+        self._check()
+        steps: list[Step] = []
+        try:
+            for message in sent:
+                steps += new_messages(self._journal, message)
+        finally:
+            assigned = self._pubend.assign([step.message for step in steps], self._now())
+            written = [(tick, step) for (tick, _), step in zip(assigned, steps, strict=True)]
+            self._untold += written
+            if written:
+                self._written_tick = written[-1][0]
+                self._message_end = self._written_tick + 1
+                self.messages += len(written)
+                self.message_bytes += sum(size_of(step.message) for step in steps)
+            self._writer.write(message_entry(tick, step) for tick, step in written)
+
+    @property
+    def has_room(self) -> bool:
+        """Whether what was fed is on its way to the disk; if not, nothing more should be."""
+        return self._writer.has_room
+
+    @property
+    def is_durable(self) -> bool:
+        """Whether all that was fed is durable."""
+        return self._writer.is_durable
+
+    @property
+    def written_tick(self) -> int:
+        """The tick of the last message that was taken; all that was fed is durable once `durable_tick` is as late."""
+        return self._written_tick
+
+    @property
+    def durable_tick(self) -> int:
+        """The tick of the last thing in the log that is durable."""
+        return self._writer.durable_tick
+
+    @property
+    def told(self) -> EpochStates:
+        """The states of epochs by what is durable, and will be told to everybody who asks."""
+        return self._told
+
+    @property
+    def error(self) -> LogError | None:
+        """Why nothing more is published, if that is so: what was not durable then may be lost."""
+        return self._writer.error
+
+    @property
+    def full(self) -> LogFull | None:
+        """That there is no room on the disk, if that is so: until there is, what was fed waits."""
+        return self._writer.full
+
+    @property
+    def log_bytes(self) -> int:
+        """How many bytes the log has."""
+        return self._log.total_bytes
+
+    # ------------------------------------------------------------------ what is due
+
+    def look(self, *, forgets: bool = True) -> None:
+        """Do what is due: tell silence, note how far subscriptions are, and, if it ``forgets``, forget what all have.
+
+        Raises:
+            LogError: the log takes nothing more.
+        """
+        self._check()
+        now = self._now()
+        if self._writer.has_room:
+            until = self._pubend.reserve(now, _RESERVED_AHEAD)
+            if until is not None:
+                self._reserved = until
+                entry = reservation_entry(self._pubend.pass_over(now), until)
+                self._writer.write([entry], partial(self._pubend.reserved, until))
+            self._note()
+        self._tell(self._pubend.be_silent(now))
+        if forgets:
+            self._trim_to = min(self._pubend.forget(), self._subscriptions.needed_from)
+
+    def _note(self) -> None:
+        """Have logged what there is to say of durable subscriptions."""
+        if not self._subscriptions.is_due:
+            return
+        due = self._subscriptions.due()
+        if due:
+            tick = self._pubend.pass_over(self._now())
+            entries = [cursor_entry(tick, cursor) for cursor in due]
+            self._writer.write(entries, partial(self._subscriptions.logged, due), is_note=True)
+
+    @property
+    def is_trim_due(self) -> bool:
+        """Whether there are files that nobody needs."""
+        return self._log.has_before(self._trim_to)
+
+    def trim(self) -> int:
+        """Remove files that nobody needs, and return how many bytes they had. It waits for the disk, on any thread."""
+        return self._log.trim(self._trim_to)
+
+    def resume(self) -> None:
+        """Try again if the disk is `full`. To be called now and then, and when something may have changed."""
+        if self._writer.is_stuck and not self._writer.has_notes:
+            self._note()  # so that it can become known which files are not needed
+        self._writer.resume()
+
+    def expire(self, before_s: float) -> None:
+        """Forget files that are older, if there are no subscriptions, for which everything would be kept.
+
+        Args:
+            before_s: in seconds since 1970.
+        """
+        if self._pubend.subscriptions:
+            return
+        ends = (one.last_tick + 1 for one in self._log.segments() if one.ended_s is not None and one.ended_s < before_s)
+        end = max(ends, default=0)
+        if end > self._pubend.first_tick:
+            self._pubend.forget(end)
+
+    # ------------------------------------------------------------------ the log
+
+    def _snapshot(self) -> bytes:
+        noted = self._subscriptions.noted
+        return snapshot(Recovered(self._journal, self._reserved, self._message_end, noted))
+
+    def _logged(self, tick: int) -> None:
+        """Tell what is durable up to a tick."""
+        while self._untold and self._untold[0][0] <= tick:
+            self._untold.popleft()[1].take(self._told)
+        self._tell(self._pubend.logged(tick))
+
+    def _now(self) -> int:
+        return max(0, int(self._clock() * TICKS_A_SECOND))
+
+    def _check(self) -> None:
+        if self._writer.error is not None:
+            raise self._writer.error
+
+    # ------------------------------------------------------------------ who is downstream
+
+    def join(self, child: str, where: Filter | None = None) -> None:
+        """Take on a subend or relay; what is told from now on is told to it."""
+        self._pubend.join(child, where)
+
+    def leave(self, child: str) -> None:
+        """Forget a child; does nothing if it is none."""
+        self._pubend.leave(child)
+
+    def nack(self, child: str, nack: Nack) -> None:
+        """Answer a child that is curious, as far as its room goes; if what it asks for is damaged, with that."""
+        self.nacks += 1
+        try:
+            self._tell(self._pubend.nack(child, nack))
+        except DeliveryError as error:
+            self._pubend.leave(child)
+            self._tell([Outgoing(child, Rejected(nack.pubend, str(error)))])
+
+    def subscribe(
+        self,
+        name: str,
+        reader: str,
+        start: int | None = None,
+        *,
+        durable: bool,
+        again: bool = False,
+        acknowledged: Ranges = (),
+    ) -> Begun:
+        """Take on a subscription, or go on with the one of that name, and give it to a reader.
+
+        Args:
+            name: of the subscription.
+            reader: the id of who reads it.
+            start: the first tick that a new one wants; by default what is told next. For a reader that had it before
+                the first tick that it has not acknowledged.
+            durable: whether it is remembered over restarts: once it `is_logged`.
+            again: whether this reader had it already, and is refused if another one has it by now.
+            acknowledged: what was, as this reader has learnt, if it had it already.
+
+        Raises:
+            DeliveryError: it cannot have it back.
+            LogError: the log is damaged.
+        """
+        before = self._pubend.subscriptions.reader_of(name)
+        begun = self._subscriptions.subscribe(
+            name, reader, start, self._frontiers_at, durable=durable, again=again, acknowledged=acknowledged
+        )
+        self._note()
+        if before != reader:
+            self._tell_stranger(before)
+        return begun
+
+    def _tell_stranger(self, reader: str | None) -> None:
+        if reader is not None:
+            self._tell([Outgoing(child, Stranger(self._number, reader)) for child in self._pubend.reaching(reader)])
+
+    def _frontiers_at(self, tick: int) -> InitialFrontierSnapshot:
+        """Return both frontiers as they were before what is at ``tick``."""
+        epochs = self._told
+        if tick < self._pubend.told_end:
+            epochs = recover(self._log, self._domain, tick - 1).journal.epochs()
+        return InitialFrontierSnapshot(list(epochs.lower), epochs.upper())
+
+    def unsubscribe(self, reader: str, acknowledged: Ranges = (), everywhere: tuple[Ranges, ...] = ()) -> str | None:
+        """Take the last word of a reader, which leaves; return its subscription if that is durable, and so stays."""
+        name = self._subscriptions.leave(reader, acknowledged, everywhere)
+        self._note()
+        return name
+
+    def end(self, name: str) -> None:
+        """End a subscription for good, and tell who reads it."""
+        reader = self._pubend.subscriptions.reader_of(name)
+        self._subscriptions.end(name)
+        self._note()
+        self._tell_stranger(reader)
+
+    def abandon(self, name: str) -> None:
+        """Have a durable subscription hold nothing any more; if it comes back, and has missed something, it is told."""
+        self._subscriptions.abandon(name)
+        self._note()
+
+    def ack(self, child: str, ack: Ack) -> None:
+        """Take acknowledgements of readers that a child knows; it is told of those that are strangers."""
+        strangers = self._subscriptions.ack(ack)
+        self._tell([Outgoing(child, Stranger(ack.pubend, reader)) for reader in strangers])
+
+    @property
+    def subscriptions(self) -> Subscriptions:
+        """What each subscription has acknowledged, and who has it. To be read, not changed."""
+        return self._pubend.subscriptions
+
+    def is_durable_subscription(self, name: str) -> bool:
+        """Tell whether one is remembered over restarts."""
+        return self._subscriptions.is_durable(name)
+
+    @property
+    def durable_names(self) -> list[str]:
+        """The durable subscriptions, also those that hold nothing any more as nobody has read them for long."""
+        return self._subscriptions.durable_names
+
+    def is_logged(self, name: str) -> bool:
+        """Tell whether all that was noted of a durable subscription, also that it has ended, is durable."""
+        return self._subscriptions.is_logged(name)
+
+    def unread(self) -> list[str]:
+        """Return the subscriptions that have not acknowledged every message."""
+        end = self._message_end if self.error is None else self._pubend.message_end
+        return self._pubend.subscriptions.needing(end)
+
+    def held_bytes(self, name: str) -> int:
+        """Return about how many bytes of the log there are that a subscription has not acknowledged."""
+        needed_from = prefix_end(self._pubend.subscriptions.acknowledged(name))
+        return sum(segment.size for segment in self._log.segments() if segment.last_tick >= needed_from)
+
+    # ------------------------------------------------------------------ the end
+
+    def close(self) -> None:
+        """Make durable what was fed and acknowledged, as far as the disk takes it, and let go of the log.
+
+        Raises LogError: that did not work.
+        """
+        self._note()
+        self._writer.close(_CLOSE_WITHIN_S)

@@ -1,0 +1,121 @@
+"""The in-process shell around one `Publisher`: the same calls as the Ray actor, for threads of one process."""
+
+import threading
+import time
+from collections.abc import Callable
+
+from tidewheel.pubsub.messages.delivery_options import EVERYTHING, DeliveryOptions
+from tidewheel.pubsub.messages.wire import FeedEvent, Numbered
+from tidewheel.pubsub.protocol.holds import Holds, held_too_long
+from tidewheel.pubsub.protocol.publisher import Publisher, PublisherStatistics
+
+
+class LocalPublisher:
+    """One partition of a topic of a job that runs in this process.
+
+    Args:
+        publisher: the core; nobody else may touch it.
+        changed: guards the cores of all partitions of the topic, and is notified when one of them changes.
+        pump: runs the job one round in the calling thread and returns False if there was nothing to do; None if the job
+            runs by itself.
+        clock: seconds that never go back.
+    """
+
+    def __init__(
+        self,
+        publisher: Publisher,
+        changed: threading.Condition,
+        pump: Callable[[], bool] | None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.publisher = publisher
+        self.changed = changed
+        self.pump = pump
+        self._clock = clock
+        self._holds = Holds()
+        self._waiting: list[Callable[[], None]] = []
+
+    @property
+    def capacity_bytes(self) -> int:
+        """How much may wait for one subscriber."""
+        return self.publisher.capacity_bytes
+
+    def feed(self, events: list[FeedEvent]) -> None:
+        """Take events of the worker, in order; raises ProtocolError if they are impossible."""
+        with self.changed:
+            self.publisher.feed(events)
+            self.changed.notify_all()
+
+    def attach(self, subscriber: str, options: DeliveryOptions = EVERYTHING) -> None:
+        """Connect a subscriber: from now on it misses nothing that it wants."""
+        with self.changed:
+            self.publisher.subscribe(subscriber, options)
+            self.changed.notify_all()
+
+    def take(self, subscriber: str) -> list[Numbered]:
+        """Return and remove what is there for a subscriber; never waits."""
+        with self.changed:
+            messages = self.publisher.take(subscriber)
+        self._let_go_on()
+        return messages
+
+    def has_news(self, subscriber: str) -> bool:
+        """Tell whether anything is there for a subscriber."""
+        with self.changed:
+            return self.publisher.has_news(subscriber)
+
+    def detach(self, subscriber: str) -> None:
+        """Forget a subscriber."""
+        with self.changed:
+            self.publisher.unsubscribe(subscriber)
+            self.changed.notify_all()
+        self._let_go_on()
+
+    def is_held(self) -> bool:
+        """Tell whether a subscriber holds this publisher back; who has done so for too long is cut off."""
+        with self.changed:
+            holders = self.publisher.holders()
+            for subscriber in self._holds.expired(holders, self._clock(), self.publisher.taken):
+                self.publisher.cut_off(subscriber, held_too_long(holders[subscriber]))
+                self.changed.notify_all()
+            return bool(self.publisher.holders())
+
+    def when_free(self, wake: Callable[[], None]) -> float | None:
+        """Have ``wake`` called once no subscriber holds; return after how many seconds to ask in any case."""
+        with self.changed:
+            if not self.is_held():
+                return 0.0
+            if wake not in self._waiting:
+                self._waiting.append(wake)
+            return self._holds.left_s(self._clock())
+
+    def _let_go_on(self) -> None:
+        with self.changed:
+            waiting: list[Callable[[], None]] = []
+            if not self.publisher.holders():
+                waiting, self._waiting = self._waiting, waiting
+        for wake in waiting:
+            wake()
+
+    def fail(self, reason: str) -> None:
+        """End the partition before its time, with ``reason`` for the subscribers."""
+        with self.changed:
+            self.publisher.fail(reason)
+            self.changed.notify_all()
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the partition has ended or failed."""
+        with self.changed:
+            return self.publisher.is_finished
+
+    @property
+    def subscribers(self) -> int:
+        """How many subscribers are connected."""
+        with self.changed:
+            return self.publisher.subscribers
+
+    def statistics(self) -> PublisherStatistics:
+        """Return counts of what happened so far."""
+        with self.changed:
+            return self.publisher.statistics()

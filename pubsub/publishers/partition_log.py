@@ -1,0 +1,219 @@
+"""What the log of one partition holds: messages with their ticks, and what else has to be known after a restart."""
+
+import struct
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import msgspec
+
+from tidewheel.progress import ProtocolError, Time, TimeDomain
+from tidewheel.pubsub.exactly_once.journal import Journal, checksum_of
+from tidewheel.pubsub.exactly_once.messages import Ranges
+from tidewheel.pubsub.log.record_format import Entry, Record
+from tidewheel.pubsub.log.segmented_log import Log
+from tidewheel.pubsub.messages.encoded_message import EncodedMessage, Place, encode, place_or_event
+from tidewheel.pubsub.messages.wire import LowerFrontierUpdate, PartitionEnded
+from tidewheel.pubsub.protocol.epoch_states import EpochStates
+
+_MESSAGE: Final = 1
+_RESERVATION: Final = 2
+_CURSOR: Final = 3
+
+_TICK = struct.Struct("<q")
+
+
+class Standing(msgspec.Struct, frozen=True):
+    """What has to be known of a durable subscription after a restart.
+
+    Attributes:
+        ranges: the ticks that it has acknowledged.
+        reader: the id of who has it; None if nobody has.
+        first: both frontiers where it first began, pickled.
+        lost_end: messages before this tick are gone that it had not acknowledged, and its reader may not know; or 0.
+        is_abandoned: whether nobody had it for so long that it holds nothing any more.
+        everywhere: the ticks that it has acknowledged at each pubend of the topic, as far as this one was told.
+    """
+
+    ranges: Ranges
+    reader: str | None
+    first: bytes
+    lost_end: int = 0
+    is_abandoned: bool = False
+    everywhere: tuple[Ranges, ...] = ()
+
+
+class Cursor(msgspec.Struct, frozen=True):
+    """Where a durable subscription is.
+
+    Attributes:
+        name: of the subscription.
+        standing: what there is to know of it; None once it has ended.
+    """
+
+    name: str
+    standing: Standing | None
+
+
+class _Snapshot(msgspec.Struct, frozen=True):
+    """What a segment says of all before it."""
+
+    reserved: int
+    message_end: int
+    standings: dict[str, Standing]
+    journal: bytes
+
+
+class Recovered(NamedTuple):
+    """What was in a log.
+
+    Attributes:
+        journal: the epochs.
+        reserved: up to which tick silence may have been told.
+        message_end: one after the tick of the last message; 0 if there never was one.
+        standings: the durable subscriptions, by name.
+    """
+
+    journal: Journal
+    reserved: int
+    message_end: int
+    standings: dict[str, Standing]
+
+
+def message_entry(tick: int, step: "Step") -> Entry:
+    """Return what is logged of a message."""
+    return Entry(tick, _MESSAGE, step.message.parts, step.checksum)
+
+
+def reservation_entry(tick: int, reserved: int) -> Entry:
+    """Return what is logged so that silence may be told up to ``reserved``."""
+    return Entry(tick, _RESERVATION, (_TICK.pack(reserved),))
+
+
+def cursor_entry(tick: int, cursor: Cursor) -> Entry:
+    """Return what is logged of a durable subscription."""
+    return Entry(tick, _CURSOR, (msgspec.msgpack.encode(cursor),))
+
+
+def snapshot(recovered: Recovered) -> bytes:
+    """Return what a segment has to begin with, so that what is so after all before it can be recovered."""
+    journal, reserved, message_end, standings = recovered
+    return msgspec.msgpack.encode(_Snapshot(reserved, message_end, standings, journal.snapshot()))
+
+
+def recover(log: Log, domain: TimeDomain, tick: int | None = None) -> Recovered:
+    """Return what was so after the records up to ``tick``, by default after all.
+
+    Raises:
+        LogError: the log begins later, or is damaged.
+    """
+    replay = log.snapshot_at(log.last_tick if tick is None else tick)
+    before = msgspec.msgpack.decode(replay.snapshot, type=_Snapshot)
+    journal, reserved, message_end = Journal.restore(domain, before.journal), before.reserved, before.message_end
+    standings = before.standings
+    for record in replay.records:
+        if record.kind == _MESSAGE:
+            replay_message(journal, EncodedMessage.of(record.payload))
+            message_end = record.tick + 1
+        elif record.kind == _RESERVATION:
+            reserved = max(reserved, _TICK.unpack(record.payload)[0])
+        else:
+            cursor = msgspec.msgpack.decode(record.payload, type=Cursor)
+            if cursor.standing is None:
+                standings.pop(cursor.name, None)
+            else:
+                standings[cursor.name] = cursor.standing
+    return Recovered(journal, reserved, message_end, standings)
+
+
+def removed_messages_end(log: Log) -> int:
+    """Return one after the tick of the last message that was removed from a log; 0 if none was."""
+    if not log.removed_end:
+        return 0
+    oldest = log.snapshot_at(log.removed_end - 1)
+    return msgspec.msgpack.decode(oldest.snapshot, type=_Snapshot).message_end
+
+
+class Step(NamedTuple):
+    """What a message does to the epochs of a partition, for `EpochStates`.
+
+    Attributes:
+        message: the message.
+        time: of a batch; None where it is none.
+        changes: of the frontier, where it is no batch; nothing at the end.
+        checksum: of the payload of a batch, if it has one.
+    """
+
+    message: EncodedMessage
+    time: Time
+    changes: Sequence[tuple[Time, int]] | None = None
+    checksum: int | None = None
+
+    def take(self, epochs: EpochStates) -> None:
+        """Do that."""
+        if self.changes is None:
+            epochs.observe(self.time)
+        else:
+            epochs.advance(self.changes)
+
+
+def new_messages(journal: Journal, message: EncodedMessage) -> list[Step]:
+    """Take a message of the worker; return what is to be logged of it: nothing of what is logged already.
+
+    Raises:
+        ProtocolError: it makes no sense, or is not what was sent before.
+    """
+    event = place_or_event(message)
+    if isinstance(event, Place):
+        checksum = checksum_of(message.payload)
+        is_new = journal.data(event.time, event.number, checksum)
+        return [Step(message, event.time, None, checksum if len(message.payload) else None)] if is_new else []
+    if not isinstance(event, LowerFrontierUpdate):
+        raise ProtocolError(f"a worker does not send {event!r}")
+    changes = journal.frontier(event.updates)
+    if not changes:
+        return []
+    moved = message if changes == event.updates else encode(LowerFrontierUpdate(changes))
+    step = Step(moved, None, changes)
+    return [step, Step(encode(PartitionEnded()), None, ())] if journal.has_ended else [step]
+
+
+def replay_message(journal: Journal, message: EncodedMessage) -> None:
+    """Take note in a journal of a message that is in the log."""
+    event = place_or_event(message)
+    if isinstance(event, Place):
+        journal.record(event.time, checksum_of(message.payload))
+    elif isinstance(event, LowerFrontierUpdate):
+        journal.advance(list(event.updates))
+
+
+class PartitionLog:
+    """Reads messages from a log, as a `Pubend` wants them.
+
+    Args:
+        log: where they are; others write it.
+    """
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+
+    def read(self, first: int, end: int, max_bytes: int) -> tuple[list[tuple[int, EncodedMessage]], int]:
+        """Return the durable messages from ``first`` up to ``end``, in order, and how far that is all.
+
+        Raises:
+            LogCorrupted: the first of them is damaged.
+        """
+        found: list[tuple[int, EncodedMessage]] = []
+        position = first
+        while position < end and max_bytes > 0:
+            records = self._log.read(position, max_bytes)
+            if not records or records[0].tick >= end:
+                return found, end
+            within = [record for record in records if record.tick < end]
+            found += [_message(record) for record in within if record.kind == _MESSAGE]
+            max_bytes -= sum(len(record.payload) for record in within)
+            position = end if len(within) < len(records) else within[-1].tick + 1
+        return found, min(position, end)
+
+
+def _message(record: Record) -> tuple[int, EncodedMessage]:
+    return record.tick, EncodedMessage.of(record.payload)

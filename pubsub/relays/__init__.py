@@ -1,0 +1,1 @@
+"""Relays of topics: actors between publishers and many subscribers."""

@@ -1,0 +1,360 @@
+"""The actor around a `Relay`: it is the child of pubends, or of another relay, and has children as they have.
+
+It is an asyncio actor, and all of it happens on its loop. This module does not import Ray: the class is plain, and
+whoever starts it makes it an actor. It has soft state only: started again, it knows nothing, and its children find
+their way to it or to another.
+"""
+
+import asyncio
+import logging
+import socket
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from operator import attrgetter
+from typing import Any, Final, Protocol, TypeVar
+
+from tidewheel.progress import ProtocolError, TidewheelError
+from tidewheel.pubsub.exactly_once.fanout import Outgoing
+from tidewheel.pubsub.exactly_once.frames import ChildMessage, Join
+from tidewheel.pubsub.exactly_once.joined_knowledge import joined
+from tidewheel.pubsub.exactly_once.messages import (
+    RELAY_PREFIX,
+    Ack,
+    Downstream,
+    KnowledgeMessage,
+    Nack,
+    Rejected,
+    Upstream,
+)
+from tidewheel.pubsub.exactly_once.relay import CACHE_BYTES, Relay
+from tidewheel.pubsub.publishers.child_link import WAITING_BYTES
+from tidewheel.pubsub.publishers.children import Children
+from tidewheel.pubsub.relays.relay_parent import RelayParent
+from tidewheel.pubsub.relays.relay_statistics import RelayStatistics
+from tidewheel.pubsub.subscribers.parents import ParentGone
+from tidewheel.transport import socket_offer
+from tidewheel.transport.change_signal import ChangeSignal
+from tidewheel.transport.process_memory import keep_freed_memory
+from tidewheel.transport.socket_offer import SocketOffer
+from tidewheel.transport.ticket_listener import TicketListener
+
+_LOG = logging.getLogger(__name__)
+
+FLUSH_S: Final = 0.1
+"""So long silence and acknowledgements wait at most until they are passed on."""
+
+ANNOUNCE_S: Final = 2.0
+"""It says so often that it is there."""
+
+SIGN_OF_LIFE_S: Final = 5.0
+"""It says so often which readers are there, as they themselves say something only when they have something to say."""
+
+_AGAIN_S = 0.5
+_LIFE_WAIT_S = 30.0
+_MOST_REPEATED_RANGES = 100
+
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True, slots=True)
+class TopicLife:
+    """What a relay is for: one life of a topic.
+
+    Args:
+        registration: tells it from others.
+        pubends: how many the topic has.
+        parents: the handles of the actors to connect to: one for each pubend, or one relay for all of them.
+    """
+
+    registration: str
+    pubends: int
+    parents: tuple[Any, ...]
+
+
+class Registry(Protocol):
+    """Where a relay learns what it is for and where it is, and says that it is there.
+
+    The calls may raise a TidewheelError, and are tried again then.
+    """
+
+    @property
+    def node(self) -> str:
+        """The node of the cluster that this process is on."""
+
+    async def life(self, timeout_s: float) -> TopicLife | None:
+        """Return the life of the topic as soon as it has one; None if it has none in that time."""
+
+    async def announce(self, name: str, registration: str, children: int) -> bool:
+        """Say that a relay is there for a life of the topic; tell whether no other life has begun."""
+
+
+class RelayActor:
+    """One relay of a topic. To be made on a running loop, where it begins at once.
+
+    Args:
+        name: its own, unique; begins with `RELAY_PREFIX`, since that is how its parents know that it is a relay.
+        registry: where it learns what it is for.
+        cache_bytes: how much of the latest messages of each pubend it keeps.
+        waiting_bytes: how much may wait for each child.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        registry: Registry,
+        cache_bytes: int = CACHE_BYTES,
+        waiting_bytes: int = WAITING_BYTES,
+    ) -> None:
+        keep_freed_memory()
+        self._name = name
+        self._registry = registry
+        self._node = registry.node
+        self._cache_bytes = cache_bytes
+        self._loop = asyncio.get_running_loop()
+        self._children = Children(self._loop, self._hear, self._gone, waiting_bytes)
+        self._listener: TicketListener[str] | None = None
+        if socket_offer.is_possible():
+            self._listener = TicketListener(self._node, self._admitted)
+        self._relay: Relay | None = None
+        self._is_announced = False
+        self._pubends = 0
+        self._parents: list[RelayParent] = []
+        self._acknowledged: dict[str, dict[int, Ack]] = {}
+        self._flushing: asyncio.TimerHandle | None = None
+        self._changed = ChangeSignal()
+        self._alive_s = 0.0
+        self._messages = self._nacks_heard = self._nacks_asked = 0
+        self._running = self._loop.create_task(self._run())
+
+    # ------------------------------------------------------------------ calls
+
+    async def attach(self, child: str) -> SocketOffer | None:
+        """Return where a relay or subend can connect to; None if there are no such sockets on this machine.
+
+        Raises:
+            ParentGone: there is nothing to be told here.
+        """
+        self._check()
+        return None if self._listener is None else self._listener.offer(child)
+
+    async def talk(self, child: str, said: list[ChildMessage], wait_s: float) -> list[Downstream]:
+        """Take what a child says that has no socket; return what there is to tell it, at most after ``wait_s``.
+
+        Raises:
+            ParentGone: there is nothing to be told here.
+            ProtocolError: it is not known, or no more: it has to join first.
+        """
+        self._check()
+        return await self._children.talk(child, said, wait_s)
+
+    async def ping(self) -> None:
+        """Answer, which shows that the actor lives."""
+
+    async def serves(self, timeout_s: float) -> bool:
+        """Wait until it has all its parents, and others may be sent to it; tell whether that is so."""
+        return await self._changed.wait_until(lambda: self._is_announced and self._has_parents, timeout_s)
+
+    @property
+    def _has_parents(self) -> bool:
+        return bool(self._parents) and all(parent.is_connected for parent in self._parents)
+
+    async def statistics(self) -> RelayStatistics:
+        """Return what it has done."""
+        return RelayStatistics(
+            node=self._node,
+            children=len(self._children),
+            parents=sum(parent.is_connected for parent in self._parents),
+            messages=self._messages,
+            dropped=self._children.dropped,
+            nacks_heard=self._nacks_heard,
+            nacks_asked=self._nacks_asked,
+            cached_bytes=0 if self._relay is None else self._relay.cached_bytes,
+            waiting_bytes=self._children.waiting_bytes,
+        )
+
+    async def close(self) -> None:
+        """Let go of everybody; what children have not had by then they get elsewhere."""
+        self._running.cancel()
+        with suppress(asyncio.CancelledError):
+            await self._running
+        if self._listener is not None:
+            self._listener.close()
+            self._listener = None
+
+    def _check(self) -> None:
+        if self._relay is None:
+            raise ParentGone(f"{self._name} is not connected to a topic")
+
+    # ------------------------------------------------------------------ one life of the topic after the other
+
+    async def _run(self) -> None:
+        while True:
+            try:
+                life = await self._ask(partial(self._registry.life, _LIFE_WAIT_S), None)
+                if life is not None:
+                    await self._serve(life)
+            except Exception:  # noqa: BLE001 - or it would be there and do nothing
+                _LOG.exception("%s has failed, and begins anew", self._name)
+            await asyncio.sleep(_AGAIN_S)
+
+    async def _serve(self, life: TopicLife) -> None:
+        self._begin(life)
+        try:
+            await self._until_over(life)
+        finally:
+            await self._end()
+
+    def _begin(self, life: TopicLife) -> None:
+        _LOG.debug("%s begins for %s", self._name, life.registration)
+        self._pubends = life.pubends
+        self._relay = Relay(life.pubends, attrgetter("size_bytes"), cache_bytes=self._cache_bytes)
+        self._alive_s = self._loop.time()
+        for number, actor in enumerate(life.parents):
+            pubend = number if len(life.parents) == life.pubends else None
+            self._parents.append(
+                RelayParent(
+                    actor, self._name, self._node, partial(self._told, pubend), partial(self._reconnected, pubend)
+                )
+            )
+        self._flush()
+
+    async def _until_over(self, life: TopicLife) -> None:
+        """Announce, again and again, that the relay is there, until there is another life, or this one has ended."""
+        while await self._ask(partial(self._announce, life.registration), True):
+            self._changed.notify()
+            if any(parent.is_dead for parent in self._parents):
+                now: TopicLife | None = await self._ask(partial(self._registry.life, 0.0), life)
+                if now is None or now.registration != life.registration:
+                    return
+            await asyncio.sleep(ANNOUNCE_S)
+
+    async def _announce(self, registration: str) -> bool:
+        is_current = await self._registry.announce(self._name, registration, len(self._children))
+        self._is_announced = is_current
+        return is_current
+
+    async def _ask(self, ask: Callable[[], Awaitable[Answer]], otherwise: Answer) -> Answer:
+        """Ask the registry something; return ``otherwise`` if it does not answer."""
+        try:
+            return await ask()
+        except TidewheelError as error:
+            _LOG.debug("%s has no answer: %s", self._name, error)
+            return otherwise
+
+    async def _end(self) -> None:
+        """Forget everything."""
+        self._relay = None
+        self._is_announced = False
+        if self._flushing is not None:
+            self._flushing.cancel()
+        self._children.close()
+        self._acknowledged.clear()
+        parents, self._parents = self._parents, []
+        for parent in parents:
+            await parent.close()
+
+    # ------------------------------------------------------------------ parents
+
+    def _told(self, pubend: int | None, told: list[Downstream]) -> None:
+        """Pass on what a parent tells: that of one pubend, or if that is None of all."""
+        relay, now_s = self._relay, self._loop.time()
+        if relay is None:
+            return
+        is_rejected = False
+        for message in joined(told):
+            if message.pubend != pubend and (pubend is not None or not 0 <= message.pubend < self._pubends):
+                raise ProtocolError(f"it tells of pubend {message.pubend} of {self._pubends}")
+            self._children.tell(relay.receive(message, now_s))
+            if isinstance(message, KnowledgeMessage):
+                self._messages += len(message.data)
+            is_rejected = is_rejected or isinstance(message, Rejected)
+        if is_rejected:
+            # Those who are here know. Others who come may fare better, if the parent takes this relay on again.
+            self._parent_of(told[0].pubend).drop()
+
+    def _reconnected(self, pubend: int | None) -> list[Upstream]:
+        self._loop.call_soon(self._changed.notify)
+        return [] if self._relay is None else self._counted(self._relay.reconnected(self._loop.time(), pubend))
+
+    def _parent_of(self, pubend: int) -> RelayParent:
+        return self._parents[pubend if len(self._parents) == self._pubends else 0]
+
+    def _say(self, messages: list[Upstream]) -> None:
+        for message in self._counted(messages):
+            self._parent_of(message.pubend).say([message])
+
+    def _counted(self, messages: list[Upstream]) -> list[Upstream]:
+        self._nacks_asked += sum(isinstance(message, Nack) for message in messages)
+        return messages
+
+    # ------------------------------------------------------------------ children
+
+    def _admitted(self, connection: socket.socket, child: str) -> None:
+        if self._relay is None:
+            connection.close()
+        else:
+            self._children.connect(child, connection)
+
+    def _hear(self, child: str, said: list[ChildMessage]) -> None:
+        relay = self._relay
+        if relay is None:
+            return
+        for message in said:
+            if isinstance(message, Join):
+                relay.join(child, message.where)
+                self._acknowledged.setdefault(child, {})
+            elif not 0 <= message.pubend < self._pubends:
+                self._reject(child, f"it spoke of pubend {message.pubend}, and there are {self._pubends}")
+                return
+            elif isinstance(message, Nack):
+                self._nacks_heard += 1
+                told, asked = relay.nack(child, message, self._loop.time())
+                self._children.tell(told)
+                self._say(asked)
+            else:
+                relay.ack(message)
+                if child in message.acks and child in self._acknowledged:
+                    self._acknowledged[child][message.pubend] = _repeated(child, message)
+
+    def _reject(self, child: str, reason: str) -> None:
+        _LOG.warning("%s: %s: %s", self._name, child, reason)
+        self._children.tell([Outgoing(child, Rejected(0, reason))])
+        self._leave(child)
+
+    def _gone(self, child: str, why: str) -> None:
+        _LOG.debug("%s: %s: %s", self._name, child, why)
+        self._leave(child)
+
+    def _leave(self, child: str) -> None:
+        self._acknowledged.pop(child, None)
+        if self._relay is not None:
+            self._relay.leave(child)
+
+    def _flush(self) -> None:
+        """Pass on what has waited for a while, again and again."""
+        assert self._relay is not None, "it is for a topic"
+        now_s = self._loop.time()
+        if now_s - self._alive_s >= SIGN_OF_LIFE_S:
+            self._alive_s = now_s
+            self._show_life(self._relay)
+        told, acks = self._relay.flush()
+        self._children.tell(told)
+        self._say(acks)
+        self._flushing = self._loop.call_later(FLUSH_S, self._flush)
+
+    def _show_life(self, relay: Relay) -> None:
+        """Have it said of each reader that it is there, with what it said last, as that may have been lost."""
+        for child, acknowledged in self._acknowledged.items():
+            if not child.startswith(RELAY_PREFIX):
+                for pubend in range(self._pubends):
+                    relay.ack(acknowledged.get(pubend, Ack(pubend, {child: ()})))
+
+
+def _repeated(child: str, ack: Ack) -> Ack:
+    """Return what to repeat of what a child has said: all of it, or if that is long only that it is there."""
+    ranges, everywhere = ack.acks[child], ack.everywhere.get(child, ())
+    if sum(map(len, everywhere), len(ranges)) > _MOST_REPEATED_RANGES:
+        return Ack(ack.pubend, {child: ()})
+    return Ack(ack.pubend, {child: ranges}, {child: everywhere} if everywhere else {})

@@ -1,0 +1,175 @@
+"""Relays of a topic: actors between its publishers and many subscribers, which each of them finds by himself."""
+
+import logging
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any, Final, Self
+
+from tidewheel.pubsub.errors import DeliveryError
+from tidewheel.pubsub.exactly_once.messages import RELAY_PREFIX
+from tidewheel.pubsub.local_catalog import LOCAL_CATALOG
+from tidewheel.pubsub.relays.relay_statistics import RelayStatistics
+from tidewheel.pubsub.subscribers.subscribing import find_topic
+
+_LOG = logging.getLogger(__name__)
+
+STARTED_WITHIN_S: Final = 60.0
+CLOSED_WITHIN_S: Final = 5.0
+_MOST_CALLS = 10_000
+
+_RUNNING: "set[RelayHandle]" = set()
+"""What has not been closed: Ray ends an actor of which nobody has a handle, so who starts relays need not keep one."""
+
+
+def relay(topic: str, nodes: Sequence[str] | None = None, *, count: int = 1, timeout: float = 10.0) -> "RelayHandle":
+    """Start relays for a topic that is published with exactly-once delivery, between it and its subscribers.
+
+    Whoever subscribes from then on is connected to the one on its node that has the fewest subscribers, or to any where
+    its node has none. So a publisher tells each relay once what each tells all its subscribers. Relays keep nothing
+    that would be missed: one that dies is started again, on another node if its own is dead, and its subscribers go on
+    elsewhere. When the topic ends they wait for the next one of that name; they end with the process that started them.
+
+    Args:
+        topic: its name.
+        nodes: the ids of the cluster's nodes on which to have relays; by default all that there are now.
+        count: how many on each of them.
+        timeout: how long to wait until the topic exists, in seconds.
+
+    Raises:
+        UnknownTopic: nobody published it in time.
+        DeliveryError: the topic is one of best effort, there is no such node, an argument is wrong, or the relays do
+            not come to serve the topic.
+    """
+    _check(topic, count)
+    info = find_topic(topic, timeout)
+    if info.delivery != "exactly_once":
+        raise DeliveryError(
+            f"topic {topic!r} of job {info.job!r} is published best effort, and relays are for exactly-once delivery: "
+            "publish it with delivery='exactly_once', or have its subscribers do without relays",
+            topic=topic,
+        )
+    chosen = _nodes(topic, nodes)
+    return RelayHandle(topic, [_started(topic, node) for node in chosen for _ in range(count)])
+
+
+def _check(topic: str, count: object) -> None:
+    if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+        raise DeliveryError(f"topic {topic!r}: count is how many relays to have on each node, not {count!r}")
+    if LOCAL_CATALOG.lookup(topic) is not None:
+        raise DeliveryError(
+            f"topic {topic!r} is published by a local job of this process, best effort, and relays are for "
+            "exactly-once delivery: run the job with engine='ray', and publish with delivery='exactly_once'",
+            topic=topic,
+        )
+
+
+def _nodes(topic: str, nodes: Sequence[str] | None) -> list[str]:
+    """Return the nodes to have relays on; raise DeliveryError if one of them is not there."""
+    import ray
+
+    living = [str(node["NodeID"]) for node in ray.nodes() if node["Alive"]]
+    if nodes is None:
+        return living
+    if isinstance(nodes, str) or not nodes:
+        raise DeliveryError(
+            f"topic {topic!r}: nodes is a list of ids of nodes, not {nodes!r}; those there are: {living}"
+        )
+    for node in nodes:
+        if node not in living:
+            raise DeliveryError(f"topic {topic!r}: there is no node {node!r} in the cluster; those there are: {living}")
+    return list(nodes)
+
+
+def _started(topic: str, node: str) -> tuple[str, Any]:
+    """Start a relay on a node; return its name, and its handle."""
+    import ray
+
+    from tidewheel.pubsub.relay_registry import RelayRegistry
+    from tidewheel.pubsub.relays.relay_actor import RelayActor
+
+    name = f"{RELAY_PREFIX}{uuid.uuid4().hex[:12]}"
+    # A soft NodeAffinitySchedulingStrategy would do as well, but Ray does not keep to that when a node is a bit late.
+    there, anywhere = ({"label_selector": selector} for selector in ({"ray.io/node-id": node}, {}))
+    actor: Any = ray.remote(num_cpus=0, max_restarts=-1, max_task_retries=0)(RelayActor)
+    options = actor.options(**there, fallback_strategy=[anywhere], max_concurrency=_MOST_CALLS)
+    return name, options.remote(name, RelayRegistry(topic))
+
+
+class RelayHandle:
+    """Relays that this process has started; a context manager that ends them.
+
+    Attributes:
+        topic: which they serve.
+        actors: their handles.
+    """
+
+    def __init__(self, topic: str, relays: Sequence[tuple[str, Any]]) -> None:
+        self.topic = topic
+        self.actors = [actor for _, actor in relays]
+        self._names = [name for name, _ in relays]
+        self._is_closed = False
+        _RUNNING.add(self)
+        try:
+            self._wait()
+        except BaseException:
+            self.close()
+            raise
+
+    def _wait(self) -> None:
+        """Wait until all of them serve the topic."""
+        answers = self._ask(lambda actor: actor.serves.remote(STARTED_WITHIN_S), STARTED_WITHIN_S)
+        late = sum(answer is not True for answer in answers)
+        if late:
+            raise DeliveryError(
+                f"topic {self.topic!r}: {late} of {len(self.actors)} relays do not serve it after "
+                f"{STARTED_WITHIN_S:g} s; the logs of their processes say more",
+                topic=self.topic,
+            )
+
+    def statistics(self) -> list[RelayStatistics]:
+        """Return what each relay has done since it was started last; nothing of one that does not answer now."""
+        answers = self._ask(lambda actor: actor.statistics.remote(), CLOSED_WITHIN_S)
+        return [answer for answer in answers if isinstance(answer, RelayStatistics)]
+
+    def close(self) -> None:
+        """End the relays; their subscribers go on without them. Idempotent."""
+        import ray
+
+        from tidewheel.pubsub.relay_registry import forget_relay
+
+        _RUNNING.discard(self)
+        if self._is_closed or not ray.is_initialized():
+            return
+        self._is_closed = True
+        for name in self._names:
+            forget_relay(name)
+        self._ask(lambda actor: actor.close.remote(), CLOSED_WITHIN_S)
+        for actor in self.actors:
+            with suppress(Exception):  # the cluster may end meanwhile
+                ray.kill(actor)
+
+    def _ask(self, ask: Callable[[Any], Any], within_s: float) -> list[Any]:
+        """Return the answer of each relay, or its error, or None if there is none in time."""
+        import ray
+
+        deadline_s = time.monotonic() + within_s
+        calls = [ask(actor) for actor in self.actors]
+        answers: list[Any] = []
+        for call in calls:
+            try:
+                answers.append(ray.get(call, timeout=max(0.0, deadline_s - time.monotonic())))
+            except ray.exceptions.RayError as error:
+                _LOG.debug("a relay of topic %r has not answered: %s", self.topic, error)
+                answers.append(error)
+        return answers
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"RelayHandle({self.topic!r}, {len(self.actors)} relays)"

@@ -1,0 +1,1 @@
+"""Subscriptions, and the readers that get messages from publishers and relays."""

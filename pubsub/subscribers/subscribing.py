@@ -1,0 +1,185 @@
+"""Connecting to a topic, from any process of the cluster."""
+
+import math
+import time
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+from tidewheel.pubsub.catalog import TopicInfo
+from tidewheel.pubsub.errors import NoCluster, SchemaMismatch, UnknownTopic
+from tidewheel.pubsub.exactly_once.subend import Order
+from tidewheel.pubsub.local_catalog import LOCAL_CATALOG
+from tidewheel.pubsub.messages.delivery_options import BLOCK_LIMIT_S, DeliveryOptions, Slow
+from tidewheel.pubsub.subscribers.subscription import Subscription
+from tidewheel.pubsub.subscribers.subscription_options import (
+    Acknowledging,
+    Start,
+    SubscriptionOptions,
+    check_options,
+)
+from tidewheel.pubsub.subscribers.topic_reader import LocalTopicReader, TopicReader
+from tidewheel.pubsub.topic_event import CATALOG_TOPIC
+from tidewheel.pubsub.topic_schema import TopicSchema, topic_schema
+from tidewheel.pubsub.where import Where
+
+_LOOKUP_S = 2.0
+
+
+def subscribe(  # noqa: PLR0913 - what a subscriber can ask for, by name
+    topic: str,
+    *,
+    blocking: bool = True,
+    timeout: float | None = 10.0,
+    atomic: bool = True,
+    where: Callable[[Any], object] | Any = None,
+    slow: Slow = "disconnect",
+    block_limit: float = BLOCK_LIMIT_S,
+    schema: object = None,
+    name: str | None = None,
+    ack: Acknowledging = "auto",
+    start: Start = "live",
+    order: Order = "publisher",
+) -> Subscription:
+    """Connect to a topic: of a local job of this process if there is one, otherwise of a job on Ray.
+
+    From the return on, nothing is missed. A process that is not part of a Ray cluster yet connects to the one that
+    runs.
+
+    Args:
+        topic: its name.
+        blocking: whether to wait until the topic exists.
+        timeout: how long to wait for that, in seconds; None waits for ever.
+        atomic: whether to hold back epochs of which a part was published before; without, they come in part.
+        where: which records are wanted: a function of a record, a dict for a row of Arrow, or for tables an expression
+            such as ``pc.field("n") > 1``. It is evaluated by the publishers, so that nothing else is sent. One that
+            raises ends the subscription with an error; nobody else notices.
+        slow: what happens if more waits than the publishers keep: ``"disconnect"`` ends the subscription with an error,
+            ``"drop_epochs"`` leaves out whole epochs, the oldest first, each told as `Dropped`, and batches come once
+            their epoch is complete; ``"block"`` holds back the dataflow that publishes, and so its sources. With
+            exactly-once delivery the log keeps everything: nobody is cut off or held back, and no epoch left out.
+        block_limit: for how long it may do so without taking anything, in seconds, before it is cut off.
+        schema: what records are expected to be, said as for `Stream.publish`. A topic that is said to have something
+            else is an error at once; of one of which nothing is said each batch is checked when it is looked at.
+        name: of a durable subscription, for a topic published with ``delivery="exactly_once"``, as are the arguments
+            below. Who subscribes by the same name later, in whatever process, goes on with what was not acknowledged:
+            the log keeps it meanwhile. Whoever had the name until then gets an error.
+        ack: ``"auto"`` takes what was given out as done with when the subscription is asked for more, or its ``with``
+            block ends without an exception. ``"manual"`` waits for `Subscription.acknowledge`.
+        start: where a subscription begins that has not been there: ``"live"``, at what comes next; ``"earliest"``, with
+            all that the log still has; or a tick, in microseconds since 1970.
+        order: ``"total"`` has everybody see the batches of all partitions in one order, that of their ticks; otherwise
+            only the order within each partition is the same.
+
+    Raises:
+        UnknownTopic: nobody published it in time.
+        SchemaMismatch: the topic has something else than ``schema``.
+        DeliveryError: there is no Ray cluster, the topic's publishers do not answer, or an argument is wrong, or is not
+            for this topic.
+
+    >>> import tidewheel as tw
+    >>> flow = tw.Dataflow("live")
+    >>> _ = flow.input("numbers", int).publish("numbers, live")
+    >>> with tw.run(flow, engine="local") as job, tw.subscribe("numbers, live", where=lambda n: n > 1) as topic:
+    ...     with job.input("numbers") as numbers:
+    ...         numbers.send([1, 2, 3])
+    ...     [epoch.records for epoch in topic.epochs()]
+    [[2, 3]]
+    """
+    options = DeliveryOptions(None if where is None else Where(where), slow, block_limit)
+    asked = SubscriptionOptions(name, ack, start, order)
+    expected = None if schema is None else topic_schema(schema)
+    here = _here(topic)
+    info = here or find_topic(topic, timeout if blocking else 0.0)
+    check_options(info, options, asked)
+    expected = _to_check(info, expected)
+    reader = _reader(info, options, asked, is_here=here is not None)
+    return Subscription(info, reader, atomic=atomic, may_drop=slow == "drop_epochs", expected=expected, ack=ack)
+
+
+def _here(topic: str) -> TopicInfo | None:
+    """Return a topic of this process; the catalog of the cluster goes before that of this process, if there is one."""
+    if topic != CATALOG_TOPIC:
+        return LOCAL_CATALOG.lookup(topic)
+    from tidewheel.pubsub.cluster import connect
+
+    try:
+        connect()
+    except NoCluster:
+        if LOCAL_CATALOG.names():
+            return LOCAL_CATALOG.own_topic
+        raise
+    return None
+
+
+def _to_check(info: TopicInfo, expected: TopicSchema | None) -> TopicSchema | None:
+    """Return what batches have to be checked for; raise SchemaMismatch if the topic has something else."""
+    if expected is None or info.schema is None:
+        return expected
+    if not expected.takes(info.schema):
+        raise SchemaMismatch(
+            f"topic {info.name!r} of job {info.job!r} has {info.schema.text}, and its subscriber expects "
+            f"{expected.describe()}",
+            topic=info.name,
+        )
+    return None
+
+
+def _reader(info: TopicInfo, options: DeliveryOptions, asked: SubscriptionOptions, *, is_here: bool) -> TopicReader:
+    """Return a reader that is connected."""
+    if info.delivery == "exactly_once":
+        from tidewheel.pubsub.subscribers.exactly_once_subscribing import read_exactly_once
+
+        return read_exactly_once(info, options.where, asked)
+    subscriber = f"subscriber-{uuid.uuid4().hex}"
+    if not is_here:
+        return _read_on_ray(info, subscriber, options)
+    reader = LocalTopicReader(info.name, info.partitions, subscriber, options)
+    reader.attach()
+    return reader
+
+
+def _read_on_ray(info: TopicInfo, subscriber: str, options: DeliveryOptions) -> TopicReader:
+    from tidewheel.pubsub.cluster import node_id, process_id
+    from tidewheel.pubsub.subscribers.ray_topic_reader import RayTopicReader
+    from tidewheel.pubsub.subscribers.socket_topic_reader import SocketTopicReader
+
+    reader = RayTopicReader(info.name, info.partitions, f"{process_id()}/{subscriber}", options)
+    try:
+        reader.attach()
+        return SocketTopicReader.over(reader, node_id())
+    except BaseException:
+        reader.close()
+        raise
+
+
+def find_topic(topic: str, timeout: float | None) -> TopicInfo:
+    """Return a topic of the cluster, which this process joins if it is not part of it.
+
+    Args:
+        topic: its name.
+        timeout: how long to wait until it exists, in seconds; None waits for ever.
+
+    Raises:
+        UnknownTopic: nobody published it in time.
+        DeliveryError: there is no Ray cluster, or the catalog does not answer.
+    """
+    from tidewheel.pubsub.catalog_actor import ask_catalog
+    from tidewheel.pubsub.cluster import connect
+
+    connect()
+    deadline_s = None if timeout is None else time.monotonic() + timeout
+    while True:
+        remaining_s = math.inf if deadline_s is None else max(0.0, deadline_s - time.monotonic())
+        info: TopicInfo | None = ask_catalog("lookup", topic, min(remaining_s, _LOOKUP_S))
+        if info is not None:
+            return info
+        if remaining_s <= _LOOKUP_S:
+            known = [found.name for found in ask_catalog("topics")]
+            raise _unknown(topic, timeout or 0.0, (*LOCAL_CATALOG.names(), *known))
+
+
+def _unknown(topic: str, waited_s: float, known: tuple[str, ...]) -> UnknownTopic:
+    names = ", ".join(map(repr, known)) or "none"
+    text = f"no job published topic {topic!r} within {waited_s:g} s; topics that exist: {names}"
+    return UnknownTopic(text, topic=topic, waited_s=waited_s, topics=known)

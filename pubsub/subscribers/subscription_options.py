@@ -1,0 +1,85 @@
+"""What a subscriber can ask of a topic with exactly-once delivery, and of no other."""
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias, get_args
+
+from tidewheel.pubsub.catalog import TopicInfo
+from tidewheel.pubsub.errors import DeliveryError
+from tidewheel.pubsub.exactly_once.subend import Order
+from tidewheel.pubsub.exactly_once.tick_set import FOREVER
+from tidewheel.pubsub.messages.delivery_options import DeliveryOptions
+
+Acknowledging: TypeAlias = Literal["auto", "manual"]
+"""Who says what the consumer is done with: the subscription, when it is asked for what comes next, or the consumer."""
+
+Start: TypeAlias = Literal["live", "earliest"] | int
+"""Where a subscription begins that there was not before: at what comes next, at what is kept, or at a tick."""
+
+_MOST_NAME = 200
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionOptions:
+    """How one subscriber wants a topic with exactly-once delivery.
+
+    Args:
+        name: of a durable subscription; None for one that ends when it is closed.
+        ack: who says what the consumer is done with.
+        start: where it begins, if there was none of that name before; a tick is in microseconds since 1970.
+        order: of batches of different partitions: any, or that of their ticks, the same for everybody.
+
+    Raises:
+        DeliveryError: an argument is wrong.
+    """
+
+    name: str | None = None
+    ack: Acknowledging = "auto"
+    start: Start = "live"
+    order: Order = "publisher"
+
+    def __post_init__(self) -> None:
+        name: object = self.name
+        if name is not None and not (isinstance(name, str) and 0 < len(name) <= _MOST_NAME and name.isprintable()):
+            raise DeliveryError(
+                f"the name of a subscription is a text of 1 to {_MOST_NAME} printable characters, not {name!r}"
+            )
+        if self.ack not in get_args(Acknowledging):
+            raise DeliveryError(f"ack is {_ways(Acknowledging)}, not {self.ack!r}")
+        if self.order not in get_args(Order):
+            raise DeliveryError(f"order is {_ways(Order)}, not {self.order!r}")
+        start: object = self.start
+        is_tick = isinstance(start, int) and not isinstance(start, bool) and 0 <= start < FOREVER
+        if not is_tick and start not in ("live", "earliest"):
+            raise DeliveryError(
+                f"start is 'live', 'earliest', or a tick, in microseconds since 1970, and not {start!r}"
+            )
+
+    @property
+    def tick(self) -> int | None:
+        """The first tick that is wanted; None for the next that comes."""
+        if isinstance(self.start, int):
+            return self.start
+        return 0 if self.start == "earliest" else None
+
+
+_NOTHING = SubscriptionOptions()
+
+
+def check_options(info: TopicInfo, options: DeliveryOptions, asked: SubscriptionOptions) -> None:
+    """Raise DeliveryError where a subscriber asks for what a topic of this delivery does not have."""
+    if info.delivery == "best_effort" and asked != _NOTHING:
+        raise DeliveryError(
+            f"topic {info.name!r} of job {info.job!r} is best effort, and name=, ack=, start= and order= are for "
+            "topics with exactly-once delivery: publish it with delivery='exactly_once'",
+            topic=info.name,
+        )
+    if info.delivery == "exactly_once" and options.slow == "drop_epochs":
+        raise DeliveryError(
+            f"topic {info.name!r} has exactly-once delivery: its log keeps what a subscriber has not read, however "
+            f"slow that is, and leaves out nothing: slow={options.slow!r} is not for it",
+            topic=info.name,
+        )
+
+
+def _ways(literal: object) -> str:
+    return " or ".join(map(repr, get_args(literal)))

@@ -1,0 +1,186 @@
+"""Messages as bytes: what was published comes out the same, from wherever its bytes lie."""
+
+import pickle
+import struct
+import sys
+from typing import Any, cast
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.laws.strategies import law_settings
+from tidewheel.progress import ProtocolError
+from tidewheel.pubsub.errors import DeliveryError
+from tidewheel.pubsub.exactly_once.knowledge import ContradictionError, KnowledgeStream
+from tidewheel.pubsub.messages import encoded_message
+from tidewheel.pubsub.messages.encoded_message import (
+    EncodedMessage,
+    Event,
+    Place,
+    decode,
+    encode,
+    place_of,
+)
+from tidewheel.pubsub.messages.payload import EncodedBatch
+from tidewheel.pubsub.messages.payload import decode as decode_batch
+from tidewheel.pubsub.messages.payload import encode as encode_batch
+from tidewheel.pubsub.messages.wire import DataMessage, LowerFrontierUpdate, PartitionEnded
+from tidewheel.pubsub.protocol.socket_frames import LARGE
+
+KINDS = [bytes, bytearray, memoryview, pa.py_buffer]
+SIZES = st.integers(0, 300) | st.integers(LARGE - 2, LARGE + 2)
+TIMES = st.one_of(st.integers(), st.tuples(st.integers(0, 9), st.integers(0, 9)), st.text(max_size=9), st.none())
+EVENTS = st.one_of(
+    st.builds(
+        DataMessage,
+        TIMES,
+        SIZES.map(lambda size: b"x" * size),
+        st.sampled_from(["arrow", "pickle", "ends"]),
+        st.integers(),
+    ),
+    st.builds(LowerFrontierUpdate, st.lists(st.tuples(TIMES, st.sampled_from([-1, 1])), max_size=3)),
+    st.just(PartitionEnded()),
+)
+
+
+def bytes_of(message: EncodedMessage) -> bytes:
+    return b"".join(message.parts)
+
+
+@law_settings(200)
+@given(EVENTS, st.integers(0, 9), st.sampled_from(KINDS))
+def test_events_come_out_as_they_went_in(event: Event, number: int, kind: Any) -> None:
+    """At once, and from the bytes that a log holds; the place of a batch as well, and nothing else has one."""
+    encoded = encode(event, number)
+    again = EncodedMessage.of(kind(bytes_of(encoded)))
+    place = Place(event.time, number) if isinstance(event, DataMessage) else None
+    for message in (encoded, again):
+        assert decode(message) == event
+        assert place_of(message) == place
+        assert message.size_bytes == len(bytes_of(message)) == sum(map(len, message.parts))
+    assert again == encoded
+    assert hash(again) == hash(encoded)
+
+
+@given(EVENTS, EVENTS, st.integers(0, 1), st.integers(0, 1))
+def test_equal_is_what_has_the_same_bytes(one: Event, other: Event, number: int, other_number: int) -> None:
+    """And nothing else."""
+    first, second = encode(one, number), encode(other, other_number)
+    assert (first == second) == (bytes_of(first) == bytes_of(second))
+
+
+@pytest.mark.parametrize("size", [1, 100, LARGE, 2 * encoded_message._COMPARED_BYTES + 7])
+@pytest.mark.parametrize("kind", KINDS, ids=["bytes", "bytearray", "memoryview", "Arrow"])
+def test_one_byte_that_differs_is_seen(kind: Any, size: int) -> None:
+    """The first, the last, or one in the middle, wherever the payload lies."""
+    content = bytes(range(251)) * (size // 251 + 1)
+    message = encode(DataMessage(0, content[:size], "pickle", 1))
+    for at in (0, size // 2, size - 1):
+        changed = bytearray(content[:size])
+        assert EncodedMessage(message.head, kind(changed)) == message
+        changed[at] ^= 1
+        assert EncodedMessage(message.head, kind(changed)) != message
+    assert message != content
+
+
+def test_a_large_payload_is_not_copied() -> None:
+    """On its way into the log it is the very object, and from there it is a slice of what was read."""
+    payload = b"x" * LARGE
+    message = encode(DataMessage(0, payload, "pickle", 1))
+    assert message.parts[0] is payload
+    content = bytes_of(message)
+    again = EncodedMessage.of(content)
+    assert isinstance(again.payload, memoryview)
+    assert again.payload.obj is content
+    assert cast(DataMessage, decode(again)).payload is again.payload
+
+
+def test_a_small_payload_keeps_nothing_else_alive() -> None:
+    """It is a copy: what it was read with may be a thousand times as large."""
+    content = bytearray(bytes_of(encode(DataMessage(0, b"x" * (LARGE - 1), "pickle", 1))))
+    references = sys.getrefcount(content)
+    message = EncodedMessage.of(content)
+    assert sys.getrefcount(content) == references
+    assert type(message.payload) is bytes
+
+
+@pytest.mark.parametrize("batch", [[1, 2, 3], pa.table({"n": [1, 2, 3]})], ids=["pickle", "Arrow"])
+def test_batches_come_out_as_they_went_in(batch: Any) -> None:
+    """As a subscriber decodes them, which has read them from a log."""
+    encoded = encode_batch(batch)
+    message = encode(DataMessage(5, encoded.payload, encoded.encoding, encoded.records))
+    event = decode(EncodedMessage.of(bytes_of(message)))
+    assert isinstance(event, DataMessage)
+    assert decode_batch(EncodedBatch(event.encoding, event.payload, event.records)) == batch
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=["bytes", "bytearray", "memoryview", "Arrow"])
+def test_messages_can_be_pickled(kind: Any) -> None:
+    """Wherever the payload lies."""
+    message = EncodedMessage(b"head", kind(b"payload" * LARGE))
+    assert pickle.loads(pickle.dumps(message, 5)) == message
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"\x01\0\0", struct.pack("<I", 1), b"x" * 40 + struct.pack("<I", 2**32 - 1)],
+    ids=["nothing", "no length", "no head", "a short head"],
+)
+def test_what_is_too_short_is_no_message(content: bytes) -> None:
+    """It is refused before anything is looked at."""
+    with pytest.raises(ProtocolError, match=rf"^{len(content)} bytes are no message"):
+        EncodedMessage.of(content)
+
+
+@pytest.mark.parametrize(
+    ("head", "text"),
+    [
+        (b"garbage", "cannot be unpickled"),
+        (pickle.dumps(7), "the head of no message but 7"),
+        (pickle.dumps((1, "pickle", 3)), "no message"),
+        (pickle.dumps((1, "zip", "3", 0)), "no message"),
+        (pickle.dumps((1,)), "no message"),
+    ],
+    ids=["no pickle", "a number", "three", "a text", "no list"],
+)
+def test_what_is_no_head_is_named(head: bytes, text: str) -> None:
+    """By who decodes it; whoever passes it on need not know."""
+    message = EncodedMessage(head, b"")
+    assert EncodedMessage.of(bytes_of(message)) == message
+    with pytest.raises(ProtocolError, match=text):
+        decode(message)
+    with pytest.raises(ProtocolError, match=text):
+        place_of(message)
+
+
+class Endless(bytes):
+    """What has a length that no message may have."""
+
+    def __len__(self) -> int:
+        return encoded_message.MOST_BYTES
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        DataMessage(0, Endless(), "pickle", 1),
+        DataMessage("t" * encoded_message.MOST_HEAD_BYTES, b"", "pickle", 1),
+        LowerFrontierUpdate([("t" * encoded_message.MOST_HEAD_BYTES, 1)]),
+    ],
+    ids=["a batch", "a time", "a frontier"],
+)
+def test_what_is_too_large_is_not_published(event: Event) -> None:
+    """The error says so, and what to do."""
+    with pytest.raises(DeliveryError, match="publish smaller batches, and smaller times"):
+        encode(event)
+
+
+def test_a_contradiction_does_not_print_what_it_is_about() -> None:
+    """Two different messages of many bytes on one tick: the error is short."""
+    stream = KnowledgeStream[EncodedMessage]()
+    stream.accumulate_data(5, encode(DataMessage(0, b"a" * LARGE, "pickle", 1)))
+    with pytest.raises(ContradictionError, match="two different messages") as caught:
+        stream.accumulate_data(5, encode(DataMessage(0, b"b" * LARGE, "pickle", 1)))
+    assert len(str(caught.value)) < 300

@@ -1,0 +1,64 @@
+"""Assembling whole epochs."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from tidewheel.progress import Antichain, IntegerDomain, ProductDomain, TimeDomain
+from tidewheel.pubsub import Batch, End, EpochAssembler, Frontier
+from tidewheel.pubsub.messages.events import DecodeCounter
+from tidewheel.pubsub.messages.payload import encode
+
+INTEGERS = IntegerDomain()
+PAIRS = ProductDomain(INTEGERS, INTEGERS)
+
+
+def batch(time: Any, partition: int = 0, records: Iterable[Any] = (0,)) -> Batch:
+    return Batch(time, partition, encode(list(records)), DecodeCounter())
+
+
+def frontier(domain: TimeDomain, *times: Any) -> Frontier:
+    return Frontier(Antichain(domain, times))
+
+
+def test_an_epoch_comes_once_nothing_of_it_can_come() -> None:
+    """Not with its last batch but with the frontier; with all batches, ordered by partition."""
+    assembler = EpochAssembler(INTEGERS)
+    for event in (batch(1, 1, "b"), batch(1, 0, "a"), batch(1, 1, "c"), frontier(INTEGERS, 1)):
+        assert assembler.receive(event) == []
+    [epoch] = assembler.receive(frontier(INTEGERS, 2))
+    assert (epoch.time, epoch.records) == (1, ["a", "b", "c"])
+    assert assembler.receive(frontier(INTEGERS)) == []
+    assert assembler.receive(End()) == []
+
+
+def test_epochs_without_data_do_not_come() -> None:
+    """The frontier may pass many times; only those with batches are epochs."""
+    assembler = EpochAssembler(INTEGERS)
+    assembler.receive(batch(5))
+    assert [epoch.time for epoch in assembler.receive(frontier(INTEGERS, 100))] == [5]
+
+
+def test_whatever_the_order_of_arrival_no_epoch_comes_before_an_earlier_one() -> None:
+    """Integers come out sorted."""
+    assembler = EpochAssembler(INTEGERS)
+    for time in (3, 1, 4, 0, 5, 9, 2, 6):
+        assembler.receive(batch(time))
+    assert len(assembler) == 8
+    assert [epoch.time for epoch in assembler.receive(frontier(INTEGERS))] == [0, 1, 2, 3, 4, 5, 6, 9]
+
+
+def test_unordered_epochs_come_as_they_arrived() -> None:
+    """Among times that the order does not relate, the first to arrive is the first to come."""
+    assembler = EpochAssembler(PAIRS)
+    for time in ((2, 0), (0, 2), (1, 1), (0, 0)):
+        assembler.receive(batch(time))
+    assert [epoch.time for epoch in assembler.receive(frontier(PAIRS))] == [(0, 0), (2, 0), (0, 2), (1, 1)]
+
+
+def test_in_a_partial_order_an_epoch_waits_only_for_what_is_before_it() -> None:
+    """An element of the frontier holds back what is at or after it, and nothing else."""
+    assembler = EpochAssembler(PAIRS)
+    for time in ((0, 5), (3, 0), (3, 5)):
+        assembler.receive(batch(time))
+    assert [epoch.time for epoch in assembler.receive(frontier(PAIRS, (1, 1)))] == [(0, 5), (3, 0)]
+    assert [epoch.time for epoch in assembler.receive(frontier(PAIRS))] == [(3, 5)]

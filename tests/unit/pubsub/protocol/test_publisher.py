@@ -1,0 +1,270 @@
+"""The publisher core."""
+
+import pytest
+
+from tidewheel.progress import IntegerDomain, ProtocolError
+from tidewheel.pubsub import Publisher
+from tidewheel.pubsub.messages.delivery_options import DeliveryOptions
+from tidewheel.pubsub.messages.payload import encode
+from tidewheel.pubsub.messages.wire import (
+    DataMessage,
+    Disconnected,
+    EpochsDropped,
+    Failed,
+    InitialFrontierSnapshot,
+    LowerFrontierUpdate,
+    Message,
+    Numbered,
+    PartitionEnded,
+)
+from tidewheel.pubsub.protocol.epoch_states import EpochState
+from tidewheel.pubsub.where import Where
+
+
+def data(time: int, size: int = 10) -> DataMessage:
+    return DataMessage(time, b"x" * size, "pickle", 1)
+
+
+def batch(time: int, *records: object) -> DataMessage:
+    encoded = encode(list(records))
+    return DataMessage(time, encoded.payload, encoded.encoding, encoded.records)
+
+
+def is_large(record: int) -> bool:
+    return record > 1
+
+
+def messages(publisher: Publisher, subscriber: str) -> list[Message]:
+    return [numbered.message for numbered in publisher.fetch(subscriber, -1)]
+
+
+@pytest.fixture
+def publisher() -> Publisher:
+    return Publisher(IntegerDomain(), capacity_bytes=1000)
+
+
+def test_the_snapshot_comes_first_and_then_everything_in_order(publisher: Publisher) -> None:
+    """A late subscriber gets both frontiers of that moment, and from there on all messages, numbered by one."""
+    publisher.feed([data(4), data(2), LowerFrontierUpdate([(0, -1), (1, 1)])])
+    publisher.subscribe("s")
+    publisher.feed([data(5), LowerFrontierUpdate([(1, -1), (3, 1)])])
+    assert publisher.fetch("s", -1) == [
+        Numbered(3, InitialFrontierSnapshot([1], [4])),
+        Numbered(4, data(5)),
+        Numbered(5, LowerFrontierUpdate([(1, -1), (3, 1)])),
+    ]
+
+
+def test_a_new_publisher_has_one_least_time_and_no_upper_frontier(publisher: Publisher) -> None:
+    """That is the initial capability upstream."""
+    publisher.subscribe("s")
+    assert publisher.fetch("s", -1) == [Numbered(0, InitialFrontierSnapshot([0], []))]
+
+
+def test_an_empty_lower_frontier_ends_the_partition(publisher: Publisher) -> None:
+    """The publisher derives the end itself, after the update that empties the frontier."""
+    publisher.subscribe("s")
+    publisher.frontier([(0, -1)])
+    assert messages(publisher, "s")[1:] == [LowerFrontierUpdate([(0, -1)]), PartitionEnded()]
+    assert publisher.is_finished
+    assert not publisher.has_failed
+
+
+def test_end_empties_whatever_the_frontier_is(publisher: Publisher) -> None:
+    """``end`` is the same as emptying the frontier, and does nothing the second time."""
+    publisher.frontier([(0, -1), (7, 1)])
+    publisher.subscribe("s")
+    publisher.end()
+    publisher.end()
+    assert messages(publisher, "s")[1:] == [LowerFrontierUpdate([(7, -1)]), PartitionEnded()]
+
+
+def test_who_comes_after_the_end_is_told_that_it_is_over(publisher: Publisher) -> None:
+    """Such a subscriber gets an empty lower frontier and the end, without a gap in the numbers."""
+    publisher.data(data(0))
+    publisher.end()
+    publisher.subscribe("s")
+    assert publisher.fetch("s", -1) == [Numbered(2, InitialFrontierSnapshot([], [])), Numbered(3, PartitionEnded())]
+
+
+def test_a_failure_reaches_everybody_and_those_who_come_after_it(publisher: Publisher) -> None:
+    """No subscriber is left in silence; what upstream still sends is dropped."""
+    publisher.subscribe("early")
+    publisher.fail("it broke")
+    publisher.fail("again")
+    publisher.feed([data(0), LowerFrontierUpdate([(0, -1)])])
+    publisher.subscribe("late")
+    assert messages(publisher, "early")[1:] == messages(publisher, "late")[1:] == [Failed("it broke")]
+    assert publisher.has_failed
+
+
+def test_failing_after_the_end_changes_nothing(publisher: Publisher) -> None:
+    """A topic that has ended has ended."""
+    publisher.end()
+    publisher.fail("too late")
+    assert publisher.is_finished
+    assert not publisher.has_failed
+
+
+def test_removing_a_subscriber_leaves_the_others_alone(publisher: Publisher) -> None:
+    """Whichever of three leaves, early or late by name, the two others go on receiving."""
+    for leaver in ("a", "b", "c"):
+        three = Publisher(IntegerDomain())
+        for name in ("a", "b", "c"):
+            three.subscribe(name)
+        three.unsubscribe(leaver)
+        three.unsubscribe(leaver)
+        three.data(data(0))
+        for name in {"a", "b", "c"} - {leaver}:
+            assert messages(three, name)[1:] == [data(0)]
+        assert isinstance(messages(three, leaver)[0], Disconnected)
+        assert three.subscribers == 2
+
+
+def test_overflow_disconnects_the_slow_one_with_a_reason(publisher: Publisher) -> None:
+    """Its queue is freed and it learns why; who acknowledged in time goes on."""
+    publisher.subscribe("slow")
+    publisher.subscribe("quick")
+    for time in range(20):
+        publisher.data(data(time, size=200))
+        publisher.fetch("quick", publisher.fetch("quick", -1)[-1].sequence)
+    [told] = publisher.fetch("slow", -1)
+    assert isinstance(told.message, Disconnected)
+    assert "1000 bytes" in told.message.reason
+    assert 'slow="drop_epochs"' in told.message.reason
+    statistics = publisher.statistics()
+    assert (statistics.overflows, statistics.subscribers, statistics.records) == (1, 1, 20)
+    assert statistics.queued_bytes < 1000
+
+
+def test_it_is_drained_once_everybody_has_acknowledged_the_end(publisher: Publisher) -> None:
+    """Not before the end, and not while anybody has anything to fetch."""
+    publisher.subscribe("s")
+    publisher.fetch("s", 0)
+    assert not publisher.is_drained
+    publisher.end()
+    last = publisher.fetch("s", 0)[-1].sequence
+    assert not publisher.is_drained
+    publisher.fetch("s", last)
+    assert publisher.is_drained
+
+
+def test_taking_is_fetching_and_acknowledging(publisher: Publisher) -> None:
+    """What was taken is gone, and who is not subscribed is told so."""
+    publisher.subscribe("s")
+    publisher.data(data(0))
+    assert [type(numbered.message) for numbered in publisher.take("s")] == [InitialFrontierSnapshot, DataMessage]
+    assert publisher.take("s") == []
+    assert [type(numbered.message) for numbered in publisher.take("nobody")] == [Disconnected]
+
+
+def test_impossible_events_are_refused(publisher: Publisher) -> None:
+    """Data behind the frontier, a frontier that moves back, and two subscribers of one name are errors."""
+    publisher.frontier([(0, -1), (3, 1)])
+    with pytest.raises(ProtocolError, match="time 2"):
+        publisher.data(data(2))
+    with pytest.raises(ProtocolError, match="moved back"):
+        publisher.frontier([(1, 1)])
+    publisher.subscribe("s")
+    with pytest.raises(ProtocolError, match="connected already"):
+        publisher.subscribe("s")
+
+
+def test_states_of_epochs_can_be_asked_for(publisher: Publisher) -> None:
+    """Latent, active and completed, as upstream made them."""
+    publisher.feed([data(3), LowerFrontierUpdate([(0, -1), (2, 1)])])
+    assert [publisher.state(time) for time in (1, 2, 3)] == [
+        EpochState.COMPLETED,
+        EpochState.LATENT,
+        EpochState.ACTIVE,
+    ]
+
+
+def test_a_condition_decides_what_is_queued(publisher: Publisher) -> None:
+    """Nothing wanted is nothing queued, all wanted is the same message; moves of the frontier come anyway."""
+    publisher.subscribe("s", DeliveryOptions(Where(is_large)))
+    everything, nothing, some = batch(0, 2, 3), batch(0, 0, 1), batch(0, 1, 2)
+    publisher.feed([everything, nothing, some, LowerFrontierUpdate([(0, -1), (1, 1)])])
+    found = publisher.fetch("s", -1)
+    assert [(one.sequence, one.skipped) for one in found] == [(0, 0), (1, 0), (3, 1), (4, 0)]
+    assert found[1].message is everything
+    assert found[2].message == batch(0, 2)
+    assert found[3].message == LowerFrontierUpdate([(0, -1), (1, 1)])
+
+
+def test_equal_conditions_are_evaluated_once(publisher: Publisher) -> None:
+    """However many subscribers have one, also if each has sent its own: they share the result."""
+    calls: list[str] = []
+
+    class Counted(Where):
+        def of(self, message: DataMessage) -> DataMessage | None:
+            calls.append("of")
+            return super().of(message)
+
+    for number in range(5):
+        publisher.subscribe(f"s{number}", DeliveryOptions(Counted(is_large)))
+    publisher.subscribe("other", DeliveryOptions(Counted(bool)))
+    publisher.data(batch(0, 1, 2))
+    assert len(calls) == 2
+    results = [messages(publisher, f"s{number}")[1] for number in range(5)]
+    assert results == [batch(0, 2)] * 5
+    assert all(result is results[0] for result in results)
+
+
+def test_a_condition_that_fails_cuts_off_those_who_asked_for_it_alone(publisher: Publisher) -> None:
+    """Both that have it are told why; whoever else is there notices nothing, and the worker neither."""
+    for name, options in {"a": Where(is_large), "b": Where(is_large), "c": Where(str), "d": None}.items():
+        publisher.subscribe(name, DeliveryOptions(options))
+    publisher.feed([batch(0, 3), batch(0, "three"), batch(0, 4)])
+    for name in "ab":
+        [told] = messages(publisher, name)
+        assert isinstance(told, Disconnected)
+        assert "where= failed for a batch at time 0" in told.reason
+        assert "for record 'three'" in told.reason
+    for name in "cd":
+        assert messages(publisher, name)[1:] == [batch(0, 3), batch(0, "three"), batch(0, 4)]
+    assert publisher.subscribers == 2
+    assert publisher.statistics().overflows == 0
+
+
+def test_falling_behind_may_cost_epochs_in_place_of_the_subscription(publisher: Publisher) -> None:
+    """The oldest go, and it is told which; one that keeps up, and one that did not ask for it, are as before."""
+    publisher.subscribe("drops", DeliveryOptions(slow="drop_epochs"))
+    publisher.subscribe("slow")
+    publisher.subscribe("quick")
+    seen = 0
+    for time in range(10):
+        publisher.feed([data(time, size=200), LowerFrontierUpdate([(time, -1), (time + 1, 1)])])
+        seen += sum(isinstance(one.message, DataMessage) for one in publisher.take("quick"))
+    assert seen == 10
+    assert isinstance(messages(publisher, "slow")[0], Disconnected)
+    found = messages(publisher, "drops")
+    dropped = [time for message in found if isinstance(message, EpochsDropped) for time in message.times]
+    kept = [message.time for message in found if isinstance(message, DataMessage)]
+    assert dropped + kept == list(range(10))
+    assert 0 < len(dropped) < 10
+    statistics = publisher.statistics()
+    assert (statistics.overflows, statistics.epochs_dropped, statistics.subscribers) == (1, len(dropped), 2)
+    publisher.unsubscribe("drops")
+    assert publisher.statistics().epochs_dropped == len(dropped)
+
+
+def test_nothing_is_left_of_a_subscriber_that_has_gone(publisher: Publisher) -> None:
+    """Its queue and its condition go with it, and the name is free again, for other options."""
+    publisher.subscribe("s", DeliveryOptions(Where(is_large)))
+    publisher.unsubscribe("s")
+    publisher.subscribe("s")
+    publisher.data(batch(0, 0))
+    assert messages(publisher, "s")[1:] == [batch(0, 0)]
+
+
+def test_news_is_what_there_is_to_fetch(publisher: Publisher) -> None:
+    """As long as something waits, and for one that is not subscribed, who will be told so."""
+    assert publisher.has_news("s")
+    publisher.subscribe("s", DeliveryOptions(Where(is_large)))
+    assert publisher.has_news("s")
+    publisher.take("s")
+    publisher.data(batch(0, 0))
+    assert not publisher.has_news("s")
+    publisher.data(batch(0, 2))
+    assert publisher.has_news("s")

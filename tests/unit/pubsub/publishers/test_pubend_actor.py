@@ -1,0 +1,103 @@
+"""The actor around a pubend: a worker, children and a log, all real, without a cluster; and it starts again."""
+
+import select
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.kit.exactly_once.hosts import (
+    DEADLINE_S,
+    DOMAIN,
+    IDENTITY,
+    NODE,
+    Reader,
+    Times,
+    acknowledged,
+    contents,
+    everything,
+    hosted,
+    send,
+)
+from tidewheel.pubsub.exactly_once.frames import Join
+from tidewheel.pubsub.exactly_once.messages import Nack, Rejected
+from tidewheel.pubsub.log import LogLocked
+from tidewheel.pubsub.messages.wire import LowerFrontierUpdate
+from tidewheel.pubsub.publishers.durable_feed import DurableFeed
+from tidewheel.pubsub.publishers.pubend_actor import PubendActor
+from tidewheel.pubsub.subscribers.parent_link import ParentLink
+
+
+def test_everybody_gets_everything_once_also_over_restarts(tmp_path: Path) -> None:
+    """Three subscriptions, one with a filter and one that comes late and wants all; the actor is started anew twice."""
+    with hosted(tmp_path) as host:
+        feed = DurableFeed(DOMAIN, host.connection)
+        readers = [Reader(host, "all"), Reader(host, "even", Times(2))]
+        try:
+            for at in range(30):
+                send(feed, at)
+                if at in {10, 20}:
+                    readers[0].read(lambda events: len(contents(events)) >= 4)
+                    host.restart()
+            readers.append(Reader(host, "late", start=0))
+            feed.send([LowerFrontierUpdate([(30, -1)])])
+            feed.finish()
+            assert host.call(host.actor.ended(DEADLINE_S))
+            for reader, wanted in zip(readers, (60, 30, 60), strict=True):
+                reader.read(lambda events, wanted=wanted: len(contents(events)) >= wanted)  # type: ignore[misc]
+        finally:
+            feed.close()
+            for reader in readers:
+                reader.close()
+    assert contents(readers[0].events) == contents(readers[2].events) == everything(range(30))
+    assert contents(readers[1].events) == [one for one in everything(range(30)) if one[0] % 2 == 0]
+
+
+def test_a_subscription_goes_on_where_it_was(tmp_path: Path) -> None:
+    """Another process takes over its name: what was acknowledged does not come again; and forgotten is forgotten."""
+    with hosted(tmp_path) as host:
+        feed = DurableFeed(DOMAIN, host.connection)
+        first = Reader(host, "billing", start=0)
+        try:
+            for at in range(5):
+                send(feed, at)
+            first.read(lambda events: len(contents(events)) == 10)
+            first.read(lambda _: bool(host.call(acknowledged(host, "billing"))))
+            first.close()
+            send(feed, 5)
+            host.restart()
+            second = Reader(host, "billing", start=0)
+            second.read(lambda events: len(contents(events)) == 2)
+            second.close()
+            assert contents(second.events) == everything(range(5, 6))
+            host.call(host.actor.end_subscription("billing"))
+            host.restart()
+            assert host.call(host.actor.subscribe("billing", "another")).acknowledged[0][1] > 0
+        finally:
+            feed.close()
+            first.close()
+
+
+def test_questions_about_others_are_rejected(tmp_path: Path) -> None:
+    """With what was wrong; others are served."""
+    with hosted(tmp_path) as host:
+        link = ParentLink(host.connection("lost"))
+        link.say([Join("lost", None), Nack(3, ((0, 5),), 100)])
+        found: list[Any] = []
+        deadline_s = time.monotonic() + DEADLINE_S
+        while not any(isinstance(message, Rejected) for message in found) and time.monotonic() < deadline_s:
+            select.select([link], [], [], 0.1)
+            found += link.read()
+        link.close()
+        assert "it asked pubend 0 about pubend 3" in found[-1].reason
+
+
+def test_the_log_belongs_to_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second actor waits for the first to end, and then says who has it."""
+    monkeypatch.setattr("tidewheel.pubsub.publishers.pubend_actor.PREDECESSOR_ENDS_WITHIN_S", 0.1)
+    with hosted(tmp_path) as host:
+        other = PubendActor(str(tmp_path), IDENTITY, DOMAIN, NODE)
+        with pytest.raises(LogLocked, match=r"is in use by process \d+ .*, also after waiting for 0.1 s"):
+            host.call(other.open())
+        host.call(other.close())

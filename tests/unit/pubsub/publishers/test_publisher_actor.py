@@ -1,0 +1,196 @@
+"""The publisher actor's class, driven in this process without Ray."""
+
+import asyncio
+import logging
+
+import pytest
+
+from tidewheel.progress import IntegerDomain, ProtocolError
+from tidewheel.pubsub.messages.wire import (
+    DataMessage,
+    Disconnected,
+    Failed,
+    FeedEvent,
+    LowerFrontierUpdate,
+    Message,
+    PartitionEnded,
+)
+from tidewheel.pubsub.publishers.publisher_actor import PublisherActor
+
+LONG_S = 60.0
+
+
+class Clock:
+    """A clock that tests turn."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+def data(time: int) -> DataMessage:
+    return DataMessage(time, b"x", "pickle", 1)
+
+
+def actor(clock: Clock | None = None) -> PublisherActor:
+    return PublisherActor("ranks", 0, IntegerDomain(), 10_000, lease_s=60.0, clock=clock or Clock())
+
+
+async def poll(publisher: PublisherActor, acknowledged: int = -1, timeout_s: float = LONG_S) -> list[Message]:
+    return [numbered.message for numbered in await publisher.poll("s", acknowledged, 1 << 20, timeout_s)]
+
+
+def test_calls_of_the_worker_are_put_in_order() -> None:
+    """Calls that overtake each other are applied as they were sent."""
+
+    async def scenario() -> None:
+        publisher = actor()
+        await publisher.attach("s")
+        calls: list[list[FeedEvent]] = [[data(0)], [LowerFrontierUpdate([(0, -1), (1, 1)])], [data(1)]]
+        for sequence in (2, 0, 1):
+            await publisher.feed(7, sequence, calls[sequence])
+        assert (await poll(publisher))[1:] == [data(0), LowerFrontierUpdate([(0, -1), (1, 1)]), data(1)]
+
+    asyncio.run(scenario())
+
+
+def test_a_poll_waits_for_news() -> None:
+    """It returns as soon as something is published, and with nothing when its time is over."""
+
+    async def scenario() -> None:
+        publisher = actor()
+        await publisher.attach("s")
+        assert len(await poll(publisher)) == 1
+        assert await poll(publisher, acknowledged=0, timeout_s=0.001) == []
+        waiting = asyncio.create_task(poll(publisher, acknowledged=0))
+        await asyncio.sleep(0)
+        await publisher.feed(7, 0, [data(0)])
+        assert await waiting == [data(0)]
+
+    asyncio.run(scenario())
+
+
+def test_a_lost_reply_is_sent_again() -> None:
+    """Messages come again until they are acknowledged."""
+
+    async def scenario() -> None:
+        publisher = actor()
+        await publisher.attach("s")
+        assert await poll(publisher) == await poll(publisher)
+        assert await poll(publisher, acknowledged=0, timeout_s=0.001) == []
+
+    asyncio.run(scenario())
+
+
+def test_detaching_wakes_the_poll_that_waits() -> None:
+    """So a subscription that is closed from another thread ends at once."""
+
+    async def scenario() -> None:
+        publisher = actor()
+        await publisher.attach("s")
+        waiting = asyncio.create_task(poll(publisher, acknowledged=0))
+        await asyncio.sleep(0)
+        await publisher.detach("s")
+        assert isinstance((await waiting)[0], Disconnected)
+
+    asyncio.run(scenario())
+
+
+def test_a_subscriber_that_does_not_poll_is_given_up(caplog: pytest.LogCaptureFixture) -> None:
+    """After the lease it is gone, whatever the others do; if it comes back it is told."""
+
+    async def scenario() -> None:
+        clock = Clock()
+        publisher = actor(clock)
+        await publisher.attach("s")
+        await publisher.attach("other")
+        clock.now_s = 59.0
+        await publisher.poll("other", -1, 1 << 20, LONG_S)
+        clock.now_s = 61.0
+        await publisher.feed(7, 0, [data(0)])
+        assert (await publisher.statistics()).subscribers == 1
+        [told] = await poll(publisher, acknowledged=0)
+        assert isinstance(told, Disconnected)
+        assert "given up" in told.reason
+
+    with caplog.at_level(logging.WARNING):
+        asyncio.run(scenario())
+    assert "gives up subscriber s" in caplog.text
+
+
+def test_drained_waits_for_the_last_acknowledgement() -> None:
+    """It tells when the partition has ended and every subscriber has the end."""
+
+    async def scenario() -> None:
+        publisher = actor()
+        await publisher.attach("s")
+        assert not await publisher.drained(0.001)
+        assert not await publisher.ended(0.001)
+        await publisher.feed(7, 0, [LowerFrontierUpdate([(0, -1)])])
+        assert await publisher.ended(LONG_S)
+        waiting = asyncio.create_task(publisher.drained(LONG_S))
+        messages = await publisher.poll("s", -1, 1 << 20, LONG_S)
+        assert isinstance(messages[-1].message, PartitionEnded)
+        assert not waiting.done()
+        await publisher.detach("s")
+        assert await waiting
+
+    asyncio.run(scenario())
+
+
+def test_waiting_for_subscribers() -> None:
+    """The answer is how many there are, as soon as there are enough or when the time is over."""
+
+    async def scenario() -> None:
+        publisher = actor()
+        assert await publisher.wait_for_subscribers(1, 0.001) == 0
+        waiting = asyncio.create_task(publisher.wait_for_subscribers(2, LONG_S))
+        for name in ("a", "b"):
+            await publisher.attach(name)
+        assert await waiting == 2
+
+    asyncio.run(scenario())
+
+
+def test_impossible_events_fail_the_topic() -> None:
+    """The worker gets the error, and so do the subscribers."""
+
+    async def scenario() -> None:
+        publisher = actor()
+        await publisher.attach("s")
+        with pytest.raises(ProtocolError, match="time 0"):
+            await publisher.feed(7, 0, [LowerFrontierUpdate([(0, -1), (1, 1)]), data(0)])
+        failure = (await poll(publisher))[-1]
+        assert isinstance(failure, Failed)
+        assert "time 0" in failure.reason
+
+    asyncio.run(scenario())
+
+
+def test_a_second_worker_is_refused() -> None:
+    """Two senders that both count from 0 cannot pass for one."""
+
+    async def scenario() -> None:
+        publisher = actor()
+        await publisher.feed(7, 0, [data(0)])
+        with pytest.raises(ProtocolError, match="incarnation"):
+            await publisher.feed(8, 0, [data(0)])
+
+    asyncio.run(scenario())
+
+
+def test_failing_wakes_the_subscribers() -> None:
+    """A failure of the job reaches a poll that waits."""
+
+    async def scenario() -> None:
+        publisher = actor()
+        await publisher.attach("s")
+        waiting = asyncio.create_task(poll(publisher, acknowledged=0))
+        await asyncio.sleep(0)
+        await publisher.fail("it broke")
+        assert await waiting == [Failed("it broke")]
+        await publisher.ping()
+
+    asyncio.run(scenario())

@@ -1,0 +1,329 @@
+"""A publisher and its worker and subscribers over real sockets: order, ends, and who has gone."""
+
+import threading
+from collections.abc import Callable
+from contextlib import ExitStack
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from tests.kit.pubsub.actor_thread import (
+    DEADLINE_S,
+    NODE,
+    ActorThread,
+    Attached,
+    data,
+    ended,
+    epoch,
+    moved,
+    subscription_of,
+)
+from tests.waiting import eventually
+from tidewheel.progress import IntegerDomain
+from tidewheel.pubsub import Batch, DeliveryError, End, PublisherLost
+from tidewheel.pubsub.messages.delivery_options import EVERYTHING, DeliveryOptions
+from tidewheel.pubsub.messages.wire import Failed, FeedEvent, LowerFrontierUpdate, Numbered, PartitionEnded
+from tidewheel.pubsub.protocol.socket_frames import encode
+from tidewheel.pubsub.publishers.feed import FeedLost, FeedRefused
+from tidewheel.pubsub.publishers.ray_connection import RayConnection
+from tidewheel.pubsub.subscribers.socket_topic_reader import SocketTopicReader
+
+EPOCHS = 30
+SIZES = (1, 100, 40_000, 700_000)
+
+
+def sizes_of(subscription: Any) -> list[tuple[int, int]]:
+    """Read to the end; return time and bytes of each epoch."""
+    return [(one.time, len(one.batches[0].encoded.payload)) for one in subscription.epochs(timeout=DEADLINE_S)]
+
+
+def send_on(send: Callable[[list[FeedEvent]], None]) -> None:
+    """Send until that is an error."""
+    for time in range(1, 100_000):
+        send([data(time)])
+
+
+def nothing_left(publisher: ActorThread) -> bool:
+    sockets, statistics = publisher.actor._socket, publisher.statistics()
+    assert sockets is not None
+    assert all(feed._is_closed for feed in sockets._feeds)
+    left = (
+        len(sockets._deliveries)
+        + len(sockets._listener._strangers)
+        + len(sockets._listener._tickets)
+        + len(sockets._encoded)
+    )
+    return left + statistics.subscribers + statistics.queued_bytes == 0
+
+
+def test_everything_comes_in_order_and_then_the_end() -> None:
+    """Batches of all sizes, to several subscribers; when the worker has finished, nothing of it is on its way."""
+    with ActorThread() as publisher, ExitStack() as stack:
+        subscriptions = [stack.enter_context(publisher.subscription(f"s{number}")) for number in range(3)]
+        feed = publisher.feed()
+        for time in range(EPOCHS):
+            feed.send(epoch(time, SIZES[time % len(SIZES)]))
+        feed.send([ended(EPOCHS)])
+        feed.finish()
+        assert publisher.call(publisher.actor.ended(0))
+        for subscription in subscriptions:
+            assert sizes_of(subscription) == [(time, SIZES[time % len(SIZES)]) for time in range(EPOCHS)]
+        assert publisher.call(publisher.actor.drained(DEADLINE_S))
+        assert eventually(lambda: nothing_left(publisher))
+
+
+def test_a_late_subscriber_misses_nothing_that_comes_after_it() -> None:
+    """While the worker goes on: whole epochs from some time on, without a hole."""
+    with ActorThread() as publisher:
+        feed = publisher.feed()
+        feed.send(epoch(0))
+        assert eventually(lambda: publisher.statistics().sequence == 2)
+        with publisher.subscription("late") as late:
+            for time in range(1, EPOCHS):
+                feed.send(epoch(time, 5000))
+            feed.send([ended(EPOCHS)])
+            feed.finish()
+            assert [time for time, _ in sizes_of(late)] == list(range(1, EPOCHS))
+
+
+def test_several_partitions_are_read_at_once() -> None:
+    """One that is idle holds nobody up; a connection is let go of when its partition has ended."""
+    with ActorThread() as first, ActorThread() as second:
+        attached: Any = Attached([first, second], "s")
+        reader = SocketTopicReader.over(attached, NODE)
+        assert isinstance(reader, SocketTopicReader)
+        with subscription_of(reader, 2, EVERYTHING) as subscription:
+            one, other = first.feed(), second.feed()
+            for time in range(EPOCHS):
+                one.send(epoch(time, 1000))
+            one.send([ended(EPOCHS)])
+            one.finish()
+            assert eventually(lambda: first.statistics().subscribers == 0)
+            batches: list[Batch] = []
+            while len(batches) < EPOCHS:
+                batches += [event for event in subscription.take(DEADLINE_S) if isinstance(event, Batch)]
+            assert not subscription.is_over
+            other.send([data(3), ended(0)])
+            other.finish()
+            assert isinstance(list(subscription)[-1], End)
+
+
+def test_a_failure_comes_after_what_came_before() -> None:
+    """With its reason, to everybody."""
+    with ActorThread() as publisher, publisher.subscription("s") as subscription:
+        feed = publisher.feed()
+        feed.send(epoch(0))
+        epochs = subscription.epochs(timeout=DEADLINE_S)
+        assert next(epochs).time == 0
+        feed.send(epoch(1))
+        assert eventually(lambda: publisher.statistics().sequence == 4)
+        publisher.call(publisher.actor.fail("it broke"))
+        assert next(epochs).time == 1
+        with pytest.raises(PublisherLost, match="the publisher failed: it broke"):
+            next(epochs)
+        assert eventually(lambda: nothing_left(publisher))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "reason"),
+    [
+        ([moved(0), data(0)], "a batch came at time 0, which the lower frontier"),
+        ([moved(0), LowerFrontierUpdate([(1, -1), (0, 1)])], "moved back"),
+        ([PartitionEnded()], "a worker does not send PartitionEnded"),
+    ],
+    ids=["too late", "backwards", "no event"],
+)
+def test_what_makes_no_sense_is_refused_with_the_reason(wrong: list[Any], reason: str) -> None:
+    """The worker hears it at a later call, and its connection says so; the subscribers hear it too."""
+    with ActorThread() as publisher, publisher.subscription("s") as subscription:
+        connection = RayConnection("ranks", 0, IntegerDomain(), None)
+        connection._feed = publisher.feed()
+        connection._send(wrong)
+        with pytest.raises(DeliveryError, match=f"'ranks', partition 0: the publisher did not take .*{reason}"):
+            send_on(connection._send)
+        with pytest.raises(FeedRefused, match=reason):
+            connection._feed.has_room()
+        with pytest.raises(FeedRefused, match=reason):
+            connection._feed.finish()
+        with pytest.raises(PublisherLost, match=f"the publisher failed: .*{reason}"):
+            list(subscription)
+
+
+def test_who_only_waits_to_finish_is_told_too() -> None:
+    """The last event was the wrong one."""
+    with ActorThread() as publisher:
+        feed = publisher.feed()
+        feed.send([moved(0), data(0), ended(1)])
+        with pytest.raises(FeedRefused, match="a batch came at time 0"):
+            feed.finish()
+
+
+def test_garbage_of_a_worker_fails_the_topic() -> None:
+    """It is named; what came before it stays."""
+    with ActorThread() as publisher, publisher.subscription("s") as subscription:
+        offer = publisher.call(publisher.actor.listen())
+        assert offer is not None
+        connection = offer.connect(NODE)
+        assert connection is not None
+        with connection:
+            for event in epoch(0):
+                connection.send(b"".join(encode(Numbered(0, event))))
+            assert eventually(lambda: publisher.statistics().sequence == 2)
+            connection.send(b"\xff" * 12)
+            epochs = subscription.epochs(timeout=DEADLINE_S)
+            assert next(epochs).time == 0
+            with pytest.raises(PublisherLost, match="head would be 4294967295 bytes"):
+                next(epochs)
+
+
+def test_a_worker_whose_publisher_has_gone_is_told() -> None:
+    """Whether it sends, asks for room, or finishes."""
+    with ActorThread() as publisher:
+        feed, other = publisher.feed(), publisher.feed()
+        feed.send(epoch(0))
+        assert eventually(lambda: publisher.statistics().sequence == 2)
+        publisher.die()
+        with pytest.raises(FeedLost, match="has broken"):
+            send_on(feed.send)
+        with pytest.raises(FeedLost, match="has broken"):
+            feed.has_room()
+        with pytest.raises(FeedLost, match="has broken"):
+            other.finish()
+
+
+def test_a_topic_that_was_ended_takes_nothing_more() -> None:
+    """A worker that goes on all the same learns why."""
+    with ActorThread() as publisher:
+        feed = publisher.feed()
+        publisher.call(publisher.actor.fail("the job has failed"))
+        with pytest.raises(FeedRefused, match="has been ended already"):
+            send_on(feed.send)
+
+
+def test_a_subscriber_whose_publisher_has_gone_is_told() -> None:
+    """After what it was sent."""
+    with ActorThread() as publisher, publisher.subscription("s") as subscription:
+        publisher.feed().send([*epoch(0), *epoch(1)])
+        assert eventually(lambda: publisher.statistics().queued_bytes < 1000 and publisher.statistics().sequence == 4)
+        publisher.die()
+        epochs = subscription.epochs(timeout=DEADLINE_S)
+        assert [next(epochs).time, next(epochs).time] == [0, 1]
+        with pytest.raises(PublisherLost, match="partition 0 has broken"):
+            next(epochs)
+
+
+@pytest.mark.parametrize("slow", ["disconnect", "drop_epochs", "block"])
+def test_a_subscriber_that_has_gone_is_forgotten_at_once(slow: Any) -> None:
+    """Without a word, in the middle of a large backlog: its queue is freed, and others notice nothing."""
+    options = DeliveryOptions(slow=slow)
+    with ActorThread() as publisher, publisher.subscription("stays") as stays:
+        gone = publisher.reader("gone", options)
+        feed = publisher.feed()
+        time = 0
+        while publisher.statistics().lag_bytes < 2_000_000:  # beyond what its connection takes
+            feed.send(epoch(time, 500_000))
+            assert next(stays.epochs(timeout=DEADLINE_S)).time == time
+            time += 1
+        gone.close()
+        assert eventually(lambda: publisher.statistics().subscribers == 1)
+        assert eventually(lambda: publisher.statistics().queued_bytes < 1_000_000)
+        feed.send([*epoch(time), ended(time + 1)])
+        feed.finish()
+        assert [seen for seen, _ in sizes_of(stays)] == [time]
+
+
+def test_a_subscriber_that_says_something_is_cut_off() -> None:
+    """There is nothing for it to say, so nothing of that is read."""
+    with ActorThread() as publisher:
+        reader = publisher.reader("s")
+        assert publisher.statistics().subscribers == 1
+        reader._connections[0].send(b"hello")
+        assert eventually(lambda: publisher.statistics().subscribers == 0)
+        reader.close()
+
+
+def test_many_subscribers_at_once_all_get_everything() -> None:
+    """A hundred, who connect in the same moment, while the publisher's loop does something else."""
+    with ActorThread() as publisher, ExitStack() as stack:
+        attached = [Attached([publisher], f"s{number}") for number in range(100)]
+        begun, may_end = threading.Event(), threading.Event()
+
+        def be_busy() -> None:
+            begun.set()
+            may_end.wait(DEADLINE_S)
+
+        publisher.loop.call_soon_threadsafe(be_busy)
+        assert begun.wait(DEADLINE_S)
+        readers = [SocketTopicReader.over(one, NODE) for one in attached]  # type: ignore[arg-type]
+        may_end.set()
+        subscriptions = [
+            stack.enter_context(subscription_of(reader, 1, EVERYTHING))
+            for reader in readers
+            if isinstance(reader, SocketTopicReader)
+        ]
+        assert len(subscriptions) == 100
+        feed = publisher.feed()
+        feed.send([*epoch(0), ended(1)])
+        feed.finish()
+        for subscription in subscriptions:
+            assert [time for time, _ in sizes_of(subscription)] == [0]
+
+
+def test_one_that_is_far_behind_gives_others_their_turn() -> None:
+    """A long backlog is written in several goes, though its reader takes everything at once."""
+    with ActorThread() as publisher:
+        publisher.call(publisher.actor.attach("far behind"))
+        feed = publisher.feed()
+        for time in range(40):
+            feed.send(epoch(time, 1_000_000))
+        assert eventually(lambda: publisher.statistics().sequence == 80)
+        offer = publisher.run(lambda: publisher.actor._offer("far behind"))
+        assert offer is not None
+        connection = offer.connect(NODE)
+        assert connection is not None
+        goes: list[int] = []
+
+        def look() -> None:
+            sockets = publisher.actor._socket
+            assert sockets is not None
+            goes.append(sockets.written("far behind"))
+            if goes[-1] < 40_000_000:
+                publisher.loop.call_soon(look)
+
+        publisher.loop.call_soon_threadsafe(look)
+        received = 0
+        with connection:
+            connection.settimeout(DEADLINE_S)
+            while received < 40_000_000:
+                received += len(connection.recv(1 << 24))
+        assert eventually(lambda: bool(goes) and goes[-1] >= 40_000_000)
+        steps = [after - before for before, after in pairwise(goes)]
+        assert max(steps) <= 10_000_000
+
+
+def test_finishing_takes_the_reason_whole() -> None:
+    """However long it is."""
+    with ActorThread() as publisher:
+        feed = publisher.feed()
+        publisher.run(lambda: publisher.actor.refuse("so wrong " * 1000))
+        with pytest.raises(FeedRefused, match=f"^{'so wrong ' * 1000}$"):
+            feed.finish()
+
+
+def test_events_of_calls_and_of_sockets_are_the_same() -> None:
+    """A subscriber that polls gets what one with a connection gets, message by message."""
+    with ActorThread() as publisher:
+        publisher.call(publisher.actor.attach("polls"))
+        reader = publisher.reader("reads")
+        feed = publisher.feed()
+        events: list[FeedEvent] = [event for time in range(5) for event in epoch(time, 30_000)]
+        feed.send([*events, ended(5)])
+        feed.finish()
+        polled = publisher.call(publisher.actor.poll("polls", -1, 1 << 30, DEADLINE_S))
+        read: list[Numbered] = []
+        while not read or not isinstance(read[-1].message, PartitionEnded | Failed):
+            read += [numbered for fetched in reader.read([0]) for numbered in fetched.messages]
+        assert [one.message for one in read] == [one.message for one in polled]
+        assert [one.sequence for one in read] == [one.sequence for one in polled]
+        reader.close()

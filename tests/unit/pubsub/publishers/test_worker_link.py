@@ -1,0 +1,170 @@
+"""When a worker is told what is durable."""
+
+import socket
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import pytest
+
+from tidewheel.pubsub.exactly_once.journal import WorkerPosition
+from tidewheel.pubsub.messages.encoded_message import EncodedMessage
+from tidewheel.pubsub.publishers.worker_frames import Answers, message_frame, position_frame
+from tidewheel.pubsub.publishers.worker_link import TOLD_BYTES, TOLD_EVERY_S, WorkerLink
+
+
+class Timer:
+    """A call that is due at a time."""
+
+    def __init__(self, due_s: float, call: Callable[[], None]) -> None:
+        self.due_s = due_s
+        self.call = call
+        self.is_cancelled = False
+
+    def cancel(self) -> None:
+        """Never call it."""
+        self.is_cancelled = True
+
+
+class Loop:
+    """A loop whose time a test moves."""
+
+    def __init__(self) -> None:
+        self.now_s = 1000.0
+        self.timers: list[Timer] = []
+        self.readable: Callable[[], None] = lambda: None
+
+    def time(self) -> float:
+        """Return the time."""
+        return self.now_s
+
+    def add_reader(self, _: object, call: Callable[[], None]) -> None:
+        """Note what to call."""
+        self.readable = call
+
+    def remove_reader(self, _: object) -> None:
+        """Do nothing: the test calls."""
+
+    def call_later(self, wait_s: float, call: Callable[[], None]) -> Timer:
+        """Note what to call, and when."""
+        self.timers.append(Timer(self.now_s + wait_s, call))
+        return self.timers[-1]
+
+    def sleep(self, wait_s: float) -> None:
+        """Let time pass, and call what is due."""
+        self.now_s += wait_s
+        due = [timer for timer in self.timers if timer.due_s <= self.now_s]
+        self.timers = [timer for timer in self.timers if timer not in due]
+        for timer in due:
+            if not timer.is_cancelled:
+                timer.call()
+
+
+class Pubend:
+    """Has everything durable as soon as it comes, unless a test says otherwise."""
+
+    error = None
+    has_room = True
+
+    def __init__(self) -> None:
+        self.written_tick = self.durable_tick = -1
+        self.message_bytes = 0
+        self.is_slow = False
+
+    def begin(self, _: WorkerPosition) -> None:
+        """Take note that a worker begins."""
+
+    def feed(self, messages: Iterable[EncodedMessage]) -> None:
+        """Take messages."""
+        for message in messages:
+            self.written_tick += 1
+            self.message_bytes += message.size_bytes
+        if not self.is_slow:
+            self.durable_tick = self.written_tick
+
+
+class Linked:
+    """A worker's end of a link, and what it is told."""
+
+    def __init__(self) -> None:
+        self.loop, self.pubend = Loop(), Pubend()
+        self._worker, theirs = socket.socketpair()
+        theirs.setblocking(False)
+        self._worker.settimeout(10)
+        link: Any = WorkerLink
+        self.link: WorkerLink = link(theirs, self.loop, self.pubend, pytest.fail)
+        self._answers = Answers()
+        self._write(position_frame(WorkerPosition([0], {})))
+
+    def _write(self, parts: list[Any]) -> None:
+        self._worker.sendall(b"".join(parts))
+        self.loop.readable()
+
+    def send(self, size_bytes: int = 1) -> list[int | str]:
+        """Send a message of that size in parts that the socket takes; return what the worker is told."""
+        frame = b"".join(message_frame(EncodedMessage(b"head", bytes(size_bytes))))
+        for begin in range(0, len(frame), 100_000):
+            self._worker.sendall(frame[begin : begin + 100_000])
+            self.loop.readable()
+        return self.told()
+
+    def told(self) -> list[int | str]:
+        """Return what the worker has been told and has not looked at."""
+        self._worker.setblocking(False)
+        try:
+            return list(self._answers.take(self._worker.recv(1000)))
+        except BlockingIOError:
+            return []
+        finally:
+            self._worker.settimeout(10)
+
+    def close(self) -> None:
+        """Let go of both ends."""
+        self.link.close()
+        self._worker.close()
+
+
+@pytest.fixture
+def linked() -> Iterator[Linked]:
+    made = Linked()
+    yield made
+    made.close()
+
+
+def test_what_comes_often_is_told_together(linked: Linked) -> None:
+    """The first at once, and then all that was durable within some milliseconds; nothing is left untold."""
+    assert linked.send() == [1]
+    assert [linked.send() for _ in range(3)] == [[], [], []]
+    linked.loop.sleep(TOLD_EVERY_S)
+    assert linked.told() == [3]
+    linked.loop.sleep(TOLD_EVERY_S)
+    assert linked.told() == []
+    assert linked.send() == [1]
+
+
+def test_much_is_told_at_once(linked: Linked) -> None:
+    """As a worker may have no more room; what was to be told later goes with it, and not twice."""
+    assert linked.send() == [1]
+    assert linked.send() == []
+    assert linked.send(TOLD_BYTES) == [2]
+    linked.loop.sleep(2 * TOLD_EVERY_S)
+    assert linked.told() == []
+
+
+def test_nothing_is_told_before_it_is_durable(linked: Linked) -> None:
+    """However much it is, and however long it takes."""
+    linked.pubend.is_slow = True
+    assert linked.send(TOLD_BYTES) == []
+    linked.loop.sleep(1.0)
+    assert linked.told() == []
+    linked.pubend.durable_tick = linked.pubend.written_tick
+    linked.link.settle()
+    assert linked.told() == [1]
+
+
+def test_who_has_gone_is_told_nothing(linked: Linked) -> None:
+    """What was to be told later is not told to a connection that is closed."""
+    assert linked.send() == [1]
+    assert linked.send() == []
+    linked.link.close()
+    linked.loop.sleep(TOLD_EVERY_S)
+    assert linked.link.is_closed

@@ -1,0 +1,213 @@
+"""The actor around a relay, between pubends and readers, over sockets and by calls: each dies and comes again."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.kit.exactly_once.relayed import DEADLINE_S, ELSEWHERE, NODE, Handle, OneTopic, topic_of
+from tests.waiting import WITHIN_S, eventually
+from tidewheel.pubsub.exactly_once.frames import Join
+from tidewheel.pubsub.exactly_once.messages import Ack, Downstream, KnowledgeMessage, Nack, Rejected
+from tidewheel.pubsub.exactly_once.tick_set import FOREVER
+from tidewheel.pubsub.subscribers.parents import Parent, ParentGone, find_parent
+from tidewheel.transport.round_trips import RoundTrips
+
+
+@pytest.fixture(autouse=True)
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Announce and begin again without much delay."""
+    monkeypatch.setattr("tidewheel.pubsub.relays.relay_actor.ANNOUNCE_S", 0.05)
+    monkeypatch.setattr("tidewheel.pubsub.relays.relay_actor._AGAIN_S", 0.01)
+
+
+def serving(relay: Handle) -> Handle:
+    """Return a relay once it has all its parents."""
+    assert relay.run(relay.actor.serves(WITHIN_S))
+    return relay
+
+
+@pytest.mark.parametrize("node", [NODE, ELSEWHERE], ids=["sockets", "calls"])
+def test_everybody_gets_everything_once(tmp_path: Path, node: str) -> None:
+    """Two relays and a relay of a relay, readers with and without a filter, and one that comes late and wants all."""
+    with topic_of(tmp_path) as topic:
+        upper = serving(topic.relay(node=node))
+        other = serving(topic.relay())
+        lower = serving(topic.relay(upper))
+        for name, parent, divisor in (("a", upper, 1), ("b", other, 3), ("c", lower, 1), ("d", lower, 2)):
+            topic.reader(name, parent, divisor=divisor, node=node)
+        topic.reader("direct")
+        topic.publish(20)
+        topic.read_all()
+        topic.reader("late", lower, start=0)
+        topic.publish(20, size=30_000)
+        topic.read_all()
+        assert topic.statistics(upper).children == 2
+        assert topic.statistics(lower).children == 3
+
+
+@pytest.mark.parametrize("node", [NODE, ELSEWHERE], ids=["sockets", "calls"])
+def test_pubends_and_relays_that_die_lose_nothing(tmp_path: Path, node: str) -> None:
+    """A pubend starts again; then a relay does; then one dies for good, and its readers go elsewhere."""
+    with topic_of(tmp_path) as topic:
+        first, second = (serving(topic.relay(node=node)) for _ in range(2))
+        lower = serving(topic.relay(first, node=node))
+        readers = [topic.reader(str(number), parent, node=node) for number, parent in enumerate([first, second, lower])]
+        topic.publish(5)
+        topic.read_all()
+        topic.pubends[1].kill()
+        topic.publish(5)
+        topic.pubends[1].start()
+        topic.read_all()
+        first.kill()
+        topic.publish(5)
+        first.start()
+        topic.read_all()
+        second.kill()
+        topic.publish(5)
+        readers[1].move(first)
+        topic.publish(5)
+        topic.read_all()
+
+
+def test_who_does_not_read_costs_no_more_than_what_may_wait(tmp_path: Path) -> None:
+    """Here, beside what its socket takes. Others are served meanwhile; when it reads again it gets all, in order."""
+    with topic_of(tmp_path, pubends=1) as topic:
+        relay = serving(topic.relay(waiting_bytes=500_000, cache_bytes=1 << 20))
+        quick, slow = topic.reader("quick", relay), topic.reader("slow", relay)
+        topic.publish()
+        topic.read_all()
+        for _ in range(200):
+            topic.publish(size=100_000)
+            topic.read_all(readers=[quick])
+            assert topic.statistics(relay).waiting_bytes <= 500_000
+        statistics = topic.statistics(relay)
+        assert statistics.dropped > 50
+        assert statistics.cached_bytes <= 1 << 20
+        topic.read_all(readers=[slow])
+
+
+def test_two_hundred_who_miss_the_same_cost_one_question(tmp_path: Path) -> None:
+    """What a pubend tells is lost on the way to the relay; it asks once for all.
+
+    It is patient here, or it would ask again where the answer of a busy machine takes longer than answers mostly do.
+    """
+    with topic_of(tmp_path, pubends=1) as topic:
+        relay = serving(topic.relay())
+        for number in range(200):
+            topic.reader(str(number), relay)
+        topic.publish()
+        topic.read_all()
+        [line] = relay.actor._relay._lines
+        line._asked._trips = RoundTrips(first_s=DEADLINE_S, least_s=DEADLINE_S, most_s=DEADLINE_S)
+        before = topic.statistics(relay)
+        lost: list[Downstream] = []
+        [way] = relay.actor._parents
+        told, way._told = way._told, lost.extend
+        topic.publish(10)
+        assert eventually(lambda: sum(len(one.data) for one in lost if isinstance(one, KnowledgeMessage)) == 20)
+        way._told = told
+        topic.publish()
+        topic.read_all()
+        after = topic.statistics(relay)
+        assert after.nacks_heard - before.nacks_heard > 100  # some had asked before for whatever comes
+        assert after.nacks_asked - before.nacks_asked == 1
+
+
+def rejection(parent: Parent) -> Rejected:
+    """Wait until a parent has told that it tells nothing more."""
+    found: list[Rejected] = []
+
+    def is_told() -> bool:
+        found.extend(message for message in parent.read() if isinstance(message, Rejected))
+        return bool(found)
+
+    assert eventually(is_told)
+    return found[0]
+
+
+def test_who_speaks_of_pubends_that_there_are_not_is_rejected(tmp_path: Path) -> None:
+    """With what was wrong; others are served, and nothing fails inside."""
+    with topic_of(tmp_path, pubends=1) as topic:
+        relay = serving(topic.relay())
+        reader = topic.reader("reader", relay)
+        wrong = find_parent(relay, "wrong", NODE)
+        for message in (Nack(1, ((0, 5),), 100), Ack(7, {"wrong": ((0, 5),)}), Nack(FOREVER, ((0, 5),), 100)):
+            wrong.say([Join("wrong", None)])
+            wrong.say([message])
+            assert f"it spoke of pubend {message.pubend}, and there are 1" in rejection(wrong).reason
+        topic.publish()
+        topic.read_all(readers=[reader])
+        wrong.close()
+
+
+def test_a_parent_that_tells_of_another_pubend_is_not_believed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is looked for again."""
+    with topic_of(tmp_path, pubends=1) as topic:
+        relay = serving(topic.relay())
+        reader = topic.reader("reader", relay)
+        topic.publish()
+        topic.read_all()
+        pubend = topic.pubends[0].actor
+        strange = KnowledgeMessage(5, ((0, 7),))
+        topic.loop.call_soon_threadsafe(
+            lambda: [pubend._children._children[name].tell(strange) for name in pubend._children.names]
+        )
+        assert eventually(lambda: "it tells of pubend 5 of 1" in caplog.text)
+        topic.publish()
+        topic.read_all(readers=[reader])
+
+
+def test_another_life_of_the_topic(tmp_path: Path) -> None:
+    """When its topic has ended a relay lets go of everybody; it takes on nobody until there is another."""
+    with topic_of(tmp_path / "old", pubends=2) as old, topic_of(tmp_path / "new", pubends=1) as new:
+        registry = OneTopic(old.pubends, 2)
+        relay = serving(old.relay_of(registry))
+        reader = old.reader("reader", relay)
+        old.publish(3)
+        old.read_all()
+        assert eventually(lambda: registry.announced == {"relay/relay-0": ("first", 1)})
+        registry.current = None
+        for pubend in old.pubends:
+            pubend.kill()
+            pubend.is_dead = True
+        assert eventually(lambda: not reader.is_connected())
+        with pytest.raises(ParentGone, match="relay/relay-0 is not connected to a topic") as caught:
+            find_parent(relay, "reader", NODE)
+        assert not caught.value.is_for_good
+        registry.begin("second", new.pubends, 1)
+        assert eventually(lambda: registry.announced["relay/relay-0"] == ("second", 0))
+        new.reader("another", relay)
+        new.publish(3)
+        new.read_all()
+
+
+def test_readers_are_known_to_be_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The relay says so for those that have nothing to say, and repeats what they have acknowledged."""
+    monkeypatch.setattr("tidewheel.pubsub.relays.relay_actor.SIGN_OF_LIFE_S", 0.2)
+    with topic_of(tmp_path, pubends=1) as topic:
+        upper = serving(topic.relay())
+        lower = serving(topic.relay(upper))
+        readers = [topic.reader("near", upper), topic.reader("far", lower)]
+        topic.publish()
+        topic.read_all()
+        heard: list[Ack] = []
+        pubend = topic.pubends[0].actor
+        core_ack = pubend._core.ack
+
+        def hear(child: str, ack: Ack) -> None:
+            heard.append(ack)
+            core_ack(child, ack)
+
+        pubend._core.ack = hear
+        for _ in range(3):
+            heard.clear()
+            assert eventually(lambda: {name for ack in heard for name in ack.acks} == {"near", "far"})
+        ends = {name: ranges[-1][1] for ack in heard for name, ranges in ack.acks.items() if ranges}
+        assert min(ends.values()) > 0
+        readers[0].close()
+        assert eventually(lambda: topic.statistics(upper).children == 1)
+        heard.clear()
+        assert eventually(lambda: sum(bool(ack.acks) for ack in heard) >= 3)
+        assert {name for ack in heard[1:] for name in ack.acks} == {"far"}

@@ -1,0 +1,88 @@
+"""What can be asked of topics with exactly-once delivery, and the errors for what cannot."""
+
+import re
+from typing import Any
+
+import pytest
+
+from tidewheel.progress import IntegerDomain
+from tidewheel.pubsub import DeliveryError
+from tidewheel.pubsub.catalog import TopicInfo
+from tidewheel.pubsub.messages.delivery_options import DeliveryOptions
+from tidewheel.pubsub.publishers.topic_log import TopicLog, topic_log
+from tidewheel.pubsub.subscribers.subscription_options import Start, SubscriptionOptions, check_options
+from tidewheel.pubsub.topic_event import Delivery
+
+
+def info(delivery: Delivery) -> TopicInfo:
+    return TopicInfo("bills", "job", IntegerDomain(), (), "life", None, delivery)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"name": ""}, "1 to 200 printable characters, not ''"),
+        ({"name": "a\nb"}, "printable"),
+        ({"name": 7}, "not 7"),
+        ({"ack": "later"}, "ack is 'auto' or 'manual', not 'later'"),
+        ({"order": "any"}, "order is 'publisher' or 'total', not 'any'"),
+        ({"start": "now"}, "'live', 'earliest', or a tick, in microseconds since 1970, and not 'now'"),
+        ({"start": -1}, "not -1"),
+        ({"start": True}, "not True"),
+    ],
+    ids=["empty", "lines", "number", "ack", "order", "start", "negative", "bool"],
+)
+def test_what_makes_no_sense_is_an_error_at_once(arguments: dict[str, Any], message: str) -> None:
+    """It says what can be said instead."""
+    with pytest.raises(DeliveryError, match=re.escape(message)):
+        SubscriptionOptions(**arguments)
+
+
+def test_where_a_subscription_starts() -> None:
+    """At what comes next, at the first that is kept, or at a tick."""
+    starts: list[Start] = ["live", "earliest", 17]
+    assert [SubscriptionOptions(start=start).tick for start in starts] == [None, 0, 17]
+
+
+def test_what_a_topic_does_not_have_cannot_be_asked_of_it() -> None:
+    """Best effort has no names; exactly once has no slow subscribers that would have to be told off."""
+    with pytest.raises(DeliveryError, match=r"'bills' of job 'job' is best effort.*delivery='exactly_once'"):
+        check_options(info("best_effort"), DeliveryOptions(), SubscriptionOptions(name="billing"))
+    with pytest.raises(DeliveryError, match=r"slow='drop_epochs' is not for it"):
+        check_options(info("exactly_once"), DeliveryOptions(slow="drop_epochs"), SubscriptionOptions())
+    for delivery in ("best_effort", "exactly_once"):
+        check_options(info(delivery), DeliveryOptions(slow="block"), SubscriptionOptions())
+    check_options(
+        info("exactly_once"), DeliveryOptions(), SubscriptionOptions("billing", "manual", "earliest", "total")
+    )
+
+
+@pytest.mark.parametrize(
+    ("delivery", "directory", "retention", "message"),
+    [
+        ("at_least_once", None, 1.0, "delivery is 'best_effort' or 'exactly_once', not 'at_least_once'"),
+        ("best_effort", "/logs", 1.0, "log= goes with delivery='exactly_once'"),
+        ("exactly_once", None, 1.0, "needs a log on disk: say log="),
+        ("exactly_once", "", 1.0, "log is a directory, a text or a path, not ''"),
+        ("exactly_once", 7, 1.0, "not 7"),
+        ("exactly_once", "/lo\0gs", 1.0, "log is a directory, a text or a path, not '/lo\\x00gs'"),
+        ("exactly_once", "/logs", 0, "retention is a number of seconds above 0, not 0"),
+        ("exactly_once", "/logs", "a week", "not 'a week'"),
+    ],
+    ids=["delivery", "log too much", "no log", "empty", "number", "nul", "zero", "text"],
+)
+def test_a_publication_says_what_is_wrong_with_its_log(
+    delivery: str, directory: object, retention: object, message: str
+) -> None:
+    """With the name of the topic."""
+    with pytest.raises(DeliveryError, match=re.escape(message)) as caught:
+        topic_log("bills", delivery, directory, retention)
+    assert caught.value.topic == "bills"
+
+
+def test_each_partition_has_a_directory_of_its_own() -> None:
+    """Whatever the name of the topic has in it."""
+    log = topic_log("../bills of/today", "exactly_once", "/logs", 10)
+    assert log == TopicLog("/logs", 10.0)
+    assert log.of_partition("../bills of/today", 3) == "/logs/%2E%2E%2Fbills%20of%2Ftoday/partition-3"
+    assert topic_log("bills", "best_effort", None, 10) is None

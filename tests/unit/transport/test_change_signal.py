@@ -1,0 +1,31 @@
+"""Waiting for a condition in an asyncio actor."""
+
+import asyncio
+
+from tidewheel.transport.change_signal import ChangeSignal
+
+
+def test_it_wakes_everybody_when_the_condition_holds() -> None:
+    """A notification without the condition wakes nobody for good; one with it wakes all who wait."""
+
+    async def scenario() -> None:
+        signal, facts = ChangeSignal(), set[int]()
+        waiting = [asyncio.create_task(signal.wait_until(lambda: 1 in facts, 60)) for _ in range(3)]
+        for fact in (0, 1):
+            await asyncio.sleep(0)
+            facts.add(fact)
+            signal.notify()
+        assert await asyncio.gather(*waiting) == [True] * 3
+
+    asyncio.run(scenario())
+
+
+def test_it_gives_up_when_the_time_is_over() -> None:
+    """The answer is what the condition is in the end; with no time at all it is what it is now."""
+
+    async def scenario() -> None:
+        assert not await ChangeSignal().wait_until(lambda: False, 0.001)
+        assert not await ChangeSignal().wait_until(lambda: False, -1)
+        assert await ChangeSignal().wait_until(lambda: True, 0)
+
+    asyncio.run(scenario())
