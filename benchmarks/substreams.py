@@ -3,7 +3,7 @@
 Traffic: all workers of a dataflow in one process; the messages and bytes that carry ends, those of the command that
 closes keys included, for batches of keys that end together and for keys that end one by one; through a loop, and
 without one by tokens and by punctuations. Work: how long all workers in one process take for small substreams, by
-tokens, by punctuations as they are here, many to a message, and as the paper has them, each by itself. Throughput:
+tokens, by punctuations (`punctuations.py`), many to a message, and as the paper has them, each by itself. Throughput:
 records through two exchanges, on two and on four worker actors, in substreams of several sizes with a result for each,
 by tokens and by punctuations, and beside that without substreams, counted; the substreams of a batch end together, or
 each where its last record is; on four workers small ones also by the punctuations of the paper. Memory: substreams of
@@ -15,18 +15,15 @@ from functools import partial
 from pickle import HIGHEST_PROTOCOL, dumps, loads
 from time import perf_counter
 from typing import Any
-from unittest.mock import patch
 
 import psutil
 
 import tidewheel as tw
 from measurement import Report, alternate, arguments
+from punctuations import Markers, are_markers, collected, exchanged, marked, markers_of
 from stepped_workers import SteppedWorkers
 from tidewheel.runtime.engines.ray_job import RayJob
-from tidewheel.runtime.substreams.markers import Markers
-from tidewheel.runtime.worker.channel import Channel
 from tidewheel.runtime.worker.envelope import Envelope, InputCommand
-from tidewheel.runtime.worker.worker_core import WorkerCore
 from transport_floor import ray_cluster
 
 LOOP, TOKENS, PUNCTUATIONS, UNTRACKED = "through a loop", "tokens", "punctuations", "not tracked"
@@ -77,11 +74,16 @@ class Workers(SteppedWorkers):
 
     def __init__(self, workers: int, kind: str) -> None:
         flow = tw.Dataflow("traffic")
-        tracking: Any = PUNCTUATIONS if kind == PUNCTUATIONS else TOKENS
-        records = flow.input("records").substreams("keys", lambda record: record[0], tracking=tracking)
-        moved = records.exchange(lambda record: record[1])
-        moved = moved.iterate(go_round) if kind == LOOP else moved.exchange(lambda record: record[1] + 1)
-        moved.collect_substream(lambda key, rows: len(rows)).probe("done")
+        self._kind = kind
+        records = flow.input("records")
+        if kind == PUNCTUATIONS:
+            moved = exchanged(records, lambda record: record[1], tuple, one_by_one=False)
+            moved = exchanged(moved, lambda record: record[1] + 1, tuple, one_by_one=False)
+            collected(moved, key_of, key_of, lambda key, rows: len(rows)).probe("done")
+        else:
+            moved = records.substreams("keys", key_of).exchange(lambda record: record[1])
+            moved = moved.iterate(go_round) if kind == LOOP else moved.exchange(lambda record: record[1] + 1)
+            moved.collect_substream(lambda key, rows: len(rows)).probe("done")
         super().__init__(flow.plan(), workers, "accumulated")
         self.messages = [0] * workers
         self.bytes = 0
@@ -94,14 +96,17 @@ class Workers(SteppedWorkers):
         """End substreams, at every worker."""
         for worker in range(len(self.cores)):
             self._count(worker, keys)
-            self.command(worker, InputCommand("records", "end", 0, keys))
+            if self._kind == PUNCTUATIONS:
+                self.send(worker, [Markers(tuple(keys))])
+            else:
+                self.command(worker, InputCommand("records", "end", 0, keys))
 
     def count(self, worker: int, peer: int, envelope: Envelope) -> None:
         """Count what one worker tells another of ends: of whom one is worker 0, or where records go."""
         if envelope.substreams is not None:
             self._count(max(worker, peer), envelope.substreams)
         for message in envelope.messages:
-            if isinstance(message.label, Markers):
+            if self._kind == PUNCTUATIONS and are_markers(message.batch):
                 self._count(worker, message)
 
     def _count(self, worker: int, what: object) -> None:
@@ -155,24 +160,6 @@ class PicklingWorkers(SteppedWorkers):
         return arrived
 
 
-def one_by_one(push: Callable[[Channel, WorkerCore, Markers], None]) -> Callable[[Channel, WorkerCore, Markers], None]:
-    """Return what sends each marker as a message of its own, as the paper has it, given what sends them together."""
-
-    def push_one_by_one(channel: Channel, core: WorkerCore, markers: Markers) -> None:
-        for key in markers.keys:
-            push(channel, core, Markers(markers.declaration, [key]))
-        if markers.is_last:
-            push(channel, core, Markers(markers.declaration, [], is_last=True))
-
-    return push_one_by_one
-
-
-def one_by_one_for_good(context: tw.OperatorContext) -> Callable[[], None]:
-    """Build an operator that does nothing, in a worker's process, whose markers are messages of their own then."""
-    patch.object(Channel, "push_markers", one_by_one(Channel.push_markers)).start()
-    return lambda: None
-
-
 def work(workers: int, kind: str) -> float:
     """Return how long all workers in one process take for a batch of small substreams that end together, in seconds."""
     flow = tw.Dataflow("work")
@@ -187,23 +174,27 @@ def work(workers: int, kind: str) -> float:
         for worker in range(workers):
             cluster.command(worker, InputCommand("records", "advance", epoch))
             cluster.command(worker, InputCommand("records", "send", epoch, rows[worker::workers]))
-        for worker in range(workers) if kind != UNTRACKED else ():
-            cluster.command(worker, InputCommand("records", "end", epoch, list(ended)))
+        for worker in range(workers):
+            for command in ends_of(kind, epoch, list(ended)):
+                cluster.command(worker, command)
         cluster.run()
     return (perf_counter() - started) / BATCHES
 
 
+def ends_of(kind: str, epoch: int, keys: list[Any]) -> list[InputCommand]:
+    """Return the commands that end some substreams on one worker."""
+    if kind == UNTRACKED:
+        return []
+    if kind == TOKENS:
+        return [InputCommand("records", "end", epoch, keys)]
+    messages = markers_of(keys, one_by_one=kind == PAPER)
+    return [InputCommand("records", "send", epoch, message) for message in messages]
+
+
 def measure_work(report: Report, workers: int, rounds: int) -> None:
     """Compare what all workers together have to do, by tokens, by punctuations, and by punctuations one by one."""
-
-    def paper() -> float:
-        with patch.object(Channel, "push_markers", one_by_one(Channel.push_markers)):
-            return work(workers, PUNCTUATIONS)
-
-    kinds = (TOKENS, PUNCTUATIONS, UNTRACKED)
+    kinds = (TOKENS, PUNCTUATIONS, UNTRACKED, *([PAPER] if workers == FEW else []))  # with many, it takes minutes
     contestants: dict[str, Callable[[], float]] = {kind: partial(work, workers, kind) for kind in kinds}
-    if workers == FEW:  # with many, it takes minutes
-        contestants[PAPER] = paper
     found = alternate(contestants, rounds)
     what = f"{workers} workers in one process, {BATCH // SMALL:,} substreams of {SMALL}"
     for name, times in found.items():
@@ -218,10 +209,23 @@ def measure_work(report: Report, workers: int, rounds: int) -> None:
 # ---------------------------------------------------------------------- throughput
 
 
-def tracked(records: tw.Stream[Any], tracking: Any, last: Callable[[Any], bool] | None) -> tw.Stream[Any]:
-    divided = records.substreams("keys", lambda record: record[0], last=last, tracking=tracking)
-    moved = divided.exchange(lambda record: record[1]).map(lambda record: (record[0], record[1] + 1))
-    return moved.exchange(lambda record: record[0]).collect_substream(lambda key, rows: len(rows))
+def key_of(record: Any) -> Any:
+    """Return the key of the substream that a record belongs to."""
+    return record[0]
+
+
+def tracked(records: Any, kind: str, last: Callable[[Any], bool] | None) -> tw.Stream[Any]:
+    if kind == TOKENS:
+        divided = records.substreams("keys", key_of, last=last)
+        moved = divided.exchange(lambda record: record[1]).map(lambda record: (record[0], record[1] + 1))
+        return moved.exchange(key_of).collect_substream(lambda key, rows: len(rows))  # type: ignore[no-any-return]
+    one_by_one = kind == PAPER
+    if last is not None:
+        records = marked(records, key_of, last, one_by_one=one_by_one)
+    changed = exchanged(
+        records, lambda record: record[1], lambda record: (record[0], record[1] + 1), one_by_one=one_by_one
+    )
+    return collected(changed, key_of, key_of, lambda key, rows: len(rows))
 
 
 def untracked(records: tw.Stream[Any]) -> tw.Stream[Any]:
@@ -241,10 +245,8 @@ def records_a_second(workers: int, way: str, kind: str, size: int, records: int)
     if kind == UNTRACKED:
         untracked(sent_records).capture("counts")
     else:
-        if kind == PAPER:
-            flow.operator(PAPER, [], 0, one_by_one_for_good)
         is_last = (lambda record: record[1] == size - 1) if way == ONE_BY_ONE else None
-        tracked(sent_records, PUNCTUATIONS if kind == PAPER else kind, is_last).capture("counts")
+        tracked(sent_records, kind, is_last).capture("counts")
     with tw.run(flow, workers=workers) as job:
         handle = job.input("records")
         keys = max(1, BATCH // size)
@@ -257,8 +259,12 @@ def records_a_second(workers: int, way: str, kind: str, size: int, records: int)
                 handle.send([(key, number) for number in range(size) for key in ended])
             else:
                 handle.send([(key, number) for key in ended for number in range(size)])
-            if way == TOGETHER and kind != UNTRACKED:
+            if way == TOGETHER and kind == TOKENS:
                 handle.end_substream(*ended)
+            elif way == TOGETHER and kind != UNTRACKED:
+                for message in markers_of(list(ended), one_by_one=kind == PAPER):
+                    for worker in range(workers):
+                        handle.send(message, worker=worker)
         handle.close()
         job.wait(DEADLINE_S)
         took = perf_counter() - started

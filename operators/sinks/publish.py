@@ -76,7 +76,7 @@ class _Share:
         connection = self._connection
         has_room = self._hand_over(input)
         frontier = input.frontier
-        if not has_room and len(frontier) and (input.queue or input.ends or frontier != self._announced):
+        if not has_room and len(frontier) and (not input.is_empty or frontier != self._announced):
             connection.flush()
             self._waiting.begin()
             return

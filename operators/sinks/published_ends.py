@@ -16,6 +16,7 @@ from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.publishers.connection import PublisherConnection
 from tidewheel.runtime.description.stable_hash import stable_hash
 from tidewheel.runtime.substreams.labels import Labels, MixedLabel
+from tidewheel.runtime.substreams.substream_input import SubstreamInput
 from tidewheel.runtime.worker.input_port import InputPort
 from tidewheel.runtime.worker.operator_context import OperatorContext
 
@@ -80,6 +81,7 @@ class PublishedEnds:
 
     def are_all(self, input: InputPort) -> bool:
         """Tell whether every end was told, as no substream is left, and none can come."""
+        assert isinstance(input, SubstreamInput), "the stream has substreams"
         assert input.ends is not None, "the operator was described so"
         return input.ends.are_all and not input.ends
 

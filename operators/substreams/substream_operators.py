@@ -26,9 +26,6 @@ Bound: TypeAlias = Literal["soft", "firm"]
 """When an operator is told that a substream has ended: ``"soft"``, some time after it has received the last of it;
 ``"firm"``, right after that: it receives all of a substream, nothing else in between, and then its end."""
 
-Tracking: TypeAlias = Literal["tokens", "punctuations"]
-"""How ends are found: ``"tokens"`` are counted, as for times; ``"punctuations"`` are markers among the records."""
-
 Record = TypeVar("Record")
 Result = TypeVar("Result")
 
@@ -53,13 +50,6 @@ def _called(name: object) -> str:
     if not isinstance(name, str):
         raise GraphError(f"substreams: the first argument is the name of the substreams, not {name!r}")
     return f"substreams {name}"
-
-
-def is_punctuated(what: str, tracking: Tracking) -> bool:
-    """Tell whether ends are told by markers; raise GraphError if it is not known how they are."""
-    if tracking not in {"tokens", "punctuations"}:
-        raise GraphError(f'{what}: tracking is "tokens" or "punctuations", not {tracking!r}')
-    return tracking == "punctuations"
 
 
 class SubstreamOperators(StreamBase[Record]):
@@ -92,7 +82,6 @@ class SubstreamOperators(StreamBase[Record]):
         at: Callable[[Record], Any] | str | None = None,
         timeout: Duration | None = None,
         lateness: Duration | None = None,
-        tracking: Tracking = "tokens",
     ) -> "Stream[Record]":
         """Divide this stream into substreams: each record belongs to that of its key.
 
@@ -117,8 +106,6 @@ class SubstreamOperators(StreamBase[Record]):
             at: when a record happened, for ``timeout``, as for windows: a function of it or the name of a column.
             timeout: how long nothing of a key happens when its substream is over, a number or a timedelta.
             lateness: how far records may come after later ones before a time-out has them missed; 0 by default.
-            tracking: ``"punctuations"`` sends markers along with the records, at a cost for each pair of workers, and
-                not in loops; ``"tokens"`` counts, as for times.
 
         Raises:
             GraphError: the stream has substreams already, or is that of an input which something else reads; or an
@@ -138,7 +125,6 @@ class SubstreamOperators(StreamBase[Record]):
         [('ann', [10, 35]), ('ann', [90]), ('bob', [50])]
         """
         what = _called(name)
-        marked = is_punctuated(what, tracking)
         how, pact = self._how_divided(what, key, last, predicates)
         rule = make_time_out(what, self.schema, at, timeout, lateness, by_name=predicates is not None)
         if self.outlet.substreams:
@@ -148,10 +134,10 @@ class SubstreamOperators(StreamBase[Record]):
             )
         from_input = self.flow.input_at(self.outlet)
         if from_input is not None and rule is None:
-            return self._divide_input(name, from_input, how, is_punctuated=marked)
+            return self._divide_input(name, from_input, how)
         with self.flow.all_or_nothing():
             made = self._divided(what, how, MarkedPact(pact), rule)
-            return make_stream(self.flow.declare(name, made.outlet, is_punctuated=marked), self.schema)
+            return make_stream(self.flow.declare(name, made.outlet), self.schema)
 
     def _divided(self, what: str, how: SubstreamKeys, pact: Pact, rule: TimeOut | None) -> "Stream[Any]":
         """Return what comes out of the operator that divides this stream."""
@@ -162,16 +148,14 @@ class SubstreamOperators(StreamBase[Record]):
         (made,) = timed._operator(what, [latest], 1, build_time_out(how, rule), [None, BroadcastPact()])
         return made
 
-    def _divide_input(self, name: str, from_input: str, how: SubstreamKeys, *, is_punctuated: bool) -> "Stream[Record]":
+    def _divide_input(self, name: str, from_input: str, how: SubstreamKeys) -> "Stream[Record]":
         """Have the input itself divide what it sends."""
         if self.flow.is_read(self.outlet):
             raise GraphError(
                 f"substreams {name}: input {from_input!r} is read by another operator already, whose records would be "
                 "divided, too: let it read the stream that substreams() returns"
             )
-        declared = self.flow.declare(
-            name, self.outlet, lambda build: replace(build, divided=how), is_punctuated=is_punctuated
-        )
+        declared = self.flow.declare(name, self.outlet, lambda build: replace(build, divided=how))
         return make_stream(declared, self.schema)
 
     def _how_divided(

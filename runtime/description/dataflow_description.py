@@ -129,8 +129,6 @@ class DataflowDescription:
         name: str,
         outlet: Outlet,
         change: Callable[[Any], Build] | None = None,
-        *,
-        is_punctuated: bool = False,
     ) -> Outlet:
         """Declare that records get the keys of their substreams where they come out of an operator.
 
@@ -138,10 +136,9 @@ class DataflowDescription:
             name: of the declaration.
             outlet: the first output of the operator.
             change: returns, for an input, its build function with which it divides what it sends.
-            is_punctuated: whether ends are told by markers among the records.
         """
         index = outlet.source.operator
-        self.register("declaration", name, DeclarationPlan(index, change is not None, is_punctuated))
+        self.register("declaration", name, DeclarationPlan(index, change is not None))
         if change is not None:
             self._operators[index].build = change(self._operators[index].build)
         return replace(outlet, substreams=frozenset([name]))

@@ -61,12 +61,10 @@ class DeclarationPlan:
     Attributes:
         operator: the number of the operator by whose output records with keys go on.
         is_shared: whether each worker lets in records of every key, or only one.
-        is_punctuated: whether ends are told by markers among the records, not by counting.
     """
 
     operator: int
     is_shared: bool
-    is_punctuated: bool = False
 
 
 @dataclass(frozen=True, slots=True)

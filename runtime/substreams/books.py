@@ -53,7 +53,7 @@ class SubstreamBooks:
         self, compiled: CompiledGraph, declared: Sequence[DeclaredSubstreams], worker: int, workers: int
     ) -> None:
         self._workers = workers
-        tracked = {number: one for number, one in enumerate(declared) if one.asked and not one.is_punctuated}
+        tracked = {number: one for number, one in enumerate(declared) if one.asked}
         self._books = {
             number: DeclarationBook(
                 number,

@@ -1,7 +1,7 @@
 """Which substreams a dataflow declares, and where somebody asks for their ends."""
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 
 from tidewheel.progress import CompiledGraph, GraphError, Source, Target
 from tidewheel.runtime.description.plan import EndsWanted, Plan
@@ -12,8 +12,7 @@ def declared_substreams(plan: Plan, compiled: CompiledGraph) -> tuple[DeclaredSu
     """Return what a plan declares, by number.
 
     Raises:
-        GraphError: an operator asks for ends at an input to which no substreams get, or those of several declarations;
-            or markers would have to go round a loop.
+        GraphError: an operator asks for ends at an input to which no substreams get, or those of several declarations.
     """
     sources = {name: Source(declared.operator, 0) for name, declared in plan.declarations.items()}
     ways = _Ways(plan)
@@ -30,13 +29,8 @@ def declared_substreams(plan: Plan, compiled: CompiledGraph) -> tuple[DeclaredSu
             )
         for name, target in found:
             asked[name].append(target)
-    made = tuple(
-        _declared(plan, compiled, name, source, asked[name], ways.before(asked[name], reached[name]))
-        for name, source in sources.items()
-    )
+    made = tuple(_declared(plan, compiled, name, source, asked[name]) for name, source in sources.items())
     for one in made:
-        if one.is_punctuated:
-            _check_markers(plan, compiled, one)
         _check_firm(plan, compiled, one)
     return made
 
@@ -65,22 +59,6 @@ class _Ways:
                     reached.add(at)
                     left += self._through(at)
         return reached
-
-    def before(self, asked: Collection[Target], reached: Collection[Target]) -> tuple[Target, ...]:
-        """Return those inputs, of some that were reached, from which records get to others, in a fixed order."""
-        leading: dict[Target, list[Target]] = defaultdict(list)
-        for at in reached:
-            for source in self._through(at):
-                for behind in self._readers[source]:
-                    leading[behind].append(at)
-        found = set(asked)
-        left = list(asked)
-        while left:
-            for at in leading[left.pop()]:
-                if at not in found:
-                    found.add(at)
-                    left.append(at)
-        return tuple(sorted(found, key=lambda at: (at.operator, at.port)))
 
     def _through(self, at: Target) -> list[Source]:
         operator = self._plan.operators[at.operator]
@@ -114,7 +92,7 @@ def _asked_by(
 
 
 def _declared(
-    plan: Plan, compiled: CompiledGraph, name: str, source: Source, asked: list[Target], before: tuple[Target, ...]
+    plan: Plan, compiled: CompiledGraph, name: str, source: Source, asked: list[Target]
 ) -> DeclaredSubstreams:
     ends = {at: plan.operators[at.operator].ends or EndsWanted(ordered=False) for at in asked}
     firm = [at for at in asked if ends[at].firm]
@@ -128,8 +106,6 @@ def _declared(
         tuple(at for at in asked if ends[at].ordered or at in turns),
         tuple(firm),
         tuple(turns),
-        before if declared.is_punctuated else (),
-        declared.is_punctuated,
     )
 
 
@@ -162,13 +138,3 @@ def _check_firm(plan: Plan, compiled: CompiledGraph, declared: DeclaredSubstream
                     "waits until times are complete, for which others would have to get through: have one of them "
                     'outside the loop, or use bound="soft"'
                 )
-
-
-def _check_markers(plan: Plan, compiled: CompiledGraph, declared: DeclaredSubstreams) -> None:
-    for at in declared.marked:
-        if _is_on_cycle(plan, compiled, at):
-            raise GraphError(
-                f"substreams {declared.name!r}: operator {plan.name_at(at)!r} is in a loop, and markers of ends cannot "
-                "get round it: an operator sends one on once it has come over every channel, and over that by which "
-                'the loop closes it never would. Leave tracking="punctuations" out: tokens are counted in loops, too'
-            )

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from tidewheel.progress import Location, Source, Target
+from tidewheel.progress import Location, Source
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,8 +17,6 @@ class DeclaredSubstreams:
         ordered: those of them where ends are to be told in the order of closing.
         firm: those of them where each substream is received in one piece.
         turns: those of them that are on a cycle: they are ordered, too.
-        marked: if ends are told by markers, the inputs over whose edges these go.
-        is_punctuated: whether ends are told by markers among the records; if so, nothing is counted.
     """
 
     name: str
@@ -28,5 +26,3 @@ class DeclaredSubstreams:
     ordered: tuple[Location, ...] = ()
     firm: tuple[Location, ...] = ()
     turns: tuple[Location, ...] = ()
-    marked: tuple[Target, ...] = ()
-    is_punctuated: bool = False

@@ -19,16 +19,19 @@ Source: seed "Substream Management", section "Firm bound".
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from tidewheel.progress import Time
 from tidewheel.progress.substream_tracker import Key
+from tidewheel.runtime.substreams.labelled_message import EndOfPiece, LabelledMessage
 from tidewheel.runtime.substreams.labels import Labels, MixedLabel
-from tidewheel.runtime.substreams.markers import EndsHere, Entry, divided, marking, taken
+from tidewheel.runtime.worker.message import Message
 
 if TYPE_CHECKING:
-    from tidewheel.runtime.worker.input_port import InputPort
+    from tidewheel.runtime.substreams.substream_input import SubstreamInput
     from tidewheel.runtime.worker.worker_core import WorkerCore
+
+MessageType = TypeVar("MessageType", bound=Message)
 
 
 class FirmMailbox:
@@ -43,13 +46,15 @@ class FirmMailbox:
 
     __slots__ = ("_between", "_core", "_held", "_outputs", "_port", "_turns")
 
-    def __init__(self, core: "WorkerCore", port: "InputPort", outputs: tuple[int, ...], *, takes_turns: bool) -> None:
+    def __init__(
+        self, core: "WorkerCore", port: "SubstreamInput", outputs: tuple[int, ...], *, takes_turns: bool
+    ) -> None:
         self._core = core
         self._port = port
         self._outputs = outputs
-        self._held: dict[Key, list[Entry]] = {}
+        self._held: dict[Key, list[LabelledMessage]] = {}
         self._turns: deque[Key] | None = deque() if takes_turns else None
-        self._between: list[Entry] = []
+        self._between: list[Message] = []
         """What is of no substream, and came within a turn."""
 
     @property
@@ -58,39 +63,45 @@ class FirmMailbox:
         return self._turns is not None
 
     @property
-    def held(self) -> Iterator[Entry]:
+    def held(self) -> Iterator[Message]:
         """What waits here."""
         yield from self._between
         for entries in self._held.values():
             yield from entries
 
-    def put(self, entry: Entry) -> None:
-        """Take in a message."""
-        time, _, _, _, label = entry
-        assert not hasattr(label, "is_last"), "marks are for whoever aligns them"
-        if label is None:
+    def put(self, message: Message) -> None:
+        """Receive a message."""
+        if not isinstance(message, LabelledMessage):
             if self._turns:
-                self._between.append(taken(entry, self._core.flow))
+                self._between.append(self._taken(message))
             else:
-                self._port.queue.append(entry)
+                self._port.queue.append(message)
             return
+        label, time = message.label, message.time
+        assert label is not None, "a message of no substream has no label"
         if self._turns is None:
             self._core.books.consume(label, self._port.location, time)
             self._count(label, time, 1)
         if not isinstance(label, MixedLabel):
-            self._put_one(label[1], entry)
+            self._put_one(label[1], message)
             return
-        parts = divided(entry, label)
+        parts = message.divided()
         for part in parts:
-            self._put_one(part[4][1], part)  # type: ignore[index]  # each has a label of its own
+            assert isinstance(part.label, tuple), "each part is of one substream"
+            self._put_one(part.label[1], part)
         for _ in parts[1:]:
             self._core.produce(self._port.location, time)
 
-    def _put_one(self, key: Key, entry: Entry) -> None:
+    def _put_one(self, key: Key, message: LabelledMessage) -> None:
         if self._turns and _is_same(self._turns[0], key):
-            self._port.queue.append(entry)
-            return
-        self._held.setdefault(key, []).append(taken(entry, self._core.flow))
+            self._port.queue.append(message)
+        else:
+            self._held.setdefault(key, []).append(self._taken(message))
+
+    def _taken(self, message: MessageType) -> MessageType:
+        """Count a message as taken, and return it as one that does not count."""
+        self._core.flow.take(message.sender, message.size)
+        return message.taken()
 
     def receive(self, label: Labels, time: Time) -> None:
         """Count a message as received by the operator."""
@@ -115,7 +126,7 @@ class FirmMailbox:
         """Put ends behind all that has come of these substreams."""
         for key in keys:
             self._port.queue.extend(self._held.pop(key, ()))
-            self._port.queue.append(marking(EndsHere([key]), self._core.worker))
+            self._port.queue.append(EndOfPiece(key))
             if self._turns is not None:
                 turn = self._turns.popleft()
                 assert _is_same(turn, key), "ends on a cycle are told in the order of closing"

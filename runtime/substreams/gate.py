@@ -14,30 +14,18 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from itertools import islice
 from reprlib import repr as short
-from typing import NoReturn, Protocol
+from typing import NoReturn
 
 from tidewheel.progress import Time, TimeDomain
 from tidewheel.progress.substream_tracker import Key
 from tidewheel.runtime.errors import TokenError
+from tidewheel.runtime.substreams.books import SubstreamBooks
 from tidewheel.runtime.substreams.labels import Label
 from tidewheel.runtime.substreams.news import Ending
 from tidewheel.runtime.substreams.open_substreams import OpenSubstreams
 
 _SHOWN = 3
 """So many keys are shown to people."""
-
-
-class Closings(Protocol):
-    """Takes what a gate closes."""
-
-    def close(self, declaration: int, keys: Collection[Key], /) -> None:
-        """Take note that nothing more of some substreams is let in."""
-
-    def end(self, ending: Ending, open_keys: Collection[Key], /) -> None:
-        """Take note that no more comes than what waits here, and that those still open are closed."""
-
-    def finish(self, declaration: int, open_keys: Collection[Key], /) -> None:
-        """Take note that nothing more of any substream of a declaration is let in, those still open told."""
 
 
 @dataclass(slots=True)
@@ -65,7 +53,7 @@ class SubstreamGate:
     name: str
     is_shared: bool
     domain: TimeDomain
-    books: Closings
+    books: SubstreamBooks
     activate: Callable[[], None]
     _reopened: list[Key] = field(default_factory=list)
     """Keys that waited to be used again, and may be now."""

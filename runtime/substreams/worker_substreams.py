@@ -1,6 +1,6 @@
 """The substreams of one worker: its books and gates, and the operators to which it passes on what is told."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -12,20 +12,19 @@ from tidewheel.runtime.substreams.declared import declared_substreams
 from tidewheel.runtime.substreams.declared_substreams import DeclaredSubstreams
 from tidewheel.runtime.substreams.end_of_substream import EndOfSubstream
 from tidewheel.runtime.substreams.firm_mailbox import FirmMailbox
-from tidewheel.runtime.substreams.gate import Closings, SubstreamGate
+from tidewheel.runtime.substreams.gate import SubstreamGate
 from tidewheel.runtime.substreams.labels import Label
-from tidewheel.runtime.substreams.markers import Entry
 from tidewheel.runtime.substreams.news import SubstreamNews
 from tidewheel.runtime.substreams.open_substreams import OpenSubstreams
-from tidewheel.runtime.substreams.punctuations import Punctuations
+from tidewheel.runtime.substreams.substream_input import SubstreamInput
+from tidewheel.runtime.substreams.substream_instance import SubstreamInstance
+from tidewheel.runtime.substreams.substream_output import SubstreamOutput
 from tidewheel.runtime.tokens.token_ledger import Change
 from tidewheel.runtime.worker.envelope import Envelope
-from tidewheel.runtime.worker.input_port import InputPort
 
 if TYPE_CHECKING:
     from tidewheel.runtime.tokens.timestamp_token import LentToken, TimestampToken
     from tidewheel.runtime.worker.operator_instance import OperatorInstance
-    from tidewheel.runtime.worker.wiring import Edges
     from tidewheel.runtime.worker.worker_core import WorkerCore
 
 
@@ -36,7 +35,6 @@ class WorkerSubstreams:
         core: the worker.
         plan: the dataflow, and ``compiled``, its graph.
         instances: this worker's operators.
-        edges: what is between them.
 
     Attributes:
         books: what is counted.
@@ -49,11 +47,9 @@ class WorkerSubstreams:
         plan: Plan,
         compiled: CompiledGraph,
         instances: "list[OperatorInstance]",
-        edges: "Edges",
     ) -> None:
         declared = declared_substreams(plan, compiled)
         self.books = SubstreamBooks(compiled, declared, core.worker, core.workers)
-        self._punctuated: dict[int, Punctuations] = {}
         self._operator_at = [location.operator for location in compiled.locations]
         self.gates: dict[int, SubstreamGate] = {}
         self._by_number: list[SubstreamGate] = []
@@ -62,10 +58,7 @@ class WorkerSubstreams:
             operator = one.source.operator
             domain = instances[operator].outputs[one.source.port].domain
             _receive_firmly(core, plan, compiled, one, instances)
-            closings: Closings = self.books
-            if one.is_punctuated:
-                closings = self._punctuated[number] = Punctuations(core, number, one, compiled, instances, edges)
-            gate = SubstreamGate(number, one.name, one.is_shared, domain, closings, partial(core.activate, operator))
+            gate = SubstreamGate(number, one.name, one.is_shared, domain, self.books, partial(core.activate, operator))
             self.gates[operator] = gate
             self._by_number.append(gate)
         self._marked = {
@@ -73,7 +66,9 @@ class WorkerSubstreams:
             for number, operator in enumerate(plan.operators)
             if any(pact is not None and pact.takes_marks for pact in operator.pacts)
         }
-        self._ports: Mapping[int, InputPort] = {port.location: port for one in instances for port in one.inputs}
+        self._ports = {
+            port.location: port for one in instances for port in one.inputs if isinstance(port, SubstreamInput)
+        }
         self._turns = [[compiled.index[at] for at in one.turns] for one in declared]
         self._activate = core.activate
         self._early: list[Envelope] = []
@@ -88,21 +83,11 @@ class WorkerSubstreams:
         self._early.append(envelope)
         return True
 
-    @property
-    def puts(self) -> dict[int, Callable[[Entry], None]]:
-        """Where what comes from other workers goes, by location number."""
-        told = {punctuations.location: punctuations.put for punctuations in self._punctuated.values()}
-        return {location: port.put for location, port in self._ports.items()} | told
-
     def record_tokens(self, groups: list[tuple[Label, tuple[Change, ...]]]) -> None:
         """Take note of what happened to tokens of substreams, and forget it there."""
         for label, changes in groups:
-            punctuated = self._punctuated.get(label[0])
             for (location, time), difference in changes:
-                if punctuated is None:
-                    self.books.record(label, location, time, difference)
-                else:
-                    punctuated.count_token(location, label[1], difference)
+                self.books.record(label, location, time, difference)
         groups.clear()
 
     def hear(self, news: SubstreamNews) -> list[Envelope]:
@@ -127,23 +112,18 @@ class WorkerSubstreams:
         self, instance: "OperatorInstance", token: "TimestampToken | LentToken", marks: list[EndOfSubstream]
     ) -> None:
         """Send marks from an operator to those right behind it that divide its streams."""
-        are_sent = [output.send_marks(token, marks, self._marked) for output in instance.outputs]
+        outputs = [output for output in instance.outputs if isinstance(output, SubstreamOutput)]
+        are_sent = [output.send_marks(token, marks, self._marked) for output in outputs]
         if not any(are_sent):
             raise GraphError(
                 f"operator {instance.name!r} ends a substream, but nothing right behind it divides what it sends: "
                 "call substreams(name, key=...) on its stream itself"
             )
 
-    def settle(self) -> None:
-        """Send markers that a step has left to be sent, before the step ends; the tokens have to be counted."""
-        for number, punctuations in self._punctuated.items():
-            punctuations.commit()
-            self._by_number[number].over(punctuations.drain_over())
-
     @property
     def is_over(self) -> bool:
         """Whether no substream is left, and none can come, as far as this worker has heard."""
-        return self.books.is_over and all(punctuated.is_over for punctuated in self._punctuated.values())
+        return self.books.is_over
 
     def _pass_on(self) -> None:
         for news in self.books.drain_heard():
@@ -171,7 +151,7 @@ class WorkerSubstreams:
                 self._activate(self._operator_at[location])
 
     @staticmethod
-    def _end(port: InputPort, keys: Sequence[Key]) -> None:
+    def _end(port: SubstreamInput, keys: Sequence[Key]) -> None:
         if port.firm is not None:
             port.firm.end(keys)
             return
@@ -189,10 +169,13 @@ def _receive_firmly(
     """Give inputs with a firm bound the mailbox for that."""
     for at in declared.firm:
         assert isinstance(at, Target), "who asks has an input"
-        port = instances[at.operator].inputs[at.port]
+        instance = instances[at.operator]
+        port = instance.inputs[at.port]
+        assert isinstance(port, SubstreamInput), "the dataflow declares substreams"
+        assert isinstance(instance, SubstreamInstance), "the dataflow declares substreams"
         shape = plan.operators[at.operator].shape
         outputs = [Source(at.operator, number) for number in range(len(shape.outputs))]
         led_to = tuple(compiled.index[one] for one in outputs if shape.summaries.get((at.port, one.port)))
         port.ends, port.firm = None, FirmMailbox(core, port, led_to, takes_turns=at in declared.turns)
         port.put = port.firm.put
-        instances[at.operator].firm += (port,)
+        instance.firm += (port,)

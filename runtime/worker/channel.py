@@ -1,14 +1,12 @@
-"""Edges: how a batch gets from an output to an input, on this worker or another."""
+"""The channel of one edge: it carries batches from an output to an input, on this worker or another."""
 
 from typing import TYPE_CHECKING
 
 from tidewheel.progress import Time
 from tidewheel.runtime.description.pacts import Pact
 from tidewheel.runtime.explaining.statistics import EdgeStatistics
-from tidewheel.runtime.substreams.labels import Labels
-from tidewheel.runtime.substreams.markers import Markers, marking
-from tidewheel.runtime.worker.envelope import Message
 from tidewheel.runtime.worker.flow_control import OVERHEAD_BYTES
+from tidewheel.runtime.worker.message import Message
 from tidewheel.transport.batches import Batch, length, size_in_bytes
 
 if TYPE_CHECKING:
@@ -17,9 +15,9 @@ if TYPE_CHECKING:
 
 
 class ExchangeError(Exception):
-    """The key of a record could not be found: what went wrong is its cause.
+    """The pact could not find the key of a record; the cause says why.
 
-    ``args`` has the name of the operator that asks for it, and the time of the batch.
+    ``args`` has the name of the operator that the edge leads to, and the time of the batch.
     """
 
 
@@ -43,47 +41,35 @@ class Channel:
         self.records = 0
         self.bytes = 0
 
-    def push(self, core: "WorkerCore", time: Time, batch: Batch, count: int, label: Labels | None) -> None:
-        """Carry a batch of ``count`` records, of the substreams that ``label`` says, over the edge."""
+    def push(self, core: "WorkerCore", time: Time, batch: Batch, count: int) -> None:
+        """Carry a batch of ``count`` records over the edge."""
         if self._pact is None:
             size = self._count(batch, count)
-            core.produce(self._location, time)
-            if label is not None:
-                core.books.produce_here(label, self._location, time)
-            core.flow.add(size)
-            self._target.put((time, batch, size, core.worker, label))
-            core.activate(self.operator)
+            self._deliver_here(core, Message(self._location, time, batch, size, core.worker))
             return
         try:
-            parts = list(self._pact.labelled_parts(batch, core.workers, label))
+            parts = self._pact.split(batch, core.workers)
         except Exception as error:
             raise ExchangeError(self._name, time) from error
-        for worker, part, part_label in parts:
-            size = self._count(part, length(part))
-            core.flow.add(size)
+        for worker, part in enumerate(parts):
+            if part is None:
+                continue
+            message = Message(self._location, time, part, self._count(part, length(part)), core.worker)
             if worker == core.worker:
-                core.produce(self._location, time)
-                if part_label is not None:
-                    core.books.produce_here(part_label, self._location, time)
-                self._target.put((time, part, size, worker, part_label))
-                core.activate(self.operator)
+                self._deliver_here(core, message)
             else:
-                core.produce(self._location, time, part_label)
-                core.outbox.put(worker, Message(self._location, time, part, size, part_label))
+                self._deliver_to(core, worker, message)
 
-    @property
-    def stays_here(self) -> bool:
-        """Whether all goes to this worker."""
-        return self._pact is None
+    def _deliver_here(self, core: "WorkerCore", message: Message) -> None:
+        core.produce(self._location, message.time)
+        core.flow.add(message.size)
+        self._target.put(message)
+        core.activate(self.operator)
 
-    def push_markers(self, core: "WorkerCore", markers: Markers) -> None:
-        """Carry markers over the edge, to all workers to which records go over it."""
-        for worker in range(core.workers):
-            if worker == core.worker:
-                self._target.put(marking(markers, worker))
-                core.activate(self.operator)
-            elif self._pact is not None:
-                core.outbox.put(worker, Message(self._location, None, [], 0, markers))
+    def _deliver_to(self, core: "WorkerCore", worker: int, message: Message) -> None:
+        core.produce(self._location, message.time)
+        core.flow.add(message.size)
+        core.outbox.put(worker, message)
 
     def statistics(self, source: str, target: str) -> EdgeStatistics:
         """Return what was sent, over an edge between ports of these names."""

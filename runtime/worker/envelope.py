@@ -5,10 +5,9 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from tidewheel.progress import ProgressBatch, Time
-from tidewheel.runtime.substreams.labels import Labels
-from tidewheel.runtime.substreams.markers import Markers
 from tidewheel.runtime.substreams.news import SubstreamNews
 from tidewheel.runtime.worker.flow_control import Credit
+from tidewheel.runtime.worker.message import Message
 from tidewheel.transport.packed_batch import pack, unpack
 
 DRIVER = -1
@@ -19,22 +18,6 @@ FIRST_HANDLE = 0
 
 InputAction: TypeAlias = Literal["send", "advance", "close", "clone", "end"]
 """What a handle of an input can do."""
-
-
-class Message(msgspec.Struct, frozen=True, array_like=True):
-    """One batch at one time for one input port, given by its location number; it counts for ``size`` bytes.
-
-    ``label`` says to which substreams its records belong, or, of a message without any, which have ended.
-    """
-
-    target: int
-    time: Time
-    batch: Any
-    size: int = 0
-    label: Labels | Markers | None = None
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _message, (self.target, self.time, pack(self.batch), self.size, self.label)
 
 
 class InputCommand(msgspec.Struct, frozen=True, array_like=True):
@@ -72,10 +55,6 @@ class Envelope(msgspec.Struct, frozen=True, array_like=True):
     credit: Credit | None = None
     substreams: SubstreamNews | None = None
     heard: int = 0
-
-
-def _message(target: int, time: Time, packed: Any, size: int, label: Labels | Markers | None) -> Message:
-    return Message(target, time, unpack(packed), size, label)
 
 
 def _command(

@@ -6,13 +6,9 @@ from tidewheel.progress import Time
 from tidewheel.runtime.description.plan import Schedule
 from tidewheel.runtime.inputs.mailbox import Mailbox
 from tidewheel.runtime.substreams.gate import SubstreamGate
-from tidewheel.runtime.substreams.punctuated_operator import PunctuatedOperator
 from tidewheel.runtime.worker.input_port import InputPort
 from tidewheel.runtime.worker.operator_context import OperatorContext
 from tidewheel.runtime.worker.output_port import OutputPort
-
-_MOST_SUBSTREAMS = 256
-"""So many substreams in one piece each are received in a step."""
 
 
 class OperatorInstance:
@@ -25,20 +21,16 @@ class OperatorInstance:
         is_scheduled: whether a call is under way.
         seconds: how long all calls together took that have ended.
         started: when the last call began, as ``clock`` has it.
-        punctuated: what is known of the markers that it sends on.
-        firm: those inputs at which it receives each substream in one piece.
     """
 
     __slots__ = (
         "clock",
         "context",
-        "firm",
         "inputs",
         "is_scheduled",
         "name",
         "notify",
         "outputs",
-        "punctuated",
         "schedule",
         "schedules",
         "seconds",
@@ -59,8 +51,6 @@ class OperatorInstance:
         self.schedules = 0
         self.is_scheduled = False
         self.time: Time | None = None
-        self.punctuated: tuple[PunctuatedOperator, ...] = ()
-        self.firm: tuple[InputPort, ...] = ()
 
     @property
     def call(self) -> int:
@@ -75,16 +65,7 @@ class OperatorInstance:
         self.is_scheduled = True
         self.started = self.clock()
         try:
-            returned: object = self.schedule(*self.inputs, *self.outputs)
-            if self.firm:
-                returned = self._go_on(returned)
-            for output in self.outputs:
-                if output.gathered is not None:
-                    output.flush()
-                if output.marks:
-                    output.flush_marks()
-            for punctuated in self.punctuated:
-                punctuated.after_run()
+            returned = self._call()
         finally:
             self.is_scheduled = False
             self.seconds += self.clock() - self.started
@@ -96,16 +77,9 @@ class OperatorInstance:
         left = any(port.queue for port, _ in waiting)
         return left and any(port.consumed + port.looked_at > before for port, before in waiting)
 
-    def _go_on(self, returned: object) -> object:
-        """Schedule the operator again for one substream after the other, as far as these have come; not for ever."""
-        for _ in range(_MOST_SUBSTREAMS):
-            passed = [port.looked_at for port in self.firm]
-            if returned is not None or not any(port.queue for port in self.firm):
-                break
-            self.schedules += 1
-            returned = self.schedule(*self.inputs, *self.outputs)
-            if passed == [port.looked_at for port in self.firm]:
-                break
+    def _call(self) -> object:
+        """Call the schedule function; return what it returns, which should be nothing."""
+        returned: object = self.schedule(*self.inputs, *self.outputs)
         return returned
 
     def take(self, context: OperatorContext, mailbox: Mailbox | None, gate: SubstreamGate | None) -> None:

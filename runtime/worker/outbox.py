@@ -4,8 +4,9 @@ from collections.abc import Mapping
 
 from tidewheel.progress import ProgressBatch
 from tidewheel.runtime.substreams.news import SubstreamNews
-from tidewheel.runtime.worker.envelope import Envelope, Message
+from tidewheel.runtime.worker.envelope import Envelope
 from tidewheel.runtime.worker.flow_control import Credit
+from tidewheel.runtime.worker.message import Message
 from tidewheel.transport.pickling import pickled_size
 
 _MEASURED_EVERY = 16

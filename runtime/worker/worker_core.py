@@ -19,7 +19,7 @@ from tidewheel.progress import Accumulated, Antichain, Broadcast, CompiledGraph,
 from tidewheel.runtime.description.plan import Plan, checked_schedule
 from tidewheel.runtime.explaining.statistics import WorkerStatistics
 from tidewheel.runtime.inputs.mailbox import Intake, Mailbox
-from tidewheel.runtime.substreams.labels import Label, Labels
+from tidewheel.runtime.substreams.labels import Label
 from tidewheel.runtime.substreams.worker_substreams import WorkerSubstreams
 from tidewheel.runtime.tokens.timestamp_token import TimestampToken
 from tidewheel.runtime.tokens.token_ledger import Leak, TokenLedger
@@ -106,12 +106,10 @@ class WorkerCore:
         self.closing = Closing()
         self._leaks: list[Leak] = []
         self._steps = 0
-        self._instances = [OperatorInstance(operator.name, operator.notify, clock) for operator in plan.operators]
-        self._edges = wire(self, plan, self._compiled, self._instances)
+        self._instances, self._edges = wire(self, plan, self._compiled, clock)
         self._ports = {port.location: port for instance in self._instances for port in instance.inputs}
-        self._substreams = WorkerSubstreams(self, plan, self._compiled, self._instances, self._edges)
+        self._substreams = WorkerSubstreams(self, plan, self._compiled, self._instances)
         self.books = self._substreams.books
-        self._puts = self._substreams.puts
         self._build(attachments or {}, nodes or [""] * workers)
 
     # ------------------------------------------------------------------ building
@@ -168,8 +166,7 @@ class WorkerCore:
 
     def _apply(self, envelope: Envelope) -> None:
         for message in envelope.messages:
-            put = self._puts[message.target]
-            put((message.time, message.batch, message.size, envelope.sender, message.label))
+            self._ports[message.target].put(message)
             self.activate(self._compiled.locations[message.target].operator)
         if envelope.credit is not None:
             self.flow.receive(envelope.sender, envelope.credit)
@@ -206,7 +203,6 @@ class WorkerCore:
             except (Exception, SystemExit, GeneratorExit) as error:  # noqa: BLE001 - not the driver's KeyboardInterrupt
                 raise_step_failure(instance.name, self.worker, instance.time, error)
         self.count_tokens()
-        self._substreams.settle()
         if self.ledger.has_leaks:
             self._collect_leaks()
         committed = self._progress.commit()
@@ -267,17 +263,13 @@ class WorkerCore:
         self.timers.set(operator, seconds)
         self.ledger.wake()
 
-    def produce(self, location: int, time: Time, label: Labels | None = None) -> None:
+    def produce(self, location: int, time: Time) -> None:
         """Count a message on its way to an input port."""
         self._progress.record_one(location, time, 1)
-        if label is not None:
-            self.books.record(label, location, time, 1)
 
-    def consume(self, location: int, time: Time, label: Labels | None = None) -> None:
+    def consume(self, location: int, time: Time) -> None:
         """Count a message as received at an input port."""
         self._progress.record_one(location, time, -1)
-        if label is not None:
-            self.books.consume(label, location, time)
 
     def new_token(
         self, instance: OperatorInstance, output: OutputPort, time: Time, lender: InputPort, label: Label | None

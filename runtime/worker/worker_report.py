@@ -15,6 +15,7 @@ from tidewheel.runtime.explaining.statistics import (
 )
 from tidewheel.runtime.substreams.open_substreams import OpenSubstreams
 from tidewheel.runtime.worker.input_port import InputPort
+from tidewheel.runtime.worker.message import Message
 from tidewheel.runtime.worker.operator_instance import OperatorInstance
 from tidewheel.runtime.worker.wiring import Edges
 
@@ -72,8 +73,10 @@ def awaited_by(instances: Iterable[OperatorInstance]) -> Counts:
 
 def waiting_at(ports: Sequence[InputPort]) -> tuple[Counts, Counts]:
     """Return how many messages wait at some inputs, and how many have come there and may not be received yet."""
-    queued = Counter((port.location, time) for port in ports for time, batch, *_ in port.queue if len(batch))
-    held = Counter((port.location, time) for port in ports for time, batch, *_ in port.held if len(batch))
+    queued = Counter(
+        (port.location, message.time) for port in ports for message in port.queue if isinstance(message, Message)
+    )
+    held = Counter((port.location, message.time) for port in ports for message in port.held)
     return queued, held
 
 

@@ -12,7 +12,8 @@ from typing import Any
 
 from tests.links.batch_kinds import KINDS
 from tidewheel.runtime.links.link import Receiver, Sender
-from tidewheel.runtime.worker.envelope import Envelope, Message
+from tidewheel.runtime.worker.envelope import Envelope
+from tidewheel.runtime.worker.message import Message
 from tidewheel.transport.ordered_inbox import OrderedInbox
 
 DEADLINE_S = 30.0

@@ -67,9 +67,8 @@ def in_pieces(context: Any) -> Any:
     return schedule
 
 
-@pytest.mark.parametrize("tracking", ["tokens", "punctuations"])
 @pytest.mark.parametrize(("workers", "seed"), [(1, 21), (2, 22), (3, 23), (4, 24)])
-def test_both_trackings_and_bounds_answer_as_a_batch_computation(workers: int, seed: int, tracking: Any) -> None:
+def test_both_bounds_answer_as_a_batch_computation(workers: int, seed: int) -> None:
     """With keys that are used again in each epoch, and records of each that come from all workers."""
     generator = random.Random(seed)
     epochs = [[(generator.randrange(8), generator.randrange(100)) for _ in range(40)] for _ in range(6)]
@@ -77,7 +76,7 @@ def test_both_trackings_and_bounds_answer_as_a_batch_computation(workers: int, s
         (key, sorted(n for k, n in sent if k == key)) for sent in epochs for key in {key for key, _ in sent}
     )
     flow = tw.Dataflow("both")
-    lines = flow.input("lines").substreams("lines", lambda line: line[0], tracking=tracking)
+    lines = flow.input("lines").substreams("lines", lambda line: line[0])
     scattered = lines.exchange(lambda line: line[1])
     pieces = scattered.unary("pieces", in_pieces, lambda line: line[0], bound="firm")
     pieces.collect_substream(lambda key, found: found).capture("firm")
@@ -98,16 +97,16 @@ def test_both_trackings_and_bounds_answer_as_a_batch_computation(workers: int, s
 
 
 @pytest.mark.parametrize(
-    ("workers", "seed", "tracking"),
-    [(1, 31, "punctuations"), (2, 32, "tokens"), (3, 33, "punctuations"), (4, 34, "tokens")],
+    ("workers", "seed"),
+    [(1, 31), (2, 32), (3, 33), (4, 34)],
 )
-def test_predicates_answer_as_a_batch_computation(workers: int, seed: int, tracking: Any) -> None:
+def test_predicates_answer_as_a_batch_computation(workers: int, seed: int) -> None:
     """Of which records may be in several substreams; one ends before the others."""
     generator = random.Random(seed)
     epochs = [[generator.randrange(100) for _ in range(40)] for _ in range(6)]
     predicates = {"even": lambda n: n % 2 == 0, "small": lambda n: n < 30, "none": lambda n: n < 0}
     flow = tw.Dataflow("named")
-    divided = flow.input("numbers").substreams("named", predicates=predicates, tracking=tracking)
+    divided = flow.input("numbers").substreams("named", predicates=predicates)
     scattered = divided.exchange(lambda n: n)
     scattered.collect_substream(lambda name, rows: (name, sorted(rows))).capture("named")
     with tw.run(flow, workers=workers) as job:

@@ -32,8 +32,11 @@ class FlowWatch:
 
     def _due_to(self, sender: WorkerCore, receiver: WorkerCore) -> int:
         """Return the bytes that one worker has sent another, and that it does not know to be taken."""
-        waiting = sum(
-            size for port in receiver._ports.values() for *_, size, origin, _ in port.queue if origin == sender.worker
+        waiting: int = sum(
+            message.size
+            for port in receiver._ports.values()
+            for message in port.queue
+            if message.size and message.sender == sender.worker
         )
         if sender is receiver:
             return waiting

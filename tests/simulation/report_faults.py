@@ -89,12 +89,12 @@ def consumed_before_read() -> Iterator[None]:
         return wrong_receive
 
     def make_consume(consume: Callable[..., None]) -> Callable[..., None]:
-        def wrong_consume(core: WorkerCore, location: int, time: Time, label: Label | None = None) -> None:
+        def wrong_consume(core: WorkerCore, location: int, time: Time) -> None:
             already = counted.get(core, Counter())
             if already[location, time] > 0:
                 already[location, time] -= 1
             else:
-                consume(core, location, time, label)
+                consume(core, location, time)
 
         return wrong_consume
 
@@ -103,7 +103,7 @@ def consumed_before_read() -> Iterator[None]:
 
 
 def sent_uncounted() -> Injection:
-    return replaced(WorkerCore, "produce", lambda _: lambda core, location, time, label=None: None)
+    return replaced(WorkerCore, "produce", lambda _: lambda core, location, time: None)
 
 
 def empty_batch_counted() -> Injection:

@@ -8,7 +8,7 @@ from tests.simulation.counts import Counts, add
 from tests.simulation.possible_times import Pointstamp
 from tests.simulation.world import World
 from tidewheel.progress import GraphShape, Source
-from tidewheel.runtime.worker.envelope import Message
+from tidewheel.runtime.worker.message import Message
 from tidewheel.runtime.worker.worker_core import WorkerCore
 
 _Link: TypeAlias = tuple[int, int]
@@ -85,6 +85,6 @@ class Truth:
             else:
                 del shown[key]
         for location, port in self._cores[worker]._ports.items():
-            for time, *_ in port.queue:
-                counts[location, time] = counts.get((location, time), 0) + 1
+            for message in port.queue:
+                counts[location, message.time] = counts.get((location, message.time), 0) + 1
         return counts

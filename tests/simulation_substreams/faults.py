@@ -11,15 +11,14 @@ from tests.simulation.injection import Injection, replaced
 from tests.simulation.scenario import Scenario
 from tidewheel.progress import Time
 from tidewheel.progress.substream_tracker import Key, SubstreamTracker
-from tidewheel.runtime.substreams.alignment import Alignment
 from tidewheel.runtime.substreams.books import SubstreamBooks
 from tidewheel.runtime.substreams.common_view import CommonView
 from tidewheel.runtime.substreams.firm_mailbox import FirmMailbox
 from tidewheel.runtime.substreams.gate import SubstreamGate
+from tidewheel.runtime.substreams.labelled_message import LabelledMessage
 from tidewheel.runtime.substreams.labels import Label, Labels
-from tidewheel.runtime.substreams.markers import Entry, Markers
 from tidewheel.runtime.substreams.news import Changes, SubstreamNews
-from tidewheel.runtime.substreams.punctuated_operator import PunctuatedOperator
+from tidewheel.runtime.substreams.substream_input import SubstreamInput
 from tidewheel.runtime.substreams.waiting_ends import WaitingEnds
 from tidewheel.runtime.substreams.worker_substreams import WorkerSubstreams
 from tidewheel.runtime.tokens.timestamp_token import TimestampToken
@@ -100,29 +99,29 @@ def _heard_ignored() -> Injection:
 @contextmanager
 def _consumed_on_arrival() -> Iterator[None]:
     """A message is counted as consumed when it arrives, so that an end is told while it waits at the port."""
-    before: WeakKeyDictionary[WorkerCore, Counter[Any]] = WeakKeyDictionary()
+    before: WeakKeyDictionary[SubstreamBooks, Counter[Any]] = WeakKeyDictionary()
 
     def make_apply(apply: Any) -> Any:
         def counting(core: WorkerCore, envelope: Envelope) -> None:
             apply(core, envelope)
             for message in envelope.messages:
-                if message.label is not None and not isinstance(message.label, Markers):
-                    core._substreams.books.record(message.label, message.target, message.time, -1)
-                    before.setdefault(core, Counter())[message.label, message.target, message.time] += 1
+                if isinstance(message, LabelledMessage) and message.label is not None:
+                    core.books.record(message.label, message.target, message.time, -1)
+                    before.setdefault(core.books, Counter())[message.label, message.target, message.time] += 1
 
         return counting
 
     def make_consume(consume: Any) -> Any:
-        def once(core: WorkerCore, location: int, time: Time, label: Label | None = None) -> None:
-            counted = before.setdefault(core, Counter())
+        def once(books: SubstreamBooks, label: Labels, location: int, time: Time) -> None:
+            counted = before.setdefault(books, Counter())
             if counted[label, location, time]:
                 counted[label, location, time] -= 1
-                label = None
-            consume(core, location, time, label)
+            else:
+                consume(books, label, location, time)
 
         return once
 
-    with replaced(WorkerCore, "_apply", make_apply), replaced(WorkerCore, "consume", make_consume):
+    with replaced(WorkerCore, "_apply", make_apply), replaced(SubstreamBooks, "consume", make_consume):
         yield
 
 
@@ -159,7 +158,7 @@ def _reused_not_held() -> Injection:
     """Records of a key that is used again are received before the end of what had it before was looked at."""
 
     def make(iterate: Any) -> Any:
-        def eager(port: InputPort) -> Iterator[Any]:
+        def eager(port: SubstreamInput) -> Iterator[Any]:
             ends, port.ends = port.ends, None
             received = iterate(port)
             first = next(received, None)
@@ -170,7 +169,7 @@ def _reused_not_held() -> Injection:
 
         return eager
 
-    return replaced(InputPort, "__iter__", make)
+    return replaced(SubstreamInput, "__iter__", make)
 
 
 def _over_before_told() -> Injection:
@@ -244,8 +243,8 @@ def _firm_let_through() -> Injection:
     """An input with a firm bound receives what comes at once."""
 
     def make(put_one: Any) -> Any:
-        def at_once(mailbox: FirmMailbox, key: Key, entry: Entry) -> None:
-            mailbox._port.queue.append(entry)
+        def at_once(mailbox: FirmMailbox, key: Key, message: LabelledMessage) -> None:
+            mailbox._port.queue.append(message)
 
         return at_once
 
@@ -277,46 +276,6 @@ def _end_before_piece() -> Injection:
         return before
 
     return replaced(FirmMailbox, "end", make)
-
-
-def _one_channel_is_enough() -> Injection:
-    """An operator takes the first marker of a key for all of them."""
-
-    def make(mark: Any) -> Any:
-        def hasty(alignment: Alignment, bit: int, markers: Markers) -> None:
-            if not markers.is_last and not set(alignment._lives).intersection(markers.keys):
-                for other in range(alignment._all.bit_length()):
-                    if alignment._all >> other & 1 and 1 << other != bit:
-                        mark(alignment, 1 << other, markers)
-            mark(alignment, bit, markers)
-
-        return hasty
-
-    return replaced(Alignment, "_mark", make)
-
-
-def _sent_on_with_tokens() -> Injection:
-    """A marker goes on while the operator keeps a token of its substream."""
-
-    def make(count: Any) -> Any:
-        def uncounted(operator: PunctuatedOperator, key: Key, difference: int) -> None:
-            pass
-
-        return uncounted
-
-    return replaced(PunctuatedOperator, "count_token", make)
-
-
-def _behind_marker_let_in() -> Injection:
-    """What comes behind a marker is received before the marker has gone on."""
-
-    def make(put_one: Any) -> Any:
-        def at_once(alignment: Alignment, place: Any, bit: int, entry: Entry, key: Key) -> None:
-            place.deliver(entry)
-
-        return at_once
-
-    return replaced(Alignment, "_put_one", make)
 
 
 @dataclass(frozen=True, slots=True)
@@ -360,7 +319,4 @@ FAULTS = (
     Fault("a firm bound that holds nothing", _firm_let_through, _MIXED | {"border"}, 1),
     Fault("what a firm bound holds not counted", _held_uncounted, _MIXED, 1),
     Fault("an end before the substream", _end_before_piece, _MIXED | {"border"}, 1),
-    Fault("one channel's marker taken for all", _one_channel_is_enough, _MIXED | {"raised"}),
-    Fault("a marker sent on beside tokens", _sent_on_with_tokens, _MIXED | {"complete"}, 1),
-    Fault("what follows a marker received before it", _behind_marker_let_in, _MIXED, 1),
 )

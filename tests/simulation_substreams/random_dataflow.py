@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from random import Random
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 import tidewheel as tw
 from tests.simulation.violation import ViolationError
@@ -55,18 +55,15 @@ class RandomDataflow:
         stream: tw.Stream[Record] = self.flow.input(f"input {number}")
         name = f"keys {number}"
         kind = self._random.choice(("shared", "shared", "marks", "last"))
-        tracking: Literal["tokens", "punctuations"] = "tokens"
-        if self._is_acyclic and self._random.random() < 0.8:
-            tracking = "punctuations"
         if kind == "shared":
-            return stream.substreams(name, key_of, tracking=tracking)
+            return stream.substreams(name, key_of)
         if self._random.random() < 0.3:
             stream = stream.enter(self.flow.scope(f"loop of input {number}"))
         match kind:
             case "marks":
                 before = stream.exchange(key_of) if self._random.random() < 0.5 else stream
-                return before.unary("read", _build_read).substreams(name, key_of, tracking=tracking)
-        return stream.filter(bool).substreams(name, key_of, last=is_last, tracking=tracking)
+                return before.unary("read", _build_read).substreams(name, key_of)
+        return stream.filter(bool).substreams(name, key_of, last=is_last)
 
     def _grow(self, scope: Scope, streams: Streams, size: int) -> None:
         """Add about ``size`` operators of random kinds in ``scope`` and below, and their outputs to ``streams``."""

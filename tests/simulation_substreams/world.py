@@ -17,8 +17,10 @@ from tidewheel.runtime.description.plan import Plan
 from tidewheel.runtime.description.stable_hash import stable_hash
 from tidewheel.runtime.substreams.books import SubstreamBooks
 from tidewheel.runtime.substreams.news import Ending
-from tidewheel.runtime.substreams.punctuations import Punctuations
+from tidewheel.runtime.substreams.substream_input import SubstreamInput
 from tidewheel.runtime.worker.envelope import Envelope
+from tidewheel.runtime.worker.input_port import InputPort
+from tidewheel.runtime.worker.message import Message
 from tidewheel.runtime.worker.worker_core import WorkerCore
 
 _MESSAGES = 150
@@ -68,7 +70,6 @@ class World:
         self._compiled = CompiledGraph(plan.graph())
         declared = list(plan.declarations.values())
         self.is_shared = [one.is_shared for one in declared]
-        self.is_punctuated = [one.is_punctuated for one in declared]
         for index, operator in enumerate(plan.operators):
             for port in range(len(operator.shape.inputs)) if operator.name in watchers else ():
                 target = Target(index, port)
@@ -88,12 +89,8 @@ class World:
         finished: set[int] = set()
         self._closed[core.worker], self._finished[core.worker] = closed, finished
         self._follow(core.worker, core._substreams.books, closed, finished)
-        for punctuations in core._substreams._punctuated.values():
-            self._follow(core.worker, punctuations, closed, finished)
 
-    def _follow(
-        self, worker: int, books: SubstreamBooks | Punctuations, closed: list[Life], finished: set[int]
-    ) -> None:
+    def _follow(self, worker: int, books: SubstreamBooks, closed: list[Life], finished: set[int]) -> None:
         close, end, finish = books.close, books.end, books.finish
 
         def closing(declaration: int, keys: Collection[Any]) -> None:
@@ -134,10 +131,8 @@ class World:
             self._check_border(worker, location, life)
             self._inside[worker, location] = life
         if location in self._watched:
-            # Markers tell of what comes to one worker, worker 0 of what comes to any; and a firm bound off the cycles
-            # has it wait on each worker by itself.
-            alone = self.is_punctuated[life.source] or self._waits_whole(location)
-            for other in [worker] if alone else range(self.scenario.workers):
+            # A firm bound off the cycles has it wait on each worker by itself.
+            for other in [worker] if self._waits_whole(location) else range(self.scenario.workers):
                 if self._count[other, location, life.source, life.key] >= life.number:
                     where = self._where(worker, location)
                     raise ViolationError("safety", f"{where} got {life} after worker {other} was told of its end")
@@ -163,8 +158,7 @@ class World:
         if location in self._firm:
             self._check_border(worker, location, life)
             self._inside.pop((worker, location), None)
-        if not self.is_punctuated[source]:
-            self._check_all_has_ended(where, location, life)
+        self._check_all_has_ended(where, location, life)
 
     def _check_all_has_ended(self, where: str, location: int, life: Life) -> None:
         """Check that nobody lets in anything of a life, and that nothing of it is left before a location."""
@@ -187,8 +181,8 @@ class World:
 
     def _waits_whole(self, location: int) -> bool:
         """Tell whether all of a substream waits there until it has come."""
-        firm = self.cores[0]._ports[location].firm
-        return firm is not None and not firm.takes_turns
+        port = self.cores[0]._ports[location]
+        return isinstance(port, SubstreamInput) and port.firm is not None and not port.firm.takes_turns
 
     def _live(self, but_waiting_at: int | None) -> Iterator[tuple[Life, int]]:
         """Yield the life and location of whatever may become a record: tokens, messages, and what is fed."""
@@ -209,7 +203,7 @@ class World:
             for messages in core.outbox._messages:
                 yield from ((message.target, message.batch) for message in messages)
             for port in [port for location, port in core._ports.items() if location != but_waiting_at]:
-                yield from ((port.location, batch) for _, batch, *_ in port.waiting)
+                yield from ((port.location, message.batch) for message in unreceived(port))
             for operator, mailbox in core._mailboxes.items():
                 location = self._compiled.index[Source(operator, 0)]
                 yield from ((location, command.batch) for _, command in mailbox._queue if command.action == "send")
@@ -237,7 +231,7 @@ class World:
                 if sorted(self.told[worker, location]) != sorted(lives):
                     missing = sorted(set(lives).difference(self.told[worker, location]))
                     raise ViolationError("liveness", f"{self._where(worker, location)} was not told of {missing}")
-                if self.told[worker, location] != self.told[0, location] and not self.is_punctuated[source]:
+                if self.told[worker, location] != self.told[0, location]:
                     raise ViolationError("order", f"{self._where(worker, location)} was told in an order of its own")
                 if location in self._ordered:
                     self._check_order(worker, location)
@@ -270,17 +264,17 @@ class World:
             "waiting": [gate._waiting for gate in gates if gate._waiting],
             "reopened": [gate._reopened for gate in gates if gate._reopened],
             "not over": [key for gate in gates for key, closed in gate._closed.items() if not closed.is_over],
-            "ends": [port.ends for port in core._ports.values() if port.ends],
-            "messages": [entry for port in core._ports.values() for entry in port.waiting],
-            "markers": [
-                operator.remembered
-                for punctuations in core._substreams._punctuated.values()
-                for operator in punctuations.operators.values()
-                if operator.remembered
-            ],
+            "ends": [port for port in core._ports.values() if not port.is_empty],
+            "messages": [message for port in core._ports.values() for message in unreceived(port)],
         }
         if books._view is not None:
             left["lives"] = [len(tracker) for tracker in books._view._trackers.values() if len(tracker)]
         found = {name: what for name, what in left.items() if what}
         if found:
             raise ViolationError("left", f"worker {core.worker} still remembers {found}")
+
+
+def unreceived(port: InputPort) -> Iterator[Message]:
+    """Yield the messages that have arrived at an input and that its operator has not received."""
+    yield from (message for message in port.queue if isinstance(message, Message))
+    yield from port.held

@@ -90,18 +90,17 @@ def halves(walk: tuple[Any, ...]) -> list[tuple[Any, ...]]:
 @operator_settings(60)
 @given(sessions(), st.integers(1, 3), st.sampled_from(["worker", "merged"]), st.booleans(), st.booleans())
 def test_each_end_comes_once_and_after_all_records(
-    feed: Sessions, workers: int, partition: Any, is_slow: bool, is_punctuated: bool
+    feed: Sessions, workers: int, partition: Any, is_slow: bool, in_loop: bool
 ) -> None:
     """Each life of a key ends once, though nothing of it may have come, on one worker and several; the job ends.
 
-    What is told by counting tokens has been round a loop.
+    The records have been round a loop, or not.
     """
     name = f"published ends/{next(_NUMBERS)}"
     lives, ends = with_lives(feed)
     flow = tw.Dataflow("walks")
-    tracking: Any = "punctuations" if is_punctuated else "tokens"
-    divided = flow.input("walks").substreams("walks", lambda walk: walk[0], tracking=tracking)
-    walks = divided.exchange(lambda walk: walk[1]).flat_map(halves) if is_punctuated else divided.iterate(halve)
+    divided = flow.input("walks").substreams("walks", lambda walk: walk[0])
+    walks = divided.iterate(halve) if in_loop else divided.exchange(lambda walk: walk[1]).flat_map(halves)
     walks.delay(delayed).publish(name, ends=True, partition=partition)
     with tw.run(flow, workers=workers, engine="local", paused=True) as job, tw.subscribe(name) as subscription:
         job.start()

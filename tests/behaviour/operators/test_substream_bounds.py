@@ -1,4 +1,4 @@
-"""Firm bounds, and ends that are found by punctuations, against a batch computation and on the local engine."""
+"""Firm bounds against a batch computation, on the local engine."""
 
 import math
 from collections import Counter
@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 import tidewheel as tw
 from tests.behaviour.operators.test_substreams import (
     Sessions,
-    Walks,
     assert_nothing_left,
     lengths_of,
     lives_of,
@@ -24,8 +23,6 @@ from tests.behaviour.operators.test_substreams import (
 from tests.kit.operators.harness import operator_settings
 
 DEADLINE_S = 20.0
-Tracking = Literal["tokens", "punctuations"]
-TRACKINGS: tuple[Tracking, ...] = ("tokens", "punctuations")
 Event = tuple[int, str, Any]
 """(worker, "record" or "end", key)."""
 
@@ -87,15 +84,15 @@ def totals(feed: Sessions) -> Counter[tuple[int, int]]:
 
 
 @operator_settings(60)
-@given(sessions(), st.integers(1, 4), st.sampled_from(TRACKINGS))
-def test_a_firm_bound_has_each_substream_in_one_piece(feed: Sessions, workers: int, tracking: Tracking) -> None:
-    """Whoever waits for nothing but the end of the piece finds what a batch computation does, by both trackings.
+@given(sessions(), st.integers(1, 4))
+def test_a_firm_bound_has_each_substream_in_one_piece(feed: Sessions, workers: int) -> None:
+    """Whoever waits for nothing but the end of the piece finds what a batch computation does.
 
     Records of each key come from several workers; behind the operator, a soft bound is told in time.
     """
     events: list[Event] = []
     flow = tw.Dataflow("pieces")
-    walks = flow.input("walks").substreams("walks", lambda walk: walk[0], tracking=tracking)
+    walks = flow.input("walks").substreams("walks", lambda walk: walk[0])
     scattered = walks.exchange(lambda walk: walk[1]).map(tuple)
     pieces = scattered.unary("pieces", in_pieces(events), lambda walk: walk[0], bound="firm")
     pieces.collect_substream(lambda key, found: found).capture("found")
@@ -131,15 +128,15 @@ def test_in_a_loop_substreams_take_turns(feed: Sessions, workers: int) -> None:
 
 
 @operator_settings(60)
-@given(sessions(), st.integers(1, 3), st.sampled_from(["soft", "firm"]), st.sampled_from(TRACKINGS))
-@example([(0, [(1, 1), (2, 1)], [1]), (1, [(1, 2)], [])], 1, "firm", "tokens")
-@example([(0, [(1, 1), (2, 1)], [1]), (1, [(1, 2)], [])], 3, "firm", "tokens")
+@given(sessions(), st.integers(1, 3), st.sampled_from(["soft", "firm"]))
+@example([(0, [(1, 1), (2, 1)], [1]), (1, [(1, 2)], [])], 1, "firm")
+@example([(0, [(1, 1), (2, 1)], [1]), (1, [(1, 2)], [])], 3, "firm")
 def test_what_is_open_at_the_end_does_not_keep_keys_from_being_used_again(
-    feed: Sessions, workers: int, bound: Any, tracking: Tracking
+    feed: Sessions, workers: int, bound: Any
 ) -> None:
     """Though it holds its epoch open, for which the operator behind waits with what had the key before."""
     flow = tw.Dataflow("again")
-    walks = flow.input("walks").substreams("walks", lambda walk: walk[0], tracking=tracking)
+    walks = flow.input("walks").substreams("walks", lambda walk: walk[0])
     states = walks.unary("pass", seen_by([]), bound=bound).stateful_map(
         lambda walk: walk[0], int, lambda number, walk: (number + 1, walk), scope="substream"
     )
@@ -152,31 +149,27 @@ def test_what_is_open_at_the_end_does_not_keep_keys_from_being_used_again(
 
 @operator_settings(40)
 @given(sessions(), st.integers(1, 4))
-def test_punctuations_find_the_ends_that_tokens_find(feed: Sessions, workers: int) -> None:
-    """Through branches that meet again, with results that are sent at an end, and asked for behind that."""
-    answers = []
-    for tracking in TRACKINGS:
-        flow = tw.Dataflow("branches")
-        walks = flow.input("walks").substreams("walks", lambda walk: walk[0], tracking=tracking)
-        odd, even = walks.branch(lambda walk: walk[1] % 2 == 1)
-        met = odd.exchange(lambda walk: walk[1]).concat(even.map(tuple).rebalance())
-        sums = met.collect_substream(lambda key, found: (key, sum(number for _, number in found)))
-        sums.collect_substream(lambda key, found: found).capture("sums")
-        with tw.run(flow, workers=workers, engine="local") as job:
-            play(job, feed)
-            answers.append(Counter(map(str, rows(job, "sums"))))
-            assert_nothing_left(job)
-    assert answers[0] == answers[1]
+def test_ends_are_found_through_branches_that_meet_again(feed: Sessions, workers: int) -> None:
+    """With results that are sent at an end, and asked for behind that."""
+    flow = tw.Dataflow("branches")
+    walks = flow.input("walks").substreams("walks", lambda walk: walk[0])
+    odd, even = walks.branch(lambda walk: walk[1] % 2 == 1)
+    met = odd.exchange(lambda walk: walk[1]).concat(even.map(tuple).rebalance())
+    counts = met.collect_substream(lambda key, found: (key, len(found)))
+    counts.collect_substream(lambda key, found: found).capture("counts")
+    with tw.run(flow, workers=workers, engine="local") as job:
+        play(job, feed)
+        assert Counter(row for found in rows(job, "counts") for row in found) == totals(feed)
+        assert_nothing_left(job)
 
 
 @pytest.mark.parametrize("bound", ["soft", "firm"])
-@pytest.mark.parametrize("tracking", TRACKINGS)
 @pytest.mark.parametrize("workers", [1, 3])
-def test_ends_come_in_the_order_of_closing(bound: Any, tracking: Tracking, workers: int) -> None:
+def test_ends_come_in_the_order_of_closing(bound: Any, workers: int) -> None:
     """Though what was closed first has further to go."""
     events: list[Event] = []
     flow = tw.Dataflow("order")
-    walks = flow.input("walks").substreams("walks", lambda walk: walk[0], tracking=tracking)
+    walks = flow.input("walks").substreams("walks", lambda walk: walk[0])
     slow = walks.filter(lambda walk: walk[0] % 2 == 0).rebalance().rebalance().map(tuple)
     fast = walks.filter(lambda walk: walk[0] % 2 == 1)
     met = slow.concat(fast).unary("met", seen_by(events), bound=bound, ordered=True)
@@ -192,12 +185,11 @@ def test_ends_come_in_the_order_of_closing(bound: Any, tracking: Tracking, worke
         assert [key for at, kind, key in events if (at, kind) == (worker, "end")] == order
 
 
-@pytest.mark.parametrize("tracking", TRACKINGS)
-def test_what_waits_for_a_firm_bound_holds_no_source_back(tracking: Tracking) -> None:
+def test_what_waits_for_a_firm_bound_holds_no_source_back() -> None:
     """With one byte in flight, all of a substream waits, and its end comes."""
     events: list[Event] = []
     flow = tw.Dataflow("congested")
-    walks = flow.input("walks").substreams("walks", lambda walk: walk[0], tracking=tracking)
+    walks = flow.input("walks").substreams("walks", lambda walk: walk[0])
     walks.exchange(lambda walk: walk[1]).unary("pieces", in_pieces(events), bound="firm").capture("pieces")
     with tw.run(flow, workers=2, engine="local", config=tw.RuntimeConfig(bytes_in_flight=1)) as job:
         with job.input("walks") as handle:
@@ -215,8 +207,7 @@ def test_what_waits_for_a_firm_bound_holds_no_source_back(tracking: Tracking) ->
             assert sum(many for key, many in rows(job, "pieces") if key == sent) == 20
 
 
-@pytest.mark.parametrize("tracking", TRACKINGS)
-def test_an_input_without_substreams_is_read_beside_a_firm_one(tracking: Tracking) -> None:
+def test_an_input_without_substreams_is_read_beside_a_firm_one() -> None:
     """What is of no substream waits for none, as no operator knows what it would wait for."""
     seen: list[Any] = []
 
@@ -231,7 +222,7 @@ def test_an_input_without_substreams_is_read_beside_a_firm_one(tracking: Trackin
         return schedule
 
     flow = tw.Dataflow("beside")
-    walks = flow.input("walks").substreams("walks", lambda walk: walk % 2, tracking=tracking)
+    walks = flow.input("walks").substreams("walks", lambda walk: walk % 2)
     walks.binary(flow.input("plain"), "both", build, bound="firm").capture("nothing")
     with tw.run(flow, engine="local") as job:
         with job.input("walks") as handle, job.input("plain") as plain:
@@ -245,10 +236,10 @@ def test_an_input_without_substreams_is_read_beside_a_firm_one(tracking: Trackin
     assert seen[1:] == [(1, 1, 3), ("end", 1), (0, 2, 4), ("end", 0)]
 
 
-def test_markers_leave_nothing_behind() -> None:
-    """Thousands of keys, some of them used again at once, while their markers are on the way."""
+def test_many_keys_leave_nothing_behind() -> None:
+    """Thousands of keys, some of them used again at once, while their ends are on the way."""
     flow = tw.Dataflow("many")
-    pairs = flow.input("numbers").substreams("pairs", lambda n: n // 2 % 700, tracking="punctuations")
+    pairs = flow.input("numbers").substreams("pairs", lambda n: n // 2 % 700)
     moved = pairs.exchange(lambda n: n).exchange(lambda n: n // 3)
     moved.collect_substream(lambda key, found: (key, len(found))).capture("pairs")
     with tw.run(flow, workers=3, engine="local") as job:
@@ -262,29 +253,8 @@ def test_markers_leave_nothing_behind() -> None:
         assert_nothing_left(job)
 
 
-def test_markers_do_not_get_round_loops() -> None:
-    """Who asks for punctuations there is told why not, before anything runs."""
-    flow = tw.Dataflow("round")
-    walks = flow.input("walks").substreams("walks", lambda walk: walk[0], tracking="punctuations")
-    walks.iterate(Walks.body).collect_substream(lambda key, steps: len(steps)).capture("lengths")
-    with pytest.raises(tw.GraphError, match=r"'walks': operator .* is in a loop, and markers .* never would"):
-        tw.run(flow, engine="local")
-
-
-def test_a_loop_that_nobody_asks_behind_is_no_matter() -> None:
-    """Markers go only to where they are asked for."""
-    flow = tw.Dataflow("aside")
-    walks = flow.input("walks").substreams("walks", lambda walk: walk[0], tracking="punctuations")
-    walks.iterate(Walks.body).capture("walks")
-    walks.collect_substream(lambda key, found: (key, len(found))).capture("counts")
-    with tw.run(flow, workers=2, engine="local") as job:
-        play(job, [(0, [(1, 5), (2, 6), (1, 7)], [1, 2])])
-        assert sorted(rows(job, "counts")) == [(1, 2), (2, 1)]
-        assert_nothing_left(job)
-
-
-def test_markers_pass_an_input_that_is_never_read() -> None:
-    """An operator that only looks at the frontier of an input does not keep markers that come there."""
+def test_an_input_that_is_never_read_keeps_no_substream_open() -> None:
+    """An operator that only looks at the frontier of an input holds no substream open by what never comes there."""
 
     def clocked(context: Any) -> Any:
         def schedule(left: Any, clock: Any, output: Any) -> None:
@@ -295,7 +265,7 @@ def test_markers_pass_an_input_that_is_never_read() -> None:
         return schedule
 
     flow = tw.Dataflow("clocked")
-    numbers = flow.input("walks").substreams("walks", lambda walk: walk[0], tracking="punctuations")
+    numbers = flow.input("walks").substreams("walks", lambda walk: walk[0])
     beside = numbers.binary(numbers.filter(lambda walk: walk[1] < 0), "clocked", clocked)
     beside.collect_substream(lambda key, found: (key, len(found))).capture("counts")
     with tw.run(flow, workers=2, engine="local") as job:
@@ -304,8 +274,7 @@ def test_markers_pass_an_input_that_is_never_read() -> None:
 
 
 @pytest.mark.parametrize("bound", ["soft", "firm"])
-@pytest.mark.parametrize("tracking", TRACKINGS)
-def test_tokens_may_be_kept_where_nobody_asks_behind(bound: Any, tracking: Tracking) -> None:
+def test_tokens_may_be_kept_where_nobody_asks_behind(bound: Any) -> None:
     """An operator that sends two epochs later does not wait for itself, though the key is used again in between."""
 
     def later(context: Any) -> Any:
@@ -322,7 +291,7 @@ def test_tokens_may_be_kept_where_nobody_asks_behind(bound: Any, tracking: Track
         return schedule
 
     flow = tw.Dataflow("later")
-    letters = flow.input("letters").substreams("letters", lambda letter: letter, tracking=tracking)
+    letters = flow.input("letters").substreams("letters", lambda letter: letter)
     letters.unary("later", later, bound=bound).capture("letters")
     with tw.run(flow, workers=2, engine="local") as job:
         with job.input("letters") as handle:

@@ -150,10 +150,6 @@ WRONG: dict[str, tuple[Callable[[], object], str]] = {
         ).plan(),
         "'iterate/piece' takes one substream after the other .* 'iterate/stateful_map' there waits until times",
     ),
-    "other tracking": (
-        lambda: tw.Dataflow("i").input("n").substreams("rests", rest, tracking="guesses"),  # type: ignore[arg-type]
-        'substreams rests: tracking is "tokens" or "punctuations", not \'guesses\'',
-    ),
     "no name": (
         lambda: tw.Dataflow("i").input("n").substreams(rest),  # type: ignore[arg-type]
         "the first argument is the name of the substreams, not <function",

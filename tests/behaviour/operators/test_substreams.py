@@ -176,9 +176,7 @@ def assert_nothing_left(job: tw.Job) -> None:
         for gate in core._substreams.gates.values():
             assert all(closed.is_over for closed in gate._closed.values())
             assert not gate._open
-        assert not any(entry for port in core._ports.values() for entry in port.waiting)
-        for punctuations in core._substreams._punctuated.values():
-            assert not any(operator.remembered for operator in punctuations.operators.values())
+        assert not any(message for port in core._ports.values() for message in (*port.queue, *port.held))
 
 
 @pytest.mark.parametrize("key", [math.nan, ("a", math.nan), None, b"bytes", ("a", 1.5)], ids=repr)

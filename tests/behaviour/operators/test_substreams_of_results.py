@@ -13,18 +13,16 @@ SEEDS = range(8)
 
 
 @pytest.mark.parametrize("workers", [1, 2, 3])
-@pytest.mark.parametrize("first", ["tokens", "punctuations"])
-@pytest.mark.parametrize("second", ["tokens", "punctuations"])
 @pytest.mark.parametrize("bound", ["soft", "firm"])
-def test_results_of_substreams_are_divided_again(workers: int, first: Any, second: Any, bound: Any) -> None:
+def test_results_of_substreams_are_divided_again(workers: int, bound: Any) -> None:
     """Sessions are counted when they end, and users when all of their sessions have; each with its own ends."""
     for seed in SEEDS:
         random = Random(seed)
         events: list[Any] = []
         flow = tw.Dataflow("two")
-        hits = flow.input("hits").substreams("sessions", key=lambda hit: hit[:2], tracking=first)
+        hits = flow.input("hits").substreams("sessions", key=lambda hit: hit[:2])
         sessions = hits.exchange(lambda hit: hit[2]).collect_substream(lambda session, hits: (session[0], len(hits)))
-        users = sessions.without_substreams().substreams("users", key=lambda session: session[0], tracking=second)
+        users = sessions.without_substreams().substreams("users", key=lambda session: session[0])
         seen = users.unary("seen", seen_by(events), exchange=lambda session: session[0], bound=bound)
         seen.collect_substream(lambda user, counts: (user, sorted(n for _, n in counts))).capture("users")
         expected: dict[str, list[int]] = {}
@@ -46,16 +44,14 @@ def test_results_of_substreams_are_divided_again(workers: int, first: Any, secon
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-@pytest.mark.parametrize("outer", ["tokens", "punctuations"])
-@pytest.mark.parametrize("inner", ["tokens", "punctuations"])
 @pytest.mark.parametrize("bound", ["soft", "firm"])
-def test_what_was_divided_otherwise_may_come_back(workers: int, outer: Any, inner: Any, bound: Any) -> None:
+def test_what_was_divided_otherwise_may_come_back(workers: int, bound: Any) -> None:
     """Into a stream of the substreams from which it was taken: to these it does not belong any more."""
     events: list[Any] = []
     rows = [(key, number) for number in range(6) for key in "ab"]
     flow = tw.Dataflow("back")
-    divided = flow.input("rows").substreams("keys", lambda row: row[0], tracking=outer)
-    numbers = divided.without_substreams().substreams("numbers", lambda row: row[1] % 3, tracking=inner)
+    divided = flow.input("rows").substreams("keys", lambda row: row[0])
+    numbers = divided.without_substreams().substreams("numbers", lambda row: row[1] % 3)
     seen = numbers.unary("seen", seen_by(events), bound=bound).without_substreams()
     divided.concat(seen).collect_substream(lambda key, rows: (key, len(rows))).capture("counts")
     with tw.run(flow, workers=workers, engine="local") as job:

@@ -104,7 +104,7 @@ def really_live(job: LocalJob) -> Live:
         for (location, time), count in core.ledger.held:
             live[compiled.locations[location], time] += count
         for number, port in core._ports.items():
-            live.update((compiled.locations[number], time) for time, *_ in port.queue)
+            live.update((compiled.locations[number], message.time) for message in port.queue)
     return live
 
 
@@ -205,7 +205,7 @@ def where(job: LocalJob, operator: str, time: Time, messages: bool) -> set[int]:
     found = set()
     for core in job._cores:
         held: list[tuple[int, Any]] = [stamp for stamp, _ in core.ledger.held]
-        waiting = [(number, at) for number, port in core._ports.items() for at, *_ in port.queue]
+        waiting = [(number, message.time) for number, port in core._ports.items() for message in port.queue]
         for number, at in waiting if messages else held:
             location = job._compiled.locations[number]
             if (name_of(job, location), at) == (operator, time):

@@ -127,7 +127,7 @@ class WorkerGroup:
             for stream in core._inbox._streams.values():
                 found.update(_messages(stream.early.values()))
             for location, port in core._ports.items():
-                found.update((location, time) for time, *_ in port.queue)
+                found.update((location, message.time) for message in port.queue)
         return found
 
 

@@ -16,6 +16,7 @@ from tidewheel.progress import SpreadName
 from tidewheel.runtime.engines.local_job import LocalJob
 from tidewheel.runtime.explaining.job_view import JobView
 from tidewheel.runtime.explaining.statistics import EdgeStatistics, OperatorStatistics
+from tidewheel.runtime.worker.message import Message
 from tidewheel.runtime.worker.worker_core import WorkerCore
 from tidewheel.runtime.worker.worker_report import BusyWorker
 from tidewheel.transport.batches import length
@@ -250,7 +251,7 @@ def test_seconds_are_those_of_the_functions() -> None:
     core = WorkerCore(flow.plan(), 0, 1, clock=lambda: float(next(ticks)))
     core.step()
     before = dict(core.report().statistics.operators)
-    core._instances[0].outputs[0]._channels[0]._target.put((0, [1, 2], 0, 0, None))
+    core._instances[0].outputs[0]._channels[0]._target.put(Message(0, 0, [1, 2]))
     core.activate(1)
     core.step()
     after = core.report().statistics.operators
