@@ -1,4 +1,4 @@
-"""How the messages of exactly-once delivery cross a socket, as the frames of `socket_frames`.
+"""The frames of messages between publishers, relays and subscribers, as those of `transport.socket_frames`.
 
 =======================  ==========================================================  =================================
 message                  head, as msgpack                                            payload
@@ -7,6 +7,7 @@ message                  head, as msgpack                                       
 `Rejected`, `Stranger`,  as they are                                                 none
 `Nack`, `Ack`
 `Join`                   the name, and the filter, pickled                           none
+`Numbered`               the number, what was skipped, and the head of the message   that of the message
 =======================  ==========================================================  =================================
 
 Nothing of a message is unpickled on its way, and of what a child says only its filter is. Ranges of ticks are looked at
@@ -23,10 +24,11 @@ from tidewheel.progress import ProtocolError
 from tidewheel.pubsub.exactly_once.fanout import Filter
 from tidewheel.pubsub.exactly_once.messages import Ack, Downstream, KnowledgeMessage, Nack, Rejected, Stranger, Upstream
 from tidewheel.pubsub.exactly_once.tick_set import FOREVER, check_range
+from tidewheel.pubsub.messages import encoded_message
 from tidewheel.pubsub.messages.encoded_message import EncodedMessage, slice_of
 from tidewheel.pubsub.messages.payload import pickled
-from tidewheel.pubsub.messages.wire import Payload
-from tidewheel.pubsub.protocol.socket_frames import LARGE, frame_of, unpickled
+from tidewheel.pubsub.messages.wire import Numbered
+from tidewheel.transport.socket_frames import LARGE, Payload, frame_of, unpickled
 
 FRAME_BYTES: Final = 1024 * 1024
 """Messages for which nobody has asked go in frames of about so many bytes each."""
@@ -52,6 +54,9 @@ class Join(msgspec.Struct, frozen=True):
     name: str
     where: Filter | None
 
+
+Told: TypeAlias = Downstream | Numbered
+"""What a parent tells its child: a publisher without a log tells a subscriber numbered messages."""
 
 ChildMessage: TypeAlias = Join | Upstream
 """What a child says to its parent."""
@@ -87,6 +92,12 @@ class _StrangerHead(_Head, tag="S", frozen=True, array_like=True, gc=False):
     reader: str
 
 
+class _NumberedHead(_Head, tag="M", frozen=True, array_like=True, gc=False):
+    number: int
+    skipped: int
+    head: bytes
+
+
 class _NackHead(_Head, tag="N", frozen=True, array_like=True, gc=False):
     pubend: _Number
     ranges: _Ranges
@@ -105,20 +116,23 @@ class _JoinHead(_Head, tag="J", frozen=True, array_like=True, gc=False):
 
 
 _ENCODER = msgspec.msgpack.Encoder()
-_DOWNSTREAM: msgspec.msgpack.Decoder[_KnowledgeHead | _RejectedHead | _StrangerHead] = msgspec.msgpack.Decoder(
-    _KnowledgeHead | _RejectedHead | _StrangerHead
-)
+_DownstreamHead: TypeAlias = _NumberedHead | _KnowledgeHead | _RejectedHead | _StrangerHead
+_DOWNSTREAM: msgspec.msgpack.Decoder[_DownstreamHead] = msgspec.msgpack.Decoder(_DownstreamHead)
 _UPSTREAM: msgspec.msgpack.Decoder[_NackHead | _AckHead | _JoinHead] = msgspec.msgpack.Decoder(
     _NackHead | _AckHead | _JoinHead
 )
 
 
-def encode(message: Downstream | ChildMessage) -> list[Any]:
+def encode(message: Told | ChildMessage) -> list[Any]:
     """Return the parts which sent one after the other are the frame of a message; no large payload is copied.
 
     Where a `KnowledgeMessage` has many bytes and is all there is to say, it goes as several, in frames of about
     `FRAME_BYTES`: together they say the same. So who keeps one message of a frame does not keep many others.
     """
+    if isinstance(message, Numbered):
+        encoded = encoded_message.encode(message.message)
+        head = _NumberedHead(message.sequence, message.skipped, encoded.head)
+        return frame_of(_ENCODER.encode(head), (encoded.payload,))
     match message:
         case KnowledgeMessage():
             return [part for one in _split(message) for part in _knowledge(one)]
@@ -161,13 +175,17 @@ def _split(message: KnowledgeMessage) -> Iterator[KnowledgeMessage]:
     yield structs.replace(message, final=final, data=data[begin:])
 
 
-def decode_downstream(head: Payload, payload: Payload) -> Downstream:
+def decode_downstream(head: Payload, payload: Payload) -> Told:
     """Return the message for a child that a frame is of; large messages are slices of the payload.
 
     Raises:
         ProtocolError: it is of none.
     """
-    match _decoded(_DOWNSTREAM, head):
+    decoded = _decoded(_DOWNSTREAM, head)
+    if isinstance(decoded, _NumberedHead):
+        message = encoded_message.decode(EncodedMessage(decoded.head, payload))
+        return Numbered(decoded.number, message, decoded.skipped)
+    match decoded:
         case _KnowledgeHead(pubend, final, data, more, is_answer, lost_end):
             _check(final)
             return KnowledgeMessage(pubend, final, _messages(data, payload), more, is_answer, lost_end)
@@ -205,7 +223,7 @@ def _decoded(decoder: "msgspec.msgpack.Decoder[H]", head: Payload) -> H:
     try:
         return decoder.decode(head)
     except (ValueError, RecursionError) as error:  # msgspec's own errors are among the first
-        raise ProtocolError(f"what came is no message of exactly-once delivery: {error}") from error
+        raise ProtocolError(f"what came is no message of a topic: {error}") from error
 
 
 def _check(ranges: tuple[tuple[int, int], ...]) -> None:

@@ -11,7 +11,7 @@ from collections import deque
 
 from tidewheel.progress import MutableAntichain, ProtocolError, Time, TimeDomain
 from tidewheel.pubsub.exactly_once.journal import WorkerPosition
-from tidewheel.pubsub.messages.encoded_message import EncodedMessage, encode
+from tidewheel.pubsub.messages.encoded_message import EncodedMessage, check_size, encode
 from tidewheel.pubsub.messages.wire import DataMessage, FeedEvent
 
 
@@ -47,6 +47,7 @@ class SentEvents:
         """
         index = self._indices.get(event.time, 0) if isinstance(event, DataMessage) else 0
         message = encode(event, index)
+        check_size(message)
         if isinstance(event, DataMessage):
             self._indices[event.time] = index + 1
         self._events.append((event, message))
@@ -94,3 +95,29 @@ class SentEvents:
     def waiting_bytes(self) -> int:
         """How many bytes they have."""
         return self._bytes
+
+
+class PassingEvents(SentEvents):
+    """The events of one worker whose publisher has no log: they are counted, and none is kept.
+
+    Args:
+        domain: the times of the topic.
+    """
+
+    def __init__(self, domain: TimeDomain) -> None:
+        super().__init__(domain)
+        self._count = 0
+
+    def add(self, event: FeedEvent) -> EncodedMessage:
+        """Count an event; return it as it is to be sent."""
+        self._count += 1
+        return encode(event)
+
+    def durable(self, count: int) -> None:
+        """Take note that the publisher has passed on so many more events."""
+        self._count -= count
+
+    @property
+    def waiting(self) -> int:
+        """How many events the publisher has not confirmed."""
+        return self._count

@@ -11,7 +11,8 @@ from typing import Any
 import cloudpickle
 
 from tidewheel.pubsub.errors import DeliveryError
-from tidewheel.pubsub.messages.wire import Encoding, Payload
+from tidewheel.pubsub.messages.wire import Encoding
+from tidewheel.transport.socket_frames import Payload
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,12 +15,10 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from tidewheel.progress import Time
+from tidewheel.transport.socket_frames import Payload
 
 Encoding: TypeAlias = Literal["arrow", "pickle", "ends"]
 """How a payload is encoded: an Arrow IPC stream, a pickle of protocol 5, or such a pickle of keys that have ended."""
-
-Payload: TypeAlias = Any
-"""The bytes of a payload, with a length, wherever they lie: ``bytes``, a ``memoryview``, or a ``pyarrow.Buffer``."""
 
 
 class InitialFrontierSnapshot(msgspec.Struct, frozen=True):
@@ -43,6 +41,10 @@ class DataMessage(msgspec.Struct, frozen=True):
     payload: Payload
     encoding: Encoding
     records: int
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        payload = bytes(self.payload) if isinstance(self.payload, memoryview) else self.payload
+        return type(self), (self.time, payload, self.encoding, self.records)
 
 
 class EpochsDropped(msgspec.Struct, frozen=True):
@@ -71,6 +73,12 @@ Message: TypeAlias = (
     InitialFrontierSnapshot | LowerFrontierUpdate | DataMessage | EpochsDropped | PartitionEnded | Failed | Disconnected
 )
 """What a subscriber receives."""
+
+LastMessage: TypeAlias = PartitionEnded | Failed | Disconnected
+"""After this a subscriber receives nothing more of a partition."""
+
+Notice: TypeAlias = InitialFrontierSnapshot | EpochsDropped | Failed | Disconnected
+"""What a publisher without a log tells a subscriber beside what is published."""
 
 FeedEvent: TypeAlias = DataMessage | LowerFrontierUpdate
 """What a worker tells its publisher; the publisher passes these messages on as they are."""

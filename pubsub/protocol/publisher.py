@@ -203,6 +203,10 @@ class Publisher:
             # Under a number of its own: what it has been sent so far may be acknowledged only after this.
             queue.close(Numbered(self._sequence + 1, Disconnected(reason)))
 
+    def has_subscriber(self, subscriber: str) -> bool:
+        """Tell whether a subscriber is known here, also one that was cut off."""
+        return subscriber in self._queues
+
     def has_news(self, subscriber: str) -> bool:
         """Tell whether `fetch` would return anything."""
         return subscriber not in self._queues or bool(self._queues[subscriber])

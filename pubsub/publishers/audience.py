@@ -83,7 +83,7 @@ class Audience:
             LogError: the log is damaged, or takes nothing.
         """
         begun = self._pubend.subscribe(name, reader, start, durable=durable, again=again, acknowledged=acknowledged)
-        is_durable = self._pubend.is_durable_subscription(name)
+        is_durable = self._pubend.logged_subscriptions.is_durable(name)
         self._living.seat(name, reader, durable=is_durable, now_s=self._now_s)
         self._changed.notify()
         if is_durable:
@@ -100,7 +100,7 @@ class Audience:
         if name is None:
             return
         self._pubend.unsubscribe(reader, acknowledged, everywhere)
-        if self._pubend.is_durable_subscription(name):
+        if self._pubend.logged_subscriptions.is_durable(name):
             self._living.leave(name, self._now_s)
         else:
             self._living.forget(name)
@@ -113,12 +113,12 @@ class Audience:
         Raises:
             LogError: the log takes nothing.
         """
-        names = self._pubend.durable_names
+        names = self._pubend.logged_subscriptions.durable_names
         if name in names:
             self._pubend.end(name)
             self._living.forget(name)
             self._changed.notify()
-        elif not self._pubend.is_logged(name):
+        elif not self._pubend.logged_subscriptions.is_logged(name):
             names.append(name)  # it was ended just now, and that is not durable
         if name in names:
             await self._be_logged(name)
@@ -127,8 +127,9 @@ class Audience:
     async def _be_logged(self, name: str) -> None:
         pubend = self._pubend
         if await self._changed.wait_until(
-            lambda: self._is_over or pubend.is_logged(name) or pubend.error is not None, NOTED_WITHIN_S
-        ) and pubend.is_logged(name):
+            lambda: self._is_over or pubend.logged_subscriptions.is_logged(name) or pubend.error is not None,
+            NOTED_WITHIN_S,
+        ) and pubend.logged_subscriptions.is_logged(name):
             return
         late = "the publisher has ended meanwhile" if self._is_over else f"it took more than {NOTED_WITHIN_S:g} s"
         why = pubend.error or pubend.full or late
@@ -175,7 +176,7 @@ class Audience:
         )
 
     def _give_up(self, name: str) -> None:
-        if self._pubend.is_durable_subscription(name):
+        if self._pubend.logged_subscriptions.is_durable(name):
             _LOG.warning(
                 "%s: nobody has read subscription %r for too long: its messages are kept no more", self._where, name
             )
@@ -268,7 +269,7 @@ class Audience:
         Whoever reads is told of the failure, closes the subscription, and says it then.
         """
         living = self._living.living(self._now_s)
-        self._leaving = [name for name in living if self._pubend.is_durable_subscription(name)]
+        self._leaving = [name for name in living if self._pubend.logged_subscriptions.is_durable(name)]
         self._leave_until_s = self._now_s + min(LEAVE_WITHIN_S, self._grace_s)
         self._changed.notify()
 

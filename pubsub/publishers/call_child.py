@@ -1,15 +1,20 @@
-"""A child of a pubend or relay to which there is no socket, as it is on another node: it asks what there is to tell it.
+"""A child of a publisher or relay to which there is no socket, as it is on another node: it asks for messages by calls.
 
-What it has not asked for yet waits here, up to a bound, as with a `ChildLink`; beyond that it is dropped, and the child
-asks for it again when it has noticed.
+What it has not asked for yet waits here, up to a bound, as with a `ChildLink`; beyond that it is dropped. A child of a
+pubend or relay asks for it again when it has noticed. A subscriber of a publisher without a log says with each call
+what it has received, and until then everything is kept, so that a reply that is lost comes again.
 """
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from itertools import islice
 from typing import Final
 
-from tidewheel.pubsub.exactly_once.messages import Downstream, KnowledgeMessage, Rejected
+from tidewheel.pubsub.exactly_once.frames import Told
+from tidewheel.pubsub.exactly_once.messages import KnowledgeMessage, Rejected
+from tidewheel.pubsub.messages.wire import DataMessage, Numbered
 from tidewheel.pubsub.publishers.child_link import WAITING_BYTES
 
 MOST_WAIT_S: Final = 10.0
@@ -24,29 +29,38 @@ class CallChild:
     Args:
         clock: seconds, which never go back.
         waiting_bytes: so much may wait, or one message, if that is more.
+        drained: is called when the child has received everything.
 
     Attributes:
         heard_s: when the last of its calls ended.
         dropped: how many messages the child was not told because it did not ask.
         dropped_bytes: how many bytes those had.
-        waiting_bytes: how much waits to be asked for.
+        waiting_bytes: how much waits to be asked for, or to be known to have arrived.
+        written_bytes: how much has arrived.
     """
 
-    def __init__(self, clock: Callable[[], float], waiting_bytes: int = WAITING_BYTES) -> None:
+    def __init__(
+        self,
+        clock: Callable[[], float],
+        waiting_bytes: int = WAITING_BYTES,
+        drained: Callable[[], None] = lambda: None,
+    ) -> None:
         self._clock = clock
         self._most_waiting_bytes = waiting_bytes
-        self._waiting: list[Downstream] = []
+        self._drained = drained
+        self._waiting: deque[tuple[Told, int]] = deque()
+        self._received = self._sent = 0
         self._news: asyncio.Event | None = None
         self._calls = 0
         self.heard_s = clock()
-        self.dropped = self.dropped_bytes = self.waiting_bytes = 0
+        self.dropped = self.dropped_bytes = self.waiting_bytes = self.written_bytes = 0
 
     @property
     def is_asking(self) -> bool:
         """Whether it is in a call now."""
         return self._calls > 0
 
-    def tell(self, message: Downstream) -> bool:
+    def tell(self, message: Told) -> bool:
         """Keep a message until it is asked for, or drop it if there is no room; tell which. A rejection is kept."""
         size = size_of(message)
         is_full = bool(self._waiting) and self.waiting_bytes + size > self._most_waiting_bytes
@@ -54,20 +68,28 @@ class CallChild:
             self.dropped += 1
             self.dropped_bytes += size
             return False
-        self._waiting.append(message)
+        self._waiting.append((message, size))
         self.waiting_bytes += size
         self._wake()
         return True
 
-    async def take(self, wait_s: float) -> list[Downstream]:
+    async def take(self, wait_s: float, received: int | None = None, *, again: bool = False) -> list[Told]:
         """Return what there is to tell as soon as there is any; nothing if there is not in that time.
 
         A call that waits returns when there is a later one.
+
+        Args:
+            wait_s: for how long to wait at most, in seconds.
+            received: how many messages the child has received; None if it takes all for received that was returned.
+            again: whether a reply was lost, so that everything is to be returned that the child has not received.
         """
         self._calls += 1
         try:
             self._wake()
-            if not self._waiting:
+            self._arrived(self._received + self._sent if received is None else received)
+            if again:
+                self._sent = 0
+            if self._sent == len(self._waiting):
                 news = self._news = asyncio.Event()
                 with suppress(TimeoutError):
                     async with asyncio.timeout(min(wait_s, MOST_WAIT_S)):
@@ -75,8 +97,25 @@ class CallChild:
         finally:
             self._calls -= 1
             self.heard_s = self._clock()
-        found, self._waiting, self.waiting_bytes = self._waiting, [], 0
+        found = [message for message, _ in islice(self._waiting, self._sent, None)]
+        self._sent = len(self._waiting)
+        if received is None:
+            self._arrived(self._received + self._sent)
         return found
+
+    def _arrived(self, received: int) -> None:
+        """Forget what the child has received: so many messages since it is here."""
+        before = self.waiting_bytes
+        while self._received < received and self._sent:
+            self.waiting_bytes -= self._waiting.popleft()[1]
+            self._received += 1
+            self._sent -= 1
+        self.written_bytes += before - self.waiting_bytes
+        if before and not self.waiting_bytes:
+            self._drained()
+
+    def flush(self) -> None:
+        """Do nothing: the child asks."""
 
     def _wake(self) -> None:
         if self._news is not None:
@@ -88,9 +127,11 @@ class CallChild:
         self._wake()
 
 
-def size_of(message: Downstream) -> int:
+def size_of(message: Told) -> int:
     """Return about how many bytes a message has."""
     if isinstance(message, KnowledgeMessage):
         sizes: list[int] = [one.size_bytes for _, one in message.data]
         return sum(sizes, _EACH_BYTES * (1 + len(sizes)))
+    if isinstance(message, Numbered) and isinstance(message.message, DataMessage):
+        return _EACH_BYTES + len(message.message.payload)
     return _EACH_BYTES

@@ -11,16 +11,16 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from tidewheel.progress import ProtocolError
-from tidewheel.pubsub.exactly_once.frames import HAS_GONE, ChildMessage, decode_upstream, encode
-from tidewheel.pubsub.exactly_once.messages import Downstream, Rejected
-from tidewheel.pubsub.protocol.socket_frames import FrameReader
+from tidewheel.pubsub.exactly_once.frames import HAS_GONE, ChildMessage, Told, decode_upstream, encode
+from tidewheel.pubsub.exactly_once.messages import Rejected
+from tidewheel.transport.socket_frames import FrameReader
 from tidewheel.transport.socket_writer import SocketWriter
 
 WAITING_BYTES: Final = 16 * 1024 * 1024
 """So much may wait for one child, beside what the socket has taken."""
 
 _AT_ONCE_BYTES = 256 * 1024
-_MOST_FRAMES = 64
+_MOST_FRAMES = 1024
 
 
 class Frame(NamedTuple):
@@ -32,7 +32,7 @@ class Frame(NamedTuple):
         size_bytes: how many bytes they have.
     """
 
-    message: Downstream
+    message: Told
     parts: list[Any]
     size_bytes: int
 
@@ -48,7 +48,7 @@ class SharedFrames:
         self._loop = loop
         self._frames: dict[int, Frame] = {}
 
-    def of(self, message: Downstream) -> Frame:
+    def of(self, message: Told) -> Frame:
         """Return the frame of a message, the same for the same object."""
         found = self._frames.get(id(message))
         if found is None:
@@ -74,6 +74,7 @@ class ChildLink:
         received: is given what the child says, in order; it may close the link.
         gone: is told, once, why the child is not there any more, and the link is closed then; not if it was closed
             before. Neither of the two is called within a call of the link.
+        drained: is called when the connection has taken everything that it had not taken at once.
         waiting_bytes: so much may wait, or one message, if that is more.
 
     Attributes:
@@ -88,6 +89,7 @@ class ChildLink:
         frames: SharedFrames,
         received: Callable[[list[ChildMessage]], None],
         gone: Callable[[str], None],
+        drained: Callable[[], None],
         waiting_bytes: int = WAITING_BYTES,
     ) -> None:
         self._connection = connection
@@ -95,6 +97,7 @@ class ChildLink:
         self._frames = frames
         self._received = received
         self._gone = gone
+        self._drained = drained
         self._most_waiting_bytes = waiting_bytes
         self._writer = SocketWriter(connection)
         self._reader = FrameReader(connection, decode_upstream, _AT_ONCE_BYTES, most_payload_bytes=0)
@@ -105,7 +108,7 @@ class ChildLink:
         self.dropped = self.dropped_bytes = 0
         loop.add_reader(connection, self._readable)
 
-    def tell(self, message: Downstream) -> bool:
+    def tell(self, message: Told) -> bool:
         """Have a message written, or drop it if there is no room; tell which. A rejection is never dropped.
 
         A child that is rejected is told nothing more, so it would not notice that it has missed that. What is told to
@@ -121,7 +124,7 @@ class ChildLink:
         self._writer.add(frame.parts)
         if not self._will_write and not self._is_full:
             self._will_write = True
-            self._loop.call_soon(self._write_all)  # so that all that is told in one turn goes together
+            self._loop.call_soon(self.flush)  # so that all that is told in one turn goes together
         return True
 
     def _has_room(self, frame: Frame) -> bool:
@@ -138,9 +141,11 @@ class ChildLink:
         """How much the connection has taken."""
         return self._writer.written_bytes
 
-    def _write_all(self) -> None:
+    def flush(self) -> None:
+        """Write at once what was told, as far as the connection takes it."""
         self._will_write = False
-        self._write()
+        if not self._is_full:
+            self._write()
 
     def _write(self) -> None:
         """Write what waits, as far as the connection takes it, and the rest as soon as it takes more."""
@@ -157,6 +162,7 @@ class ChildLink:
             self._loop.add_writer(self._connection, self._write)
         elif self._is_full and not is_full:
             self._loop.remove_writer(self._connection)
+            self._loop.call_soon(self._drained)
         self._is_full = is_full
 
     def _readable(self) -> None:

@@ -1,4 +1,4 @@
-"""Who is connected to a pubend or relay: each child by its name, over a socket or by calls.
+"""The children that are connected to a publisher or relay, by name: over a socket or by calls.
 
 Whatever a child does or does not do, it holds up nobody, and what waits for it is bounded.
 """
@@ -11,8 +11,7 @@ from typing import Final, TypeAlias
 
 from tidewheel.progress import ProtocolError
 from tidewheel.pubsub.exactly_once.fanout import Outgoing
-from tidewheel.pubsub.exactly_once.frames import ChildMessage, Join
-from tidewheel.pubsub.exactly_once.messages import Downstream
+from tidewheel.pubsub.exactly_once.frames import ChildMessage, Join, Told
 from tidewheel.pubsub.publishers.call_child import CallChild
 from tidewheel.pubsub.publishers.child_link import WAITING_BYTES, ChildLink, SharedFrames
 
@@ -34,15 +33,26 @@ class Children:
         gone: is told, once for each child, its name and why it is not there any more; not after `close`, nor of one
             that was let go of. Neither of the two is called within `tell`.
         waiting_bytes: so much may wait for one child.
+        drained: is given the name of a child that has taken everything that it had not taken at once.
+        silent_s: a child without a socket that has not called for so long is not there any more.
     """
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, heard: Heard, gone: Gone, waiting_bytes: int = WAITING_BYTES
+        self,
+        loop: asyncio.AbstractEventLoop,
+        heard: Heard,
+        gone: Gone,
+        waiting_bytes: int = WAITING_BYTES,
+        *,
+        drained: Callable[[str], None] = lambda _: None,
+        silent_s: float | None = None,
     ) -> None:
         self._loop = loop
         self._heard = heard
         self._gone = gone
         self._waiting_bytes = waiting_bytes
+        self._drained = drained
+        self._silent_s = SILENT_S if silent_s is None else silent_s
         self._frames = SharedFrames(loop)
         self._children: dict[str, ChildLink | CallChild] = {}
         self._look: asyncio.TimerHandle | None = None
@@ -57,16 +67,21 @@ class Children:
             self._frames,
             partial(self._heard, child),
             partial(self._lose, child),
+            partial(self._drained, child),
             self._waiting_bytes,
         )
 
-    async def talk(self, child: str, said: list[ChildMessage], wait_s: float) -> list[Downstream]:
+    async def talk(
+        self, child: str, said: list[ChildMessage], wait_s: float, received: int | None = None, *, again: bool = False
+    ) -> list[Told]:
         """Take what a child without a connection says; return what there is to tell it, as soon as there is any.
 
         Args:
             child: its name.
             said: what it says; a `Join` first.
             wait_s: for how long to wait at most until there is something to tell, in seconds.
+            received: how many messages it has received, if it says so.
+            again: whether a reply was lost.
 
         Raises:
             ProtocolError: it has said nothing for long, or never who it is: it has to join again.
@@ -76,24 +91,24 @@ class Children:
             found = self._joining(child, said)
         if said:
             self._heard(child, said)
-        return await found.take(wait_s)
+        return await found.take(wait_s, received, again=again)
 
     def _joining(self, child: str, said: list[ChildMessage]) -> CallChild:
         if not any(isinstance(message, Join) for message in said):
             raise ProtocolError(f"{child!r} is not known here, or no more: it has to join first")
         self._lose(child, "it has connected anew")
-        found = self._children[child] = CallChild(self._loop.time, self._waiting_bytes)
+        found = self._children[child] = CallChild(self._loop.time, self._waiting_bytes, partial(self._drained, child))
         if self._look is None:
             self._look = self._loop.call_later(_LOOK_S, self._look_for_silent)
         return found
 
     def _look_for_silent(self) -> None:
         """Let those go who do not call any more, as long as there are any that should."""
-        late_s = self._loop.time() - SILENT_S
+        late_s = self._loop.time() - self._silent_s
         calling = [(name, child) for name, child in self._children.items() if isinstance(child, CallChild)]
         for name, child in calling:
             if not child.is_asking and child.heard_s <= late_s:
-                self._lose(name, f"it has not called for {SILENT_S:g} s")
+                self._lose(name, f"it has not called for {self._silent_s:g} s")
         self._look = self._loop.call_later(_LOOK_S, self._look_for_silent) if calling else None
 
     def tell(self, outgoing: Iterable[Outgoing]) -> None:
@@ -103,6 +118,10 @@ class Children:
             child = children.get(name)
             if child is not None:
                 child.tell(message)
+
+    def get(self, child: str) -> ChildLink | CallChild | None:
+        """Return the link of a child; None if it is not connected."""
+        return self._children.get(child)
 
     def let_go(self, child: str) -> None:
         """Close the connection to a child, if there is one; what it has taken arrives."""

@@ -9,7 +9,7 @@ Source: seed "Gryphon exactly-once", section 2.2.
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -43,6 +43,7 @@ from tidewheel.pubsub.publishers.partition_log import (
     snapshot,
 )
 from tidewheel.pubsub.publishers.partition_writer import PartitionWriter
+from tidewheel.pubsub.publishers.worker_link import Confirmed
 
 TICKS_A_SECOND = 1_000_000
 _RESERVED_AHEAD = 10 * TICKS_A_SECOND
@@ -71,6 +72,7 @@ class DurablePubend:
         messages: how many were logged since then.
         message_bytes: how many bytes those have.
         nacks: how often children were curious since then.
+        logged_subscriptions: what the log says of subscriptions. To be read, not changed.
     """
 
     def __init__(  # noqa: PLR0913 - what a shell decides, one by one
@@ -102,6 +104,7 @@ class DurablePubend:
             self._journal = recovered.journal
             self._told = self._journal.epochs()
             self._untold: deque[tuple[int, Step]] = deque()
+            self._unconfirmed: deque[tuple[int, Confirmed]] = deque()
             self._written_tick = self._log.last_tick
             self._message_end = recovered.message_end
             self._trim_to = 0
@@ -118,7 +121,7 @@ class DurablePubend:
                 lost_end=removed_messages_end(self._log),
             )
             where = f"topic {identity.topic!r}, partition {identity.partition}"
-            self._subscriptions = LoggedSubscriptions(self._pubend, recovered.standings, where)
+            self.logged_subscriptions = LoggedSubscriptions(self._pubend, recovered.standings, where)
             self._writer = PartitionWriter(self._log, self._snapshot, self._logged, later)
             opened.pop_all()
 
@@ -131,8 +134,9 @@ class DurablePubend:
             ProtocolError: the log does not have all that came before that.
         """
         self._journal.begin(position)
+        self._unconfirmed.clear()
 
-    def feed(self, sent: Iterable[EncodedMessage]) -> None:
+    def feed(self, sent: Sequence[EncodedMessage]) -> None:
         """Take what the worker sends, in order; what is logged already is left out.
 
         Raises:
@@ -147,13 +151,22 @@ class DurablePubend:
         finally:
             assigned = self._pubend.assign([step.message for step in steps], self._now())
             written = [(tick, step) for (tick, _), step in zip(assigned, steps, strict=True)]
+            size_bytes = sum(size_of(step.message) for step in steps)
             self._untold += written
             if written:
                 self._written_tick = written[-1][0]
                 self._message_end = self._written_tick + 1
                 self.messages += len(written)
-                self.message_bytes += sum(size_of(step.message) for step in steps)
+                self.message_bytes += size_bytes
             self._writer.write(message_entry(tick, step) for tick, step in written)
+        self._unconfirmed.append((self._written_tick, Confirmed(len(sent), size_bytes)))
+
+    def confirmed(self) -> Confirmed:
+        """Return what of the messages that were fed has become durable since the last call."""
+        found: list[Confirmed] = []
+        while self._unconfirmed and self._unconfirmed[0][0] <= self._writer.durable_tick:
+            found.append(self._unconfirmed.popleft()[1])
+        return Confirmed(sum(one.messages for one in found), sum(one.size_bytes for one in found))
 
     @property
     def has_room(self) -> bool:
@@ -214,17 +227,17 @@ class DurablePubend:
             self._note()
         self._tell(self._pubend.be_silent(now))
         if forgets:
-            self._trim_to = min(self._pubend.forget(), self._subscriptions.needed_from)
+            self._trim_to = min(self._pubend.forget(), self.logged_subscriptions.needed_from)
 
     def _note(self) -> None:
         """Have logged what there is to say of durable subscriptions."""
-        if not self._subscriptions.is_due:
+        if not self.logged_subscriptions.is_due:
             return
-        due = self._subscriptions.due()
+        due = self.logged_subscriptions.due()
         if due:
             tick = self._pubend.pass_over(self._now())
             entries = [cursor_entry(tick, cursor) for cursor in due]
-            self._writer.write(entries, partial(self._subscriptions.logged, due), is_note=True)
+            self._writer.write(entries, partial(self.logged_subscriptions.logged, due), is_note=True)
 
     @property
     def is_trim_due(self) -> bool:
@@ -257,7 +270,7 @@ class DurablePubend:
     # ------------------------------------------------------------------ the log
 
     def _snapshot(self) -> bytes:
-        noted = self._subscriptions.noted
+        noted = self.logged_subscriptions.noted
         return snapshot(Recovered(self._journal, self._reserved, self._message_end, noted))
 
     def _logged(self, tick: int) -> None:
@@ -318,7 +331,7 @@ class DurablePubend:
             LogError: the log is damaged.
         """
         before = self._pubend.subscriptions.reader_of(name)
-        begun = self._subscriptions.subscribe(
+        begun = self.logged_subscriptions.subscribe(
             name, reader, start, self._frontiers_at, durable=durable, again=again, acknowledged=acknowledged
         )
         self._note()
@@ -339,44 +352,31 @@ class DurablePubend:
 
     def unsubscribe(self, reader: str, acknowledged: Ranges = (), everywhere: tuple[Ranges, ...] = ()) -> str | None:
         """Take the last word of a reader, which leaves; return its subscription if that is durable, and so stays."""
-        name = self._subscriptions.leave(reader, acknowledged, everywhere)
+        name = self.logged_subscriptions.leave(reader, acknowledged, everywhere)
         self._note()
         return name
 
     def end(self, name: str) -> None:
         """End a subscription for good, and tell who reads it."""
         reader = self._pubend.subscriptions.reader_of(name)
-        self._subscriptions.end(name)
+        self.logged_subscriptions.end(name)
         self._note()
         self._tell_stranger(reader)
 
     def abandon(self, name: str) -> None:
         """Have a durable subscription hold nothing any more; if it comes back, and has missed something, it is told."""
-        self._subscriptions.abandon(name)
+        self.logged_subscriptions.abandon(name)
         self._note()
 
     def ack(self, child: str, ack: Ack) -> None:
         """Take acknowledgements of readers that a child knows; it is told of those that are strangers."""
-        strangers = self._subscriptions.ack(ack)
+        strangers = self.logged_subscriptions.ack(ack)
         self._tell([Outgoing(child, Stranger(ack.pubend, reader)) for reader in strangers])
 
     @property
     def subscriptions(self) -> Subscriptions:
         """What each subscription has acknowledged, and who has it. To be read, not changed."""
         return self._pubend.subscriptions
-
-    def is_durable_subscription(self, name: str) -> bool:
-        """Tell whether one is remembered over restarts."""
-        return self._subscriptions.is_durable(name)
-
-    @property
-    def durable_names(self) -> list[str]:
-        """The durable subscriptions, also those that hold nothing any more as nobody has read them for long."""
-        return self._subscriptions.durable_names
-
-    def is_logged(self, name: str) -> bool:
-        """Tell whether all that was noted of a durable subscription, also that it has ended, is durable."""
-        return self._subscriptions.is_logged(name)
 
     def unread(self) -> list[str]:
         """Return the subscriptions that have not acknowledged every message."""

@@ -15,9 +15,9 @@ from tidewheel.progress import Time, TimeDomain
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.exactly_once.begun import Begun
 from tidewheel.pubsub.exactly_once.fanout import Outgoing
-from tidewheel.pubsub.exactly_once.frames import ChildMessage, Join
+from tidewheel.pubsub.exactly_once.frames import ChildMessage, Join, Told
 from tidewheel.pubsub.exactly_once.living_readers import LEASE_S, LivingReaders
-from tidewheel.pubsub.exactly_once.messages import Ack, Downstream, Nack, Ranges, Rejected
+from tidewheel.pubsub.exactly_once.messages import Ack, Nack, Ranges, Rejected
 from tidewheel.pubsub.log.errors import LogError
 from tidewheel.pubsub.log.record_format import LogIdentity
 from tidewheel.pubsub.log.segmented_log import SEGMENT_BYTES
@@ -245,7 +245,7 @@ class PubendActor:
         self._open()
         return self._listener.offer(child) if socket_offer.is_possible() else None
 
-    async def talk(self, child: str, said: list[ChildMessage], wait_s: float) -> list[Downstream]:
+    async def talk(self, child: str, said: list[ChildMessage], wait_s: float) -> list[Told]:
         """Take what a child says that has no socket; return what there is to tell it, at most after ``wait_s``.
 
         Raises:

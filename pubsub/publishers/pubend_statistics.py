@@ -48,7 +48,7 @@ def statistics_of(pubend: DurablePubend, audience: Audience, children: Children)
         children=len(children),
         subscribers=audience.count,
         subscriptions=len(subscriptions),
-        durable_subscriptions=sum(map(pubend.is_durable_subscription, subscriptions.names)),
+        durable_subscriptions=sum(map(pubend.logged_subscriptions.is_durable, subscriptions.names)),
         unread=len(pubend.unread()),
         log_bytes=pubend.log_bytes,
         waiting_bytes=children.waiting_bytes,

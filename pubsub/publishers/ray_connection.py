@@ -2,18 +2,17 @@
 
 import socket
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 from tidewheel.progress import Time, TimeDomain
 from tidewheel.progress.change_batch import ChangeBatch
 from tidewheel.pubsub.cluster import node_id
 from tidewheel.pubsub.errors import PublisherLost
+from tidewheel.pubsub.exactly_once.sent_events import PassingEvents, SentEvents
 from tidewheel.pubsub.messages.wire import FeedEvent
-from tidewheel.pubsub.publishers.call_feed import CallFeed
 from tidewheel.pubsub.publishers.connection import PublisherConnection
-from tidewheel.pubsub.publishers.durable_feed import DurableFeed
 from tidewheel.pubsub.publishers.feed import Feed, FeedLost, FeedRefused
-from tidewheel.pubsub.publishers.socket_feed import SocketFeed
 from tidewheel.transport.socket_offer import SocketOffer
 
 _LISTEN_TIMEOUT_S = 60.0
@@ -31,17 +30,21 @@ class RayConnection(PublisherConnection):
         partition: the number of the partition.
         domain: the times of the topic.
         publisher: the handle of the actor.
+        has_log: whether the publisher has a log. If one that has dies, the connection waits until Ray has started it
+            again, and sends again what is not durable.
     """
 
-    def __init__(self, topic: str, partition: int, domain: TimeDomain, publisher: Any) -> None:
+    def __init__(self, topic: str, partition: int, domain: TimeDomain, publisher: Any, *, has_log: bool) -> None:
         super().__init__(topic, partition)
         self._domain = domain
         self._publisher = publisher
+        self._has_log = has_log
         self._frontier: ChangeBatch[Time] = ChangeBatch([(domain.minimum(), 1)])
         self._feed: Feed | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self._topic, self._partition, self._domain, self._publisher)
+        arguments = (self._topic, self._partition, self._domain, self._publisher)
+        return partial(type(self), has_log=self._has_log), arguments
 
     def frontier(self, updates: Iterable[tuple[Time, int]]) -> None:
         """Take one move of the frontier, indivisible."""
@@ -71,9 +74,22 @@ class RayConnection(PublisherConnection):
             raise self._error(error) from error
 
     def _open(self) -> Feed:
-        """Connect: over a socket if the publisher is on this node, otherwise by calls of Ray."""
-        connection = _socket_to(self._publisher)
-        return CallFeed(self._publisher) if connection is None else SocketFeed(connection)
+        if self._has_log:
+            return Feed(SentEvents(self._domain), self._connect)
+        return Feed(PassingEvents(self._domain), self._connect, restarts_within_s=0.0)
+
+    def _connect(self) -> socket.socket:
+        """Return a new connection to the publisher, which is on this node."""
+        import ray
+
+        try:
+            offer: SocketOffer = ray.get(self._publisher.listen.remote(), timeout=_LISTEN_TIMEOUT_S)
+        except ray.exceptions.RayError as error:
+            raise FeedLost(str(error)) from error
+        connection = offer.connect(node_id())
+        if connection is None:
+            raise FeedLost("there is no connection to it from this node")
+        return connection
 
     def _error(self, error: FeedLost | FeedRefused) -> Exception:
         if isinstance(error, FeedRefused):
@@ -90,35 +106,3 @@ class RayConnection(PublisherConnection):
         except ray.exceptions.RayError as said:
             return said
         return error
-
-
-class DurableConnection(RayConnection):
-    """A connection to a pubend. If that dies it is waited for; what is not durable by then is sent again.
-
-    The flush with which the frontier becomes empty returns only when everything is durable.
-    """
-
-    def _open(self) -> Feed:
-        """Connect by a socket, again and again: the pubend is on this node, or there is none."""
-        return DurableFeed(self._domain, self._connect)
-
-    def _connect(self) -> socket.socket:
-        connection = _socket_to(self._publisher)
-        if connection is None:
-            raise FeedLost("there is no connection to it from this node; exactly-once delivery needs Linux")
-        return connection
-
-
-def _socket_to(publisher: Any) -> socket.socket | None:
-    """Return a connection to a publisher, None if it is not on this node.
-
-    Raises:
-        FeedLost: it does not answer.
-    """
-    import ray
-
-    try:
-        offer: SocketOffer | None = ray.get(publisher.listen.remote(), timeout=_LISTEN_TIMEOUT_S)
-    except ray.exceptions.RayError as error:
-        raise FeedLost(str(error)) from error
-    return None if offer is None else offer.connect(node_id())

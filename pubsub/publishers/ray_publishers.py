@@ -8,7 +8,7 @@ from tidewheel.pubsub.log.record_format import LogIdentity
 from tidewheel.pubsub.publishers.pubend_actor import PubendActor
 from tidewheel.pubsub.publishers.publication import Publication, PublicationHost
 from tidewheel.pubsub.publishers.publisher_actor import PublisherActor
-from tidewheel.pubsub.publishers.ray_connection import DurableConnection, RayConnection
+from tidewheel.pubsub.publishers.ray_connection import RayConnection
 
 
 def start_publishers(publication: Publication, host: PublicationHost) -> list[Any]:
@@ -20,8 +20,8 @@ def start_publishers(publication: Publication, host: PublicationHost) -> list[An
 
 def connection(publication: Publication, partition: int, publisher: Any) -> RayConnection:
     """Return the connection for the worker of a partition."""
-    kind = RayConnection if publication.log is None else DurableConnection
-    return kind(publication.topic, partition, publication.domain, publisher)
+    has_log = publication.log is not None
+    return RayConnection(publication.topic, partition, publication.domain, publisher, has_log=has_log)
 
 
 def _best_effort(publication: Publication, partition: int, partitions: int, node: str) -> Any:

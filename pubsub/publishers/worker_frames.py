@@ -18,8 +18,7 @@ from tidewheel.progress import ProtocolError
 from tidewheel.pubsub.exactly_once.journal import WorkerPosition
 from tidewheel.pubsub.messages.encoded_message import EncodedMessage
 from tidewheel.pubsub.messages.payload import pickled
-from tidewheel.pubsub.messages.wire import Payload
-from tidewheel.pubsub.protocol.socket_frames import frame_of, unpickled
+from tidewheel.transport.socket_frames import Payload, frame_of, unpickled
 
 DURABLE: Final = 1
 REFUSED: Final = 2

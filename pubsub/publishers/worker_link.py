@@ -1,21 +1,21 @@
-"""The connection of a worker to its pubend, on an asyncio loop: messages come in, and that they are durable goes out.
+"""The publisher's end of the connection to its worker, on an asyncio loop.
 
-While the log has no room nothing is read, so that the worker's own connection fills up and it holds back its sources.
+Messages come in, and confirmations go out. While the log has no room, or a subscriber holds the publisher back, nothing
+is read. Then the worker's own connection fills up, and the worker holds back its sources.
 """
 
 import asyncio
 import socket
-from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Final
+from typing import Final, NamedTuple, Protocol
 
 from tidewheel.progress import ProtocolError
+from tidewheel.pubsub.exactly_once.journal import WorkerPosition
 from tidewheel.pubsub.log.errors import LogError
 from tidewheel.pubsub.messages.encoded_message import EncodedMessage
-from tidewheel.pubsub.protocol.socket_frames import FrameReader
-from tidewheel.pubsub.publishers.durable_pubend import DurablePubend
 from tidewheel.pubsub.publishers.worker_frames import decode_frame, durable_answer, position_of, refusal_answer
+from tidewheel.transport.socket_frames import FrameReader
 from tidewheel.transport.socket_writer import SocketWriter
 
 TOLD_BYTES: Final = 1024 * 1024
@@ -23,13 +23,41 @@ TOLD_EVERY_S: Final = 0.005
 """A worker is told what is durable when it is so much, or so often: its thread that listens holds up the other one."""
 
 
+class Confirmed(NamedTuple):
+    """How many more messages the worker may forget, and how many bytes they have."""
+
+    messages: int
+    size_bytes: int
+
+
+class MessageSink(Protocol):
+    """What takes the messages of a worker: a pubend with its log, or a publisher without one."""
+
+    @property
+    def error(self) -> Exception | None:
+        """Why nothing more is taken, if that is so."""
+
+    @property
+    def has_room(self) -> bool:
+        """Whether more may be fed now."""
+
+    def begin(self, position: WorkerPosition) -> None:
+        """Take note of where a worker begins to send."""
+
+    def feed(self, sent: list[EncodedMessage]) -> None:
+        """Take messages, in order; raises ProtocolError or LogError."""
+
+    def confirmed(self) -> Confirmed:
+        """Return what has come to be confirmed since the last call."""
+
+
 class WorkerLink:
-    """The pubend's end. To be used on the loop only.
+    """The publisher's end. To be used on the loop only.
 
     Args:
         connection: to the worker, which has shown that it may connect; it does not block.
         loop: of all calls.
-        pubend: what takes the messages.
+        sink: takes the messages.
         refused: called, once, with why nothing more of this worker is taken, if that is so.
     """
 
@@ -37,17 +65,16 @@ class WorkerLink:
         self,
         connection: socket.socket,
         loop: asyncio.AbstractEventLoop,
-        pubend: DurablePubend,
+        sink: MessageSink,
         refused: Callable[[str], None],
     ) -> None:
         self._connection = connection
         self._loop = loop
-        self._pubend = pubend
+        self._sink = sink
         self._refused = refused
         self._reader: FrameReader[EncodedMessage] = FrameReader(connection, decode_frame)
         self._writer = SocketWriter(connection)
         self._has_begun = False
-        self._unsure: deque[tuple[int, int, int]] = deque()
         self._untold = self._untold_bytes = 0
         self._told_s = 0.0
         self._telling: asyncio.TimerHandle | None = None
@@ -59,19 +86,18 @@ class WorkerLink:
         """Tell the worker soon what has become durable, and go on reading if there is room; to be called after news."""
         if self._is_closed:
             return
-        if self._pubend.error is not None:
-            self._refuse(str(self._pubend.error))
+        if self._sink.error is not None:
+            self._refuse(str(self._sink.error))
             return
-        while self._unsure and self._unsure[0][0] <= self._pubend.durable_tick:
-            _, messages, size_bytes = self._unsure.popleft()
-            self._untold += messages
-            self._untold_bytes += size_bytes
+        confirmed = self._sink.confirmed()
+        self._untold += confirmed.messages
+        self._untold_bytes += confirmed.size_bytes
         wait_s = self._told_s + TOLD_EVERY_S - self._loop.time()
         if self._untold_bytes >= TOLD_BYTES or (self._untold and wait_s <= 0):
             self._tell()
         elif self._untold and self._telling is None:
             self._telling = self._loop.call_later(wait_s, self._tell)
-        if self._pubend.has_room:
+        if self._sink.has_room:
             self._resume()
 
     def _tell(self) -> None:
@@ -89,7 +115,7 @@ class WorkerLink:
             self._loop.add_reader(self._connection, self._readable)
 
     def _pause(self) -> None:
-        if not self._is_paused:
+        if not (self._is_paused or self._is_closed):
             self._is_paused = True
             self._loop.remove_reader(self._connection)
 
@@ -104,19 +130,16 @@ class WorkerLink:
         if self._reader.is_at_end:
             self.close()
             return
-        if not self._pubend.has_room:
+        if not self._sink.has_room:
             self._pause()
         self.settle()
 
     def _feed(self, messages: list[EncodedMessage]) -> None:
         if messages and not self._has_begun:
             self._has_begun = True
-            self._pubend.begin(position_of(messages.pop(0)))
+            self._sink.begin(position_of(messages.pop(0)))
         if messages:
-            before = self._pubend.message_bytes
-            self._pubend.feed(messages)
-            size_bytes = self._pubend.message_bytes - before
-            self._unsure.append((self._pubend.written_tick, len(messages), size_bytes))
+            self._sink.feed(messages)
 
     def _refuse(self, reason: str) -> None:
         self.refuse(reason)

@@ -17,7 +17,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 from tidewheel.progress import ProtocolError, TidewheelError
 from tidewheel.pubsub.exactly_once.fanout import Outgoing
-from tidewheel.pubsub.exactly_once.frames import ChildMessage, Join
+from tidewheel.pubsub.exactly_once.frames import ChildMessage, Join, Told
 from tidewheel.pubsub.exactly_once.joined_knowledge import joined
 from tidewheel.pubsub.exactly_once.messages import (
     RELAY_PREFIX,
@@ -139,7 +139,7 @@ class RelayActor:
         self._check()
         return None if self._listener is None else self._listener.offer(child)
 
-    async def talk(self, child: str, said: list[ChildMessage], wait_s: float) -> list[Downstream]:
+    async def talk(self, child: str, said: list[ChildMessage], wait_s: float) -> list[Told]:
         """Take what a child says that has no socket; return what there is to tell it, at most after ``wait_s``.
 
         Raises:

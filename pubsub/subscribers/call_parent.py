@@ -11,10 +11,9 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final
 
 from tidewheel.pubsub.exactly_once.frames import ChildMessage
-from tidewheel.pubsub.exactly_once.messages import Downstream
 from tidewheel.pubsub.exactly_once.unsaid import Unsaid
 
 WAIT_S: Final = 5.0
@@ -22,6 +21,9 @@ WAIT_S: Final = 5.0
 
 SILENT_S: Final = 30.0
 """A parent that answers nothing for so long beyond that is lost."""
+
+AGAIN_S: Final = 0.5
+"""So long after a parent was out of reach it is called again."""
 
 _MOST_CALLS = 2
 _RINGS_AT_ONCE = 64
@@ -33,6 +35,8 @@ class CallParent:
     Args:
         talk: calls the parent with what to say and how long it may wait, and returns what will have its answer.
         clock: seconds, which never go back.
+        attempts: how often a parent is called again that is out of reach for a moment. If it is not 0, the parent is
+            also told how many messages have arrived, and whether it has to send some again.
 
     Attributes:
         why_lost: why the parent is not there any more; empty as long as it is.
@@ -43,15 +47,21 @@ class CallParent:
 
     def __init__(
         self,
-        talk: "Callable[[list[ChildMessage], float], Future[list[Downstream]]]",
+        talk: "Callable[..., Future[list[Any]]]",
         clock: Callable[[], float] = time.monotonic,
+        *,
+        attempts: int = 0,
     ) -> None:
         self._talk = talk
         self._clock = clock
         self._unsaid = Unsaid()
-        self._under_way: dict[Future[list[Downstream]], float] = {}
-        self._answers: deque[Future[list[Downstream]]] = deque()
+        self._under_way: dict[Future[list[Any]], float] = {}
+        self._answers: deque[Future[list[Any]]] = deque()
         self._has_joined = False
+        self._attempts = attempts
+        self._failures = self._received = 0
+        self._said: list[ChildMessage] = []
+        self._again_at_s = 0.0
         self._lock = threading.Lock()
         self._bell, self._rope = socket.socketpair()
         self._bell.setblocking(False)
@@ -67,9 +77,9 @@ class CallParent:
         """Whether nothing more will come; what came before has been returned."""
         return bool(self.why_lost)
 
-    def read(self) -> list[Downstream]:
+    def read(self) -> list[Any]:
         """Return what has come, without waiting for it, and say what waits."""
-        told: list[Downstream] = []
+        told: list[Any] = []
         with suppress(OSError):  # mostly, that there is nothing more
             while self._bell.recv(_RINGS_AT_ONCE):
                 pass
@@ -79,7 +89,11 @@ class CallParent:
             error = answer.exception()
             if error is None:
                 self._has_joined = True
+                self._failures = 0
                 told += answer.result()
+                self._received += len(answer.result())
+            elif self._failures < self._attempts and _is_passing(error):
+                self._call_again()
             else:
                 self._lose(f"{type(error).__name__}: {error}")
         late_s = self._clock() - WAIT_S - SILENT_S
@@ -99,7 +113,9 @@ class CallParent:
         while not self.is_lost and self._may_call():
             try:
                 # Nobody else may come before who says who this is.
-                answer = self._talk(self._unsaid.take(), WAIT_S if self._has_joined else 0.0)
+                self._said = self._unsaid.take()
+                arrived = (self._received, self._failures > 0) if self._attempts else ()
+                answer = self._talk(self._said, WAIT_S if self._has_joined else 0.0, *arrived)
             except Exception as error:  # noqa: BLE001 - Ray has many for an actor that it cannot reach
                 self._lose(f"{type(error).__name__}: {error}")
                 self._ring()  # who polls has to find out
@@ -107,12 +123,24 @@ class CallParent:
             self._under_way[answer] = self._clock()
             answer.add_done_callback(self._answered)
 
+    def _call_again(self) -> None:
+        """Have the last call made again after a moment, as it may not have arrived."""
+        self._failures += 1
+        for message in self._said:
+            self._unsaid.add(message)
+        self._again_at_s = self._clock() + AGAIN_S
+        timer = threading.Timer(AGAIN_S, self._ring)
+        timer.daemon = True
+        timer.start()
+
     def _may_call(self) -> bool:
+        if self._clock() < self._again_at_s:
+            return False
         if not self._has_joined:
             return bool(self._unsaid) and not self._under_way
         return not self._under_way or (bool(self._unsaid) and len(self._under_way) < _MOST_CALLS)
 
-    def _answered(self, answer: "Future[list[Downstream]]") -> None:
+    def _answered(self, answer: "Future[list[Any]]") -> None:
         """Keep an answer until it is read; on any thread."""
         self._answers.append(answer)
         self._ring()
@@ -131,3 +159,10 @@ class CallParent:
         with self._lock:
             self._bell.close()
             self._rope.close()
+
+
+def _is_passing(error: BaseException) -> bool:
+    """Tell whether an actor may only be out of reach for a moment."""
+    from ray.exceptions import ActorUnavailableError
+
+    return isinstance(error, ActorUnavailableError)

@@ -9,11 +9,10 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
-from typing import Final
+from typing import Any, Final
 
 from tidewheel.pubsub.errors import DeliveryError, PublisherLost
 from tidewheel.pubsub.exactly_once.frames import ChildMessage
-from tidewheel.pubsub.exactly_once.messages import Downstream
 from tidewheel.pubsub.subscribers.parents import Parent, ParentGone
 
 _LOG = logging.getLogger(__name__)
@@ -93,7 +92,7 @@ class KeptParent:
         if self._parent is not None:
             self._parent.say(messages)
 
-    def read(self) -> list[Downstream]:
+    def read(self) -> list[Any]:
         """Return what has come."""
         return [] if self._parent is None else self._parent.read()
 

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from tidewheel.pubsub.exactly_once.frames import ChildMessage, Join
-from tidewheel.pubsub.exactly_once.messages import Downstream
 from tidewheel.pubsub.subscribers.parents import Parent, find_parent
 
 
@@ -40,7 +39,7 @@ class ManyParents:
         """Whether one of them is lost; what came before from it has been returned."""
         return bool(self.why_lost)
 
-    def read(self) -> list[Downstream]:
+    def read(self) -> list[Any]:
         """Return what has come from all of them, without waiting for it."""
         if self.is_lost:
             return []

@@ -6,6 +6,7 @@ not take waits here, where it is kept short (see `unsaid.py`).
 
 import socket
 from collections.abc import Iterable
+from typing import Any
 
 from tidewheel.progress import ProtocolError
 from tidewheel.pubsub.exactly_once.frames import (
@@ -15,9 +16,8 @@ from tidewheel.pubsub.exactly_once.frames import (
     decode_downstream,
     encode,
 )
-from tidewheel.pubsub.exactly_once.messages import Downstream
 from tidewheel.pubsub.exactly_once.unsaid import Unsaid
-from tidewheel.pubsub.protocol.socket_frames import MOST_AT_ONCE, FrameReader
+from tidewheel.transport.socket_frames import MOST_AT_ONCE, FrameReader
 from tidewheel.transport.socket_writer import SocketWriter
 
 
@@ -54,9 +54,9 @@ class ParentLink:
         """Whether there is something to say that the connection has not taken."""
         return not (self.is_lost or self._is_deaf) and bool(self._writer.waiting_bytes or self._unsaid)
 
-    def read(self) -> list[Downstream]:
+    def read(self) -> list[Any]:
         """Return what has come, without waiting for it, and say what waits, as far as the connection takes it."""
-        told: list[Downstream] = []
+        told: list[Any] = []
         if self.is_lost:
             return told
         try:

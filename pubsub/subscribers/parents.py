@@ -5,7 +5,7 @@ of them that a call can be made and its answer awaited.
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import CancelledError, Future
 from functools import partial
 from typing import Any, Final, Protocol
@@ -13,10 +13,9 @@ from typing import Any, Final, Protocol
 from tidewheel.progress import TidewheelError
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.exactly_once.frames import ChildMessage
-from tidewheel.pubsub.exactly_once.messages import Downstream
-from tidewheel.pubsub.protocol.socket_frames import MOST_AT_ONCE
 from tidewheel.pubsub.subscribers.call_parent import CallParent
 from tidewheel.pubsub.subscribers.parent_link import ParentLink
+from tidewheel.transport.socket_frames import MOST_AT_ONCE
 from tidewheel.transport.socket_offer import SocketOffer
 
 FOUND_WITHIN_S: Final = 30.0
@@ -40,7 +39,7 @@ class Parent(Protocol):
     def fileno(self) -> int:
         """Return what to poll for reading, before each call of `read`."""
 
-    def read(self) -> list[Downstream]:
+    def read(self) -> list[Any]:
         """Return what has come, without waiting for it, and say what waits."""
 
     def say(self, messages: Iterable[ChildMessage]) -> None:
@@ -108,8 +107,13 @@ def _close(way: "asyncio.Future[Parent]") -> None:
 def _way(actor: Any, child: str, node: str, offer: SocketOffer | None, most_at_once: int = MOST_AT_ONCE) -> Parent:
     connection = None if offer is None else offer.connect(node)
     if connection is None:
-        return CallParent(partial(_called, actor.talk, child))
+        return CallParent(called(actor, child))
     return ParentLink(connection, most_at_once)
+
+
+def called(actor: Any, child: str) -> "Callable[..., Future[list[Any]]]":
+    """Return what calls an actor as a child of it, and returns what will have the answer."""
+    return partial(_called, actor.talk, child)
 
 
 def _called(method: Any, *arguments: Any) -> "Future[Any]":

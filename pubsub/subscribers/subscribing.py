@@ -141,16 +141,15 @@ def _reader(info: TopicInfo, options: DeliveryOptions, asked: SubscriptionOption
 
 def _read_on_ray(info: TopicInfo, subscriber: str, options: DeliveryOptions) -> TopicReader:
     from tidewheel.pubsub.cluster import node_id, process_id
-    from tidewheel.pubsub.subscribers.ray_topic_reader import RayTopicReader
-    from tidewheel.pubsub.subscribers.socket_topic_reader import SocketTopicReader
+    from tidewheel.pubsub.subscribers.live_reader import LiveReader
 
-    reader = RayTopicReader(info.name, info.partitions, f"{process_id()}/{subscriber}", options)
+    reader = LiveReader(info.name, info.partitions, f"{process_id()}/{subscriber}", options, node_id())
     try:
         reader.attach()
-        return SocketTopicReader.over(reader, node_id())
     except BaseException:
         reader.close()
         raise
+    return reader
 
 
 def find_topic(topic: str, timeout: float | None) -> TopicInfo:

@@ -120,9 +120,9 @@ def test_the_last_word_counts(tmp_path: Path) -> None:
     with opened(tmp_path) as partition:
         partition.core.subscribe("billing", "first", 0, durable=True)
         assert partition.core.unsubscribe("first", ((0, 5),)) == "billing"
-        assert not partition.core.is_logged("billing")
+        assert not partition.core.logged_subscriptions.is_logged("billing")
         partition.settle()
-        assert partition.core.is_logged("billing")
+        assert partition.core.logged_subscriptions.is_logged("billing")
         partition.ack("first", (0, 8))
     with opened(tmp_path) as partition:
         partition.ack("first", (0, 9))
@@ -138,7 +138,7 @@ def test_one_that_is_not_durable_ends_with_its_reader(tmp_path: Path) -> None:
         partition.core.subscribe("live", "reader", 0, durable=False)
         assert partition.core.unsubscribe("reader") is None
         assert "live" not in partition.core.subscriptions
-        assert partition.core.is_logged("live")
+        assert partition.core.logged_subscriptions.is_logged("live")
 
 
 def test_one_that_was_ended_does_not_come_back_by_itself(tmp_path: Path) -> None:
@@ -330,7 +330,7 @@ def test_a_note_that_is_durable_says_nothing_of_messages_behind_it(tmp_path: Pat
         partition.core.join("child")
         files.may_sync = threading.Semaphore(1)
         partition.core.subscribe("billing", "reader", 0, durable=True)
-        partition.turn_until(lambda: partition.core.is_logged("billing"))
+        partition.turn_until(lambda: partition.core.logged_subscriptions.is_logged("billing"))
         partition.core.end("billing")
         first_note = partition.core._writer.last_tick
         partition.send(0, b"a")

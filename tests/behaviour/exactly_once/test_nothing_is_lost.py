@@ -169,7 +169,7 @@ class World:
             reader = f"{name}/{self._count}"
             life = Life(self.partition, name, reader, self._excused[name], self._spared[name])
             self.settle()
-            if self.partition.core.is_logged(name):
+            if self.partition.core.logged_subscriptions.is_logged(name):
                 self._lives.append(life)
                 self._current[name] = life
         return self._current.get(name)
@@ -190,7 +190,7 @@ class World:
         self._excused[life.name] |= life.acknowledged
         self.partition.core.unsubscribe(life.reader, life.core.acknowledged(0))
         self.settle()
-        if self.partition.core.is_logged(life.name):
+        if self.partition.core.logged_subscriptions.is_logged(life.name):
             self._spared[life.name] |= life.acknowledged
 
     def fill(self) -> None:

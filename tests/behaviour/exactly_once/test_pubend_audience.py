@@ -82,7 +82,7 @@ def test_a_last_word_is_durable_when_the_call_returns(tmp_path: Path) -> None:
         host.call(host.actor.unsubscribe(reader.id, ((0, 1 << 61),)))
         host.call(host.actor.unsubscribe("nobody", ((0, 5),)))
         assert cursors(host.actor._core) == {"billing": ((0, 1 << 61),)}
-        assert host.run(lambda: host.actor._core.is_logged("billing"))
+        assert host.run(lambda: host.actor._core.logged_subscriptions.is_logged("billing"))
         reader.close()
 
 
@@ -130,7 +130,7 @@ def test_an_end_that_is_not_durable_is_tried_again(tmp_path: Path, monkeypatch: 
 
     asyncio.run(end_again_and_again())
     with opened(tmp_path) as partition:
-        assert not partition.core.durable_names
+        assert not partition.core.logged_subscriptions.durable_names
 
 
 # ---------------------------------------------------------------------- who lives

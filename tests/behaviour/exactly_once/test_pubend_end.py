@@ -26,11 +26,11 @@ from tests.waiting import eventually
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.exactly_once.frames import Join
 from tidewheel.pubsub.exactly_once.messages import KnowledgeMessage, Rejected
+from tidewheel.pubsub.exactly_once.sent_events import SentEvents
 from tidewheel.pubsub.log import LogError
 from tidewheel.pubsub.log.files import FILES
 from tidewheel.pubsub.messages.wire import LowerFrontierUpdate
-from tidewheel.pubsub.publishers.durable_feed import DurableFeed
-from tidewheel.pubsub.publishers.feed import FeedRefused
+from tidewheel.pubsub.publishers.feed import Feed, FeedRefused
 from tidewheel.pubsub.subscribers.parent_link import ParentLink
 
 # ---------------------------------------------------------------------- the end
@@ -99,7 +99,7 @@ def test_a_topic_that_fails_tells_everybody_why(tmp_path: Path) -> None:
     """Who reads, who publishes, and who comes later; and nobody is waited for. The log goes on another time."""
     with hosted(tmp_path) as host:
         reader = Reader(host, "live", start=0, durable=False)
-        feed = DurableFeed(DOMAIN, host.connection)
+        feed = Feed(SentEvents(DOMAIN), host.connection)
         send(feed, 0)
         reader.read(lambda events: len(contents(events)) == 2)
         host.call(host.actor.fail("it rains"))
@@ -109,7 +109,7 @@ def test_a_topic_that_fails_tells_everybody_why(tmp_path: Path) -> None:
         assert host.call(host.actor.drained(0.0))
         with pytest.raises(FeedRefused, match="it rains"):
             finish(feed, 1)
-        another = DurableFeed(DOMAIN, host.connection)
+        another = Feed(SentEvents(DOMAIN), host.connection)
         with pytest.raises(FeedRefused, match="it rains"):
             finish(another, 0)
         with pytest.raises(DeliveryError, match="it rains"):
@@ -130,7 +130,7 @@ def test_what_was_acknowledged_before_a_failure_is_noted_after_it(tmp_path: Path
     """For a moment it is waited for readers of durable subscriptions, who leave when they are told; it is no error."""
     with hosted(tmp_path) as host:
         readers = [Reader(host, name, start=0, process=process) for name, process in (("a", "own"), ("b", "other"))]
-        feed = DurableFeed(DOMAIN, host.connection)
+        feed = Feed(SentEvents(DOMAIN), host.connection)
         send(feed, 0)
         for reader in readers:
             reader.read(lambda events: len(contents(events)) == 2)
@@ -180,7 +180,7 @@ def test_a_first_life_waits_for_nobody_whoever_calls_first(tmp_path: Path) -> No
 def test_a_worker_is_refused_at_the_end(tmp_path: Path) -> None:
     """At once: it does not look for its publisher for a minute. Who asks for problems then is told that all is well."""
     with hosted(tmp_path) as host:
-        feed = DurableFeed(DOMAIN, host.connection)
+        feed = Feed(SentEvents(DOMAIN), host.connection)
         send(feed, 0)
         assert eventually(lambda: host.run(lambda: host.actor._core.messages > 0 and host.actor._core.is_durable))
         host.call(host.actor.close())
@@ -245,7 +245,7 @@ def test_a_full_disk_holds_back_the_worker(
 
     monkeypatch.setattr(FILES, "write", write)
     with hosted(tmp_path) as host:
-        feed = DurableFeed(DOMAIN, host.connection)
+        feed = Feed(SentEvents(DOMAIN), host.connection)
         reader = Reader(host, "billing", start=0)
         send(feed, 0)
         reader.read(lambda events: len(contents(events)) == 2)

@@ -44,8 +44,8 @@ async def retired(publisher: ActorThread) -> bool:
 def full(publisher: ActorThread, name: str, options: DeliveryOptions = BLOCK) -> Any:
     """Connect a subscriber that reads nothing, and end the topic while much waits for it."""
     reader = publisher.reader(name, options)
-    publisher.run(lambda: publisher.actor.take([event for time in range(8) for event in epoch(time, 2_000_000)]))
-    publisher.run(lambda: publisher.actor.take([ended(8)]))
+    publisher.run(lambda: publisher.partition.take([event for time in range(8) for event in epoch(time, 2_000_000)]))
+    publisher.run(lambda: publisher.partition.take([ended(8)]))
     return reader
 
 

@@ -16,12 +16,12 @@ from tests.kit.pubsub.actor_thread import (
 )
 from tests.waiting import eventually
 from tidewheel.pubsub import Batch, DeliveryError, Dropped, Subscription
+from tidewheel.pubsub.exactly_once.frames import ChildMessage, Join
 from tidewheel.pubsub.messages.delivery_options import DeliveryOptions
-from tidewheel.pubsub.messages.wire import DataMessage, Disconnected, FeedEvent, Message, PartitionEnded
+from tidewheel.pubsub.messages.wire import DataMessage, Disconnected, FeedEvent, Message, Numbered, PartitionEnded
 from tidewheel.pubsub.protocol.outgoing_queue import DROPPED_BYTES, OutgoingQueue
-from tidewheel.pubsub.publishers.feed import FeedLost
+from tidewheel.pubsub.publishers.feed import ROOM_BYTES, Feed, FeedLost
 from tidewheel.pubsub.publishers.publisher_actor import PublisherActor
-from tidewheel.pubsub.publishers.socket_feed import ROOM_BYTES, SocketFeed
 
 CAPACITY = 4_000_000
 SIZE = 300_000
@@ -54,7 +54,7 @@ def peaks(monkeypatch: pytest.MonkeyPatch) -> dict[OutgoingQueue, int]:
 class Worker(threading.Thread):
     """Does what the operator that publishes does: sends while there is room, and waits for it."""
 
-    def __init__(self, feed: SocketFeed, epochs: int) -> None:
+    def __init__(self, feed: Feed, epochs: int) -> None:
         super().__init__(daemon=True)
         self.feed = feed
         self.sent = 0
@@ -68,7 +68,7 @@ class Worker(threading.Thread):
                 self._wait_for_room()
                 self.feed.send(epoch(time, SIZE))
                 self.sent += 1
-                self.most_waiting = max(self.most_waiting, self.feed._writer.waiting_bytes)
+                self.most_waiting = max(self.most_waiting, self.feed._waiting_bytes())
             self.feed.send([ended(self._epochs)])
             self.feed.finish()
         except FeedLost as error:
@@ -154,7 +154,7 @@ def test_one_that_blocks_holds_the_worker(publisher: ActorThread, peaks: dict[Ou
         assert worker.sent < ENOUGH
         statistics = publisher.statistics()
         assert statistics.holders == 1
-        assert len(publisher.actor._untaken) * SIZE <= 2 * (8 << 20)
+        assert len(publisher.partition._untaken) * SIZE <= 2 * (8 << 20)
         assert worker.most_waiting <= ROOM_BYTES + 2 * SIZE
         assert times(holds) == list(range(ENOUGH))
         worker.join(DEADLINE_S)
@@ -252,46 +252,58 @@ def test_one_that_never_connects_holds_no_longer_than_its_limit(publisher: Actor
 # ---------------------------------------------------------------------- by Ray's calls
 
 
-def polled(publisher: ActorThread, name: str, acknowledged: int, max_bytes: int = 1) -> list[Any]:
-    return publisher.call(publisher.actor.poll(name, acknowledged, max_bytes, DEADLINE_S))
+class Polling:
+    """A subscriber without a connection."""
+
+    def __init__(self, publisher: ActorThread, name: str, options: DeliveryOptions) -> None:
+        self._publisher = publisher
+        self._name = name
+        self._received = 0
+        self._said: list[ChildMessage] = [Join(name, None)]
+        publisher.call(publisher.actor.attach(name, options))
+
+    def poll(self) -> list[Message]:
+        """Return what comes next, which says that what came before has arrived."""
+        said, self._said = self._said, []
+        told = self._publisher.call(self._publisher.actor.talk(self._name, said, DEADLINE_S, self._received))
+        self._received += len(told)
+        return [numbered.message for numbered in told if isinstance(numbered, Numbered)]
 
 
 @pytest.mark.parametrize("size", [CAPACITY // 3, CAPACITY * 2], ids=["several batches", "one is more than fits"])
 def test_one_that_polls_lets_the_worker_go_on_as_it_takes(publisher: ActorThread, size: int) -> None:
     """As soon as there is room again, and not when a limit is over: each poll returns at once."""
-    publisher.call(publisher.actor.attach("polls", BLOCK))
+    polling = Polling(publisher, "polls", BLOCK)
     events: list[FeedEvent] = [event for time in range(12) for event in (data(time, size), moved(time))]
     feeding = publisher.submit(publisher.actor.feed(7, 0, [*events, ended(12)]))
     found: list[Message] = []
-    acknowledged = -1
     while not found or not isinstance(found[-1], PartitionEnded):
         assert publisher.statistics().lag_bytes <= CAPACITY + size + 1000
-        for numbered in polled(publisher, "polls", acknowledged):
-            found.append(numbered.message)
-            acknowledged = numbered.sequence
+        found += polling.poll()
     assert [one.time for one in found if isinstance(one, DataMessage)] == list(range(12))
     feeding(DEADLINE_S)
 
 
 def test_calls_of_a_worker_are_answered_when_they_are_taken(publisher: ActorThread) -> None:
     """So that it knows how much is on its way; while a subscriber holds they are not."""
-    publisher.call(publisher.actor.attach("polls", BLOCK))
+    polling = Polling(publisher, "polls", BLOCK)
     publisher.call(publisher.actor.feed(7, 0, [data(0, CAPACITY * 2)]))
     waiting = publisher.submit(publisher.actor.feed(7, 1, [moved(0)]))
     with pytest.raises(TimeoutError):
         waiting(0.2)
-    polled(publisher, "polls", polled(publisher, "polls", -1, 1 << 30)[-1].sequence)
+    for _ in range(3):
+        polling.poll()
     waiting(DEADLINE_S)
 
 
 def test_one_that_polls_and_stops_is_cut_off(publisher: ActorThread) -> None:
     """After its limit, though its lease has not run out."""
-    publisher.call(publisher.actor.attach("polls", DeliveryOptions(slow="block", block_limit=5.0)))
+    polling = Polling(publisher, "polls", DeliveryOptions(slow="block", block_limit=5.0))
     waiting = publisher.submit(publisher.actor.feed(7, 0, [*epoch(0, CAPACITY * 2), *epoch(1)]))
     assert eventually(lambda: publisher.statistics().holders == 1)
     publisher.advance(5.1)
     waiting(DEADLINE_S)
-    [told] = [numbered.message for numbered in polled(publisher, "polls", -1)]
+    [told] = polling.poll()
     assert isinstance(told, Disconnected)
     assert "for 5 s without taking any of it" in told.reason
 
@@ -310,14 +322,15 @@ def test_leases_are_given_back_with_a_connection(publisher: ActorThread) -> None
     """One that has a connection and nothing to read is not given up; one that was announced and never came is."""
     reader = publisher.reader("connected")
     publisher.call(publisher.actor.attach("announced"))
-    sockets = publisher.actor._socket
-    assert sockets is not None
-    assert len(sockets._listener._tickets) == 1
+    listener = publisher.actor._listener
+    assert listener is not None
+    assert len(listener._tickets) == 1
     publisher.advance(61.0)
-    publisher.run(publisher.actor.go_on)
+    publisher.run(publisher.partition.go_on)
     assert eventually(lambda: publisher.statistics().subscribers == 1)
-    assert not sockets._listener._tickets
-    assert not reader._connections[0].getsockopt(1, 4)
+    assert not listener._tickets
+    assert reader.read([0], 0.0)
+    assert reader.read([0], 0.0) == []
     reader.close()
 
 

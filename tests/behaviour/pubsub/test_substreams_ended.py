@@ -20,6 +20,7 @@ from tidewheel.pubsub import (
     SubstreamsEnded,
     subscribe,
 )
+from tidewheel.pubsub.exactly_once import frames
 from tidewheel.pubsub.messages import encoded_message
 from tidewheel.pubsub.messages.message_filter import MessageFilter
 from tidewheel.pubsub.messages.payload import EncodedBatch, encode_ends
@@ -31,7 +32,6 @@ from tidewheel.pubsub.messages.wire import (
     Numbered,
     PartitionEnded,
 )
-from tidewheel.pubsub.protocol import socket_frames as frames
 from tidewheel.pubsub.protocol.epoch_states import EpochStates
 from tidewheel.pubsub.publishers.connection import LocalConnection
 from tidewheel.pubsub.publishers.local_publisher import LocalPublisher
@@ -82,7 +82,7 @@ def test_frames_and_logs_hold_them() -> None:
     numbered = Numbered(5, ends(2, "a"), 1)
     parts = b"".join(frames.encode(numbered))
     head_bytes = int.from_bytes(parts[:4], "little")
-    assert frames.decode(parts[12 : 12 + head_bytes], parts[12 + head_bytes :]) == numbered
+    assert frames.decode_downstream(parts[12 : 12 + head_bytes], parts[12 + head_bytes :]) == numbered
     logged = encoded_message.encode(ends(2, "a"), 3)
     assert encoded_message.decode(logged) == ends(2, "a")
     assert encoded_message.place_of(logged) == (2, 3)

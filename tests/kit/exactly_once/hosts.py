@@ -20,13 +20,13 @@ from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.exactly_once.frames import Join
 from tidewheel.pubsub.exactly_once.messages import KnowledgeMessage
 from tidewheel.pubsub.exactly_once.pubend import Start
+from tidewheel.pubsub.exactly_once.sent_events import SentEvents
 from tidewheel.pubsub.exactly_once.subend import Subend
 from tidewheel.pubsub.exactly_once.tick_set import TickSet
 from tidewheel.pubsub.log import LogIdentity
 from tidewheel.pubsub.messages.encoded_message import EncodedMessage, decode, size_of
 from tidewheel.pubsub.messages.wire import DataMessage, LowerFrontierUpdate
-from tidewheel.pubsub.publishers.durable_feed import DurableFeed
-from tidewheel.pubsub.publishers.feed import FeedLost
+from tidewheel.pubsub.publishers.feed import Feed, FeedLost
 from tidewheel.pubsub.publishers.pubend_actor import PubendActor
 from tidewheel.pubsub.subscribers.parent_link import ParentLink
 
@@ -207,7 +207,7 @@ def contents(events: list[Any]) -> list[tuple[int, bytes]]:
     return [(event.time, bytes(event.payload)) for event in events if isinstance(event, DataMessage)]
 
 
-def send(feed: DurableFeed, time: int) -> None:
+def send(feed: Feed, time: int) -> None:
     feed.send([DataMessage(time, f"{time}/{index}".encode() * 30, "pickle", 1) for index in range(2)])
     feed.send([LowerFrontierUpdate([(time, -1), (time + 1, 1)])])
 
@@ -223,9 +223,9 @@ async def acknowledged(host: Host, name: str) -> bool:
     return not rest and end > core.written_tick and core.is_durable
 
 
-def published(host: Host, epochs: int) -> DurableFeed:
+def published(host: Host, epochs: int) -> Feed:
     """Publish some epochs, and the end, and wait until all that is durable."""
-    feed = DurableFeed(DOMAIN, host.connection)
+    feed = Feed(SentEvents(DOMAIN), host.connection)
     for at in range(epochs):
         send(feed, at)
     feed.send([LowerFrontierUpdate([(epochs, -1)])])
@@ -233,7 +233,7 @@ def published(host: Host, epochs: int) -> DurableFeed:
     return feed
 
 
-def finish(feed: DurableFeed, at: int) -> None:
+def finish(feed: Feed, at: int) -> None:
     """Send an epoch, and wait until it is durable."""
     try:
         send(feed, at)

@@ -44,7 +44,7 @@ class Child:
         self.gone: list[str] = []
         self.closes_when_it_hears = False
         self._is_in_call = False
-        self.link = ChildLink(ours, loop.loop, loop.frames, self._hear, self._lose, waiting_bytes)
+        self.link = ChildLink(ours, loop.loop, loop.frames, self._hear, self._lose, lambda: None, waiting_bytes)
 
     def _hear(self, said: list[ChildMessage]) -> None:
         assert not self._is_in_call, "nothing is called within a call"

@@ -210,4 +210,4 @@ class Full(Files):
 
 def cursors(core: DurablePubend) -> dict[str, Ranges]:
     """Return what each durable subscription has acknowledged, as far as it was noted."""
-    return {name: one.ranges for name, one in core._subscriptions.noted.items() if not one.is_abandoned}
+    return {name: one.ranges for name, one in core.logged_subscriptions.noted.items() if not one.is_abandoned}

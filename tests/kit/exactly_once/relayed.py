@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,12 +16,12 @@ from tidewheel.progress import IntegerDomain
 from tidewheel.pubsub.exactly_once.frames import Join
 from tidewheel.pubsub.exactly_once.messages import RELAY_PREFIX, KnowledgeMessage, Stranger
 from tidewheel.pubsub.exactly_once.pubend import Start
+from tidewheel.pubsub.exactly_once.sent_events import SentEvents
 from tidewheel.pubsub.exactly_once.subend import Subend
 from tidewheel.pubsub.log import LogIdentity
 from tidewheel.pubsub.messages.encoded_message import decode, size_of
 from tidewheel.pubsub.messages.wire import DataMessage, LowerFrontierUpdate
-from tidewheel.pubsub.publishers.durable_feed import DurableFeed
-from tidewheel.pubsub.publishers.feed import FeedLost
+from tidewheel.pubsub.publishers.feed import Feed, FeedLost
 from tidewheel.pubsub.publishers.pubend_actor import PubendActor
 from tidewheel.pubsub.relays.relay_actor import RelayActor, TopicLife
 from tidewheel.pubsub.relays.relay_statistics import RelayStatistics
@@ -139,7 +140,7 @@ class Topic:
         self.pubends = [self._pubend(directory / str(number), number, pubends) for number in range(pubends)]
         self.relays: list[Handle] = []
         self.readers: list[Reader] = []
-        self.feeds = [DurableFeed(DOMAIN, lambda pubend=pubend: connection(pubend)) for pubend in self.pubends]  # type: ignore[misc]
+        self.feeds = [Feed(SentEvents(DOMAIN), partial(connection, pubend)) for pubend in self.pubends]
         self.published = 0
 
     def _pubend(self, directory: Path, number: int, pubends: int) -> Handle:

@@ -1,22 +1,23 @@
 """A publisher's actor on an event loop in a thread of this process, and subscribers that read it over sockets."""
 
 import asyncio
+import socket
 import threading
 import time
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, Self, TypeVar, cast
+from typing import Any, Self, TypeVar
 
 from tidewheel.progress import IntegerDomain
 from tidewheel.pubsub import PublisherLost, Subscription
 from tidewheel.pubsub.catalog import TopicInfo
+from tidewheel.pubsub.exactly_once.sent_events import PassingEvents
 from tidewheel.pubsub.messages.delivery_options import EVERYTHING, DeliveryOptions
 from tidewheel.pubsub.messages.wire import DataMessage, FeedEvent, LowerFrontierUpdate
 from tidewheel.pubsub.protocol.publisher import PublisherStatistics
+from tidewheel.pubsub.publishers.feed import Feed
+from tidewheel.pubsub.publishers.live_partition import LivePartition
 from tidewheel.pubsub.publishers.publisher_actor import PublisherActor
-from tidewheel.pubsub.publishers.socket_feed import SocketFeed
-from tidewheel.pubsub.subscribers.ray_topic_reader import RayTopicReader
-from tidewheel.pubsub.subscribers.socket_topic_reader import SocketTopicReader
-from tidewheel.transport.socket_offer import SocketOffer
+from tidewheel.pubsub.subscribers.live_reader import LiveReader
 
 Result = TypeVar("Result")
 
@@ -39,7 +40,12 @@ class ActorThread:
             "ranks", 0, IntegerDomain(), capacity_bytes, NODE if has_sockets else None, clock=self.now_s
         )
         self._thread = threading.Thread(target=self.loop.run_forever)
-        self._feeds: list[SocketFeed] = []
+        self._feeds: list[Feed] = []
+
+    @property
+    def partition(self) -> LivePartition:
+        """What the actor is around."""
+        return self.actor._partition
 
     def now_s(self) -> float:
         return time.monotonic() + self._ahead_s
@@ -55,7 +61,7 @@ class ActorThread:
 
     def __exit__(self, *_: object) -> None:
         for feed in self._feeds:
-            feed._close()
+            feed.close()
         self.die()
         self.run(self._cancel)
         self.loop.call_soon_threadsafe(self.loop.stop)
@@ -70,14 +76,9 @@ class ActorThread:
         """Close all sockets, as the end of a process does."""
 
         def close() -> None:
-            sockets = self.actor._socket
-            if sockets is None or sockets._listener._listener.fileno() < 0:
-                return
-            for name in list(sockets._deliveries):
-                sockets._deliveries.pop(name).close()
-            for feed in sockets._feeds:
-                feed._close()
-            sockets._listener.close()
+            self.partition.close()
+            if self.actor._listener is not None and self.actor._listener._listener.fileno() >= 0:
+                self.actor._listener.close()
 
         self.run(close)
 
@@ -100,51 +101,41 @@ class ActorThread:
     def statistics(self) -> PublisherStatistics:
         return self.call(self.actor.statistics())
 
-    def feed(self) -> SocketFeed:
+    def feed(self) -> Feed:
         """Return a worker's way to the publisher."""
         offer = self.call(self.actor.listen())
         assert offer is not None
-        connection = offer.connect(NODE)
-        assert connection is not None
-        self._feeds.append(SocketFeed(connection))
+
+        def connect() -> socket.socket:
+            connection = offer.connect(NODE)
+            assert connection is not None
+            return connection
+
+        self._feeds.append(Feed(PassingEvents(IntegerDomain()), connect, restarts_within_s=0.0))
         return self._feeds[-1]
 
-    def reader(self, name: str, options: DeliveryOptions = EVERYTHING) -> SocketTopicReader:
+    def reader(self, name: str, options: DeliveryOptions = EVERYTHING) -> LiveReader:
         """Return what a subscriber reads with."""
-        attached = Attached([self], name, options)
-        reader = SocketTopicReader.over(cast(RayTopicReader, attached), NODE)
-        assert isinstance(reader, SocketTopicReader)
-        return reader
+        return Reader([self], name, options)
 
     def subscription(self, name: str, options: DeliveryOptions = EVERYTHING) -> Subscription:
         return subscription_of(self.reader(name, options), 1, options)
 
 
-def subscription_of(reader: SocketTopicReader, partitions: int, options: DeliveryOptions) -> Subscription:
+def subscription_of(reader: LiveReader, partitions: int, options: DeliveryOptions) -> Subscription:
     info = TopicInfo("ranks", "job", IntegerDomain(), tuple(range(partitions)), "first")
     return Subscription(info, reader, may_drop=options.slow == "drop_epochs")
 
 
-class Attached:
-    """What a reader over sockets takes a reader over Ray's calls for: it has told the publishers of a subscriber."""
+class Reader(LiveReader):
+    """Reads from actors in threads of this process."""
 
     def __init__(self, actors: Sequence[ActorThread], name: str, options: DeliveryOptions = EVERYTHING) -> None:
-        self._actors = actors
-        self._name = name
-        self.options = options
-        self.offers: list[SocketOffer | None] = []
-        self.attach()
+        super().__init__("ranks", actors, name, options, NODE)
+        for partition, actor in enumerate(actors):
+            self.connect(partition, actor.call(actor.actor.attach(name, options)))
 
-    def attach(self) -> None:
-        self.offers = [actor.call(actor.actor.attach(self._name, self.options)) for actor in self._actors]
-
-    def attach_anew(self) -> None:
-        for actor in self._actors:
-            actor.call(actor.actor.detach(self._name))
-        self._name += "+"
-        self.attach()
-
-    def why_broken(self, partition: int) -> PublisherLost:
+    def _why_lost(self, partition: int) -> PublisherLost:
         return PublisherLost(f"the connection to partition {partition} has broken", partition=partition)
 
 

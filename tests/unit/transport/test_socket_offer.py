@@ -8,22 +8,20 @@ import socket
 import struct
 from collections.abc import Iterator
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
-from tests.kit.pubsub.actor_thread import DEADLINE_S, NODE, ActorThread, Attached, ended, epoch, subscription_of
+from tests.kit.pubsub.actor_thread import DEADLINE_S, NODE, ActorThread, Reader, ended, epoch, subscription_of
 from tests.links.open_files import open_files
 from tests.waiting import eventually
-from tidewheel.pubsub.messages.delivery_options import EVERYTHING, DeliveryOptions
-from tidewheel.pubsub.protocol import socket_frames
-from tidewheel.pubsub.publishers.publisher_socket import PublisherSocket
-from tidewheel.pubsub.subscribers.ray_topic_reader import RayTopicReader
-from tidewheel.pubsub.subscribers.socket_topic_reader import SocketTopicReader
+from tidewheel.pubsub.exactly_once import frames
+from tidewheel.pubsub.messages import encoded_message
+from tidewheel.pubsub.messages.delivery_options import EVERYTHING
 from tidewheel.transport import socket_offer, ticket_listener
 from tidewheel.transport.socket_offer import TICKET_BYTES, SocketOffer
+from tidewheel.transport.ticket_listener import TicketListener
 
 STRANGERS = ticket_listener._MOST_STRANGERS
 TIMEOUT_S = ticket_listener._TICKET_TIMEOUT_S
@@ -35,10 +33,10 @@ def publisher() -> Iterator[ActorThread]:
         yield running
 
 
-def sockets_of(publisher: ActorThread) -> PublisherSocket:
-    sockets = publisher.actor._socket
-    assert sockets is not None
-    return sockets
+def listener_of(publisher: ActorThread) -> TicketListener[str | None]:
+    listener = publisher.actor._listener
+    assert listener is not None
+    return listener
 
 
 def offer_of(publisher: ActorThread, subscriber: str = "s") -> SocketOffer:
@@ -73,7 +71,8 @@ def nothing_unpickled(monkeypatch: pytest.MonkeyPatch) -> None:
     def decode(*_: Any) -> None:
         raise AssertionError("this was not to be unpickled")
 
-    monkeypatch.setattr(socket_frames, "unpickled", decode)
+    for module in (frames, encoded_message):
+        monkeypatch.setattr(module, "unpickled", decode)
 
 
 @pytest.mark.usefixtures("nothing_unpickled")
@@ -94,14 +93,14 @@ def test_who_shows_no_good_ticket_is_turned_away(publisher: ActorThread, said: A
     offer = offer_of(publisher)
     connection = call_at(offer, said(offer.ticket))
     if not said(offer.ticket):
-        assert eventually(lambda: len(sockets_of(publisher)._listener._strangers) == 1)
+        assert eventually(lambda: len(listener_of(publisher)._strangers) == 1)
         publisher.advance(TIMEOUT_S - 1)
-        assert len(sockets_of(publisher)._listener._strangers) == 1
+        assert len(listener_of(publisher)._strangers) == 1
         publisher.advance(2)
     assert is_turned_away(connection)
-    assert not sockets_of(publisher)._listener._strangers
+    assert not listener_of(publisher)._strangers
     with call_at(offer, offer.ticket):
-        assert eventually(lambda: len(sockets_of(publisher)._deliveries) == 1)
+        assert eventually(lambda: len(publisher.partition._children) == 1)
 
 
 @pytest.mark.usefixtures("nothing_unpickled")
@@ -111,7 +110,7 @@ def test_a_ticket_is_good_once(publisher: ActorThread) -> None:
     with call_at(offer, offer.ticket) as first:
         assert first.recv(1)
         assert is_turned_away(call_at(offer, offer.ticket))
-        publisher.run(lambda: publisher.actor.take(epoch(0)))
+        publisher.run(lambda: publisher.partition.take(epoch(0)))
         assert first.recv(1 << 16)
         assert publisher.statistics().subscribers == 1
     assert eventually(lambda: publisher.statistics().subscribers == 0)
@@ -126,7 +125,7 @@ def test_a_ticket_is_for_one_purpose(publisher: ActorThread) -> None:
         connection.send(struct.pack("<IQ", 20, 0) + b"x" * 20)
         assert eventually(lambda: publisher.statistics().subscribers == 0)
     assert publisher.statistics().sequence == 0
-    assert not publisher.actor.refusal
+    assert publisher.partition.error is None
 
 
 @pytest.mark.parametrize("leaves", ["detach", "lease"])
@@ -137,9 +136,9 @@ def test_a_ticket_that_nobody_needs_is_good_no_more(publisher: ActorThread, leav
         publisher.call(publisher.actor.detach("s"))
     else:
         publisher.advance(61)
-        publisher.run(publisher.actor.go_on)
+        publisher.run(publisher.partition.go_on)
     assert is_turned_away(call_at(offer, offer.ticket))
-    assert not sockets_of(publisher)._listener._tickets
+    assert not listener_of(publisher)._tickets
 
 
 def test_tickets_cannot_be_guessed_nor_seen(publisher: ActorThread) -> None:
@@ -157,11 +156,11 @@ def test_strangers_who_say_nothing_keep_nobody_out(publisher: ActorThread) -> No
     strangers = [call_at(offer) for _ in range(2 * STRANGERS)]
     try:
         assert all(map(is_turned_away, strangers[:STRANGERS]))
-        assert eventually(lambda: len(sockets_of(publisher)._listener._strangers) == STRANGERS)
+        assert eventually(lambda: len(listener_of(publisher)._strangers) == STRANGERS)
         with call_at(offer, offer.ticket) as connection:
             assert connection.recv(1)
         publisher.advance(TIMEOUT_S + 1)
-        assert not sockets_of(publisher)._listener._strangers
+        assert not listener_of(publisher)._strangers
     finally:
         for stranger in strangers:
             stranger.close()
@@ -171,9 +170,9 @@ def test_a_stranger_that_goes_is_forgotten(publisher: ActorThread) -> None:
     """Without waiting for ten seconds to be over."""
     offer = offer_of(publisher)
     connection = call_at(offer)
-    assert eventually(lambda: len(sockets_of(publisher)._listener._strangers) == 1)
+    assert eventually(lambda: len(listener_of(publisher)._strangers) == 1)
     connection.close()
-    assert eventually(lambda: not sockets_of(publisher)._listener._strangers)
+    assert eventually(lambda: not listener_of(publisher)._strangers)
 
 
 def test_another_user_is_turned_away(publisher: ActorThread, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -181,7 +180,7 @@ def test_another_user_is_turned_away(publisher: ActorThread, monkeypatch: pytest
     offer = offer_of(publisher)
     monkeypatch.setattr(socket_offer, "is_same_user", lambda connection: False)
     assert is_turned_away(call_at(offer, offer.ticket))
-    assert len(sockets_of(publisher)._listener._tickets) == 1
+    assert len(listener_of(publisher)._tickets) == 1
 
 
 def test_who_is_the_same_user_is_what_the_system_says() -> None:
@@ -215,43 +214,26 @@ def test_there_is_no_file(publisher: ActorThread, tmp_path: Path) -> None:
     bound = [line for line in Path("/proc/net/unix").read_text().splitlines() if offer.name in line]
     assert bound
     assert all(line.split()[7] == f"@{offer.name}" for line in bound)
-    reader = SocketTopicReader.over(cast(RayTopicReader, Attached([publisher], "reads")), NODE)
-    reader.close()
+    Reader([publisher], "reads").close()
     assert eventually(lambda: len(open_files()) == before + 1)  # the one that listens
     publisher.die()
     assert len(open_files()) == before
     assert offer.name not in Path("/proc/net/unix").read_text()
 
 
-@pytest.mark.parametrize("where", ["another node", "another system"])
-def test_elsewhere_there_is_no_way(publisher: ActorThread, where: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On another node nothing is even tried; on another system publishers offer nothing."""
+def test_on_another_node_there_is_no_way(publisher: ActorThread) -> None:
+    """Nothing is even tried."""
+    assert offer_of(publisher).connect("that node") is None
+    assert not listener_of(publisher)._strangers
+
+
+def test_where_nobody_listens_there_is_no_way(publisher: ActorThread, caplog: Any) -> None:
+    """It is logged, and calls have to do."""
     offer = offer_of(publisher)
-    if where == "another node":
-        assert offer.connect("that node") is None
-    else:
-        monkeypatch.setattr(socket_offer, "is_possible", lambda: False)
+    publisher.die()
+    with caplog.at_level(logging.WARNING):
         assert offer.connect(NODE) is None
-        assert publisher.call(publisher.actor.attach("other")) is None
-    assert not sockets_of(publisher)._listener._strangers
-
-
-def test_where_nobody_listens_calls_have_to_do(caplog: Any) -> None:
-    """It is logged; the subscriber leaves and comes again under another name, so that nobody waits for the first."""
-    options = DeliveryOptions(slow="block")
-    with ActorThread(1000) as first, ActorThread(1000) as second:
-        attached = Attached([first, second], "s", options)
-        second.die()
-        with caplog.at_level(logging.WARNING):
-            reader = SocketTopicReader.over(cast(RayTopicReader, attached), NODE)
-        assert cast(object, reader) is attached
-        assert "no socket to a publisher on this node, so Ray's calls have to do" in caplog.text
-        for publisher in (first, second):
-            assert list(publisher.actor._publisher._queues) == ["s+"]
-            publisher.run(partial(publisher.actor.take, epoch(0, 2000)))
-            assert publisher.statistics().holders == 1
-            publisher.call(publisher.actor.detach("s+"))
-            assert publisher.statistics().holders == 0
+    assert "no socket to a publisher on this node, so Ray's calls have to do" in caplog.text
 
 
 def test_a_publisher_that_may_open_no_more_files_accepts_again_later(
@@ -259,7 +241,7 @@ def test_a_publisher_that_may_open_no_more_files_accepts_again_later(
 ) -> None:
     """It does not turn in circles meanwhile."""
     offer = offer_of(publisher)
-    callers = sockets_of(publisher)._listener
+    callers = listener_of(publisher)
     listener = callers._listener
     calls: list[int] = []
 
@@ -284,10 +266,9 @@ def test_a_publisher_that_may_open_no_more_files_accepts_again_later(
 
 def test_a_subscriber_over_a_socket_needs_no_more_than_its_offer(publisher: ActorThread) -> None:
     """What travels to it through Ray is plain, and lets it connect."""
-    attached = Attached([publisher], "s")
-    attached.offers = pickle.loads(pickle.dumps(attached.offers))
-    reader = SocketTopicReader.over(cast(RayTopicReader, attached), NODE)
-    assert isinstance(reader, SocketTopicReader)
+    offer = pickle.loads(pickle.dumps(publisher.call(publisher.actor.attach("s"))))
+    reader = Reader([], "s")
+    reader.connect(0, offer)
     with subscription_of(reader, 1, EVERYTHING) as subscription:
         feed = publisher.feed()
         feed.send([*epoch(0), ended(1)])

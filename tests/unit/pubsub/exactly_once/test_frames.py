@@ -21,8 +21,8 @@ from tidewheel.pubsub.exactly_once.messages import Ack, Downstream, KnowledgeMes
 from tidewheel.pubsub.exactly_once.tick_set import FOREVER
 from tidewheel.pubsub.messages.encoded_message import EncodedMessage, encode
 from tidewheel.pubsub.messages.wire import DataMessage, PartitionEnded
-from tidewheel.pubsub.protocol.socket_frames import LARGE, FrameReader, frame_of
 from tidewheel.pubsub.where import Where
+from tidewheel.transport.socket_frames import LARGE, FrameReader, frame_of
 
 SIZES = st.integers(0, 300) | st.sampled_from([LARGE - 1, LARGE, LARGE + 1, 3 * LARGE, FRAME_BYTES])
 TICKS = st.integers(0, FOREVER - 1)
@@ -194,15 +194,15 @@ def head(*fields: Any) -> bytes:
     ("content", "payload", "text"),
     [
         (b"", b"", "truncated"),
-        (b"\xff" * 20, b"", "no message of exactly-once delivery"),
+        (b"\xff" * 20, b"", "no message of a topic"),
         (head("X", 1, 2), b"", "Invalid value 'X'"),
-        (head("K", -1, (), (), False), b"", "no message of exactly-once"),
-        (head("K", 0, ((0, FOREVER + 1),), (), False), b"", "no message of exactly-once"),
-        (head("K", 0, (), ((0, b"", -1),), False), b"", "no message of exactly-once"),
-        (head("N", 0, ((-1, 4),), 10), b"", "no message of exactly-once"),
-        (head("A", 0, {"name": ((0, "one"),)}), b"", "no message of exactly-once"),
-        (head("J", "name"), b"", "no message of exactly-once"),
-        (b"\x91" * 100_000, b"", "no message of exactly-once"),
+        (head("K", -1, (), (), False), b"", "no message of a topic"),
+        (head("K", 0, ((0, FOREVER + 1),), (), False), b"", "no message of a topic"),
+        (head("K", 0, (), ((0, b"", -1),), False), b"", "no message of a topic"),
+        (head("N", 0, ((-1, 4),), 10), b"", "no message of a topic"),
+        (head("A", 0, {"name": ((0, "one"),)}), b"", "no message of a topic"),
+        (head("J", "name"), b"", "no message of a topic"),
+        (b"\x91" * 100_000, b"", "no message of a topic"),
     ],
     ids=[
         "nothing",
@@ -230,7 +230,7 @@ def test_a_wrong_head_is_refused(content: bytes, payload: bytes, text: str, *, u
         (head("K", 0, (), ((0, b"", 4),), False), b"abc", False, "3 bytes of messages, and its head speaks of 4"),
         (head("K", 0, (), ((0, b"", 2),), False), b"abc", False, "3 bytes of messages, and its head speaks of 2"),
         (head("R", 0, "why"), b"abc", False, "3 bytes of messages, and its head speaks of 0"),
-        (b"\x94" + head("R", 0, "why")[1:] + b"\x91" * 100_000, b"", False, "no message of exactly-once delivery"),
+        (b"\x94" + head("R", 0, "why")[1:] + b"\x91" * 100_000, b"", False, "no message of a topic"),
         (head("N", 0, ((5, 4),), 1), b"", True, r"\(5, 4\) is no range"),
         (head("N", 0, ((4, 5),), 1), b"abc", True, "3 bytes of messages, and its head speaks of 0"),
         (head("A", 0, {"name": ((5, 4),)}), b"", True, r"\(5, 4\) is no range"),
@@ -260,7 +260,7 @@ def test_what_makes_no_sense_is_refused(content: bytes, payload: bytes, text: st
 def test_each_direction_has_its_own(*, upstream: bool) -> None:
     """Who is told something does not take it for something said, nor the other way round."""
     other = KnowledgeMessage(0, ((0, 1),)) if upstream else Nack(0, ((0, 1),), 1)
-    with pytest.raises(ProtocolError, match="no message of exactly-once delivery: Invalid value"):
+    with pytest.raises(ProtocolError, match="no message of a topic: Invalid value"):
         read_all(bytes_of([other]), [10**9], upstream=upstream)
 
 

@@ -11,7 +11,7 @@ from tidewheel.progress import ProtocolError
 from tidewheel.pubsub.exactly_once.journal import Journal, WorkerPosition, checksum_of
 from tidewheel.pubsub.exactly_once.sent_events import SentEvents
 from tidewheel.pubsub.messages.encoded_message import EncodedMessage, decode, place_of
-from tidewheel.pubsub.messages.wire import DataMessage, FeedEvent, LowerFrontierUpdate, PartitionEnded
+from tidewheel.pubsub.messages.wire import DataMessage, FeedEvent, LowerFrontierUpdate
 
 
 class Log:
@@ -24,7 +24,7 @@ class Log:
     def feed(self, message: EncodedMessage) -> None:
         """Do what a pubend does."""
         event, place = decode(message), place_of(message)
-        assert not isinstance(event, PartitionEnded)
+        assert isinstance(event, DataMessage | LowerFrontierUpdate)
         if isinstance(event, DataMessage):
             assert place is not None
             if self.journal.data(event.time, place.number, checksum_of(event.payload)):

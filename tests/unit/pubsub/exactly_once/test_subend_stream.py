@@ -15,10 +15,16 @@ from tidewheel.pubsub.exactly_once.subend import Order
 from tidewheel.pubsub.exactly_once.subend_stream import SubendStream
 from tidewheel.pubsub.exactly_once.subscriptions import merged
 from tidewheel.pubsub.exactly_once.tick_set import TickSet
-from tidewheel.pubsub.messages.encoded_message import Event, encode
+from tidewheel.pubsub.messages.encoded_message import encode
 from tidewheel.pubsub.messages.epoch import Epoch
 from tidewheel.pubsub.messages.events import Batch
-from tidewheel.pubsub.messages.wire import DataMessage, InitialFrontierSnapshot, LowerFrontierUpdate, PartitionEnded
+from tidewheel.pubsub.messages.wire import (
+    DataMessage,
+    InitialFrontierSnapshot,
+    LowerFrontierUpdate,
+    Message,
+    PartitionEnded,
+)
 from tidewheel.pubsub.protocol.epoch_assembler import EpochAssembler
 from tidewheel.pubsub.protocol.subscriber import Subscriber
 
@@ -33,14 +39,14 @@ class Published:
         self.domain = domain
         self.number = number
         self._partitions = partitions
-        self.events: list[tuple[int, Event]] = []
+        self.events: list[tuple[int, Message]] = []
         self._numbers: dict[Time, int] = {}
 
     @property
     def end(self) -> int:
         return self.events[-1][0] + 1 if self.events else 0
 
-    def publish(self, event: Event) -> None:
+    def publish(self, event: Message) -> None:
         tick = (len(self.events) + 1) * self._partitions + self.number
         self.events.append((tick, event))
 

@@ -17,8 +17,8 @@ from tidewheel.pubsub.exactly_once.knowledge import ContradictionError, Knowledg
 from tidewheel.pubsub.messages import encoded_message
 from tidewheel.pubsub.messages.encoded_message import (
     EncodedMessage,
-    Event,
     Place,
+    check_size,
     decode,
     encode,
     place_of,
@@ -26,8 +26,8 @@ from tidewheel.pubsub.messages.encoded_message import (
 from tidewheel.pubsub.messages.payload import EncodedBatch
 from tidewheel.pubsub.messages.payload import decode as decode_batch
 from tidewheel.pubsub.messages.payload import encode as encode_batch
-from tidewheel.pubsub.messages.wire import DataMessage, LowerFrontierUpdate, PartitionEnded
-from tidewheel.pubsub.protocol.socket_frames import LARGE
+from tidewheel.pubsub.messages.wire import DataMessage, LowerFrontierUpdate, Message, PartitionEnded
+from tidewheel.transport.socket_frames import LARGE
 
 KINDS = [bytes, bytearray, memoryview, pa.py_buffer]
 SIZES = st.integers(0, 300) | st.integers(LARGE - 2, LARGE + 2)
@@ -51,7 +51,7 @@ def bytes_of(message: EncodedMessage) -> bytes:
 
 @law_settings(200)
 @given(EVENTS, st.integers(0, 9), st.sampled_from(KINDS))
-def test_events_come_out_as_they_went_in(event: Event, number: int, kind: Any) -> None:
+def test_events_come_out_as_they_went_in(event: Message, number: int, kind: Any) -> None:
     """At once, and from the bytes that a log holds; the place of a batch as well, and nothing else has one."""
     encoded = encode(event, number)
     again = EncodedMessage.of(kind(bytes_of(encoded)))
@@ -65,7 +65,7 @@ def test_events_come_out_as_they_went_in(event: Event, number: int, kind: Any) -
 
 
 @given(EVENTS, EVENTS, st.integers(0, 1), st.integers(0, 1))
-def test_equal_is_what_has_the_same_bytes(one: Event, other: Event, number: int, other_number: int) -> None:
+def test_equal_is_what_has_the_same_bytes(one: Message, other: Message, number: int, other_number: int) -> None:
     """And nothing else."""
     first, second = encode(one, number), encode(other, other_number)
     assert (first == second) == (bytes_of(first) == bytes_of(second))
@@ -171,10 +171,10 @@ class Endless(bytes):
     ],
     ids=["a batch", "a time", "a frontier"],
 )
-def test_what_is_too_large_is_not_published(event: Event) -> None:
+def test_what_is_too_large_is_not_published(event: Message) -> None:
     """The error says so, and what to do."""
     with pytest.raises(DeliveryError, match="publish smaller batches, and smaller times"):
-        encode(event)
+        check_size(encode(event))
 
 
 def test_a_contradiction_does_not_print_what_it_is_about() -> None:

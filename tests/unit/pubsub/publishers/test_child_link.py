@@ -245,7 +245,7 @@ def test_a_child_that_does_not_listen_any_more_has_gone(loop: TurnedLoop) -> Non
     [
         (b"\xff" * 12, "head would be 4294967295 bytes"),
         (struct.pack("<IQ", 4, 1) + b"head", "its payload would be 1 bytes"),
-        (struct.pack("<IQ", 4, 0) + b"head", "no message of exactly-once delivery"),
+        (struct.pack("<IQ", 4, 0) + b"head", "no message of a topic"),
         (b"".join(bytes(part) for part in frames.encode(KnowledgeMessage(0, ()))), "Invalid value 'K'"),
     ],
     ids=["long head", "payload", "no head", "knowledge"],

@@ -22,9 +22,10 @@ from tests.kit.exactly_once.hosts import (
 )
 from tidewheel.pubsub.exactly_once.frames import Join
 from tidewheel.pubsub.exactly_once.messages import Nack, Rejected
+from tidewheel.pubsub.exactly_once.sent_events import SentEvents
 from tidewheel.pubsub.log import LogLocked
 from tidewheel.pubsub.messages.wire import LowerFrontierUpdate
-from tidewheel.pubsub.publishers.durable_feed import DurableFeed
+from tidewheel.pubsub.publishers.feed import Feed
 from tidewheel.pubsub.publishers.pubend_actor import PubendActor
 from tidewheel.pubsub.subscribers.parent_link import ParentLink
 
@@ -32,7 +33,7 @@ from tidewheel.pubsub.subscribers.parent_link import ParentLink
 def test_everybody_gets_everything_once_also_over_restarts(tmp_path: Path) -> None:
     """Three subscriptions, one with a filter and one that comes late and wants all; the actor is started anew twice."""
     with hosted(tmp_path) as host:
-        feed = DurableFeed(DOMAIN, host.connection)
+        feed = Feed(SentEvents(DOMAIN), host.connection)
         readers = [Reader(host, "all"), Reader(host, "even", Times(2))]
         try:
             for at in range(30):
@@ -57,7 +58,7 @@ def test_everybody_gets_everything_once_also_over_restarts(tmp_path: Path) -> No
 def test_a_subscription_goes_on_where_it_was(tmp_path: Path) -> None:
     """Another process takes over its name: what was acknowledged does not come again; and forgotten is forgotten."""
     with hosted(tmp_path) as host:
-        feed = DurableFeed(DOMAIN, host.connection)
+        feed = Feed(SentEvents(DOMAIN), host.connection)
         first = Reader(host, "billing", start=0)
         try:
             for at in range(5):

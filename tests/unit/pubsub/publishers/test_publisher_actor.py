@@ -6,6 +6,7 @@ import logging
 import pytest
 
 from tidewheel.progress import IntegerDomain, ProtocolError
+from tidewheel.pubsub.exactly_once.frames import ChildMessage, Join
 from tidewheel.pubsub.messages.wire import (
     DataMessage,
     Disconnected,
@@ -13,6 +14,7 @@ from tidewheel.pubsub.messages.wire import (
     FeedEvent,
     LowerFrontierUpdate,
     Message,
+    Numbered,
     PartitionEnded,
 )
 from tidewheel.pubsub.publishers.publisher_actor import PublisherActor
@@ -38,8 +40,23 @@ def actor(clock: Clock | None = None) -> PublisherActor:
     return PublisherActor("ranks", 0, IntegerDomain(), 10_000, lease_s=60.0, clock=clock or Clock())
 
 
-async def poll(publisher: PublisherActor, acknowledged: int = -1, timeout_s: float = LONG_S) -> list[Message]:
-    return [numbered.message for numbered in await publisher.poll("s", acknowledged, 1 << 20, timeout_s)]
+class Polling:
+    """A subscriber without a connection."""
+
+    def __init__(self, publisher: PublisherActor, name: str = "s") -> None:
+        self._publisher = publisher
+        self._name = name
+        self._received = 0
+        self._said: list[ChildMessage] = [Join(name, None)]
+
+    async def poll(self, timeout_s: float = LONG_S, *, loses_reply: bool = False) -> list[Message]:
+        """Return what comes next, which says that what came before has arrived."""
+        said, self._said = self._said, []
+        told = await self._publisher.talk(self._name, said, timeout_s, self._received)
+        if loses_reply:
+            told = await self._publisher.talk(self._name, [], timeout_s, self._received, True)
+        self._received += len(told)
+        return [numbered.message for numbered in told if isinstance(numbered, Numbered)]
 
 
 def test_calls_of_the_worker_are_put_in_order() -> None:
@@ -51,7 +68,7 @@ def test_calls_of_the_worker_are_put_in_order() -> None:
         calls: list[list[FeedEvent]] = [[data(0)], [LowerFrontierUpdate([(0, -1), (1, 1)])], [data(1)]]
         for sequence in (2, 0, 1):
             await publisher.feed(7, sequence, calls[sequence])
-        assert (await poll(publisher))[1:] == [data(0), LowerFrontierUpdate([(0, -1), (1, 1)]), data(1)]
+        assert (await Polling(publisher).poll())[1:] == [data(0), LowerFrontierUpdate([(0, -1), (1, 1)]), data(1)]
 
     asyncio.run(scenario())
 
@@ -62,9 +79,10 @@ def test_a_poll_waits_for_news() -> None:
     async def scenario() -> None:
         publisher = actor()
         await publisher.attach("s")
-        assert len(await poll(publisher)) == 1
-        assert await poll(publisher, acknowledged=0, timeout_s=0.001) == []
-        waiting = asyncio.create_task(poll(publisher, acknowledged=0))
+        polling = Polling(publisher)
+        assert len(await polling.poll()) == 1
+        assert await polling.poll(0.001) == []
+        waiting = asyncio.create_task(polling.poll())
         await asyncio.sleep(0)
         await publisher.feed(7, 0, [data(0)])
         assert await waiting == [data(0)]
@@ -73,27 +91,31 @@ def test_a_poll_waits_for_news() -> None:
 
 
 def test_a_lost_reply_is_sent_again() -> None:
-    """Messages come again until they are acknowledged."""
+    """Messages come again as long as they have not arrived."""
 
     async def scenario() -> None:
         publisher = actor()
         await publisher.attach("s")
-        assert await poll(publisher) == await poll(publisher)
-        assert await poll(publisher, acknowledged=0, timeout_s=0.001) == []
+        polling = Polling(publisher)
+        assert len(await polling.poll(loses_reply=True)) == 1
+        assert await polling.poll(0.001) == []
 
     asyncio.run(scenario())
 
 
 def test_detaching_wakes_the_poll_that_waits() -> None:
-    """So a subscription that is closed from another thread ends at once."""
+    """So a subscription that is closed from another thread ends at once; one that calls on is told."""
 
     async def scenario() -> None:
         publisher = actor()
         await publisher.attach("s")
-        waiting = asyncio.create_task(poll(publisher, acknowledged=0))
+        polling = Polling(publisher)
+        await polling.poll()
+        waiting = asyncio.create_task(polling.poll())
         await asyncio.sleep(0)
         await publisher.detach("s")
-        assert isinstance((await waiting)[0], Disconnected)
+        assert await waiting == []
+        assert isinstance((await polling.poll())[0], Disconnected)
 
     asyncio.run(scenario())
 
@@ -107,11 +129,11 @@ def test_a_subscriber_that_does_not_poll_is_given_up(caplog: pytest.LogCaptureFi
         await publisher.attach("s")
         await publisher.attach("other")
         clock.now_s = 59.0
-        await publisher.poll("other", -1, 1 << 20, LONG_S)
+        await Polling(publisher, "other").poll()
         clock.now_s = 61.0
         await publisher.feed(7, 0, [data(0)])
         assert (await publisher.statistics()).subscribers == 1
-        [told] = await poll(publisher, acknowledged=0)
+        [told] = await Polling(publisher).poll()
         assert isinstance(told, Disconnected)
         assert "given up" in told.reason
 
@@ -131,8 +153,8 @@ def test_drained_waits_for_the_last_acknowledgement() -> None:
         await publisher.feed(7, 0, [LowerFrontierUpdate([(0, -1)])])
         assert await publisher.ended(LONG_S)
         waiting = asyncio.create_task(publisher.drained(LONG_S))
-        messages = await publisher.poll("s", -1, 1 << 20, LONG_S)
-        assert isinstance(messages[-1].message, PartitionEnded)
+        messages = await Polling(publisher).poll()
+        assert isinstance(messages[-1], PartitionEnded)
         assert not waiting.done()
         await publisher.detach("s")
         assert await waiting
@@ -162,7 +184,7 @@ def test_impossible_events_fail_the_topic() -> None:
         await publisher.attach("s")
         with pytest.raises(ProtocolError, match="time 0"):
             await publisher.feed(7, 0, [LowerFrontierUpdate([(0, -1), (1, 1)]), data(0)])
-        failure = (await poll(publisher))[-1]
+        failure = (await Polling(publisher).poll())[-1]
         assert isinstance(failure, Failed)
         assert "time 0" in failure.reason
 
@@ -187,7 +209,9 @@ def test_failing_wakes_the_subscribers() -> None:
     async def scenario() -> None:
         publisher = actor()
         await publisher.attach("s")
-        waiting = asyncio.create_task(poll(publisher, acknowledged=0))
+        polling = Polling(publisher)
+        await polling.poll()
+        waiting = asyncio.create_task(polling.poll())
         await asyncio.sleep(0)
         await publisher.fail("it broke")
         assert await waiting == [Failed("it broke")]

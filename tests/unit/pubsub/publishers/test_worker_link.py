@@ -1,7 +1,7 @@
 """When a worker is told what is durable."""
 
 import socket
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -9,7 +9,7 @@ import pytest
 from tidewheel.pubsub.exactly_once.journal import WorkerPosition
 from tidewheel.pubsub.messages.encoded_message import EncodedMessage
 from tidewheel.pubsub.publishers.worker_frames import Answers, message_frame, position_frame
-from tidewheel.pubsub.publishers.worker_link import TOLD_BYTES, TOLD_EVERY_S, WorkerLink
+from tidewheel.pubsub.publishers.worker_link import TOLD_BYTES, TOLD_EVERY_S, Confirmed, WorkerLink
 
 
 class Timer:
@@ -66,20 +66,24 @@ class Pubend:
     has_room = True
 
     def __init__(self) -> None:
-        self.written_tick = self.durable_tick = -1
-        self.message_bytes = 0
+        self.messages = self.message_bytes = 0
         self.is_slow = False
 
     def begin(self, _: WorkerPosition) -> None:
         """Take note that a worker begins."""
 
-    def feed(self, messages: Iterable[EncodedMessage]) -> None:
+    def feed(self, sent: Sequence[EncodedMessage]) -> None:
         """Take messages."""
-        for message in messages:
-            self.written_tick += 1
-            self.message_bytes += message.size_bytes
-        if not self.is_slow:
-            self.durable_tick = self.written_tick
+        self.messages += len(sent)
+        self.message_bytes += sum(message.size_bytes for message in sent)
+
+    def confirmed(self) -> Confirmed:
+        """Return what has come since the last call."""
+        if self.is_slow:
+            return Confirmed(0, 0)
+        confirmed = Confirmed(self.messages, self.message_bytes)
+        self.messages = self.message_bytes = 0
+        return confirmed
 
 
 class Linked:
@@ -156,7 +160,7 @@ def test_nothing_is_told_before_it_is_durable(linked: Linked) -> None:
     assert linked.send(TOLD_BYTES) == []
     linked.loop.sleep(1.0)
     assert linked.told() == []
-    linked.pubend.durable_tick = linked.pubend.written_tick
+    linked.pubend.is_slow = False
     linked.link.settle()
     assert linked.told() == [1]
 

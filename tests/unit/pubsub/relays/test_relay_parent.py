@@ -11,11 +11,11 @@ from tests.kit.exactly_once.linked import pair
 from tidewheel.progress import ProtocolError
 from tidewheel.pubsub.exactly_once.frames import ChildMessage, Join, decode_upstream, encode
 from tidewheel.pubsub.exactly_once.messages import Ack, Downstream, KnowledgeMessage, Nack, Upstream
-from tidewheel.pubsub.protocol.socket_frames import FrameReader
 from tidewheel.pubsub.relays import relay_parent
 from tidewheel.pubsub.relays.relay_parent import RelayParent
 from tidewheel.pubsub.subscribers.parent_link import ParentLink
 from tidewheel.pubsub.subscribers.parents import Parent, ParentGone
+from tidewheel.transport.socket_frames import FrameReader
 
 LONG_S = 30.0
 JOIN = Join("relay/a", None)

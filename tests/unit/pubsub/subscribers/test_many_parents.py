@@ -11,11 +11,11 @@ from tests.kit.exactly_once.linked import pair
 from tests.waiting import eventually
 from tidewheel.pubsub.exactly_once.frames import ChildMessage, Join, decode_upstream, encode
 from tidewheel.pubsub.exactly_once.messages import Ack, Downstream, KnowledgeMessage, Nack
-from tidewheel.pubsub.protocol.socket_frames import FrameReader
 from tidewheel.pubsub.subscribers import many_parents
 from tidewheel.pubsub.subscribers.many_parents import ManyParents, find_pubends
 from tidewheel.pubsub.subscribers.parent_link import ParentLink
 from tidewheel.pubsub.subscribers.parents import Parent, ParentGone
+from tidewheel.transport.socket_frames import FrameReader
 
 NUMBERS = range(3)
 

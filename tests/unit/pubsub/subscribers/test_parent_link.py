@@ -21,8 +21,8 @@ from tidewheel.pubsub.exactly_once.frames import HAS_GONE, ChildMessage, Join, d
 from tidewheel.pubsub.exactly_once.messages import Ack, Downstream, Nack, Ranges, Rejected
 from tidewheel.pubsub.exactly_once.tick_set import FOREVER, TickSet
 from tidewheel.pubsub.exactly_once.unsaid import MOST_NACKED_RANGES
-from tidewheel.pubsub.protocol.socket_frames import FrameReader
 from tidewheel.pubsub.subscribers.parent_link import ParentLink
+from tidewheel.transport.socket_frames import FrameReader
 
 NAMES = st.sampled_from(["a", "b"])
 MESSAGES = st.one_of(
@@ -218,7 +218,7 @@ def test_a_parent_that_does_not_listen_any_more_is_lost(ends: tuple[ParentLink, 
     [
         (b"\xff" * 12, "head would be 4294967295 bytes"),
         (struct.pack("<IQ", 4, 1 << 40) + b"head", "its payload would be 1099511627776 bytes"),
-        (struct.pack("<IQ", 4, 0) + b"head", "no message of exactly-once delivery"),
+        (struct.pack("<IQ", 4, 0) + b"head", "no message of a topic"),
     ],
     ids=["long head", "long payload", "no head"],
 )

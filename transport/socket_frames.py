@@ -1,4 +1,4 @@
-"""How messages cross a socket: each a head, which says what it is, and a payload, which stays as it is.
+"""The frames of messages on a stream socket: each a head, which says what it is, and a payload, which stays as it is.
 
 ==========  ==================  =================  =======
 4 bytes     8 bytes             as many as it says  as many
@@ -6,22 +6,23 @@ length of   length of the       the head           payload
 the head    payload
 ==========  ==================  =================  =======
 
-So a subscriber knows the time of a batch without looking into it, and a large payload is read to where it stays. What
-is in a head is for those to say who talk to each other; the messages of `wire.py` have theirs pickled. Numbers are
-little-endian. Source: seed "Strymon publish-subscribe", section "Protocol Messages" (multi-part slots).
+So a receiver can look at a head without looking into the payload, and a large payload is read to where it stays. The
+users of this module decide what is in a head. Numbers are little-endian.
+
+Source: seed "Strymon publish-subscribe", section "Protocol Messages" (multi-part slots).
 """
 
 import pickle
 import struct
 from collections.abc import Callable, Iterable, Iterator
 from socket import socket
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from tidewheel.progress import ProtocolError
-from tidewheel.pubsub.messages.payload import pickled
-from tidewheel.pubsub.messages.wire import DataMessage, LowerFrontierUpdate, Message, Numbered, Payload
 
 M = TypeVar("M")
+Payload: TypeAlias = Any
+"""Bytes with a length, wherever they lie: ``bytes``, a ``memoryview``, or a ``pyarrow.Buffer``."""
 
 _LENGTHS = struct.Struct("<IQ")
 _LARGEST_HEAD = 64 * 1024 * 1024
@@ -33,21 +34,6 @@ MOST_AT_ONCE: Final = 8 * 1024 * 1024
 """About so many bytes are read from one socket before others have their turn."""
 STEADILY: Final = 256 * 1024
 """The same for a subscriber that may hold back its publisher, which sees by this that it reads."""
-
-
-def encode(numbered: Numbered) -> list[Any]:
-    """Return the parts of one message, which sent one after the other are its frame."""
-    message = numbered.message
-    payload: Payload = b""
-    fields: tuple[Any, ...]
-    if isinstance(message, DataMessage):
-        payload = message.payload
-        fields = (numbered.sequence, numbered.skipped, message.time, message.encoding, message.records)
-    elif isinstance(message, LowerFrontierUpdate):
-        fields = (numbered.sequence, numbered.skipped, message.updates)
-    else:
-        fields = (numbered.sequence, message)
-    return frame_of(pickled(fields), (payload,))
 
 
 def frame_of(head: bytes, payloads: Iterable[Payload]) -> list[Any]:
@@ -69,23 +55,6 @@ def frame_of(head: bytes, payloads: Iterable[Payload]) -> list[Any]:
         parts.append(small)
     parts[0][0] = _LENGTHS.pack(len(head), size)
     return [b"".join(part) if isinstance(part, list) else part for part in parts]
-
-
-def decode(head: Payload, payload: Payload) -> Numbered:
-    """Return the message that a frame is of.
-
-    Raises:
-        ProtocolError: it is of none.
-    """
-    match unpickled(head):
-        case (int(sequence), int(skipped), time, encoding, records):
-            return Numbered(sequence, DataMessage(time, payload, encoding, records), skipped)
-        case (int(sequence), int(skipped), updates):
-            return Numbered(sequence, LowerFrontierUpdate(updates), skipped)
-        case (int(sequence), message) if isinstance(message, Message):
-            return Numbered(sequence, message)
-        case fields:
-            raise ProtocolError(f"what came is no message of a topic but {fields!r:.100}")
 
 
 def unpickled(content: Payload) -> Any:
@@ -166,7 +135,7 @@ class FrameReader(Generic[M]):
         while self._head is None and (have := self._end - self._start) >= _LENGTHS.size:
             head_bytes, payload_bytes = _LENGTHS.unpack_from(self._buffer, self._start)
             if head_bytes > _LARGEST_HEAD:
-                raise ProtocolError(f"what came is no message of a topic: its head would be {head_bytes} bytes long")
+                raise ProtocolError(f"what came is no frame: its head would be {head_bytes} bytes long")
             if self._most_payload_bytes is not None and payload_bytes > self._most_payload_bytes:
                 raise ProtocolError(
                     f"what came is larger than is expected here: its payload would be {payload_bytes} bytes"

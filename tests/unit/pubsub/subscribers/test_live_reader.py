@@ -1,46 +1,57 @@
-"""Reading from sockets: whole messages, errors after what came before them, and an end that leaves nothing."""
+"""Reading from publishers without a log: whole messages, errors after what came before them, and retried calls."""
 
 import os
 import threading
+from collections import deque
 from collections.abc import Iterator
-from socket import socketpair
+from concurrent.futures import Future
+from socket import socket, socketpair
 from typing import Any, cast
 
 import pytest
+from ray.exceptions import ActorDiedError, ActorUnavailableError
 
 from tests.kit.pubsub.actor_thread import data, moved
 from tests.links.open_files import open_files
-from tidewheel.progress import ProtocolError
 from tidewheel.pubsub import PublisherLost
+from tidewheel.pubsub.exactly_once.frames import encode
 from tidewheel.pubsub.messages.delivery_options import EVERYTHING, DeliveryOptions
-from tidewheel.pubsub.messages.wire import Numbered, PartitionEnded
-from tidewheel.pubsub.protocol.socket_frames import MOST_AT_ONCE, STEADILY, encode
-from tidewheel.pubsub.subscribers.ray_topic_reader import RayTopicReader
-from tidewheel.pubsub.subscribers.socket_topic_reader import SocketTopicReader
+from tidewheel.pubsub.messages.wire import InitialFrontierSnapshot, Numbered, PartitionEnded
+from tidewheel.pubsub.subscribers import call_parent
+from tidewheel.pubsub.subscribers.live_reader import LiveReader
 from tidewheel.pubsub.subscribers.topic_reader import Fetched
+from tidewheel.transport.socket_frames import MOST_AT_ONCE, STEADILY
 
 LONG_S = 30.0
 
 
-class Attached:
-    """What has told the publishers of the subscriber."""
+class Offer:
+    """Has a connection that is there already."""
 
-    def __init__(self, options: DeliveryOptions = EVERYTHING) -> None:
-        self.options = options
+    def __init__(self, connection: socket) -> None:
+        self._connection = connection
 
-    def why_broken(self, partition: int) -> PublisherLost:
-        return PublisherLost(f"partition {partition} is gone", partition=partition)
+    def connect(self, _: str) -> socket:
+        self._connection.setblocking(False)
+        return self._connection
+
+
+class Reader(LiveReader):
+    """Reads from publishers that cannot be asked whether they live."""
+
+    def _why_lost(self, partition: int) -> PublisherLost:
+        return PublisherLost(f"partition {partition} is gone: {self._lost[partition]}", partition=partition)
 
 
 class Sockets:
     """A reader, and the publishers' ends of its connections."""
 
-    def __init__(self, partitions: int) -> None:
+    def __init__(self, partitions: int, options: DeliveryOptions = EVERYTHING) -> None:
         pairs = [socketpair() for _ in range(partitions)]
         self.ends = [end for end, _ in pairs]
-        for _, connection in pairs:
-            connection.setblocking(False)
-        self.reader = SocketTopicReader(cast(RayTopicReader, Attached()), [connection for _, connection in pairs])
+        self.reader = Reader("ranks", [], "s", options)
+        for partition, (_, connection) in enumerate(pairs):
+            self.reader.connect(partition, cast(Any, Offer(connection)))
         self.sequences = [0] * partitions
 
     def send(self, partition: int, *messages: Any) -> list[Numbered]:
@@ -69,14 +80,6 @@ def test_what_there_is_of_each_partition_comes(two: Sockets) -> None:
     found = two.reader.read([0, 1], LONG_S)
     assert sorted(found, key=lambda one: one.partition) == [Fetched(0, first), Fetched(1, second)]
     assert two.reader.read([0, 1], 0.0) == []
-
-
-def test_what_is_not_wanted_stays_where_it_is(two: Sockets) -> None:
-    """Until it is."""
-    first, second = two.send(0, data(0)), two.send(1, data(0))
-    assert two.reader.read([1], LONG_S) == [Fetched(1, second)]
-    assert two.reader.read([1], 0.0) == []
-    assert two.reader.read([0], LONG_S) == [Fetched(0, first)]
 
 
 def test_part_of_a_message_is_waited_for(two: Sockets) -> None:
@@ -112,12 +115,12 @@ def test_an_end_that_is_not_wanted_any_more_is_none(two: Sockets) -> None:
 
 
 def test_garbage_is_an_error_after_what_came_before(two: Sockets) -> None:
-    """Again and again."""
+    """Again and again, and it says what came."""
     sent = two.send(0, data(0))
     two.ends[0].send(b"\xff" * 12)
     assert two.reader.read([0, 1], LONG_S) == [Fetched(0, sent)]
     for _ in range(2):
-        with pytest.raises(ProtocolError, match="no message of a topic"):
+        with pytest.raises(PublisherLost, match="partition 0 is gone: what came is no frame"):
             two.reader.read([0, 1], LONG_S)
 
 
@@ -168,9 +171,96 @@ def test_one_that_closes_late_touches_no_other_file(monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize(("slow", "most"), [("disconnect", MOST_AT_ONCE), ("block", STEADILY)])
 def test_who_may_hold_back_reads_steadily(slow: Any, most: int) -> None:
     """Little at a time, so that its publisher sees that it reads."""
-    ours, theirs = socketpair()
-    with ours, theirs:
-        attached = cast(RayTopicReader, Attached(DeliveryOptions(slow=slow)))
-        reader = SocketTopicReader(attached, [ours])
-        assert reader._readers[0]._most_at_once == most
-        reader.close()
+    sockets = Sockets(1, DeliveryOptions(slow=slow))
+    parent: Any = sockets.reader._parents[0]
+    assert parent._reader._most_at_once == most
+    sockets.reader.close()
+    sockets.ends[0].close()
+
+
+# ---------------------------------------------------------------------- by calls
+
+SNAPSHOT = Numbered(0, InitialFrontierSnapshot([0], []))
+BATCH = Numbered(1, data(0))
+END = Numbered(2, PartitionEnded())
+
+
+class Actor:
+    """A handle of a publisher's actor on another node: its answers are said by a test, one after the other."""
+
+    def __init__(self) -> None:
+        self.answers: deque[Any] = deque()
+        self.calls: list[tuple[Any, ...]] = []
+        self.talk = self
+
+    def remote(self, *arguments: Any) -> "Actor":
+        self.calls.append(arguments)
+        return self
+
+    def future(self) -> "Future[Any]":
+        """Return the next answer; without any, one that does not come."""
+        answer: Future[Any] = Future()
+        if self.answers:
+            found = self.answers.popleft()
+            if isinstance(found, Exception):
+                answer.set_exception(found)
+            else:
+                answer.set_result(found)
+        return answer
+
+
+@pytest.fixture
+def actor(monkeypatch: pytest.MonkeyPatch) -> Actor:
+    monkeypatch.setattr(call_parent, "AGAIN_S", 0.0)
+    return Actor()
+
+
+def read_on(reader: LiveReader) -> None:
+    """Read until that is an error."""
+    while True:
+        reader.read([0])
+
+
+def by_calls(actor: Actor) -> LiveReader:
+    reader = Reader("ranks", [actor], "s")
+    reader.connect(0, None)
+    return reader
+
+
+def test_each_call_says_what_has_arrived(actor: Actor) -> None:
+    """One call is out at a time, the first says who calls, and none goes out after the end."""
+    actor.answers.extend([[SNAPSHOT], [BATCH, END]])
+    reader = by_calls(actor)
+    assert reader.read([0]) == [Fetched(0, [SNAPSHOT])]
+    assert reader.read([0]) == [Fetched(0, [BATCH, END])]
+    assert [(len(said), received, again) for _, said, _, received, again in actor.calls[:2]] == [
+        (1, 0, False),
+        (0, 1, False),
+    ]
+    assert reader.read([], 0.0) == []
+    reader.close()
+
+
+def test_a_publisher_out_of_reach_for_a_moment_is_called_again(actor: Actor) -> None:
+    """It is asked for what has not arrived, and told again who calls if that may have been lost."""
+    actor.answers.extend([ActorUnavailableError("no answer", None), [SNAPSHOT]])
+    reader = by_calls(actor)
+    while not (found := reader.read([0])):
+        pass
+    assert found == [Fetched(0, [SNAPSHOT])]
+    assert [(len(said), received, again) for _, said, _, received, again in actor.calls[:2]] == [
+        (1, 0, False),
+        (1, 0, True),
+    ]
+    reader.close()
+
+
+@pytest.mark.parametrize("error", [ActorUnavailableError("no answer", None), ActorDiedError()], ids=["away", "dead"])
+def test_one_that_does_not_come_back_is_lost(actor: Actor, error: Exception) -> None:
+    """A dead one at once, and one that is out of reach after some attempts."""
+    actor.answers.extend([error] * 20)
+    reader = by_calls(actor)
+    with pytest.raises(PublisherLost, match=f"partition 0 is gone: {type(error).__name__}"):
+        read_on(reader)
+    assert len(actor.calls) == (11 if isinstance(error, ActorUnavailableError) else 1)
+    reader.close()

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from tests.kit.pubsub.cut_socket import Cut
 from tidewheel.progress import ProtocolError
+from tidewheel.pubsub.exactly_once.frames import decode_downstream, encode
 from tidewheel.pubsub.messages.wire import (
     DataMessage,
     Disconnected,
@@ -25,11 +26,19 @@ from tidewheel.pubsub.messages.wire import (
     Numbered,
     PartitionEnded,
 )
-from tidewheel.pubsub.protocol import socket_frames
-from tidewheel.pubsub.protocol.socket_frames import LARGE, MOST_AT_ONCE, STEADILY, FrameReader, decode, encode
+from tidewheel.transport import socket_frames
+from tidewheel.transport.socket_frames import LARGE, MOST_AT_ONCE, STEADILY, FrameReader
 
 BUFFER = socket_frames._BUFFER_BYTES
 LENGTHS = struct.Struct("<IQ")
+
+
+def decode(head: Any, payload: Any) -> Numbered:
+    """Return a message, which has to be a numbered one."""
+    message = decode_downstream(head, payload)
+    if not isinstance(message, Numbered):
+        raise ProtocolError(f"this is no numbered message: {message}")
+    return message
 
 
 def payload_of(size: int, first: int = 0) -> bytes:
@@ -136,8 +145,8 @@ def test_garbage_is_refused(garbage: bytes, sent: list[Message], pieces: list[in
         (LENGTHS.pack(2**27, 0), "head would be 134217728 bytes"),
         (LENGTHS.pack(4, 2**63) + b"head", "payload of 9223372036854775808 bytes"),
         (LENGTHS.pack(4, 2**60) + b"head", "payload of 1152921504606846976 bytes"),
-        (LENGTHS.pack(4, 0) + b"head", "cannot be unpickled: UnpicklingError"),
-        *((LENGTHS.pack(len(head), 0) + head, "no message of a topic but") for head in (pickle.dumps(7),)),
+        (LENGTHS.pack(4, 0) + b"head", "no message of a topic: "),
+        *((LENGTHS.pack(len(head), 0) + head, "no message of a topic: ") for head in (pickle.dumps(7),)),
         *((LENGTHS.pack(len(head), 0) + head, "no message") for head in (pickle.dumps(("a", PartitionEnded())),)),
         *((LENGTHS.pack(len(head), 0) + head, "no message") for head in (pickle.dumps((1, "no message")),)),
     ],

@@ -14,12 +14,12 @@ import pytest
 
 from tests.waiting import eventually
 from tidewheel.progress import IntegerDomain
+from tidewheel.pubsub.exactly_once.sent_events import SentEvents
 from tidewheel.pubsub.log import Log, LogIdentity
 from tidewheel.pubsub.messages.encoded_message import decode
 from tidewheel.pubsub.messages.wire import DataMessage, FeedEvent, LowerFrontierUpdate, PartitionEnded
-from tidewheel.pubsub.publishers.durable_feed import DurableFeed
 from tidewheel.pubsub.publishers.durable_pubend import DurablePubend
-from tidewheel.pubsub.publishers.feed import FeedLost, FeedRefused
+from tidewheel.pubsub.publishers.feed import Feed, FeedLost, FeedRefused
 from tidewheel.pubsub.publishers.partition_log import PartitionLog
 from tidewheel.pubsub.publishers.worker_link import WorkerLink
 
@@ -120,10 +120,10 @@ class _Life:
 
 
 @contextmanager
-def published(tmp_path: Path, **options: Any) -> Iterator[tuple[Publisher, DurableFeed]]:
+def published(tmp_path: Path, **options: Any) -> Iterator[tuple[Publisher, Feed]]:
     publisher = Publisher(tmp_path)
     publisher.start()
-    feed = DurableFeed(DOMAIN, publisher.connect, **options)
+    feed = Feed(SentEvents(DOMAIN), publisher.connect, **options)
     try:
         yield publisher, feed
     finally:
@@ -150,7 +150,7 @@ def logged(directory: Path) -> list[Any]:
     return [decode(message) for _, message in found]
 
 
-def has_sent(feed: DurableFeed) -> bool:
+def has_sent(feed: Feed) -> bool:
     return not feed._sent.waiting
 
 
@@ -206,7 +206,7 @@ def test_room(tmp_path: Path) -> None:
     """While what was sent is not durable there is a limit, and who waits is woken."""
     publisher = Publisher(tmp_path)
     woken = threading.Event()
-    feed = DurableFeed(DOMAIN, publisher.connect, room_bytes=10_000)
+    feed = Feed(SentEvents(DOMAIN), publisher.connect, room_bytes=10_000)
     try:
         assert feed.has_room()
         feed.send([DataMessage(0, bytes(20_000), "pickle", 1)])
@@ -245,7 +245,7 @@ def test_a_worker_that_sends_something_else_is_refused(tmp_path: Path) -> None:
 def test_a_publisher_that_does_not_come_back(tmp_path: Path) -> None:
     """Is given up after a while, with an error."""
     publisher = Publisher(tmp_path)
-    feed = DurableFeed(DOMAIN, publisher.connect, restarts_within_s=0.3)
+    feed = Feed(SentEvents(DOMAIN), publisher.connect, restarts_within_s=0.3)
     try:
         feed.send([DataMessage(0, b"a", "pickle", 1)])
         with pytest.raises(FeedLost, match=r"has not come back within 0.3 s: it is not there"):

@@ -1,4 +1,4 @@
-"""A publisher and its worker and subscribers over real sockets: order, ends, and who has gone."""
+"""A publisher without a log, its worker and its subscribers over real sockets: order, ends, peers that have gone."""
 
 import threading
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from tests.kit.pubsub.actor_thread import (
     DEADLINE_S,
     NODE,
     ActorThread,
-    Attached,
+    Reader,
     data,
     ended,
     epoch,
@@ -22,12 +22,15 @@ from tests.kit.pubsub.actor_thread import (
 from tests.waiting import eventually
 from tidewheel.progress import IntegerDomain
 from tidewheel.pubsub import Batch, DeliveryError, End, PublisherLost
+from tidewheel.pubsub.exactly_once.frames import Join
+from tidewheel.pubsub.exactly_once.journal import WorkerPosition
+from tidewheel.pubsub.exactly_once.messages import Ack
 from tidewheel.pubsub.messages.delivery_options import EVERYTHING, DeliveryOptions
+from tidewheel.pubsub.messages.encoded_message import encode
 from tidewheel.pubsub.messages.wire import Failed, FeedEvent, LowerFrontierUpdate, Numbered, PartitionEnded
-from tidewheel.pubsub.protocol.socket_frames import encode
 from tidewheel.pubsub.publishers.feed import FeedLost, FeedRefused
 from tidewheel.pubsub.publishers.ray_connection import RayConnection
-from tidewheel.pubsub.subscribers.socket_topic_reader import SocketTopicReader
+from tidewheel.pubsub.publishers.worker_frames import message_frame, position_frame
 
 EPOCHS = 30
 SIZES = (1, 100, 40_000, 700_000)
@@ -45,15 +48,10 @@ def send_on(send: Callable[[list[FeedEvent]], None]) -> None:
 
 
 def nothing_left(publisher: ActorThread) -> bool:
-    sockets, statistics = publisher.actor._socket, publisher.statistics()
-    assert sockets is not None
-    assert all(feed._is_closed for feed in sockets._feeds)
-    left = (
-        len(sockets._deliveries)
-        + len(sockets._listener._strangers)
-        + len(sockets._listener._tickets)
-        + len(sockets._encoded)
-    )
+    partition, listener, statistics = publisher.partition, publisher.actor._listener, publisher.statistics()
+    assert listener is not None
+    assert all(worker.is_closed for worker in partition._workers)
+    left = len(partition._children) + len(partition._last) + len(listener._strangers) + len(listener._tickets)
     return left + statistics.subscribers + statistics.queued_bytes == 0
 
 
@@ -90,9 +88,7 @@ def test_a_late_subscriber_misses_nothing_that_comes_after_it() -> None:
 def test_several_partitions_are_read_at_once() -> None:
     """One that is idle holds nobody up; a connection is let go of when its partition has ended."""
     with ActorThread() as first, ActorThread() as second:
-        attached: Any = Attached([first, second], "s")
-        reader = SocketTopicReader.over(attached, NODE)
-        assert isinstance(reader, SocketTopicReader)
+        reader = Reader([first, second], "s")
         with subscription_of(reader, 2, EVERYTHING) as subscription:
             one, other = first.feed(), second.feed()
             for time in range(EPOCHS):
@@ -137,7 +133,7 @@ def test_a_failure_comes_after_what_came_before() -> None:
 def test_what_makes_no_sense_is_refused_with_the_reason(wrong: list[Any], reason: str) -> None:
     """The worker hears it at a later call, and its connection says so; the subscribers hear it too."""
     with ActorThread() as publisher, publisher.subscription("s") as subscription:
-        connection = RayConnection("ranks", 0, IntegerDomain(), None)
+        connection = RayConnection("ranks", 0, IntegerDomain(), None, has_log=False)
         connection._feed = publisher.feed()
         connection._send(wrong)
         with pytest.raises(DeliveryError, match=f"'ranks', partition 0: the publisher did not take .*{reason}"):
@@ -167,8 +163,9 @@ def test_garbage_of_a_worker_fails_the_topic() -> None:
         connection = offer.connect(NODE)
         assert connection is not None
         with connection:
+            connection.send(b"".join(position_frame(WorkerPosition([], {}))))
             for event in epoch(0):
-                connection.send(b"".join(encode(Numbered(0, event))))
+                connection.send(b"".join(message_frame(encode(event))))
             assert eventually(lambda: publisher.statistics().sequence == 2)
             connection.send(b"\xff" * 12)
             epochs = subscription.epochs(timeout=DEADLINE_S)
@@ -183,6 +180,7 @@ def test_a_worker_whose_publisher_has_gone_is_told() -> None:
         feed, other = publisher.feed(), publisher.feed()
         feed.send(epoch(0))
         assert eventually(lambda: publisher.statistics().sequence == 2)
+        other.send(epoch(1))
         publisher.die()
         with pytest.raises(FeedLost, match="has broken"):
             send_on(feed.send)
@@ -238,7 +236,7 @@ def test_a_subscriber_that_says_something_is_cut_off() -> None:
     with ActorThread() as publisher:
         reader = publisher.reader("s")
         assert publisher.statistics().subscribers == 1
-        reader._connections[0].send(b"hello")
+        reader._parents[0].say([Ack(0, {"s": ()})])
         assert eventually(lambda: publisher.statistics().subscribers == 0)
         reader.close()
 
@@ -246,7 +244,7 @@ def test_a_subscriber_that_says_something_is_cut_off() -> None:
 def test_many_subscribers_at_once_all_get_everything() -> None:
     """A hundred, who connect in the same moment, while the publisher's loop does something else."""
     with ActorThread() as publisher, ExitStack() as stack:
-        attached = [Attached([publisher], f"s{number}") for number in range(100)]
+        offers = [publisher.call(publisher.actor.attach(f"s{number}")) for number in range(100)]
         begun, may_end = threading.Event(), threading.Event()
 
         def be_busy() -> None:
@@ -255,13 +253,11 @@ def test_many_subscribers_at_once_all_get_everything() -> None:
 
         publisher.loop.call_soon_threadsafe(be_busy)
         assert begun.wait(DEADLINE_S)
-        readers = [SocketTopicReader.over(one, NODE) for one in attached]  # type: ignore[arg-type]
+        readers = [Reader([], f"s{number}") for number in range(100)]
+        for reader, offer in zip(readers, offers, strict=True):
+            reader.connect(0, offer)
         may_end.set()
-        subscriptions = [
-            stack.enter_context(subscription_of(reader, 1, EVERYTHING))
-            for reader in readers
-            if isinstance(reader, SocketTopicReader)
-        ]
+        subscriptions = [stack.enter_context(subscription_of(reader, 1, EVERYTHING)) for reader in readers]
         assert len(subscriptions) == 100
         feed = publisher.feed()
         feed.send([*epoch(0), ended(1)])
@@ -285,9 +281,8 @@ def test_one_that_is_far_behind_gives_others_their_turn() -> None:
         goes: list[int] = []
 
         def look() -> None:
-            sockets = publisher.actor._socket
-            assert sockets is not None
-            goes.append(sockets.written("far behind"))
+            child = publisher.partition._children.get("far behind")
+            goes.append(goes[-1] if child is None and goes else 0 if child is None else child.written_bytes)
             if goes[-1] < 40_000_000:
                 publisher.loop.call_soon(look)
 
@@ -306,7 +301,8 @@ def test_finishing_takes_the_reason_whole() -> None:
     """However long it is."""
     with ActorThread() as publisher:
         feed = publisher.feed()
-        publisher.run(lambda: publisher.actor.refuse("so wrong " * 1000))
+        feed.send(epoch(0))
+        publisher.run(lambda: publisher.partition.refuse("so wrong " * 1000))
         with pytest.raises(FeedRefused, match=f"^{'so wrong ' * 1000}$"):
             feed.finish()
 
@@ -320,10 +316,10 @@ def test_events_of_calls_and_of_sockets_are_the_same() -> None:
         events: list[FeedEvent] = [event for time in range(5) for event in epoch(time, 30_000)]
         feed.send([*events, ended(5)])
         feed.finish()
-        polled = publisher.call(publisher.actor.poll("polls", -1, 1 << 30, DEADLINE_S))
+        polled = publisher.call(publisher.actor.talk("polls", [Join("polls", None)], 0.0))
         read: list[Numbered] = []
         while not read or not isinstance(read[-1].message, PartitionEnded | Failed):
             read += [numbered for fetched in reader.read([0]) for numbered in fetched.messages]
-        assert [one.message for one in read] == [one.message for one in polled]
-        assert [one.sequence for one in read] == [one.sequence for one in polled]
+        assert [one.message for one in read] == [one.message for one in polled if isinstance(one, Numbered)]
+        assert [one.sequence for one in read] == [one.sequence for one in polled if isinstance(one, Numbered)]
         reader.close()
