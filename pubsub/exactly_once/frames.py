@@ -36,9 +36,6 @@ FRAME_BYTES: Final = 1024 * 1024
 MOST_PAYLOAD_BYTES: Final = 1 << 33
 """So many bytes the payload of a frame may have: the largest message, and as much as anybody has room for."""
 
-HAS_GONE: Final = "it has gone"
-"""Why a link ended where the peer did not break the protocol."""
-
 _EACH_BYTES = 64
 """So much is counted for each message beside its payload."""
 

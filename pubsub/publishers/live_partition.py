@@ -12,7 +12,8 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from tidewheel.progress import ProtocolError
-from tidewheel.pubsub.exactly_once.frames import HAS_GONE, ChildMessage, Join, Told
+from tidewheel.pubsub.exactly_once.codec import CODEC
+from tidewheel.pubsub.exactly_once.frames import ChildMessage, Join, Told
 from tidewheel.pubsub.exactly_once.journal import WorkerPosition
 from tidewheel.pubsub.messages.delivery_options import DeliveryOptions
 from tidewheel.pubsub.messages.encoded_message import EncodedMessage, decode
@@ -21,10 +22,11 @@ from tidewheel.pubsub.protocol.holds import Holds, held_too_long
 from tidewheel.pubsub.protocol.lease import Leases
 from tidewheel.pubsub.protocol.outgoing_queue import size_of
 from tidewheel.pubsub.protocol.publisher import Publisher
-from tidewheel.pubsub.publishers.children import Children
 from tidewheel.pubsub.publishers.worker_link import Confirmed, WorkerLink
 from tidewheel.transport import socket_offer
 from tidewheel.transport.change_signal import ChangeSignal
+from tidewheel.transport.children import Children
+from tidewheel.transport.codec import HAS_GONE
 
 _LOG = logging.getLogger(__name__)
 
@@ -63,7 +65,7 @@ class LivePartition:
         self._clock = clock
         self._left = left
         self._loop = asyncio.get_running_loop()
-        self._children = Children(self._loop, self._hear, self._gone, drained=self._drained, silent_s=lease_s)
+        self._children = Children(CODEC, self._loop, self._hear, self._gone, drained=self._drained, silent_s=lease_s)
         self._workers: list[WorkerLink] = []
         self._leases = Leases(lease_s)
         self._holds = Holds()

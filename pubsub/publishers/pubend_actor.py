@@ -14,6 +14,7 @@ from pathlib import Path
 from tidewheel.progress import Time, TimeDomain
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.exactly_once.begun import Begun
+from tidewheel.pubsub.exactly_once.codec import CODEC
 from tidewheel.pubsub.exactly_once.fanout import Outgoing
 from tidewheel.pubsub.exactly_once.frames import ChildMessage, Join, Told
 from tidewheel.pubsub.exactly_once.living_readers import LEASE_S, LivingReaders
@@ -22,14 +23,13 @@ from tidewheel.pubsub.log.errors import LogError
 from tidewheel.pubsub.log.record_format import LogIdentity
 from tidewheel.pubsub.log.segmented_log import SEGMENT_BYTES
 from tidewheel.pubsub.publishers.audience import Audience
-from tidewheel.pubsub.publishers.children import Children
 from tidewheel.pubsub.publishers.durable_pubend import DurablePubend
 from tidewheel.pubsub.publishers.pubend_statistics import PubendStatistics, statistics_of
 from tidewheel.pubsub.publishers.room_watch import RoomWatch
 from tidewheel.pubsub.publishers.topic_log import RETENTION_S
 from tidewheel.pubsub.publishers.worker_link import WorkerLink
-from tidewheel.transport import socket_offer
 from tidewheel.transport.change_signal import ChangeSignal
+from tidewheel.transport.children import Children
 from tidewheel.transport.process_memory import keep_freed_memory
 from tidewheel.transport.socket_offer import SocketOffer
 from tidewheel.transport.ticket_listener import TicketListener
@@ -107,7 +107,7 @@ class PubendActor:
         if self._pubend is not None:
             return
         self._loop = asyncio.get_running_loop()
-        self._children = Children(self._loop, self._hear, self._gone)
+        self._children = Children(CODEC, self._loop, self._hear, self._gone)
         pubend = DurablePubend(
             self._directory,
             self._identity,
@@ -125,10 +125,10 @@ class PubendActor:
         self._listener: TicketListener[str | None] = TicketListener(self._node, self._admitted)
         self._look()
 
-    async def listen(self) -> SocketOffer | None:
-        """Return where the worker can connect to; None if there are no such sockets on this machine."""
+    async def listen(self) -> SocketOffer:
+        """Return where the worker can connect to."""
         self._open()
-        return self._listener.offer(None) if socket_offer.is_possible() else None
+        return self._listener.offer(None)
 
     async def ended(self, timeout_s: float) -> bool:
         """Wait until the last message is durable, or nothing more will be; tell whether that is so."""
@@ -240,10 +240,10 @@ class PubendActor:
 
     # ------------------------------------------------------------------ calls of readers and relays
 
-    async def attach(self, child: str) -> SocketOffer | None:
-        """Return where a relay or subend can connect to; None if there are no such sockets on this machine."""
+    async def attach(self, child: str) -> SocketOffer:
+        """Return where a relay or subend on this node can connect to."""
         self._open()
-        return self._listener.offer(child) if socket_offer.is_possible() else None
+        return self._listener.offer(child)
 
     async def talk(self, child: str, said: list[ChildMessage], wait_s: float) -> list[Told]:
         """Take what a child says that has no socket; return what there is to tell it, at most after ``wait_s``.

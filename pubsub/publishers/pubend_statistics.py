@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from tidewheel.pubsub.publishers.audience import Audience
-from tidewheel.pubsub.publishers.children import Children
 from tidewheel.pubsub.publishers.durable_pubend import DurablePubend
+from tidewheel.transport.children import Children
 
 
 @dataclass(frozen=True, slots=True)

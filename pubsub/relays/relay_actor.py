@@ -16,6 +16,7 @@ from operator import attrgetter
 from typing import Any, Final, Protocol, TypeVar
 
 from tidewheel.progress import ProtocolError, TidewheelError
+from tidewheel.pubsub.exactly_once.codec import CODEC
 from tidewheel.pubsub.exactly_once.fanout import Outgoing
 from tidewheel.pubsub.exactly_once.frames import ChildMessage, Join, Told
 from tidewheel.pubsub.exactly_once.joined_knowledge import joined
@@ -29,13 +30,13 @@ from tidewheel.pubsub.exactly_once.messages import (
     Upstream,
 )
 from tidewheel.pubsub.exactly_once.relay import CACHE_BYTES, Relay
-from tidewheel.pubsub.publishers.child_link import WAITING_BYTES
-from tidewheel.pubsub.publishers.children import Children
 from tidewheel.pubsub.relays.relay_parent import RelayParent
 from tidewheel.pubsub.relays.relay_statistics import RelayStatistics
 from tidewheel.pubsub.subscribers.parents import ParentGone
 from tidewheel.transport import socket_offer
 from tidewheel.transport.change_signal import ChangeSignal
+from tidewheel.transport.child_link import WAITING_BYTES
+from tidewheel.transport.children import Children
 from tidewheel.transport.process_memory import keep_freed_memory
 from tidewheel.transport.socket_offer import SocketOffer
 from tidewheel.transport.ticket_listener import TicketListener
@@ -113,7 +114,7 @@ class RelayActor:
         self._node = registry.node
         self._cache_bytes = cache_bytes
         self._loop = asyncio.get_running_loop()
-        self._children = Children(self._loop, self._hear, self._gone, waiting_bytes)
+        self._children = Children(CODEC, self._loop, self._hear, self._gone, waiting_bytes)
         self._listener: TicketListener[str] | None = None
         if socket_offer.is_possible():
             self._listener = TicketListener(self._node, self._admitted)

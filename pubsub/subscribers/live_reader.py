@@ -9,13 +9,14 @@ from math import ceil
 from typing import Any
 
 from tidewheel.pubsub.errors import DeliveryError, PublisherLost
+from tidewheel.pubsub.exactly_once.codec import CODEC
 from tidewheel.pubsub.exactly_once.frames import Join
 from tidewheel.pubsub.messages.delivery_options import EVERYTHING, DeliveryOptions
 from tidewheel.pubsub.messages.wire import LastMessage, Numbered
-from tidewheel.pubsub.subscribers.call_parent import CallParent
-from tidewheel.pubsub.subscribers.parent_link import ParentLink
 from tidewheel.pubsub.subscribers.parents import called
 from tidewheel.pubsub.subscribers.topic_reader import WAIT_S, Fetched, TopicReader
+from tidewheel.transport.call_parent import CallParent
+from tidewheel.transport.parent_link import ParentLink
 from tidewheel.transport.socket_frames import MOST_AT_ONCE, STEADILY
 from tidewheel.transport.socket_offer import SocketOffer
 
@@ -80,9 +81,9 @@ class LiveReader(TopicReader):
         connection = None if offer is None else offer.connect(self._node)
         parent: ParentLink | CallParent
         if connection is None:
-            parent = CallParent(called(self._publishers[partition], self._subscriber), attempts=_ATTEMPTS)
+            parent = CallParent(CODEC, called(self._publishers[partition], self._subscriber), attempts=_ATTEMPTS)
         else:
-            parent = ParentLink(connection, STEADILY if self._options.slow == "block" else MOST_AT_ONCE)
+            parent = ParentLink(CODEC, connection, STEADILY if self._options.slow == "block" else MOST_AT_ONCE)
         parent.say([Join(self._subscriber, None)])
         self._parents[partition] = parent
         self._partitions[parent.fileno()] = partition

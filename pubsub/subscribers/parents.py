@@ -12,9 +12,10 @@ from typing import Any, Final, Protocol
 
 from tidewheel.progress import TidewheelError
 from tidewheel.pubsub.errors import DeliveryError
+from tidewheel.pubsub.exactly_once.codec import CODEC
 from tidewheel.pubsub.exactly_once.frames import ChildMessage
-from tidewheel.pubsub.subscribers.call_parent import CallParent
-from tidewheel.pubsub.subscribers.parent_link import ParentLink
+from tidewheel.transport.call_parent import CallParent
+from tidewheel.transport.parent_link import ParentLink
 from tidewheel.transport.socket_frames import MOST_AT_ONCE
 from tidewheel.transport.socket_offer import SocketOffer
 
@@ -107,8 +108,8 @@ def _close(way: "asyncio.Future[Parent]") -> None:
 def _way(actor: Any, child: str, node: str, offer: SocketOffer | None, most_at_once: int = MOST_AT_ONCE) -> Parent:
     connection = None if offer is None else offer.connect(node)
     if connection is None:
-        return CallParent(called(actor, child))
-    return ParentLink(connection, most_at_once)
+        return CallParent(CODEC, called(actor, child))
+    return ParentLink(CODEC, connection, most_at_once)
 
 
 def called(actor: Any, child: str) -> "Callable[..., Future[list[Any]]]":

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.kit.exactly_once.linked import Child, TurnedLoop
+from tidewheel.pubsub.exactly_once.codec import CODEC
 from tidewheel.pubsub.exactly_once.fanout import Outgoing
 from tidewheel.pubsub.exactly_once.frames import ChildMessage, Join
 from tidewheel.pubsub.exactly_once.messages import Ack, KnowledgeMessage, Nack
@@ -15,7 +16,7 @@ from tidewheel.pubsub.exactly_once.pubend import Pubend
 from tidewheel.pubsub.exactly_once.subend import Subend
 from tidewheel.pubsub.messages.encoded_message import EncodedMessage, decode, encode
 from tidewheel.pubsub.messages.wire import DataMessage
-from tidewheel.pubsub.subscribers.parent_link import ParentLink
+from tidewheel.transport.parent_link import ParentLink
 
 SIZE = attrgetter("size_bytes")
 STEP_S = 0.02
@@ -81,7 +82,7 @@ class Reader:
     def __init__(self, node: Node, name: str, *, every: int) -> None:
         node.children[name] = child = node.loop.child(ROOM_BYTES, 16_384)
         self.every = every
-        self.link = ParentLink(child.end)
+        self.link = ParentLink(CODEC, child.end)
         self.core = Subend(name, {0: node.core.subscribe(name)}, SIZE, room_bytes=ROOM_BYTES)
         self.link.say([Join(name, None)])
         self.sizes: list[int] = []

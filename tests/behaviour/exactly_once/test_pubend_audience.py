@@ -21,14 +21,15 @@ from tests.kit.exactly_once.hosts import (
 from tests.kit.exactly_once.partitions import DOMAIN, IDENTITY, Full, cursors, opened
 from tests.waiting import eventually
 from tidewheel.pubsub.errors import DeliveryError
+from tidewheel.pubsub.exactly_once.codec import CODEC
 from tidewheel.pubsub.exactly_once.frames import Join
 from tidewheel.pubsub.exactly_once.living_readers import LivingReaders
 from tidewheel.pubsub.exactly_once.messages import Ack, Stranger
 from tidewheel.pubsub.log.errors import LogError
 from tidewheel.pubsub.publishers import audience
 from tidewheel.pubsub.publishers.durable_pubend import DurablePubend
-from tidewheel.pubsub.subscribers.parent_link import ParentLink
 from tidewheel.transport.change_signal import ChangeSignal
+from tidewheel.transport.parent_link import ParentLink
 
 RELAY = "relay/1"
 
@@ -37,7 +38,7 @@ class Relay:
     """A child that says of some readers that they are there."""
 
     def __init__(self, host: Host) -> None:
-        self._link = ParentLink(host.connection(RELAY))
+        self._link = ParentLink(CODEC, host.connection(RELAY))
         self._link.say([Join(RELAY, None)])
 
     def say(self, *readers: str) -> None:

@@ -24,6 +24,7 @@ from tests.kit.exactly_once.hosts import (
 )
 from tests.waiting import eventually
 from tidewheel.pubsub.errors import DeliveryError
+from tidewheel.pubsub.exactly_once.codec import CODEC
 from tidewheel.pubsub.exactly_once.frames import Join
 from tidewheel.pubsub.exactly_once.messages import KnowledgeMessage, Rejected
 from tidewheel.pubsub.exactly_once.sent_events import SentEvents
@@ -31,7 +32,7 @@ from tidewheel.pubsub.log import LogError
 from tidewheel.pubsub.log.files import FILES
 from tidewheel.pubsub.messages.wire import LowerFrontierUpdate
 from tidewheel.pubsub.publishers.feed import Feed, FeedRefused
-from tidewheel.pubsub.subscribers.parent_link import ParentLink
+from tidewheel.transport.parent_link import ParentLink
 
 # ---------------------------------------------------------------------- the end
 
@@ -114,7 +115,7 @@ def test_a_topic_that_fails_tells_everybody_why(tmp_path: Path) -> None:
             finish(another, 0)
         with pytest.raises(DeliveryError, match="it rains"):
             host.call(host.actor.subscribe("late", "late"))
-        late = ParentLink(host.connection("late"))
+        late = ParentLink(CODEC, host.connection("late"))
         late.say([Join("late", None)])
         assert told(late, Rejected) == [Rejected(0, "it rains")]
         late.close()

@@ -17,6 +17,7 @@ from tests.kit.exactly_once.partitions import cursors
 from tests.waiting import eventually
 from tidewheel.progress import IntegerDomain
 from tidewheel.pubsub.errors import DeliveryError
+from tidewheel.pubsub.exactly_once.codec import CODEC
 from tidewheel.pubsub.exactly_once.frames import Join
 from tidewheel.pubsub.exactly_once.messages import KnowledgeMessage
 from tidewheel.pubsub.exactly_once.pubend import Start
@@ -28,7 +29,7 @@ from tidewheel.pubsub.messages.encoded_message import EncodedMessage, decode, si
 from tidewheel.pubsub.messages.wire import DataMessage, LowerFrontierUpdate
 from tidewheel.pubsub.publishers.feed import Feed, FeedLost
 from tidewheel.pubsub.publishers.pubend_actor import PubendActor
-from tidewheel.pubsub.subscribers.parent_link import ParentLink
+from tidewheel.transport.parent_link import ParentLink
 
 DOMAIN = IntegerDomain()
 IDENTITY = LogIdentity("topic", 0, 1, "integers")
@@ -175,7 +176,7 @@ class Reader:
         """Connect, if it is not, and return the connection."""
         if self._link is None or self._link.is_lost:
             self.close()
-            self._link = ParentLink(self._host.connection(self.id))
+            self._link = ParentLink(CODEC, self._host.connection(self.id))
             self._link.say([Join(self.id, self._where)])
             self._subend.reconnected()
         return self._link

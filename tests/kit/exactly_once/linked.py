@@ -8,11 +8,12 @@ from contextlib import ExitStack, contextmanager
 from typing import Self
 
 from tests.waiting import WITHIN_S
+from tidewheel.pubsub.exactly_once.codec import CODEC
 from tidewheel.pubsub.exactly_once.frames import ChildMessage
 from tidewheel.pubsub.exactly_once.messages import Downstream, KnowledgeMessage
 from tidewheel.pubsub.messages.encoded_message import encode
 from tidewheel.pubsub.messages.wire import DataMessage
-from tidewheel.pubsub.publishers.child_link import ChildLink, SharedFrames
+from tidewheel.transport.child_link import ChildLink, SharedFrames
 
 BUFFER_BYTES = 64 * 1024
 
@@ -74,7 +75,7 @@ class TurnedLoop:
     def __init__(self) -> None:
         self._selector = selectors.DefaultSelector()
         self.loop = asyncio.SelectorEventLoop(self._selector)
-        self.frames = SharedFrames(self.loop)
+        self.frames = SharedFrames(CODEC, self.loop)
         self.children: list[Child] = []
 
     def child(self, waiting_bytes: int = 1 << 20, buffer_bytes: int = BUFFER_BYTES) -> Child:

@@ -20,6 +20,7 @@ from tests.kit.exactly_once.hosts import (
     hosted,
     send,
 )
+from tidewheel.pubsub.exactly_once.codec import CODEC
 from tidewheel.pubsub.exactly_once.frames import Join
 from tidewheel.pubsub.exactly_once.messages import Nack, Rejected
 from tidewheel.pubsub.exactly_once.sent_events import SentEvents
@@ -27,7 +28,7 @@ from tidewheel.pubsub.log import LogLocked
 from tidewheel.pubsub.messages.wire import LowerFrontierUpdate
 from tidewheel.pubsub.publishers.feed import Feed
 from tidewheel.pubsub.publishers.pubend_actor import PubendActor
-from tidewheel.pubsub.subscribers.parent_link import ParentLink
+from tidewheel.transport.parent_link import ParentLink
 
 
 def test_everybody_gets_everything_once_also_over_restarts(tmp_path: Path) -> None:
@@ -83,7 +84,7 @@ def test_a_subscription_goes_on_where_it_was(tmp_path: Path) -> None:
 def test_questions_about_others_are_rejected(tmp_path: Path) -> None:
     """With what was wrong; others are served."""
     with hosted(tmp_path) as host:
-        link = ParentLink(host.connection("lost"))
+        link = ParentLink(CODEC, host.connection("lost"))
         link.say([Join("lost", None), Nack(3, ((0, 5),), 100)])
         found: list[Any] = []
         deadline_s = time.monotonic() + DEADLINE_S

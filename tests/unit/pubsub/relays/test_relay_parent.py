@@ -9,12 +9,13 @@ import pytest
 
 from tests.kit.exactly_once.linked import pair
 from tidewheel.progress import ProtocolError
+from tidewheel.pubsub.exactly_once.codec import CODEC
 from tidewheel.pubsub.exactly_once.frames import ChildMessage, Join, decode_upstream, encode
 from tidewheel.pubsub.exactly_once.messages import Ack, Downstream, KnowledgeMessage, Nack, Upstream
 from tidewheel.pubsub.relays import relay_parent
 from tidewheel.pubsub.relays.relay_parent import RelayParent
-from tidewheel.pubsub.subscribers.parent_link import ParentLink
 from tidewheel.pubsub.subscribers.parents import Parent, ParentGone
+from tidewheel.transport.parent_link import ParentLink
 from tidewheel.transport.socket_frames import FrameReader
 
 LONG_S = 30.0
@@ -50,7 +51,7 @@ class World:
         ours, end = self._stack.enter_context(pair(4096))
         self.ends.append(end)
         self._readers.append(FrameReader(end, decode_upstream))
-        return ParentLink(ours)
+        return ParentLink(CODEC, ours)
 
     def kept(self) -> RelayParent:
         return RelayParent("actor", "relay/a", "here", self._take, lambda: self.to_ask)

@@ -17,9 +17,9 @@ from tidewheel.pubsub import PublisherLost
 from tidewheel.pubsub.exactly_once.frames import encode
 from tidewheel.pubsub.messages.delivery_options import EVERYTHING, DeliveryOptions
 from tidewheel.pubsub.messages.wire import InitialFrontierSnapshot, Numbered, PartitionEnded
-from tidewheel.pubsub.subscribers import call_parent
 from tidewheel.pubsub.subscribers.live_reader import LiveReader
 from tidewheel.pubsub.subscribers.topic_reader import Fetched
+from tidewheel.transport import call_parent
 from tidewheel.transport.socket_frames import MOST_AT_ONCE, STEADILY
 
 LONG_S = 30.0

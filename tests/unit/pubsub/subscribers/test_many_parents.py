@@ -9,12 +9,13 @@ import pytest
 
 from tests.kit.exactly_once.linked import pair
 from tests.waiting import eventually
+from tidewheel.pubsub.exactly_once.codec import CODEC
 from tidewheel.pubsub.exactly_once.frames import ChildMessage, Join, decode_upstream, encode
 from tidewheel.pubsub.exactly_once.messages import Ack, Downstream, KnowledgeMessage, Nack
 from tidewheel.pubsub.subscribers import many_parents
 from tidewheel.pubsub.subscribers.many_parents import ManyParents, find_pubends
-from tidewheel.pubsub.subscribers.parent_link import ParentLink
 from tidewheel.pubsub.subscribers.parents import Parent, ParentGone
+from tidewheel.transport.parent_link import ParentLink
 from tidewheel.transport.socket_frames import FrameReader
 
 NUMBERS = range(3)
@@ -28,7 +29,7 @@ class Ends:
         self._ends = [end for _, end in pairs]
         self._readers = [FrameReader(end, decode_upstream) for end in self._ends]
         self.needed = set(NUMBERS)
-        links: dict[int, Parent] = {number: ParentLink(ours) for number, (ours, _) in enumerate(pairs)}
+        links: dict[int, Parent] = {number: ParentLink(CODEC, ours) for number, (ours, _) in enumerate(pairs)}
         self.parents = ManyParents(links, self.needed.__contains__)
         stack.callback(self.parents.close)
 

@@ -13,9 +13,9 @@ from tests.kit.exactly_once.linked import pair
 from tidewheel.progress import ProtocolError
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.exactly_once.frames import Join
-from tidewheel.pubsub.subscribers.call_parent import CallParent
-from tidewheel.pubsub.subscribers.parent_link import ParentLink
 from tidewheel.pubsub.subscribers.parents import Parent, ParentGone, await_parent, find_parent
+from tidewheel.transport.call_parent import CallParent
+from tidewheel.transport.parent_link import ParentLink
 
 WAYS = ["thread", "loop"]
 

@@ -4,6 +4,7 @@ import gc
 import socket
 import struct
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,10 +12,12 @@ import pytest
 from tests.kit.exactly_once.linked import TurnedLoop, knowledge
 from tests.links.open_files import open_files
 from tidewheel.pubsub.exactly_once import frames
-from tidewheel.pubsub.exactly_once.frames import HAS_GONE, ChildMessage, Join
+from tidewheel.pubsub.exactly_once.codec import CODEC
+from tidewheel.pubsub.exactly_once.frames import ChildMessage, Join
 from tidewheel.pubsub.exactly_once.messages import Ack, Downstream, KnowledgeMessage, Nack, Rejected
-from tidewheel.pubsub.publishers import child_link
-from tidewheel.pubsub.subscribers.parent_link import ParentLink
+from tidewheel.transport import child_link
+from tidewheel.transport.codec import HAS_GONE
+from tidewheel.transport.parent_link import ParentLink
 
 BOUND = 200_000
 SAID: list[ChildMessage] = [
@@ -42,7 +45,7 @@ def ticks(messages: list[Downstream]) -> list[int]:
 def test_children_are_told_everything_in_order(loop: TurnedLoop) -> None:
     """Small and large, while they read."""
     children = [loop.child() for _ in range(3)]
-    parents = [ParentLink(child.end) for child in children]
+    parents = [ParentLink(CODEC, child.end) for child in children]
     told: list[list[Downstream]] = [[] for _ in parents]
     messages = [knowledge(tick, [1, 3000, 70_000][tick % 3]) for tick in range(100)]
     for message in messages:
@@ -60,7 +63,7 @@ def test_children_are_told_everything_in_order(loop: TurnedLoop) -> None:
 def test_who_does_not_read_is_told_no_more(loop: TurnedLoop) -> None:
     """Of what it does not take no more than the bound waits, the rest is counted, and others do not notice."""
     stuck, reads = loop.child(BOUND), loop.child(BOUND)
-    parent = ParentLink(reads.end)
+    parent = ParentLink(CODEC, reads.end)
     heard: list[Downstream] = []
     told: dict[int, bool] = {}
     messages = [knowledge(tick, 10_000 + tick) for tick in range(200)]
@@ -78,7 +81,7 @@ def test_who_does_not_read_is_told_no_more(loop: TurnedLoop) -> None:
     assert stuck.link.dropped_bytes + stuck.link.waiting_bytes + stuck.link.written_bytes == whole
     assert reads.link.dropped == 0
 
-    late = ParentLink(stuck.end)
+    late = ParentLink(CODEC, stuck.end)
     caught_up: list[Downstream] = []
 
     def has_all() -> bool:
@@ -105,7 +108,7 @@ def test_small_ones_fit_where_large_ones_do_not(loop: TurnedLoop) -> None:
 def test_what_is_larger_than_the_bound_goes_alone(loop: TurnedLoop) -> None:
     """When nothing else waits; otherwise it could never be told."""
     child = loop.child(BOUND)
-    parent = ParentLink(child.end)
+    parent = ParentLink(CODEC, child.end)
     heard: list[Downstream] = []
     message = knowledge(1, 3 * BOUND)
     assert child.tell(message)
@@ -126,7 +129,7 @@ def test_a_burst_that_the_connection_takes_is_not_dropped(loop: TurnedLoop) -> N
     messages = [knowledge(tick, 1000) for tick in range(100)]
     assert all(child.tell(message) for message in messages)
     loop.turn()
-    assert ParentLink(child.end).read() == messages
+    assert ParentLink(CODEC, child.end).read() == messages
 
 
 def test_a_rejection_is_not_dropped(loop: TurnedLoop) -> None:
@@ -138,7 +141,7 @@ def test_a_rejection_is_not_dropped(loop: TurnedLoop) -> None:
     rejection = Rejected(0, "no" * 100)
     assert child.tell(rejection)
     assert not child.tell(knowledge(2, 1))
-    parent = ParentLink(child.end)
+    parent = ParentLink(CODEC, child.end)
     heard: list[Downstream] = []
 
     def is_told() -> bool:
@@ -149,7 +152,7 @@ def test_a_rejection_is_not_dropped(loop: TurnedLoop) -> None:
     assert heard[-1] == rejection
 
 
-def test_what_many_are_told_is_encoded_once(loop: TurnedLoop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_many_are_told_is_encoded_once(loop: TurnedLoop) -> None:
     """A message that goes to many is encoded for the first; nothing is kept for longer than a turn."""
     encoded: list[object] = []
 
@@ -157,7 +160,7 @@ def test_what_many_are_told_is_encoded_once(loop: TurnedLoop, monkeypatch: pytes
         encoded.append(message)
         return frames.encode(message)
 
-    monkeypatch.setattr(child_link, "encode", encode)
+    loop.frames.codec = replace(CODEC, encode=encode)
     children = [loop.child() for _ in range(20)]
     messages = [knowledge(tick, 100) for tick in range(3)]
     for message in messages:
@@ -168,7 +171,7 @@ def test_what_many_are_told_is_encoded_once(loop: TurnedLoop, monkeypatch: pytes
     loop.turn()
     assert len(loop.frames) == 0
     for child in children:
-        assert ParentLink(child.end).read() == messages
+        assert ParentLink(CODEC, child.end).read() == messages
     for tick in range(2 * child_link._MOST_FRAMES):
         children[0].tell(knowledge(tick, 100))
     assert len(loop.frames) == child_link._MOST_FRAMES
@@ -258,7 +261,7 @@ def test_who_says_what_makes_no_sense_is_let_go(loop: TurnedLoop, garbage: bytes
     assert child.said == SAID
     assert len(child.gone) == 1
     assert text in child.gone[0]
-    assert ParentLink(child.end).read() == []
+    assert ParentLink(CODEC, child.end).read() == []
     assert loop.watched() == 0
 
 

@@ -7,9 +7,10 @@ from typing import TypeAlias
 import pytest
 
 from tests.kit.exactly_once.linked import knowledge
+from tidewheel.pubsub.exactly_once.codec import CODEC
 from tidewheel.pubsub.exactly_once.frames import ChildMessage, Join
 from tidewheel.pubsub.exactly_once.messages import Ack, Downstream, Nack
-from tidewheel.pubsub.subscribers.call_parent import SILENT_S, WAIT_S, CallParent
+from tidewheel.transport.call_parent import SILENT_S, WAIT_S, CallParent
 
 Answer: TypeAlias = "Future[list[Downstream]]"
 
@@ -26,7 +27,7 @@ class Calls:
         self.error: Exception | None = None
 
     def parent(self, *, has_joined: bool = True) -> CallParent:
-        parent = CallParent(self._talk, lambda: self.now_s)
+        parent = CallParent(CODEC, self._talk, lambda: self.now_s)
         if has_joined:
             parent.say([JOIN])
             self.answer()

@@ -1,8 +1,7 @@
-"""A child of a publisher or relay to which there is no socket, as it is on another node: it asks for messages by calls.
+"""A child of a parent to which there is no socket, as it is on another node: it asks for messages by calls.
 
-What it has not asked for yet waits here, up to a bound, as with a `ChildLink`; beyond that it is dropped. A child of a
-pubend or relay asks for it again when it has noticed. A subscriber of a publisher without a log says with each call
-what it has received, and until then everything is kept, so that a reply that is lost comes again.
+What it has not asked for yet waits here, up to a bound, as with a `ChildLink`; beyond that it is dropped. A child may
+say with each call what has arrived. Then everything is kept until it has, so that a lost reply comes again.
 """
 
 import asyncio
@@ -12,21 +11,18 @@ from contextlib import suppress
 from itertools import islice
 from typing import Final
 
-from tidewheel.pubsub.exactly_once.frames import Told
-from tidewheel.pubsub.exactly_once.messages import KnowledgeMessage, Rejected
-from tidewheel.pubsub.messages.wire import DataMessage, Numbered
-from tidewheel.pubsub.publishers.child_link import WAITING_BYTES
+from tidewheel.transport.child_link import WAITING_BYTES
+from tidewheel.transport.codec import Codec, Message
 
 MOST_WAIT_S: Final = 10.0
 """So long a call waits at most, so that a child which has died is not taken for one that waits."""
-
-_EACH_BYTES = 64
 
 
 class CallChild:
     """The parent's end. To be used on one asyncio loop only.
 
     Args:
+        codec: of the messages.
         clock: seconds, which never go back.
         waiting_bytes: so much may wait, or one message, if that is more.
         drained: is called when the child has received everything.
@@ -41,14 +37,16 @@ class CallChild:
 
     def __init__(
         self,
+        codec: Codec,
         clock: Callable[[], float],
         waiting_bytes: int = WAITING_BYTES,
         drained: Callable[[], None] = lambda: None,
     ) -> None:
+        self._codec = codec
         self._clock = clock
         self._most_waiting_bytes = waiting_bytes
         self._drained = drained
-        self._waiting: deque[tuple[Told, int]] = deque()
+        self._waiting: deque[tuple[Message, int]] = deque()
         self._received = self._sent = 0
         self._news: asyncio.Event | None = None
         self._calls = 0
@@ -60,11 +58,11 @@ class CallChild:
         """Whether it is in a call now."""
         return self._calls > 0
 
-    def tell(self, message: Told) -> bool:
-        """Keep a message until it is asked for, or drop it if there is no room; tell which. A rejection is kept."""
-        size = size_of(message)
+    def tell(self, message: Message) -> bool:
+        """Keep a message until it is asked for, or drop it if there is no room, unless it must be told; tell which."""
+        size = self._codec.size_of(message)
         is_full = bool(self._waiting) and self.waiting_bytes + size > self._most_waiting_bytes
-        if is_full and not isinstance(message, Rejected):
+        if is_full and not self._codec.must_be_told(message):
             self.dropped += 1
             self.dropped_bytes += size
             return False
@@ -73,7 +71,7 @@ class CallChild:
         self._wake()
         return True
 
-    async def take(self, wait_s: float, received: int | None = None, *, again: bool = False) -> list[Told]:
+    async def take(self, wait_s: float, received: int | None = None, *, again: bool = False) -> list[Message]:
         """Return what there is to tell as soon as there is any; nothing if there is not in that time.
 
         A call that waits returns when there is a later one.
@@ -125,13 +123,3 @@ class CallChild:
     def close(self) -> None:
         """Answer the call that waits."""
         self._wake()
-
-
-def size_of(message: Told) -> int:
-    """Return about how many bytes a message has."""
-    if isinstance(message, KnowledgeMessage):
-        sizes: list[int] = [one.size_bytes for _, one in message.data]
-        return sum(sizes, _EACH_BYTES * (1 + len(sizes)))
-    if isinstance(message, Numbered) and isinstance(message.message, DataMessage):
-        return _EACH_BYTES + len(message.message.payload)
-    return _EACH_BYTES

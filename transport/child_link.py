@@ -1,7 +1,7 @@
-"""The connection of a pubend or relay to one child, on an asyncio loop.
+"""The connection of a parent to one child, on an asyncio loop.
 
 A child is told things as fast as its connection takes them. What it does not take waits here, up to a bound; beyond
-that it is dropped, as if it had been lost on the way, and the child asks for it when it has noticed. So no child holds
+that it is dropped, as if it had been lost on the way. So no child holds
 up another, nor its parent, and none of them costs more memory than the bound.
 """
 
@@ -11,8 +11,7 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from tidewheel.progress import ProtocolError
-from tidewheel.pubsub.exactly_once.frames import HAS_GONE, ChildMessage, Told, decode_upstream, encode
-from tidewheel.pubsub.exactly_once.messages import Rejected
+from tidewheel.transport.codec import HAS_GONE, Codec, Message
 from tidewheel.transport.socket_frames import FrameReader
 from tidewheel.transport.socket_writer import SocketWriter
 
@@ -32,7 +31,7 @@ class Frame(NamedTuple):
         size_bytes: how many bytes they have.
     """
 
-    message: Told
+    message: Message
     parts: list[Any]
     size_bytes: int
 
@@ -41,18 +40,20 @@ class SharedFrames:
     """Encodes what many children are told once, for as long as one turn of the loop.
 
     Args:
+        codec: of the messages.
         loop: of the children.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, codec: Codec, loop: asyncio.AbstractEventLoop) -> None:
+        self.codec = codec
         self._loop = loop
         self._frames: dict[int, Frame] = {}
 
-    def of(self, message: Told) -> Frame:
+    def of(self, message: Message) -> Frame:
         """Return the frame of a message, the same for the same object."""
         found = self._frames.get(id(message))
         if found is None:
-            parts = encode(message)
+            parts = self.codec.encode(message)
             found = Frame(message, parts, sum(map(len, parts)))
             if not self._frames:
                 self._loop.call_soon(self._frames.clear)
@@ -87,7 +88,7 @@ class ChildLink:
         connection: socket.socket,
         loop: asyncio.AbstractEventLoop,
         frames: SharedFrames,
-        received: Callable[[list[ChildMessage]], None],
+        received: Callable[[list[Message]], None],
         gone: Callable[[str], None],
         drained: Callable[[], None],
         waiting_bytes: int = WAITING_BYTES,
@@ -100,7 +101,7 @@ class ChildLink:
         self._drained = drained
         self._most_waiting_bytes = waiting_bytes
         self._writer = SocketWriter(connection)
-        self._reader = FrameReader(connection, decode_upstream, _AT_ONCE_BYTES, most_payload_bytes=0)
+        self._reader = FrameReader(connection, frames.codec.decode_said, _AT_ONCE_BYTES, most_payload_bytes=0)
         self._is_full = False
         self._will_write = False
         self._is_over = False
@@ -108,16 +109,15 @@ class ChildLink:
         self.dropped = self.dropped_bytes = 0
         loop.add_reader(connection, self._readable)
 
-    def tell(self, message: Told) -> bool:
-        """Have a message written, or drop it if there is no room; tell which. A rejection is never dropped.
+    def tell(self, message: Message) -> bool:
+        """Have a message written, or drop it if there is no room for it, unless it must be told; tell which.
 
-        A child that is rejected is told nothing more, so it would not notice that it has missed that. What is told to
-        one that has gone is dropped.
+        What is told to a child that has gone is dropped.
         """
         frame = self._frames.of(message)
-        if not (self._has_room(frame) or isinstance(message, Rejected)):
+        if not (self._has_room(frame) or self._frames.codec.must_be_told(message)):
             self._write()  # which may have had no occasion yet
-        if self._is_over or not (self._has_room(frame) or isinstance(message, Rejected)):
+        if self._is_over or not (self._has_room(frame) or self._frames.codec.must_be_told(message)):
             self.dropped += 1
             self.dropped_bytes += frame.size_bytes
             return False
@@ -168,7 +168,7 @@ class ChildLink:
     def _readable(self) -> None:
         if self._is_closed:
             return
-        said: list[ChildMessage] = []
+        said: list[Message] = []
         why = ""
         try:
             said.extend(self._reader.read())

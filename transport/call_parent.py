@@ -1,4 +1,4 @@
-"""The way from a relay or subend to a parent to which there is no socket, as it is on another node: by calls.
+"""The way of a child to a parent to which there is no socket, as it is on another node: by calls.
 
 At least one call is under way, which the parent answers when it has something to tell; what is to be said meanwhile
 goes with another. It can be polled like a socket. Ray's calls come to others' threads: these only ring.
@@ -11,10 +11,9 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from contextlib import suppress
-from typing import Any, Final
+from typing import Final
 
-from tidewheel.pubsub.exactly_once.frames import ChildMessage
-from tidewheel.pubsub.exactly_once.unsaid import Unsaid
+from tidewheel.transport.codec import Codec, Message
 
 WAIT_S: Final = 5.0
 """So long a parent waits for something to tell before it answers that there is nothing."""
@@ -30,9 +29,10 @@ _RINGS_AT_ONCE = 64
 
 
 class CallParent:
-    """The child's end; what it says first is a `Join`. To be used by one thread at a time, and closed.
+    """The child's end; what it says first says who it is. To be used by one thread at a time, and closed.
 
     Args:
+        codec: of the messages.
         talk: calls the parent with what to say and how long it may wait, and returns what will have its answer.
         clock: seconds, which never go back.
         attempts: how often a parent is called again that is out of reach for a moment. If it is not 0, the parent is
@@ -47,20 +47,21 @@ class CallParent:
 
     def __init__(
         self,
-        talk: "Callable[..., Future[list[Any]]]",
+        codec: Codec,
+        talk: "Callable[..., Future[list[Message]]]",
         clock: Callable[[], float] = time.monotonic,
         *,
         attempts: int = 0,
     ) -> None:
         self._talk = talk
         self._clock = clock
-        self._unsaid = Unsaid()
-        self._under_way: dict[Future[list[Any]], float] = {}
-        self._answers: deque[Future[list[Any]]] = deque()
+        self._unsaid = codec.unsaid()
+        self._under_way: dict[Future[list[Message]], float] = {}
+        self._answers: deque[Future[list[Message]]] = deque()
         self._has_joined = False
         self._attempts = attempts
         self._failures = self._received = 0
-        self._said: list[ChildMessage] = []
+        self._said: list[Message] = []
         self._again_at_s = 0.0
         self._lock = threading.Lock()
         self._bell, self._rope = socket.socketpair()
@@ -77,9 +78,9 @@ class CallParent:
         """Whether nothing more will come; what came before has been returned."""
         return bool(self.why_lost)
 
-    def read(self) -> list[Any]:
+    def read(self) -> list[Message]:
         """Return what has come, without waiting for it, and say what waits."""
-        told: list[Any] = []
+        told: list[Message] = []
         with suppress(OSError):  # mostly, that there is nothing more
             while self._bell.recv(_RINGS_AT_ONCE):
                 pass
@@ -102,7 +103,7 @@ class CallParent:
         self._say()
         return told
 
-    def say(self, messages: Iterable[ChildMessage]) -> None:
+    def say(self, messages: Iterable[Message]) -> None:
         """Say something, without waiting for the parent to take it; if it has gone, `read` finds out."""
         for message in messages:
             self._unsaid.add(message)
@@ -140,7 +141,7 @@ class CallParent:
             return bool(self._unsaid) and not self._under_way
         return not self._under_way or (bool(self._unsaid) and len(self._under_way) < _MOST_CALLS)
 
-    def _answered(self, answer: "Future[list[Any]]") -> None:
+    def _answered(self, answer: "Future[list[Message]]") -> None:
         """Keep an answer until it is read; on any thread."""
         self._answers.append(answer)
         self._ring()

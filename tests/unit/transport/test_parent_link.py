@@ -17,11 +17,13 @@ from tests.laws.strategies import law_settings
 from tests.links.open_files import open_files
 from tests.waiting import eventually
 from tidewheel.pubsub.exactly_once import frames
-from tidewheel.pubsub.exactly_once.frames import HAS_GONE, ChildMessage, Join, decode_upstream
+from tidewheel.pubsub.exactly_once.codec import CODEC
+from tidewheel.pubsub.exactly_once.frames import ChildMessage, Join, decode_upstream
 from tidewheel.pubsub.exactly_once.messages import Ack, Downstream, Nack, Ranges, Rejected
 from tidewheel.pubsub.exactly_once.tick_set import FOREVER, TickSet
 from tidewheel.pubsub.exactly_once.unsaid import MOST_NACKED_RANGES
-from tidewheel.pubsub.subscribers.parent_link import ParentLink
+from tidewheel.transport.codec import HAS_GONE
+from tidewheel.transport.parent_link import ParentLink
 from tidewheel.transport.socket_frames import FrameReader
 
 NAMES = st.sampled_from(["a", "b"])
@@ -35,7 +37,7 @@ MESSAGES = st.one_of(
 @pytest.fixture
 def ends() -> Iterator[tuple[ParentLink, socket.socket]]:
     """A link, and the parent's end of its connection."""
-    with pair() as (ours, theirs), closing(ParentLink(ours)) as link:
+    with pair() as (ours, theirs), closing(ParentLink(CODEC, ours)) as link:
         yield link, theirs
 
 
@@ -108,7 +110,7 @@ def test_both_hear_what_the_other_says(ends: tuple[ParentLink, socket.socket]) -
 @given(st.lists(MESSAGES, max_size=30))
 def test_what_waits_says_the_same_in_fewer_words(messages: list[ChildMessage]) -> None:
     """While a parent does not read: who one is, one nack and one ack of each pubend, the newest acks only."""
-    with pair(4096) as (ours, theirs), closing(ParentLink(ours)) as link:
+    with pair(4096) as (ours, theirs), closing(ParentLink(CODEC, ours)) as link:
         fillers = fill(link)
         for message in messages:
             link.say([message])
@@ -182,7 +184,7 @@ def test_a_parent_that_goes_in_the_middle(ends: tuple[ParentLink, socket.socket]
 def test_what_a_parent_told_before_it_went_is_not_lost() -> None:
     """Even if the child notices first by what it cannot say, and however often it has to read to have all."""
     messages: list[Downstream] = [knowledge(tick, 9000) for tick in range(5)]
-    with pair() as (ours, parent), closing(ParentLink(ours, most_at_once=10_000)) as link:
+    with pair() as (ours, parent), closing(ParentLink(CODEC, ours, most_at_once=10_000)) as link:
         tell(parent, messages)
         parent.close()
         for end in range(100):
@@ -244,7 +246,7 @@ def test_nothing_is_left_of_a_link_that_is_closed() -> None:
     before = open_files()
     ours, theirs = socket.socketpair()
     ours.setblocking(False)
-    link = ParentLink(ours)
+    link = ParentLink(CODEC, ours)
     fill(link)
     link.close()
     link.close()

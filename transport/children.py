@@ -1,4 +1,4 @@
-"""The children that are connected to a publisher or relay, by name: over a socket or by calls.
+"""The children that are connected to a parent, by name: over a socket or by calls.
 
 Whatever a child does or does not do, it holds up nobody, and what waits for it is bounded.
 """
@@ -10,17 +10,16 @@ from functools import partial
 from typing import Final, TypeAlias
 
 from tidewheel.progress import ProtocolError
-from tidewheel.pubsub.exactly_once.fanout import Outgoing
-from tidewheel.pubsub.exactly_once.frames import ChildMessage, Join, Told
-from tidewheel.pubsub.publishers.call_child import CallChild
-from tidewheel.pubsub.publishers.child_link import WAITING_BYTES, ChildLink, SharedFrames
+from tidewheel.transport.call_child import CallChild
+from tidewheel.transport.child_link import WAITING_BYTES, ChildLink, SharedFrames
+from tidewheel.transport.codec import Codec, Message
 
 SILENT_S: Final = 30.0
 """A child without a socket that has not called for so long is not there any more."""
 
 _LOOK_S = 1.0
 
-Heard: TypeAlias = Callable[[str, list[ChildMessage]], None]
+Heard: TypeAlias = Callable[[str, list[Message]], None]
 Gone: TypeAlias = Callable[[str, str], None]
 
 
@@ -28,6 +27,7 @@ class Children:
     """The children of one actor. To be used on its loop only.
 
     Args:
+        codec: of the messages.
         loop: of all calls.
         heard: is given a name and what that child says, in order.
         gone: is told, once for each child, its name and why it is not there any more; not after `close`, nor of one
@@ -39,6 +39,7 @@ class Children:
 
     def __init__(
         self,
+        codec: Codec,
         loop: asyncio.AbstractEventLoop,
         heard: Heard,
         gone: Gone,
@@ -53,7 +54,7 @@ class Children:
         self._waiting_bytes = waiting_bytes
         self._drained = drained
         self._silent_s = SILENT_S if silent_s is None else silent_s
-        self._frames = SharedFrames(loop)
+        self._frames = SharedFrames(codec, loop)
         self._children: dict[str, ChildLink | CallChild] = {}
         self._look: asyncio.TimerHandle | None = None
         self._dropped = 0
@@ -72,13 +73,13 @@ class Children:
         )
 
     async def talk(
-        self, child: str, said: list[ChildMessage], wait_s: float, received: int | None = None, *, again: bool = False
-    ) -> list[Told]:
+        self, child: str, said: list[Message], wait_s: float, received: int | None = None, *, again: bool = False
+    ) -> list[Message]:
         """Take what a child without a connection says; return what there is to tell it, as soon as there is any.
 
         Args:
             child: its name.
-            said: what it says; a `Join` first.
+            said: what it says; first, who it is.
             wait_s: for how long to wait at most until there is something to tell, in seconds.
             received: how many messages it has received, if it says so.
             again: whether a reply was lost.
@@ -93,11 +94,13 @@ class Children:
             self._heard(child, said)
         return await found.take(wait_s, received, again=again)
 
-    def _joining(self, child: str, said: list[ChildMessage]) -> CallChild:
-        if not any(isinstance(message, Join) for message in said):
+    def _joining(self, child: str, said: list[Message]) -> CallChild:
+        if not any(map(self._frames.codec.joins, said)):
             raise ProtocolError(f"{child!r} is not known here, or no more: it has to join first")
         self._lose(child, "it has connected anew")
-        found = self._children[child] = CallChild(self._loop.time, self._waiting_bytes, partial(self._drained, child))
+        found = self._children[child] = CallChild(
+            self._frames.codec, self._loop.time, self._waiting_bytes, partial(self._drained, child)
+        )
         if self._look is None:
             self._look = self._loop.call_later(_LOOK_S, self._look_for_silent)
         return found
@@ -111,7 +114,7 @@ class Children:
                 self._lose(name, f"it has not called for {self._silent_s:g} s")
         self._look = self._loop.call_later(_LOOK_S, self._look_for_silent) if calling else None
 
-    def tell(self, outgoing: Iterable[Outgoing]) -> None:
+    def tell(self, outgoing: Iterable[tuple[str, Message]]) -> None:
         """Tell children something; what is for one that has gone is dropped."""
         children = self._children
         for name, message in outgoing:

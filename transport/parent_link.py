@@ -1,22 +1,13 @@
-"""The connection of a relay or subend to its parent, for a thread that polls.
+"""The connection of a child to its parent, for a thread that polls.
 
-Knowledge comes in, curiosity and acknowledgements go out, and none of that waits for the other end. What a parent does
-not take waits here, where it is kept short (see `unsaid.py`).
+Nothing waits for the other end. What a parent does not take waits here, where it is kept short.
 """
 
 import socket
 from collections.abc import Iterable
-from typing import Any
 
 from tidewheel.progress import ProtocolError
-from tidewheel.pubsub.exactly_once.frames import (
-    HAS_GONE,
-    MOST_PAYLOAD_BYTES,
-    ChildMessage,
-    decode_downstream,
-    encode,
-)
-from tidewheel.pubsub.exactly_once.unsaid import Unsaid
+from tidewheel.transport.codec import HAS_GONE, Codec, Message
 from tidewheel.transport.socket_frames import MOST_AT_ONCE, FrameReader
 from tidewheel.transport.socket_writer import SocketWriter
 
@@ -25,6 +16,7 @@ class ParentLink:
     """The child's end of a connection. To be used by one thread at a time, and closed.
 
     Args:
+        codec: of the messages.
         connection: to the parent; it does not block.
         most_at_once: about how many bytes to read at a time.
 
@@ -32,11 +24,12 @@ class ParentLink:
         why_lost: why the parent is not there any more; empty as long as it is.
     """
 
-    def __init__(self, connection: socket.socket, most_at_once: int = MOST_AT_ONCE) -> None:
+    def __init__(self, codec: Codec, connection: socket.socket, most_at_once: int = MOST_AT_ONCE) -> None:
+        self._codec = codec
         self._connection = connection
-        self._reader = FrameReader(connection, decode_downstream, most_at_once, MOST_PAYLOAD_BYTES)
+        self._reader = FrameReader(connection, codec.decode_told, most_at_once, codec.most_told_bytes)
         self._writer = SocketWriter(connection)
-        self._unsaid = Unsaid()
+        self._unsaid = codec.unsaid()
         self._is_deaf = False
         self.why_lost = ""
 
@@ -54,9 +47,9 @@ class ParentLink:
         """Whether there is something to say that the connection has not taken."""
         return not (self.is_lost or self._is_deaf) and bool(self._writer.waiting_bytes or self._unsaid)
 
-    def read(self) -> list[Any]:
+    def read(self) -> list[Message]:
         """Return what has come, without waiting for it, and say what waits, as far as the connection takes it."""
-        told: list[Any] = []
+        told: list[Message] = []
         if self.is_lost:
             return told
         try:
@@ -68,7 +61,7 @@ class ParentLink:
         self._say()
         return told
 
-    def say(self, messages: Iterable[ChildMessage]) -> None:
+    def say(self, messages: Iterable[Message]) -> None:
         """Say something, without waiting for the parent to take it; if it has gone, `read` finds out."""
         for message in messages:
             self._unsaid.add(message)
@@ -82,7 +75,7 @@ class ParentLink:
         try:
             while self._writer.write() and self._unsaid:
                 for message in self._unsaid.take():
-                    self._writer.add(encode(message))
+                    self._writer.add(self._codec.encode(message))
         except OSError:
             self._is_deaf = True  # what it has told before it went can still be read
 

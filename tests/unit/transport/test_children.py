@@ -8,12 +8,13 @@ import pytest
 
 from tests.kit.exactly_once.linked import knowledge, pair
 from tidewheel.progress import ProtocolError
+from tidewheel.pubsub.exactly_once.codec import CODEC, size_of
 from tidewheel.pubsub.exactly_once.fanout import Outgoing
 from tidewheel.pubsub.exactly_once.frames import ChildMessage, Join
 from tidewheel.pubsub.exactly_once.messages import Ack, Rejected
-from tidewheel.pubsub.publishers.call_child import CallChild, size_of
-from tidewheel.pubsub.publishers.children import Children
-from tidewheel.pubsub.subscribers.parent_link import ParentLink
+from tidewheel.transport.call_child import CallChild
+from tidewheel.transport.children import Children
+from tidewheel.transport.parent_link import ParentLink
 
 LONG_S = 60.0
 SHORT_S = 0.001
@@ -40,6 +41,7 @@ class Heard:
         self.said: list[tuple[str, ChildMessage]] = []
         self.gone: list[tuple[str, str]] = []
         self.children = Children(
+            CODEC,
             asyncio.get_running_loop(),
             lambda child, said: self.said.extend((child, message) for message in said),
             lambda child, why: self.gone.append((child, why)),
@@ -115,8 +117,8 @@ def test_who_has_not_said_who_it_is_has_to() -> None:
 
 def test_who_does_not_call_any_more_has_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     """After a while without a call; one that is in a call has not, however long that takes."""
-    monkeypatch.setattr("tidewheel.pubsub.publishers.children.SILENT_S", 0.02)
-    monkeypatch.setattr("tidewheel.pubsub.publishers.children._LOOK_S", 0.005)
+    monkeypatch.setattr("tidewheel.transport.children.SILENT_S", 0.02)
+    monkeypatch.setattr("tidewheel.transport.children._LOOK_S", 0.005)
 
     async def scenario() -> None:
         heard = Heard()
@@ -138,7 +140,7 @@ def test_who_does_not_call_any_more_has_gone(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_what_waits_for_a_call_is_bounded() -> None:
     """One message at least waits; what is beyond the bound is counted, and a rejection always has room."""
-    child = CallChild(lambda: 0.0, waiting_bytes=3000)
+    child = CallChild(CODEC, lambda: 0.0, waiting_bytes=3000)
     assert child.tell(knowledge(1, 5000))
     assert not child.tell(knowledge(2, 1))
     rejected = Rejected(0, "why")
@@ -158,7 +160,7 @@ def test_a_connection_takes_the_place_of_another() -> None:
         children = heard.children
         with pair() as (ours, end), pair() as (other_ours, other_end):
             children.connect("child", ours)
-            link = ParentLink(end)
+            link = ParentLink(CODEC, end)
             link.say([JOIN])
             await until(lambda: heard.said == [("child", JOIN)])
             heard.tell(1)
@@ -167,7 +169,7 @@ def test_a_connection_takes_the_place_of_another() -> None:
             assert heard.gone == [("child", "it has connected anew")]
             children.connect("child", other_ours)
             assert len(heard.gone) == 2
-            other = ParentLink(other_end)
+            other = ParentLink(CODEC, other_end)
             heard.tell(2)
             await until(lambda: other.read() == [knowledge(2, 10)])
             children.let_go("child")
@@ -194,7 +196,7 @@ def test_one_that_ends_its_connection_has_gone() -> None:
         assert dropped > 50
         assert heard.children.waiting_bytes > 0
         end.setblocking(False)
-        link = ParentLink(end)
+        link = ParentLink(CODEC, end)
         link.say([JOIN])
         link.close()
         await until(lambda: bool(heard.gone))
