@@ -1,18 +1,18 @@
-"""Running simulations, one seed after another, and what there is to say of one that fails."""
+"""The runs of simulations, one seed after another, and the report on one that fails."""
 
 import logging
-import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from tests.kit.simulation.first_failure import how_to_repeat
+from tests.kit.simulation.shrink import shrink
+from tests.kit.simulation.violation import TooLargeError, ViolationError, broken_promise
 from tests.laws.graphs import describe_graph
 from tests.simulation.event import Event
 from tests.simulation.random_dataflow import random_dataflow
 from tests.simulation.random_schedule import RandomSchedule
 from tests.simulation.scenario import Scenario
-from tests.simulation.shrink import shrink
 from tests.simulation.simulation import Simulation
-from tests.simulation.violation import TooLargeError, ViolationError
 from tests.simulation.world import World
 
 _LOGGER = logging.getLogger(__name__)
@@ -58,7 +58,7 @@ class Failure:
             *(f"  {line}" for line in describe_graph(flow.plan().graph()).splitlines()),
             f"{len(self.events)} of {len(original.events)} events, after which the end is brought about:",
             *(f"  {event}" for event in self.events),
-            f"repeat it with: python -m tests.simulation --seed {self.scenario.seed} --runs 1",
+            how_to_repeat("tests.simulation", self.scenario.seed),
         ]
         return "\n".join(lines)
 
@@ -77,11 +77,6 @@ def replay(scenario: Scenario, events: Iterable[Event], *, books: bool = True) -
     return _run(scenario, lambda _: events, books=books)
 
 
-def be_quiet() -> None:
-    """Keep workers from warning of the tokens that are leaked on purpose, in this process."""
-    logging.getLogger("tidewheel").setLevel(logging.ERROR)
-
-
 def report_on(seeds: Iterable[int]) -> str | None:
     """Return the report on the first failure among the scenarios of some seeds, shrunk; None if all pass."""
     for seed in seeds:
@@ -93,17 +88,17 @@ def report_on(seeds: Iterable[int]) -> str | None:
 
 def _run(scenario: Scenario, schedule: Callable[[Simulation], Iterable[Event]], *, books: bool) -> Failure | None:
     events: list[Event] = []
-    try:
+
+    def run() -> None:
         simulation = Simulation(scenario, books=books)
         for event in schedule(simulation):
             events.append(event)
             simulation.apply(event)
         simulation.finish()
-    except ViolationError as violation:
-        return Failure(scenario, violation, tuple(events))
+
+    try:
+        violation = broken_promise(run)
     except TooLargeError as error:
         _LOGGER.warning("seed %d is given up: %s", scenario.seed, error)
-    except Exception as error:  # noqa: BLE001 - whatever a core raises is what is looked for
-        text = "".join(traceback.format_exception(error))
-        return Failure(scenario, ViolationError("raised", text), tuple(events))
-    return None
+        return None
+    return None if violation is None else Failure(scenario, violation, tuple(events))

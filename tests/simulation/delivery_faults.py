@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from tests.simulation.injection import Injection, replaced
+from tests.kit.simulation.injection import Injection, replaced
 from tidewheel.runtime.description.exchange import Exchange
 from tidewheel.runtime.inputs.mailbox import Mailbox
 from tidewheel.runtime.tokens.timestamp_token import LentToken, TimestampToken

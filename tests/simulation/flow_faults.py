@@ -1,6 +1,6 @@
 """Faults in back-pressure."""
 
-from tests.simulation.injection import Injection, replaced
+from tests.kit.simulation.injection import Injection, replaced
 from tidewheel.runtime.worker.agenda import Agenda
 from tidewheel.runtime.worker.flow_control import Credit, FlowControl
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
+from tests.kit.simulation.violation import ViolationError
 from tests.simulation.links import Links
-from tests.simulation.violation import ViolationError
 from tidewheel.runtime.worker.worker_core import WorkerCore
 
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Collection, Sequence
 
+from tests.kit.simulation.violation import ViolationError
 from tests.simulation.possible_times import Pointstamp, PossibleTimes
 from tests.simulation.truth import Truth
-from tests.simulation.violation import ViolationError
 from tidewheel.progress import Antichain, Location, Target, Time
 from tidewheel.runtime.description.plan import Plan
 from tidewheel.runtime.worker.worker_core import WorkerCore

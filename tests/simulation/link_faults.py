@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary
 
 import msgspec
 
-from tests.simulation.injection import Injection, replaced
+from tests.kit.simulation.injection import Injection, replaced
 from tests.simulation.links import Links
 from tidewheel.progress import Accumulated, Broadcast, ProgressBatch, Spread
 from tidewheel.runtime.worker.envelope import Envelope

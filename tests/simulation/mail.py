@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from tests.simulation.violation import ViolationError
+from tests.kit.simulation.violation import ViolationError
 from tidewheel.progress import Source, Time
 from tidewheel.runtime.description.plan import Plan
 from tidewheel.runtime.description.stable_hash import stable_hash

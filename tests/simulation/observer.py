@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
+from tests.kit.simulation.violation import ViolationError
 from tests.simulation.frontier_watch import FrontierWatch
 from tests.simulation.reports import AccumulatedReports, BroadcastReports, Reports
 from tests.simulation.scenario import Scenario
 from tests.simulation.truth import Truth
-from tests.simulation.violation import ViolationError
 from tests.simulation.world import World
 from tidewheel.runtime.description.plan import Plan
 from tidewheel.runtime.worker.envelope import DRIVER, Envelope

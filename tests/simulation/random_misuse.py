@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from random import Random
 
-from tests.simulation.violation import ViolationError
+from tests.kit.simulation.violation import ViolationError
 from tidewheel.runtime.errors import TokenError
 from tidewheel.runtime.tokens.timestamp_token import LentToken, TimestampToken
 from tidewheel.runtime.worker.output_port import OutputPort

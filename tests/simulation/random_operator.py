@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 
+from tests.kit.simulation.violation import ViolationError
 from tests.simulation.random_misuse import misuse_lent, misuse_outside, misuse_token
 from tests.simulation.random_token_set import RandomTokenSet
-from tests.simulation.violation import ViolationError
 from tests.simulation.world import World
 from tidewheel.progress import Antichain, PathSummary, Summary, Time, TimeDomain
 from tidewheel.runtime.description.plan import Build

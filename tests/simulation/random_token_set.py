@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from random import Random
 
-from tests.simulation.violation import ViolationError
+from tests.kit.simulation.violation import ViolationError
 from tests.simulation.world import World
 from tidewheel.progress import Antichain, Time, TimeDomain
 from tidewheel.runtime.errors import TokenError

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import TypeAlias
 from weakref import WeakKeyDictionary
 
-from tests.simulation.injection import Injection, replaced
+from tests.kit.simulation.injection import Injection, replaced
 from tidewheel.progress import Change, Time
 from tidewheel.runtime.errors import TokenError
 from tidewheel.runtime.substreams.labels import Label

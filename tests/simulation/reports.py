@@ -5,8 +5,8 @@ from collections import deque
 from collections.abc import Sequence
 from typing import TypeAlias
 
+from tests.kit.simulation.violation import ViolationError
 from tests.simulation.counts import Counts, add, difference
-from tests.simulation.violation import ViolationError
 from tidewheel.progress import ProgressBatch
 from tidewheel.runtime.worker.envelope import Envelope
 from tidewheel.runtime.worker.worker_core import WorkerCore

@@ -6,6 +6,7 @@ from functools import partial
 from itertools import count
 from typing import Any
 
+from tests.kit.simulation.violation import TooLargeError, ViolationError
 from tests.laws.domains import small_summaries
 from tests.simulation.event import Event
 from tests.simulation.flow_watch import FlowWatch
@@ -13,7 +14,6 @@ from tests.simulation.links import Links
 from tests.simulation.observer import Observer
 from tests.simulation.random_dataflow import random_dataflow
 from tests.simulation.scenario import Scenario
-from tests.simulation.violation import TooLargeError, ViolationError
 from tests.simulation.world import World
 from tidewheel.progress import Time
 from tidewheel.runtime.description.plan import Build, Plan, Schedule

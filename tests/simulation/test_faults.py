@@ -4,24 +4,25 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.kit.simulation.fault import Fault
 from tests.simulation.campaign import Failure, replay, simulate
 from tests.simulation.event import Event
-from tests.simulation.faults import FAULTS, Fault
+from tests.simulation.faults import FAULTS
 from tests.simulation.scenario import Scenario
 
 SEEDS = range(200)
 BOOKKEEPING = {"whole steps", "held back", "view", "complete", "timely", "envelope", "flow"}
 """The checks of what workers report; all others look at what comes of it."""
 
-every_fault = pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
+every_fault = pytest.mark.parametrize("fault", FAULTS, ids=str)
 
 
-def scenarios(fault: Fault) -> Iterator[Scenario]:
+def scenarios(fault: Fault[Scenario]) -> Iterator[Scenario]:
     """The scenarios in which a fault can show."""
     return (scenario for scenario in map(Scenario.of, SEEDS) if fault.concerns(scenario))
 
 
-def caught(fault: Fault, *, books: bool) -> Failure:
+def caught(fault: Fault[Scenario], *, books: bool) -> Failure:
     """Return the first failure that a fault causes."""
     with fault.inject():
         for scenario in scenarios(fault):
@@ -32,7 +33,7 @@ def caught(fault: Fault, *, books: bool) -> Failure:
 
 
 @every_fault
-def test_a_fault_is_caught(fault: Fault) -> None:
+def test_a_fault_is_caught(fault: Fault[Scenario]) -> None:
     """The observer sees it, by name and not by a crash; without the fault the same simulation passes."""
     failure = caught(fault, books=True)
     assert failure.violation.check != "raised"
@@ -40,15 +41,15 @@ def test_a_fault_is_caught(fault: Fault) -> None:
 
 
 @every_fault
-def test_a_fault_is_caught_by_what_comes_of_it(fault: Fault) -> None:
+def test_a_fault_is_caught_by_what_comes_of_it(fault: Fault[Scenario]) -> None:
     """Without a look at what workers report, too: a frontier passes what can happen, or never gets there."""
     failure = caught(fault, books=False)
     assert failure.violation.check not in {*BOOKKEEPING, "raised"}
     assert simulate(failure.scenario, books=False) is None
 
 
-@pytest.mark.parametrize("fault", FAULTS[:1], ids=lambda fault: fault.name)
-def test_a_failure_is_reported_with_a_schedule_that_repeats_it(fault: Fault) -> None:
+@pytest.mark.parametrize("fault", FAULTS[:1], ids=str)
+def test_a_failure_is_reported_with_a_schedule_that_repeats_it(fault: Fault[Scenario]) -> None:
     """The report has the seed and a shorter schedule; with that one, as printed, the same promise is broken again."""
     found = caught(fault, books=False)
     with fault.inject():

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from random import Random
 
-from tests.simulation.shrink import shrink
+from tests.kit.simulation.shrink import shrink
 
 
 def test_no_item_can_be_left_out_of_what_is_returned() -> None:

@@ -4,7 +4,6 @@
 ``python -m tests.simulation --runs 100000`` runs more of them, on all cores.
 """
 
-import os
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -12,27 +11,25 @@ from typing import Any, get_args
 
 import pytest
 
+from tests.kit.simulation.simulated_runs import SimulatedRuns
 from tests.simulation.campaign import report_on
 from tests.simulation.event import Event, Kind
 from tests.simulation.random_schedule import RandomSchedule
 from tests.simulation.scenario import Scenario
 from tests.simulation.simulation import Simulation
 
-RUNS = int(os.environ.get("TIDEWHEEL_SIMULATIONS", "1000"))
-SEED = int(os.environ.get("TIDEWHEEL_SIMULATION_SEED", "0"))
-CHUNKS = 10
+RUNS = SimulatedRuns.asked("SIMULATION", 1000, chunks=10, seed=0)
 
 
-@pytest.mark.parametrize("chunk", range(CHUNKS))
+@pytest.mark.parametrize("chunk", range(RUNS.chunks))
 def test_random_dataflows_under_random_schedules(chunk: int, caplog: pytest.LogCaptureFixture) -> None:
     """No frontier passes what can still happen, no batch is split, and everything comes to its end.
 
     Both ways to spread progress, with and without hold-back; loops, nested scopes and epochs side by side.
     Next to none is given up because it grows without measure.
     """
-    report = report_on(range(SEED + chunk * RUNS // CHUNKS, SEED + (chunk + 1) * RUNS // CHUNKS))
-    assert report is None, report
-    assert sum("is given up" in record.message for record in caplog.records) <= RUNS // CHUNKS // 50
+    RUNS.check(chunk, report_on)
+    assert sum("is given up" in record.message for record in caplog.records) <= RUNS.runs // RUNS.chunks // 50
 
 
 @dataclass(slots=True)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from tests.simulation.injection import Injection, replaced
+from tests.kit.simulation.injection import Injection, replaced
 from tidewheel.progress import (
     Change,
     CompiledGraph,

@@ -1,9 +1,13 @@
 """Machines with one thing wrong each, to see that the simulation notices."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
+from unittest.mock import patch
 
-from tests.simulation_delivery.world import Kinds
+from tests.kit.simulation.fault import Fault
+from tests.simulation_delivery.kinds import Kinds
+from tests.simulation_delivery.scenario import Scenario
 from tidewheel.pubsub.exactly_once.asked import Asked
 from tidewheel.pubsub.exactly_once.fanout import Outgoing
 from tidewheel.pubsub.exactly_once.knowledge import KnowledgeStream
@@ -232,10 +236,6 @@ class KeepsEverything(Subend):
         super().__init__(*arguments, room_bytes=1 << 40, **options)
 
 
-def _wrong(part: str, kind: type) -> Callable[[], type[Kinds]]:
-    return lambda: type("Wrong", (Kinds,), {part: kind})
-
-
 _PUBENDS: list[type] = [
     TellsBeforeTheSync,
     UsesTicksAgain,
@@ -258,9 +258,8 @@ _SUBENDS: list[type] = [
     KeepsEverything,
 ]
 
-FAULTS: dict[str, Callable[[], type[Kinds]]] = {
-    kind.__name__: _wrong(part, kind)
+FAULTS: tuple[Fault[Scenario], ...] = tuple(
+    Fault(kind.__name__, partial(patch.object, Kinds, part, kind))
     for part, kinds in (("pubend", _PUBENDS), ("relay", _RELAYS), ("subend", _SUBENDS))
     for kind in kinds
-}
-"""What is wrong, by name."""
+)

@@ -1,13 +1,16 @@
-"""One run: a random tree, random messages, random trouble; then all is well, and everything has to have arrived."""
+"""One run of exactly-once delivery: a random tree, messages and trouble. At the end, everything has arrived."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import partial
 from random import Random
 
+from tests.kit.simulation.first_failure import report_on_first
+from tests.kit.simulation.violation import ViolationError, broken_promise
 from tests.simulation_delivery.filters import Multiple
 from tests.simulation_delivery.network import Network, Weather
 from tests.simulation_delivery.subscriber import ROOM_BYTES, Habits, SubendNode
-from tests.simulation_delivery.world import CACHE_BYTES, LOOK_S, Kinds, RelayNode, World
+from tests.simulation_delivery.world import CACHE_BYTES, LOOK_S, RelayNode, World
 from tidewheel.progress import ProtocolError
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.exactly_once.subend import Delivered, Order
@@ -19,16 +22,23 @@ HUGE = 2 * ROOM_BYTES
 STORM = 1500
 
 
-class ViolationError(AssertionError):
-    """Something that must not happen."""
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """The parameters of one simulation: its seed decides everything."""
+
+    seed: int
+
+    def describe(self) -> str:
+        """Return the parameters for people."""
+        return f"seed {self.seed}"
 
 
-def run(seed: int, kinds: type[Kinds] = Kinds) -> World:
+def run(seed: int) -> World:
     """Run what a seed says; raise ViolationError if a subscriber has not had what it has to have."""
     random = Random(seed)
     weather = Weather(random.choice([0.0, 0.1, 0.5]), random.choice([0.0, 0.2]), random.choice([0.0, 0.2]))
     network = Network(random, weather)
-    world = World(random, network, random.randint(1, 3), kinds)
+    world = World(random, network, random.randint(1, 3))
     build(world, random)
     for subend in world.subends.values():
         network.at(random.random() * TROUBLE_S / 2, subend.start)
@@ -47,14 +57,23 @@ def run(seed: int, kinds: type[Kinds] = Kinds) -> World:
     return world
 
 
-def report_on(seeds: Iterable[int], kinds: type[Kinds] = Kinds) -> str | None:
-    """Run several; return what there is to say of the first that fails, None if none does."""
-    for seed in seeds:
+def simulate(scenario: Scenario) -> ViolationError | None:
+    """Run a scenario; return the promise that was broken, if there is one."""
+
+    def checked() -> None:
         try:
-            run(seed, kinds)
-        except (ViolationError, ProtocolError, DeliveryError, AssertionError) as error:
-            return f"seed {seed}: {type(error).__name__}: {error}"
-    return None
+            run(scenario.seed)
+        except (ProtocolError, DeliveryError, AssertionError) as error:
+            if isinstance(error, ViolationError):
+                raise
+            raise ViolationError("refused", f"{type(error).__name__}: {error}") from error
+
+    return broken_promise(checked)
+
+
+def report_on(seeds: Iterable[int]) -> str | None:
+    """Return the report on the first failure among the scenarios of some seeds; None if all pass."""
+    return report_on_first(seeds, Scenario, simulate, "tests.simulation_delivery")
 
 
 def build(world: World, random: Random) -> None:
@@ -101,23 +120,24 @@ def check(world: World, is_over: bool) -> None:
     """Raise ViolationError if something is wrong."""
     used = [tick for node in world.pubends for tick in node.disk.published]
     if len(used) > len(set(used)):
-        raise ViolationError(f"pubends share ticks: {sorted(used)}")
+        raise ViolationError("ticks", f"pubends share ticks: {sorted(used)}")
     for node in world.subends.values():
         if not is_right(node):
             raise ViolationError(
+                "delivered",
                 f"{node.name} ({node.order} order, {node.habits}) has had {node.lives}, of which {node.had} "
-                f"counts, and {node.missing()} is missing of {node.expected()}"
+                f"counts, and {node.missing()} is missing of {node.expected()}",
             )
         if node.most_waiting > world.pubends_count * max(ROOM_BYTES, world.largest):
-            raise ViolationError(f"{node.name} had {node.most_waiting} bytes waiting")
+            raise ViolationError("memory", f"{node.name} had {node.most_waiting} bytes waiting")
     asked = {node.name: node.nacks for node in world.pubends} | {r.name: r.nacks for r in world.relays.values()}
     if max(asked.values()) > STORM:
-        raise ViolationError(f"somebody was asked again and again: {asked}")
+        raise ViolationError("storm", f"somebody was asked again and again: {asked}")
     for relay in world.relays.values():
         if relay.most_cached > world.pubends_count * CACHE_BYTES:
-            raise ViolationError(f"{relay.name} kept {relay.most_cached} bytes")
+            raise ViolationError("memory", f"{relay.name} kept {relay.most_cached} bytes")
     if not is_over:
-        raise ViolationError(f"logs were not trimmed: {[node.disk.messages for node in world.pubends]}")
+        raise ViolationError("trimmed", f"logs were not trimmed: {[node.disk.messages for node in world.pubends]}")
 
 
 def is_right(node: SubendNode) -> bool:

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, NamedTuple
 
 from tests.simulation_delivery.filters import Multiple
+from tests.simulation_delivery.kinds import Kinds
 from tidewheel.pubsub.exactly_once.messages import Downstream, KnowledgeMessage, Stranger
 from tidewheel.pubsub.exactly_once.pubend import Start
 from tidewheel.pubsub.exactly_once.subend import Delivered, Order, Subend
@@ -73,9 +74,7 @@ class SubendNode:
             one for one in self.had if one.tick in self._cursors[one.pubend] and (keeps_all or one in self.done)
         ]
         self.lives.append([])
-        self.core = self._world.kinds.subend(
-            self.reader, starts, len, order=self.order, room_bytes=ROOM_BYTES, idle_s=0.5
-        )
+        self.core = Kinds.subend(self.reader, starts, len, order=self.order, room_bytes=ROOM_BYTES, idle_s=0.5)
 
     def crash(self) -> None:
         """Lose everything but what was delivered."""

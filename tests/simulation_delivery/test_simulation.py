@@ -5,36 +5,31 @@ which seed on; without it, other ones in every run, and a failure says which. ``
 runs 10,000.
 """
 
-import os
-import secrets
-
 import pytest
 
+from tests.kit.simulation.fault import Fault, check_found
+from tests.kit.simulation.simulated_runs import SimulatedRuns
 from tests.simulation_delivery.__main__ import main
 from tests.simulation_delivery.faults import FAULTS
-from tests.simulation_delivery.scenario import report_on, run
+from tests.simulation_delivery.scenario import Scenario, report_on, run, simulate
 
-RUNS = int(os.environ.get("TIDEWHEEL_DELIVERY_SIMULATIONS", "750"))
-SEED = int(os.environ.get("TIDEWHEEL_DELIVERY_SIMULATION_SEED", str(secrets.randbits(40))))
-CHUNKS = 5
+RUNS = SimulatedRuns.asked("DELIVERY_SIMULATION", 750, chunks=5)
 TRIES = 150
 
 
-@pytest.mark.parametrize("chunk", range(CHUNKS))
+@pytest.mark.parametrize("chunk", range(RUNS.chunks))
 def test_everybody_has_everything_once(chunk: int) -> None:
     """In order, filtered, whatever was lost, came twice, late or out of order, was cut, crashed or torn; and logs end.
 
     What relays and subends keep stays within their bounds.
     """
-    print(f"simulations from seed {SEED}")  # noqa: T201 - pytest shows it beside a failure
-    report = report_on(range(SEED + chunk * RUNS // CHUNKS, SEED + (chunk + 1) * RUNS // CHUNKS))
-    assert report is None, report
+    RUNS.check(chunk, report_on)
 
 
-@pytest.mark.parametrize("fault", FAULTS)
-def test_faults_are_noticed(fault: str) -> None:
-    """With one thing wrong, one of few runs says so."""
-    assert report_on(range(TRIES), FAULTS[fault]()) is not None
+@pytest.mark.parametrize("fault", FAULTS, ids=str)
+def test_faults_are_noticed(fault: Fault[Scenario]) -> None:
+    """With one thing wrong, one of few runs says so, and that run passes without it."""
+    check_found(fault, map(Scenario, range(TRIES)), simulate, TRIES)
 
 
 @pytest.mark.parametrize("seed", range(10))

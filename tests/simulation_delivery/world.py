@@ -6,13 +6,14 @@ from typing import Any
 
 from tests.simulation_delivery.disk import MESSAGE, RESERVATION, Disk
 from tests.simulation_delivery.filters import Multiple
+from tests.simulation_delivery.kinds import Kinds
 from tests.simulation_delivery.network import Network
 from tests.simulation_delivery.subscriber import Habits, SubendNode
 from tidewheel.pubsub.exactly_once.fanout import Outgoing
 from tidewheel.pubsub.exactly_once.messages import Ack, Downstream, Nack, Stranger, Upstream
 from tidewheel.pubsub.exactly_once.pubend import Pubend, Start
 from tidewheel.pubsub.exactly_once.relay import Relay
-from tidewheel.pubsub.exactly_once.subend import Order, Subend
+from tidewheel.pubsub.exactly_once.subend import Order
 
 TICKS_A_SECOND = 1_000_000
 LOOK_S = 0.1
@@ -46,7 +47,7 @@ class PubendNode:
     def start(self) -> None:
         """Begin, or go on from what is on the disk."""
         disk = self.disk
-        self.core = self._world.kinds.pubend(
+        self.core = Kinds.pubend(
             self._number, self._pubends, disk, len, cache_bytes=CACHE_BYTES, next_tick=disk.next_tick
         )
         for name, (ranges, reader) in disk.acks.items():
@@ -160,7 +161,7 @@ class RelayNode:
 
     def start(self) -> None:
         """Begin, knowing nothing."""
-        self.core = self._world.kinds.relay(self._world.pubends_count, len, cache_bytes=CACHE_BYTES)
+        self.core = Kinds.relay(self._world.pubends_count, len, cache_bytes=CACHE_BYTES)
 
     def crash(self) -> None:
         """Lose everything."""
@@ -208,14 +209,6 @@ class RelayNode:
             self._world.ask(self.name, parent, self.core.reconnected(self._world.network.now_s))
 
 
-class Kinds:
-    """The machines; tests put wrong ones in their place."""
-
-    pubend = Pubend
-    relay = Relay
-    subend = Subend
-
-
 class World:
     """All of it.
 
@@ -223,16 +216,14 @@ class World:
         random: where all chance comes from.
         network: what carries messages.
         pubends: how many.
-        kinds: the machines.
 
     Attributes:
         largest: how many bytes a message may have.
     """
 
-    def __init__(self, random: Random, network: Network, pubends: int, kinds: type[Kinds] = Kinds) -> None:
+    def __init__(self, random: Random, network: Network, pubends: int) -> None:
         self.random = random
         self.network = network
-        self.kinds = kinds
         self.largest = 0
         self.pubends_count = pubends
         self.pubends = [PubendNode(self, number, pubends) for number in range(pubends)]

@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Sequence
 
-from tests.simulation_command import run_simulations
+from tests.kit.simulation.command import run_simulations
 from tests.simulation_pubsub.campaign import report_on
 
 

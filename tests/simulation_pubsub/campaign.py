@@ -1,10 +1,9 @@
-"""Running simulations of topics, one seed after another, and what there is to say of one that fails."""
+"""The runs of simulations of topics, one seed after another, and the report on one that fails."""
 
-import traceback
 from collections.abc import Iterable
 
-from tests.simulation.first_failure import report_on_first
-from tests.simulation.violation import ViolationError
+from tests.kit.simulation.first_failure import report_on_first
+from tests.kit.simulation.violation import ViolationError, broken_promise
 from tests.simulation_pubsub.scenario import Scenario
 from tests.simulation_pubsub.simulation import Simulation, check_alone
 
@@ -14,15 +13,13 @@ ALONE_EVERY = 10
 
 def simulate(scenario: Scenario) -> ViolationError | None:
     """Run a scenario; return the promise that was broken, if there is one."""
-    try:
+
+    def run() -> None:
         simulation = Simulation(scenario).run()
         if scenario.seed % ALONE_EVERY == 0:
             check_alone(scenario, simulation)
-    except ViolationError as violation:
-        return violation
-    except Exception as error:  # noqa: BLE001 - whatever a core raises is what is looked for
-        return ViolationError("raised", "".join(traceback.format_exception(error)))
-    return None
+
+    return broken_promise(run)
 
 
 def report_on(seeds: Iterable[int]) -> str | None:

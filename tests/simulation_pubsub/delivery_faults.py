@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from tests.simulation.injection import Injection, replaced
+from tests.kit.simulation.injection import Injection, replaced
 from tidewheel.pubsub import Publisher
 from tidewheel.pubsub.messages.wire import Message, Numbered
 from tidewheel.pubsub.protocol.outgoing_queue import OutgoingQueue

@@ -1,28 +1,8 @@
 """The faults seeded into the cores, each of which the checks must catch: how we know that they check."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
-
-from tests.simulation.injection import Injection
+from tests.kit.simulation.fault import Fault
 from tests.simulation_pubsub import delivery_faults, epoch_faults, hold_faults, queue_faults
 from tests.simulation_pubsub.scenario import PLENTY, Scenario
-
-
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """One way for a core to be wrong.
-
-    Attributes:
-        name: what is wrong, in a few words.
-        inject: returns a context in which a core is wrong.
-        checks: the promises that it breaks.
-        concerns: whether the fault can show in a scenario at all.
-    """
-
-    name: str
-    inject: Callable[[], Injection]
-    checks: frozenset[str]
-    concerns: Callable[[Scenario], bool] = lambda scenario: True
 
 
 def _several(scenario: Scenario) -> bool:
@@ -44,7 +24,7 @@ def _restarted(scenario: Scenario) -> bool:
 _ATOMICITY = frozenset({"atomicity", "agreement"})
 _DROPS = frozenset({"dropped", "statistics", "atomicity", "missed", "hole"})
 
-FAULTS = (
+FAULTS: tuple[Fault[Scenario], ...] = (
     Fault("the seed's own rule", epoch_faults.upper_frontiers_only, _ATOMICITY, _several),
     Fault("a filter without upper frontiers", epoch_faults.lower_frontiers_only, _ATOMICITY),
     Fault("a filter by active epochs", epoch_faults.active_epochs_only, _ATOMICITY | {"hole", "statistics"}),

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tests.simulation.injection import Injection, replaced
+from tests.kit.simulation.injection import Injection, replaced
 from tidewheel.pubsub import Publisher
 from tidewheel.pubsub.messages.wire import Disconnected, Numbered
 from tidewheel.pubsub.protocol.holds import Holds

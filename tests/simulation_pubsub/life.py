@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import count
 from random import Random
 
-from tests.simulation.violation import ViolationError
+from tests.kit.simulation.violation import ViolationError
 from tests.simulation_pubsub.conditions import Condition, wanted
 from tests.simulation_pubsub.partition import DOMAINS, LESS_EQUAL, Partition
 from tests.simulation_pubsub.scenario import HOLD_STEPS, Scenario

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from tests.simulation.injection import Injection, replaced
+from tests.kit.simulation.injection import Injection, replaced
 from tidewheel.progress import Time
 from tidewheel.pubsub import Event, Subscriber
 from tidewheel.pubsub.messages.wire import EpochsDropped, LowerFrontierUpdate, Numbered

@@ -4,7 +4,7 @@ from collections import deque
 from random import Random
 from typing import Literal, TypeAlias
 
-from tests.simulation.violation import ViolationError
+from tests.kit.simulation.violation import ViolationError
 from tests.simulation_pubsub.life import JoinPoint, Life
 from tests.simulation_pubsub.scenario import PLENTY, Reading, options_of
 from tests.simulation_pubsub.watch import Watch

@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from itertools import count
 
-from tests.simulation.violation import ViolationError
+from tests.kit.simulation.violation import ViolationError
 from tests.simulation_pubsub.life import Life
 from tests.simulation_pubsub.reader import Reader
 from tests.simulation_pubsub.scenario import Scenario

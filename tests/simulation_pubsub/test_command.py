@@ -15,6 +15,6 @@ def test_it_says_how_many_passed(capsys: pytest.CaptureFixture[str]) -> None:
 def test_it_fails_with_a_report(capsys: pytest.CaptureFixture[str]) -> None:
     """The exit code is 1, and the report says how to repeat the simulation alone."""
     with upper_frontiers_only():
-        assert main(["--runs", "200"]) == 1
+        assert main(["--runs", "200", "--jobs", "1"]) == 1
         command = capsys.readouterr().out.splitlines()[-1].split("python -m tests.simulation_pubsub ")[1]
         assert main(command.split()) == 1

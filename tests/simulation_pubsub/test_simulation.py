@@ -5,30 +5,24 @@ seed on; without it, other ones in every run, and a failure says which. ``python
 100000`` runs more of them.
 """
 
-import os
-import secrets
-
 import pytest
 
+from tests.kit.simulation.simulated_runs import SimulatedRuns
 from tests.simulation_pubsub.campaign import report_on
 from tests.simulation_pubsub.scenario import Scenario
 from tests.simulation_pubsub.simulation import Counts, Simulation
 
-RUNS = int(os.environ.get("TIDEWHEEL_TOPIC_SIMULATIONS", "10000"))
-SEED = int(os.environ.get("TIDEWHEEL_TOPIC_SIMULATION_SEED", str(secrets.randbits(40))))
-CHUNKS = 20
+RUNS = SimulatedRuns.asked("TOPIC_SIMULATION", 10000, chunks=20)
 
 
-@pytest.mark.parametrize("chunk", range(CHUNKS))
+@pytest.mark.parametrize("chunk", range(RUNS.chunks))
 def test_random_topics_keep_all_promises(chunk: int) -> None:
     """Whole epochs or nothing, no holes, no frontier ahead of data, no memory beyond bounds, nobody hurt by another.
 
     Several partitions, both orders, late and slow subscribers with conditions, some of which hold back the publishers,
     failures and publishers that begin anew.
     """
-    print(f"simulations from seed {SEED}")  # noqa: T201 - pytest shows it beside a failure
-    report = report_on(range(SEED + chunk * RUNS // CHUNKS, SEED + (chunk + 1) * RUNS // CHUNKS))
-    assert report is None, report
+    RUNS.check(chunk, report_on)
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -2,7 +2,7 @@
 
 from typing import TypeAlias
 
-from tests.simulation.violation import ViolationError
+from tests.kit.simulation.violation import ViolationError
 from tests.simulation_pubsub.conditions import fails
 from tests.simulation_pubsub.life import JoinPoint, Life
 from tests.simulation_pubsub.scenario import Reading

@@ -1,26 +1,16 @@
-"""Running simulations of substreams, one seed after another, and what there is to say of one that fails."""
+"""The runs of simulations of substreams, one seed after another, and the report on one that fails."""
 
-import traceback
 from collections.abc import Iterable
 
-from tests.simulation.first_failure import report_on_first
+from tests.kit.simulation.first_failure import report_on_first
+from tests.kit.simulation.violation import ViolationError, broken_promise
 from tests.simulation.scenario import Scenario
-from tests.simulation.violation import ViolationError
 from tests.simulation_substreams.simulation import Simulation
 
 
 def simulate(scenario: Scenario) -> ViolationError | None:
     """Run a scenario; return the promise that was broken, if there is one."""
-    try:
-        Simulation(scenario).run()
-    except ViolationError as violation:
-        return violation
-    except Exception as error:  # noqa: BLE001 - whatever a core raises is what is looked for
-        cause = error.__cause__
-        if isinstance(cause, ViolationError):
-            return cause
-        return ViolationError("raised", "".join(traceback.format_exception(error)))
-    return None
+    return broken_promise(lambda: Simulation(scenario).run())
 
 
 def report_on(seeds: Iterable[int]) -> str | None:

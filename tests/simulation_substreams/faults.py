@@ -3,11 +3,11 @@
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from tests.simulation.injection import Injection, replaced
+from tests.kit.simulation.fault import Fault
+from tests.kit.simulation.injection import Injection, replaced
 from tests.simulation.scenario import Scenario
 from tidewheel.progress import Time
 from tidewheel.progress.substream_tracker import Key, SubstreamTracker
@@ -278,45 +278,33 @@ def _end_before_piece() -> Injection:
     return replaced(FirmMailbox, "end", make)
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """One way for the runtime to be wrong.
-
-    Attributes:
-        name: what is wrong, in a few words.
-        inject: returns a context in which the runtime is wrong.
-        checks: the promises that may be found broken.
-        least_workers: with how many workers it can show.
-    """
-
-    name: str
-    inject: Callable[[], Injection]
-    checks: frozenset[str] = frozenset({"safety"})
-    least_workers: int = 2
-
-    def concerns(self, scenario: Scenario) -> bool:
-        """Tell whether it can show in a scenario."""
-        return scenario.workers >= self.least_workers
+def _several_workers(scenario: Scenario) -> bool:
+    return scenario.workers > 1
 
 
 _SAFETY = frozenset({"safety", "overtaken", "once"})
 _MIXED = _SAFETY | {"liveness", "left", "divided"}
 
-FAULTS = (
-    Fault("what has come to be told a batch later", _split_batch, _SAFETY),
-    Fault("a retained token not counted", _retained_uncounted, _SAFETY | {"liveness", "refused"}, 1),
-    Fault("a key used again before it is over", _gate_reopens_early, _MIXED, 1),
-    Fault("records that overtake an end on the way", _heard_ignored, _SAFETY),
-    Fault("a message consumed on arrival", _consumed_on_arrival, _MIXED),
-    Fault("all closed once one worker has finished", _finished_by_the_first, _MIXED),
-    Fault("a worker's closing counted twice", _closed_twice, frozenset({"refused"}) | _MIXED),
-    Fault("records of a key before the end that waits", _reused_not_held, _SAFETY | {"liveness"}, 1),
-    Fault("a key over before its end is told", _over_before_told, frozenset({"liveness", "order"}) | _SAFETY, 1),
-    Fault("ends told in reverse", _ends_reversed, frozenset({"order"}), 1),
-    Fault("two ends of a key told as one", _told_once, frozenset({"liveness"}) | _SAFETY, 1),
-    Fault("workers not asked what is about to end", _never_asked, frozenset({"liveness", "complete", "refused"})),
-    Fault("records of what has ended let in", _closed_let_in, frozenset({"refused"}) | _MIXED, 1),
-    Fault("a firm bound that holds nothing", _firm_let_through, _MIXED | {"border"}, 1),
-    Fault("what a firm bound holds not counted", _held_uncounted, _MIXED, 1),
-    Fault("an end before the substream", _end_before_piece, _MIXED | {"border"}, 1),
+FAULTS: tuple[Fault[Scenario], ...] = (
+    Fault("what has come to be told a batch later", _split_batch, _SAFETY, _several_workers),
+    Fault("a retained token not counted", _retained_uncounted, _SAFETY | {"liveness", "refused"}),
+    Fault("a key used again before it is over", _gate_reopens_early, _MIXED),
+    Fault("records that overtake an end on the way", _heard_ignored, _SAFETY, _several_workers),
+    Fault("a message consumed on arrival", _consumed_on_arrival, _MIXED, _several_workers),
+    Fault("all closed once one worker has finished", _finished_by_the_first, _MIXED, _several_workers),
+    Fault("a worker's closing counted twice", _closed_twice, frozenset({"refused"}) | _MIXED, _several_workers),
+    Fault("records of a key before the end that waits", _reused_not_held, _SAFETY | {"liveness"}),
+    Fault("a key over before its end is told", _over_before_told, frozenset({"liveness", "order"}) | _SAFETY),
+    Fault("ends told in reverse", _ends_reversed, frozenset({"order"})),
+    Fault("two ends of a key told as one", _told_once, frozenset({"liveness"}) | _SAFETY),
+    Fault(
+        "workers not asked what is about to end",
+        _never_asked,
+        frozenset({"liveness", "complete", "refused"}),
+        _several_workers,
+    ),
+    Fault("records of what has ended let in", _closed_let_in, frozenset({"refused"}) | _MIXED),
+    Fault("a firm bound that holds nothing", _firm_let_through, _MIXED | {"border"}),
+    Fault("what a firm bound holds not counted", _held_uncounted, _MIXED),
+    Fault("an end before the substream", _end_before_piece, _MIXED | {"border"}),
 )

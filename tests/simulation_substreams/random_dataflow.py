@@ -5,7 +5,7 @@ from random import Random
 from typing import Any, TypeAlias
 
 import tidewheel as tw
-from tests.simulation.violation import ViolationError
+from tests.kit.simulation.violation import ViolationError
 from tests.simulation_substreams.random_operator import build_random
 from tests.simulation_substreams.record import (
     Record,

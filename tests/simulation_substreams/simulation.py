@@ -3,8 +3,8 @@
 from collections import defaultdict
 from itertools import count, product
 
+from tests.kit.simulation.violation import ViolationError
 from tests.simulation.scenario import Scenario
-from tests.simulation.violation import ViolationError
 from tests.simulation_substreams.feeder import Feeder
 from tests.simulation_substreams.random_dataflow import RandomDataflow
 from tests.simulation_substreams.world import World

@@ -5,30 +5,25 @@ which seed on; without it, other ones in every run, and a failure says which. ``
 --runs 10000`` runs more of them.
 """
 
-import os
-import secrets
 from collections import Counter
 
 import pytest
 
+from tests.kit.simulation.simulated_runs import SimulatedRuns
 from tests.simulation.scenario import Scenario
 from tests.simulation_substreams.campaign import report_on
 from tests.simulation_substreams.simulation import Simulation
 
-RUNS = int(os.environ.get("TIDEWHEEL_SUBSTREAM_SIMULATIONS", "200"))
-SEED = int(os.environ.get("TIDEWHEEL_SUBSTREAM_SIMULATION_SEED", str(secrets.randbits(40))))
-CHUNKS = 4
+RUNS = SimulatedRuns.asked("SUBSTREAM_SIMULATION", 200, chunks=4)
 
 
-@pytest.mark.parametrize("chunk", range(CHUNKS))
+@pytest.mark.parametrize("chunk", range(RUNS.chunks))
 def test_random_dataflows_keep_all_promises(chunk: int) -> None:
     """No end is told too early, each is told once, in order where that is asked for, and nothing is left.
 
     Shared and owned keys that are used again, tokens that are kept, loops, messages left unread, slow links.
     """
-    print(f"simulations from seed {SEED}")  # noqa: T201 - pytest shows it beside a failure
-    report = report_on(range(SEED + chunk * RUNS // CHUNKS, SEED + (chunk + 1) * RUNS // CHUNKS))
-    assert report is None, report
+    RUNS.check(chunk, report_on)
 
 
 @pytest.mark.parametrize("seed", range(4))

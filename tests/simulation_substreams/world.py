@@ -8,9 +8,9 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
+from tests.kit.simulation.violation import ViolationError
 from tests.simulation.links import Links
 from tests.simulation.scenario import Scenario
-from tests.simulation.violation import ViolationError
 from tests.simulation_substreams.record import Life, Record
 from tidewheel.progress import CompiledGraph, Source, Target
 from tidewheel.runtime.description.plan import Plan

@@ -1,4 +1,4 @@
-"""Replacing a method of the core by a wrong one, for a while."""
+"""The replacement of a method by a wrong one, for a while."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -6,11 +6,11 @@ from typing import Any, TypeAlias
 from unittest.mock import patch
 
 Injection: TypeAlias = AbstractContextManager[None]
-"""A context in which the core is wrong."""
+"""A context in which the code under test is wrong."""
 
 
 @contextmanager
 def replaced(owner: Any, name: str, make: Callable[[Any], Any]) -> Iterator[None]:
-    """Replace a method by what ``make`` makes of it."""
+    """Replace a method, or another attribute, by what ``make`` returns for it."""
     with patch.object(owner, name, make(getattr(owner, name))):
         yield
