@@ -9,29 +9,25 @@ from tidewheel.progress import (
     CompiledGraph,
     GraphError,
     IntegerDomain,
-    OperatorShape,
     PathSummary,
     Source,
     TimeDomain,
 )
 from tidewheel.runtime.description.attachment import Attachment
+from tidewheel.runtime.description.described_operator import DescribedOperator, check_substreams, mixes_substreams
 from tidewheel.runtime.description.fusion import fuse
 from tidewheel.runtime.description.pacts import Pact
 from tidewheel.runtime.description.plan import (
     Build,
     BySubstream,
     DeclarationPlan,
-    EndsWanted,
     KeyedTransform,
-    OperatorPlan,
     Plan,
-    Stage,
     Transform,
     passing,
 )
 from tidewheel.runtime.description.scope import Scope
-from tidewheel.runtime.description.stage import build_stages
-from tidewheel.runtime.drawing.outline import OperatorOutline, Outline, marks_by_operator
+from tidewheel.runtime.drawing.outline import Outline, marks_by_operator
 from tidewheel.runtime.substreams.declared import declared_substreams
 
 _KINDS = ("input", "capture", "probe", "topic", "folder", "declaration")
@@ -49,21 +45,6 @@ class Outlet:
     """The names of the declarations by which what comes out here may be divided into substreams."""
 
 
-@dataclass(slots=True)
-class _Operator:
-    name: str
-    input_scopes: tuple[Scope, ...]
-    output_scopes: tuple[Scope, ...]
-    sources: list[Source | None]
-    pacts: tuple[Pact | None, ...]
-    build: Build
-    summaries: Mapping[tuple[int, int], tuple[PathSummary, ...]]
-    notify: bool
-    transform: Transform | None = None
-    with_keys: KeyedTransform | None = None
-    by_substream: BySubstream = False
-
-
 class DataflowDescription:
     """Operators and the edges between them, checked as far as each call allows; `plan` checks the whole.
 
@@ -78,7 +59,7 @@ class DataflowDescription:
         self.name = name
         self.root = Scope(name, None, domain if domain is not None else IntegerDomain())
         self.attachments: dict[str, Attachment] = {}
-        self._operators: list[_Operator] = []
+        self._operators: list[DescribedOperator] = []
         self._names: dict[str, int] = {}
         self._named: dict[str, dict[str, Any]] = {kind: {} for kind in _KINDS}
 
@@ -238,10 +219,10 @@ class DataflowDescription:
         Raises:
             GraphError: a feedback was never connected, or a cycle does not strictly advance time.
         """
-        self._check_substreams()
+        check_substreams(self._operators, self._named["declaration"])
         plan = Plan(
             self.name,
-            tuple(self._plan_operator(operator) for operator in self._operators),
+            tuple(operator.plan() for operator in self._operators),
             dict(self._named["input"]),
             dict(self._named["capture"]),
             dict(self._named["topic"]),
@@ -258,38 +239,8 @@ class DataflowDescription:
         return Outline(
             self.name,
             self.root,
-            tuple(
-                OperatorOutline(
-                    operator.name,
-                    max((*operator.input_scopes, *operator.output_scopes, self.root), key=lambda s: s.nesting.depth),
-                    tuple(operator.sources),
-                    operator.pacts,
-                    len(operator.output_scopes),
-                    operator.transform is not None,
-                    marks.get(index, ()),
-                )
-                for index, operator in enumerate(self._operators)
-            ),
+            tuple(operator.outline(self.root, marks.get(index, ())) for index, operator in enumerate(self._operators)),
         )
-
-    def _check_substreams(self) -> None:
-        """Raise GraphError where substreams get, round a loop, to an operator that would mix or divide them."""
-        readers: dict[int, list[int]] = {}
-        for index, operator in enumerate(self._operators):
-            for source in operator.sources:
-                if source is not None:
-                    readers.setdefault(source.operator, []).append(index)
-        for name, declared in self._named["declaration"].items():
-            left, seen = [declared.operator], {declared.operator}
-            while left:
-                for index in readers.get(left.pop(), ()):
-                    operator = self._operators[index]
-                    is_kept = operator.by_substream or operator.transform is not None or not operator.output_scopes
-                    if not is_kept:
-                        raise mixes_substreams(operator.name, name)
-                    if index not in seen and operator.by_substream != "left":
-                        seen.add(index)
-                        left.append(index)
 
     def _add(
         self,
@@ -311,7 +262,7 @@ class DataflowDescription:
         scopes = (*output_scopes, *input_scopes, self.root)
         unique = self._unique_name(name, scopes[0])
         self._operators.append(
-            _Operator(unique, input_scopes, output_scopes, list(sources), pacts, build, summaries, notify)
+            DescribedOperator(unique, input_scopes, output_scopes, list(sources), pacts, build, summaries, notify)
         )
         return tuple(Outlet(self, Source(index, port), scope) for port, scope in enumerate(output_scopes))
 
@@ -354,31 +305,6 @@ class DataflowDescription:
                     f"operator {name!r} joins streams of {scopes[0].describe()} and of {scope.describe()}: "
                     "enter() or leave() first, so that their times are of one kind"
                 )
-
-    def _plan_operator(self, operator: _Operator) -> OperatorPlan:
-        if any(source is None for source in operator.sources):
-            raise GraphError(f"{operator.name!r} was never connected: call connect(stream) on the feedback")
-        shape = OperatorShape(
-            operator.name,
-            tuple(scope.nesting for scope in operator.input_scopes),
-            tuple(scope.nesting for scope in operator.output_scopes),
-            operator.summaries,
-        )
-        sources = tuple(source for source in operator.sources if source is not None)
-        stages = () if operator.transform is None else (Stage(operator.name, operator.transform, operator.with_keys),)
-        build = build_stages(stages) if stages else operator.build
-        ends = operator.by_substream if isinstance(operator.by_substream, EndsWanted) else None
-        leaves = operator.by_substream == "left"
-        return OperatorPlan(shape, sources, operator.pacts, build, operator.notify, stages, ends, leaves)
-
-
-def mixes_substreams(operator: str, name: str) -> GraphError:
-    """Return the error of an operator that cannot read a stream with the substreams of this name."""
-    kept = ', or say scope="substream" to have states by substream' if operator.startswith("stateful_map") else ""
-    return GraphError(
-        f"operator {operator!r} puts records of different substreams together, and its results would belong to none: "
-        f"call without_substreams() before, where it no longer matters which of {name!r} a record belongs to{kept}"
-    )
 
 
 def _build_nothing(context: Any) -> Any:

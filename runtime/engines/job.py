@@ -19,7 +19,8 @@ from tidewheel.runtime.engines.captured import CapturedBatches
 from tidewheel.runtime.engines.probe_handle import ProbeHandle
 from tidewheel.runtime.engines.runtime_config import RuntimeConfig
 from tidewheel.runtime.errors import JobError
-from tidewheel.runtime.explaining.explanation import Explainer, Explanation
+from tidewheel.runtime.explaining.explainer import Explainer
+from tidewheel.runtime.explaining.explanation import Explanation
 from tidewheel.runtime.explaining.job_view import JobView
 from tidewheel.runtime.explaining.statistics import JobStatistics
 from tidewheel.runtime.inputs.feed import EndCall, Feed

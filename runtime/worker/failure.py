@@ -10,9 +10,9 @@ from types import FrameType
 from typing import Any, NoReturn
 
 from tidewheel.progress import Time
-from tidewheel.runtime.description.stage import StageError
 from tidewheel.runtime.errors import JobError
 from tidewheel.runtime.worker.channel import ExchangeError
+from tidewheel.runtime.worker.running_stage import StageError
 
 _OPERATORS = ("tidewheel.operators.", "tidewheel.runtime.description.exchange")
 """Modules that call a function of the user's with one record at a time."""

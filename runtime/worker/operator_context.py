@@ -15,7 +15,7 @@ from tidewheel.runtime.worker.activator import Activator
 from tidewheel.runtime.worker.flow_control import FlowControl
 
 if TYPE_CHECKING:
-    from tidewheel.runtime.description.stage import RunningStage
+    from tidewheel.runtime.worker.running_stage import RunningStage
 
 State = TypeVar("State")
 

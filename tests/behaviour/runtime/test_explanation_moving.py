@@ -10,7 +10,8 @@ from tests.kit.runtime.stuck_flows import deploy, every_spread, hoarding, readin
 from tidewheel.progress import CompiledGraph, SpreadName
 from tidewheel.runtime.description.plan import Schedule
 from tidewheel.runtime.engines.local_job import LocalJob
-from tidewheel.runtime.explaining.explanation import Explainer, Explanation
+from tidewheel.runtime.explaining.explainer import Explainer
+from tidewheel.runtime.explaining.explanation import Explanation
 from tidewheel.runtime.explaining.job_view import JobView
 from tidewheel.runtime.worker.worker_core import WorkerCore
 from tidewheel.runtime.worker.worker_report import BusyWorker

@@ -8,7 +8,7 @@ import tidewheel as tw
 from tests.kit.runtime.one_operator import feed, flow_of, ignore, scheduled
 from tests.kit.runtime.stuck_flows import hoarding
 from tidewheel.runtime.description.plan import Schedule
-from tidewheel.runtime.explaining.explanation import Explainer
+from tidewheel.runtime.explaining.explainer import Explainer
 from tidewheel.runtime.worker.worker_core import WorkerCore
 from tidewheel.runtime.worker.worker_report import WorkerReport
 

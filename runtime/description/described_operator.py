@@ -1,0 +1,98 @@
+"""An operator of a dataflow that is being described."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from tidewheel.progress import GraphError, OperatorShape, PathSummary, Source
+from tidewheel.runtime.description.pacts import Pact
+from tidewheel.runtime.description.plan import (
+    Build,
+    BySubstream,
+    DeclarationPlan,
+    EndsWanted,
+    KeyedTransform,
+    OperatorPlan,
+    Stage,
+    Transform,
+)
+from tidewheel.runtime.description.scope import Scope
+from tidewheel.runtime.description.stage import build_stages
+from tidewheel.runtime.drawing.outline import OperatorOutline
+
+
+@dataclass(slots=True)
+class DescribedOperator:
+    """One operator: its ports and the scopes they are in, its function, and the outputs that it reads.
+
+    A source is None as long as the input is not connected. An operator with a ``transform`` is stateless.
+    """
+
+    name: str
+    input_scopes: tuple[Scope, ...]
+    output_scopes: tuple[Scope, ...]
+    sources: list[Source | None]
+    pacts: tuple[Pact | None, ...]
+    build: Build
+    summaries: Mapping[tuple[int, int], tuple[PathSummary, ...]]
+    notify: bool
+    transform: Transform | None = None
+    with_keys: KeyedTransform | None = None
+    by_substream: BySubstream = False
+
+    def plan(self) -> OperatorPlan:
+        """Return the form that workers run; raise GraphError if an input was never connected."""
+        if any(source is None for source in self.sources):
+            raise GraphError(f"{self.name!r} was never connected: call connect(stream) on the feedback")
+        shape = OperatorShape(
+            self.name,
+            tuple(scope.nesting for scope in self.input_scopes),
+            tuple(scope.nesting for scope in self.output_scopes),
+            self.summaries,
+        )
+        sources = tuple(source for source in self.sources if source is not None)
+        stages = () if self.transform is None else (Stage(self.name, self.transform, self.with_keys),)
+        build = build_stages(stages) if stages else self.build
+        ends = self.by_substream if isinstance(self.by_substream, EndsWanted) else None
+        leaves = self.by_substream == "left"
+        return OperatorPlan(shape, sources, self.pacts, build, self.notify, stages, ends, leaves)
+
+    def outline(self, root: Scope, marks: tuple[str, ...]) -> OperatorOutline:
+        """Return the form that is drawn, with the names by which it is known outside."""
+        return OperatorOutline(
+            self.name,
+            max((*self.input_scopes, *self.output_scopes, root), key=lambda scope: scope.nesting.depth),
+            tuple(self.sources),
+            self.pacts,
+            len(self.output_scopes),
+            self.transform is not None,
+            marks,
+        )
+
+
+def check_substreams(operators: Sequence[DescribedOperator], declarations: Mapping[str, DeclarationPlan]) -> None:
+    """Raise GraphError where substreams arrive, round a loop, at an operator that would mix or divide them."""
+    readers: dict[int, list[int]] = {}
+    for index, operator in enumerate(operators):
+        for source in operator.sources:
+            if source is not None:
+                readers.setdefault(source.operator, []).append(index)
+    for name, declared in declarations.items():
+        left, seen = [declared.operator], {declared.operator}
+        while left:
+            for index in readers.get(left.pop(), ()):
+                operator = operators[index]
+                is_kept = operator.by_substream or operator.transform is not None or not operator.output_scopes
+                if not is_kept:
+                    raise mixes_substreams(operator.name, name)
+                if index not in seen and operator.by_substream != "left":
+                    seen.add(index)
+                    left.append(index)
+
+
+def mixes_substreams(operator: str, name: str) -> GraphError:
+    """Return the error of an operator that cannot read a stream with the substreams of this name."""
+    kept = ', or say scope="substream" to have states by substream' if operator.startswith("stateful_map") else ""
+    return GraphError(
+        f"operator {operator!r} puts records of different substreams together, and its results would belong to none: "
+        f"call without_substreams() before, where it no longer matters which of {name!r} a record belongs to{kept}"
+    )

@@ -1,0 +1,302 @@
+"""The search for what holds a frontier back, by which path, and what you can do about it."""
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from tidewheel.progress import Location, Source, Target, Time
+from tidewheel.runtime.description.plan import OperatorPlan
+from tidewheel.runtime.explaining.explanation import Explanation, Holder
+from tidewheel.runtime.explaining.job_view import JobView, Reach
+
+_MANY_ROUNDS = 1000
+_UNREAD = (
+    "is scheduled again only when something new comes: iterate over the input to its end, or call context.activate()"
+)
+
+
+class InputState(Protocol):
+    """What an explanation has to know of an input's handles."""
+
+    @property
+    def times(self) -> Sequence[Time]:
+        """The times of those that this process has open."""
+
+    def is_at(self, time: Time) -> bool:
+        """Tell whether the first of them is open and at a time."""
+
+    @property
+    def handed_over(self) -> int:
+        """How many were handed to other processes."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Account:
+    """What is said of a pointstamp: who it is, what can be done, and the inputs for which its operator may wait.
+
+    It is ``told_last``, after what holds those inputs back, if it may well be right to wait.
+    """
+
+    what: str
+    advice: str
+    workers: tuple[int, ...] = ()
+    ports: tuple[Target, ...] = ()
+    told_last: bool = False
+
+
+class Explainer:
+    """Finds what holds the frontier at one location back.
+
+    Args:
+        view: the job.
+        end: the location.
+        inputs: what is known of their handles.
+    """
+
+    def __init__(self, view: JobView, end: Location, inputs: Mapping[str, InputState]) -> None:
+        self._view = view
+        self._compiled = view.compiled
+        self._end = end
+        self._inputs = inputs
+        self._input_names = {operator: name for name, operator in view.plan.inputs.items()}
+        self._listed: set[tuple[int, Time]] = set()
+        self._walked: set[tuple[int, Time]] = set()
+
+    def explain(self, name: str, notes: tuple[str, ...]) -> Explanation:
+        """Return the explanation. Complexity: the size of the graph before the location, and of what is returned."""
+        found = list(self._view.holding(self._end))
+        self._listed.update((reach.location, reach.time) for reach in found)
+        first = {stamp: self._view.is_first(*stamp) for stamp in self._listed}
+        holders: list[Holder] = []
+        for reach in found:
+            if first[reach.location, reach.time]:
+                holders += self._describe_cause(reach)
+        for reach in found:
+            if not first[reach.location, reach.time]:
+                holders.append(self._holder(reach, self._account(reach, waits=True)))
+        frontier = self._view.frontier(self._end)
+        told = (*notes, *self._view.open_substreams())
+        return Explanation(name, frontier, tuple(holders), tuple(self._view.busy), told)
+
+    def _describe_cause(self, cause: Reach) -> list[Holder]:
+        """Describe who waits for no other, and what holds back the inputs for which an operator may wait meanwhile."""
+        holders: list[Holder] = []
+        told_last = self._account(cause).told_last
+        waiting: deque[tuple[Reach, str]] = deque([(cause, "")])
+        while waiting:
+            reach, port = waiting.popleft()
+            said = self._account(reach)
+            holders.append(self._holder(reach, said, port))
+            for target in said.ports:
+                for behind in self._view.first_holding(target, self._walked):
+                    if (behind.location, behind.time) not in self._listed:
+                        self._listed.add((behind.location, behind.time))
+                        waiting.append((behind, self._view.plan.describe(target)))
+        return holders[::-1] if told_last else holders
+
+    # ------------------------------------------------------------------ in words
+
+    def _holder(self, reach: Reach, said: _Account, port: str = "") -> Holder:
+        at = self._compiled.locations[reach.location]
+        return Holder(
+            said.what + self._in_loop(at, reach.time) + (" (waits for the above)" if not said.advice else ""),
+            self._view.plan.name_at(at),
+            reach.time,
+            said.workers,
+            reach.path,
+            reach.route,
+            reach.arrives,
+            said.advice,
+            port,
+        )
+
+    def _account(self, reach: Reach, *, waits: bool = False) -> _Account:
+        """Say who a pointstamp is and, unless it ``waits`` for another, what can be done."""
+        at = self._compiled.locations[reach.location]
+        if isinstance(at, Target):
+            said = self._of_messages(at, reach)
+        elif at.operator in self._input_names:
+            said = self._of_input(self._input_names[at.operator], reach)
+        else:
+            said = self._of_token(at, reach, waits=waits)
+        return replace(said, advice="") if waits else said
+
+    def _of_input(self, name: str, reach: Reach) -> _Account:
+        state, time = self._inputs[name], reach.time
+        workers = tuple(self._view.tokens.get((reach.location, time), {}))
+        what = f"input {name!r} is at time {time!r}{_on(workers)}"
+        if time in state.times:
+            which = f"job.input({name!r})." if state.is_at(time) else "its handle at that time: "
+            ends = "; its substreams end by end_substream(...) or close()" if self._has_open_substreams(name) else ""
+            return _Account(what, f"{which}advance_to(...) or close() lets it go on{ends}", workers)
+        if state.handed_over:
+            feeders = [process for report in self._view.reports for process in report.feeders]
+            known = f" (open ones are in {', '.join(feeders)})" if feeders else ""
+            advice = (
+                f"{_elsewhere(state.handed_over)} may be at that time, and has to advance_to(...) or close(){known}"
+            )
+            return _Account(what, advice, workers)
+        if self._has_waiting_keys(name):
+            return _Account(what, "records of keys that are used again wait in it: see below", workers)
+        now = f"took it to {', '.join(map(repr, state.times))}" if state.times else "closed it"
+        return _Account(what, f"the driver {now}; those workers have not come to that yet", workers)
+
+    def _has_open_substreams(self, input: str) -> bool:
+        return any(one.count for one in self._view.substreams_of(self._view.plan.inputs[input]))
+
+    def _has_waiting_keys(self, input: str) -> bool:
+        return any(one.waiting for one in self._view.substreams_of(self._view.plan.inputs[input]))
+
+    def _of_token(self, at: Source, reach: Reach, *, waits: bool) -> _Account:
+        plan, operator = self._view.plan.operators[at.operator], self._view.plan.name_at(at)
+        stamp = (reach.location, reach.time)
+        holding = self._view.tokens.get(stamp, {})
+        idle = tuple(worker for worker in holding if waits or not self._will_run(at.operator, plan, worker))
+        workers = idle or tuple(holding)
+        running = sum(holding[worker] for worker in holding if worker not in workers)
+        count = _several(self._view.live[stamp] - running, "token")
+        held = f"operator {operator!r} holds {count} for time {reach.time!r}{_on(workers)}"
+        if not holding:
+            return _Account(held, "a worker that did not answer has it")
+        if waits or not idle:
+            return _Account(held, f"{operator!r} is about to run", workers)
+        if not plan.shape.inputs:
+            advice = f"{operator!r} has no inputs: it has more to send, or forgot to downgrade() or discard()"
+            return _Account(held, advice, workers)
+        return self._of_idle(at, reach, held, workers)
+
+    def _of_idle(self, at: Source, reach: Reach, held: str, workers: tuple[int, ...]) -> _Account:
+        """Say what can be done about the token of an operator that runs again only for something new."""
+        plan, operator = self._view.plan.operators[at.operator], self._view.plan.name_at(at)
+        on_purpose = self._is_awaited(reach, workers)
+        remedy = "discard() it once it is not needed"
+        if on_purpose:
+            remedy = "take it from its notificator by ready() or take()"
+        elif plan.notify:
+            remedy = "discard() or downgrade() it once input.frontier has passed its time"
+        ports = self._open_ports(at.operator, plan)
+        if not ports or self._view.is_alone_before(reach.location, reach.time, ports):
+            advice = (
+                f"nothing schedules {operator!r} again. Unless a thread still works on it, which then has to call "
+                f"context.activate(), the token leaked: {remedy}"
+            )
+            return _Account(
+                f"{held}, though its inputs have {'passed that time' if ports else 'ended'}", advice, workers
+            )
+        if on_purpose and plan.ends is not None and plan.ends.holds:
+            advice = f"{operator!r} has records of substreams that have not ended, and waits for that: see below"
+            return _Account(held, advice, workers, ports, told_last=True)
+        behind = tuple(port for port in ports if not self._has_passed(port, at, reach.time))
+        if behind:
+            advice = f"{operator!r} runs again when {self._something_new(behind, plan)}"
+            if not on_purpose:
+                advice += f"; if it does not wait for that, the token leaked: {remedy}"
+            return _Account(held, advice, workers, behind, told_last=True)
+        held += ", though its inputs have passed that time"
+        if on_purpose:
+            advice = f"its notificator keeps it on purpose: {operator!r} waits until {self._something_new(ports, plan)}"
+            return _Account(held, advice, workers, ports, told_last=True)
+        advice = (
+            f"probably the token leaked: {remedy}, or call context.activate() while there is work left or when a "
+            f"thread is done, and context.expect_activation() in each call until it is. Otherwise "
+            f"{operator!r} waits until {self._something_new(ports, plan)}"
+        )
+        return _Account(held, advice, workers, ports)
+
+    def _is_awaited(self, reach: Reach, workers: tuple[int, ...]) -> bool:
+        """Tell whether it is notificators that keep all tokens of a pointstamp on some workers."""
+        stamp = (reach.location, reach.time)
+        held, awaited = self._view.tokens[stamp], self._view.awaited.get(stamp, {})
+        return all(awaited.get(worker, 0) >= held[worker] for worker in workers)
+
+    def _will_run(self, operator: int, plan: OperatorPlan, worker: int) -> bool:
+        """Tell whether an operator will be scheduled on a worker for what is there already."""
+        ports = [Target(operator, port) for port in range(len(plan.shape.inputs) if plan.notify else 0)]
+        return self._runs_next(operator, (worker,)) or any(not self._view.has_heard(worker, port) for port in ports)
+
+    def _runs_next(self, operator: int, workers: tuple[int, ...]) -> bool:
+        """Tell whether an operator will be scheduled on all of ``workers``, though nothing new arrives."""
+        running = {report.worker for report in self._view.reports if operator in report.scheduled}
+        return bool(workers) and running.issuperset(workers)
+
+    def _open_ports(self, operator: int, plan: OperatorPlan) -> tuple[Target, ...]:
+        """Return the inputs at which something can still come."""
+        ports = (Target(operator, port) for port in range(len(plan.shape.inputs)))
+        return tuple(port for port in ports if len(self._view.frontier(port)))
+
+    def _has_passed(self, port: Target, at: Location, time: Time) -> bool:
+        """Tell whether an input has passed a time of its operator's that none of its messages can bring about."""
+        nestings = self._compiled.graph.nesting
+        if nestings(port) == nestings(at):
+            return not self._view.frontier(port).less_equal(time)
+        shape = self._view.plan.operators[at.operator].shape
+        return isinstance(at, Source) and (port.port, at.port) in shape.summaries
+
+    def _something_new(self, ports: tuple[Target, ...], plan: OperatorPlan) -> str:
+        """Say what would have an operator scheduled again."""
+        if not plan.notify:
+            return " or ".join(f"a message comes to its input {port.port}" for port in ports)
+        return " or ".join(
+            f"its input {port.port} passes {', '.join(map(repr, self._view.frontier(port)))}" for port in ports
+        )
+
+    def _of_messages(self, at: Target, reach: Reach) -> _Account:
+        stamp, time = (reach.location, reach.time), reach.time
+        waiting = self._view.queued.get(stamp, {})
+        where, workers = self._view.plan.describe(at), tuple(waiting)
+        if not waiting and (held := self._view.held.get(stamp)):
+            return self._of_held(at, time, held)
+        if not waiting:
+            count = _several(self._view.live[stamp], "message")
+            return _Account(f"{count} at time {time!r} on the way to {where}", "they have yet to arrive")
+        what = f"{_several(sum(waiting.values()), 'message')} at time {time!r} at {where}{_on(workers)}"
+        operator, plan = self._view.plan.name_at(at), self._view.plan.operators[at.operator]
+        if self._runs_next(at.operator, workers):
+            return _Account(what, f"{operator!r} takes them when it runs next", workers)
+        advice = f"{operator!r} returned without reading them, and {_UNREAD}"
+        if plan.ends is not None:
+            advice += "; if an end is before them, look at it: for key in input.ended"
+        others = (port for port in self._open_ports(at.operator, plan) if port != at)
+        behind = tuple(port for port in others if plan.notify and not self._has_passed(port, at, time))
+        if behind:
+            advice += f"; or it waits until {self._something_new(behind, plan)}"
+        return _Account(f"{what}, unread", advice, workers, behind, told_last=bool(behind))
+
+    def _of_held(self, at: Target, time: Time, held: Mapping[int, int]) -> _Account:
+        where, workers = self._view.plan.describe(at), tuple(held)
+        what = f"{_several(sum(held.values()), 'message')} at time {time!r} at {where}{_on(workers)}, held"
+        ends = self._view.plan.operators[at.operator].ends
+        if ends is not None and ends.firm:
+            why = (
+                'with bound="firm" a substream waits there until all of it has come: end it. In a loop it also waits '
+                "until those that were closed before it have ended, so no operator of the loop must keep their tokens "
+                "until a time is complete"
+            )
+        else:
+            why = "their key is used again, and waits until the marker of what had it before has gone on"
+        return _Account(what, why, workers)
+
+    def _in_loop(self, at: Location, time: Time) -> str:
+        nesting = self._compiled.graph.nesting(at)
+        if not nesting.depth:
+            return ""
+        rounds = nesting.coordinates(time)[1:]
+        text = f", in round {rounds[-1]!r} of its loop"
+        if any(isinstance(number, int) and number >= _MANY_ROUNDS for number in rounds):
+            text += "; if it should have ended by now, see that what the loop feeds back gets less"
+        return text
+
+
+def _several(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+
+
+def _on(workers: tuple[int, ...]) -> str:
+    if not workers:
+        return ""
+    return f" on worker {workers[0]}" if len(workers) == 1 else f" on workers {', '.join(map(str, workers))}"
+
+
+def _elsewhere(handles: int) -> str:
+    return "the handle that was pickled" if handles == 1 else f"one of the {handles} handles that were pickled"
