@@ -3,7 +3,7 @@
 import psutil
 
 import tidewheel as tw
-from tidewheel.pubsub.catalog_actor import catalog_actor
+from tidewheel.pubsub.catalog.catalog_actor import catalog_actor
 from tidewheel.runtime.engines.ray_job import RayJob
 
 _ANSWER_WITHIN_S = 10.0

@@ -21,7 +21,7 @@ from peer_processes import PeerProcesses
 from peer_roles import DEADLINE_S
 from pubsub_traffic import Order, encoded_bytes
 from relay_death import is_soon
-from tidewheel.pubsub.catalog_actor import ask_catalog
+from tidewheel.pubsub.catalog.catalog_actor import ask_catalog
 from topic_job import give
 
 BATCH_BYTES = 64 * 1024

@@ -13,7 +13,8 @@ from typing import Any, Self
 
 import zmq
 
-from tidewheel.runtime.engines.ray_cluster import connect
+from tidewheel.runtime.errors import JobError
+from tidewheel.transport.ray_cluster import connect
 
 DEADLINE_S = 60.0
 _LINGER_MS = 5000
@@ -26,7 +27,7 @@ def ray_cluster() -> Iterator[None]:
 
     # Left alone, Ray gives its processes less of a busy machine than those that they are compared with.
     os.environ.setdefault("RAY_worker_niceness", "0")
-    connect()
+    connect(JobError)
     try:
         yield
     finally:

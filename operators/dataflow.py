@@ -15,9 +15,9 @@ from tidewheel.operators.stream_base import check_list, check_stream, make_pact
 from tidewheel.operators.substreams.substream_operators import Bound, ends_wanted
 from tidewheel.operators.tables.columns import is_schema
 from tidewheel.progress import GraphError, PathSummary
+from tidewheel.pubsub.catalog.topic_schema import topic_schema
 from tidewheel.pubsub.messages.delivery_options import BLOCK_LIMIT_S, DeliveryOptions, Slow
-from tidewheel.pubsub.topic_schema import topic_schema
-from tidewheel.pubsub.where import Where
+from tidewheel.pubsub.messages.where import Where
 from tidewheel.runtime.description.dataflow_description import DataflowDescription
 from tidewheel.runtime.description.exchange import Key
 from tidewheel.runtime.description.partitioned_source import OperatorSource, PartitionedSource

@@ -1,6 +1,10 @@
 """Live topics: every output of a dataflow can be published, and anybody in the cluster can subscribe to it."""
 
-from tidewheel.pubsub.catalog import Catalog, TopicInfo
+from tidewheel.pubsub.catalog.catalog import Catalog, TopicInfo
+from tidewheel.pubsub.catalog.topic_event import CATALOG_TOPIC, TopicEvent
+from tidewheel.pubsub.catalog.topic_schema import TopicSchema, topic_schema
+from tidewheel.pubsub.catalog.topic_watch import TopicWatch, watch_topics
+from tidewheel.pubsub.catalog.topics import Topic, topics
 from tidewheel.pubsub.errors import DeliveryError, PublisherLost, SchemaMismatch, UnknownTopic
 from tidewheel.pubsub.messages.epoch import Epoch
 from tidewheel.pubsub.messages.events import Batch, Dropped, End, Event, Frontier, SubstreamsEnded
@@ -14,10 +18,6 @@ from tidewheel.pubsub.subscribers.ended_subscriptions import end_subscription
 from tidewheel.pubsub.subscribers.epochs import Epochs
 from tidewheel.pubsub.subscribers.subscribing import subscribe
 from tidewheel.pubsub.subscribers.subscription import Subscription
-from tidewheel.pubsub.topic_event import CATALOG_TOPIC, TopicEvent
-from tidewheel.pubsub.topic_schema import TopicSchema, topic_schema
-from tidewheel.pubsub.topic_watch import TopicWatch, watch_topics
-from tidewheel.pubsub.topics import Topic, topics
 
 __all__ = [
     "CATALOG_TOPIC",

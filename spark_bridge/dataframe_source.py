@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from tidewheel.runtime import Pause
-from tidewheel.runtime.engines import ray_cluster
+from tidewheel.runtime.errors import JobError
 from tidewheel.spark_bridge.arrow_blocks import ArrowBlocks, arrow_schema, block_count, cached_blocks
 from tidewheel.spark_bridge.block_deal import deal
 from tidewheel.spark_bridge.cached_blocks import CachedBlocks
@@ -18,6 +18,7 @@ from tidewheel.spark_bridge.epoch_order import cached, checked_row_count, epoch_
 from tidewheel.spark_bridge.epoch_slices import epoch_slices
 from tidewheel.spark_bridge.errors import BridgeError
 from tidewheel.spark_bridge.java_errors import computing
+from tidewheel.transport.ray_cluster import connect
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -168,4 +169,4 @@ def _require_dataframe(df: "DataFrame", name: str) -> None:
             "hand both to feed(job.input(...), df, checkpoint=...)"
         )
     if not is_on_ray(df.sparkSession):
-        ray_cluster.connect()
+        connect(JobError)

@@ -9,10 +9,11 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from tidewheel.runtime.engines import ray_cluster as runtime_ray_cluster
+from tidewheel.runtime.errors import JobError
 from tidewheel.spark_bridge.cluster_capacity import ExecutorDemand
 from tidewheel.spark_bridge.errors import BridgeError
 from tidewheel.spark_bridge.java import REQUIRED_VERSION, Java, probe_java
+from tidewheel.transport import ray_cluster as cluster
 
 APP_MASTER = "RAY_APP_MASTER"
 """The name that RayDP gives the actor of its application master, one in a Ray namespace."""
@@ -37,7 +38,7 @@ def connect() -> None:
             "this process is connected through Ray Client (a ray:// address), which RayDP does not support: "
             "run the program on a machine of the cluster and connect with ray.init(address='auto')"
         )
-    runtime_ray_cluster.connect()
+    cluster.connect(JobError)
     _check_java()
 
 

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from tidewheel.operators.sinks.published_ends import PublishedEnds
 from tidewheel.progress import Antichain, Time
+from tidewheel.pubsub.catalog.topic_schema import TopicSchema, topic_schema
 from tidewheel.pubsub.errors import SchemaMismatch
 from tidewheel.pubsub.publishers.connection import PublisherConnection
-from tidewheel.pubsub.topic_schema import TopicSchema, topic_schema
 from tidewheel.runtime.description.plan import Build, Schedule
 from tidewheel.runtime.worker.input_port import InputPort
 from tidewheel.runtime.worker.operator_context import OperatorContext

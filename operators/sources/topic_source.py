@@ -8,8 +8,8 @@ from typing import Any
 
 from tidewheel.progress import TimeDomain
 from tidewheel.pubsub import Batch, DeliveryError, Event, Frontier, Subscription
+from tidewheel.pubsub.catalog.local_catalog import LOCAL_CATALOG
 from tidewheel.pubsub.errors import NoCluster, UnknownTopic
-from tidewheel.pubsub.local_catalog import LOCAL_CATALOG
 from tidewheel.runtime.description.partitioned_source import OperatorSource
 from tidewheel.runtime.description.plan import Schedule
 from tidewheel.runtime.tokens.token_set import TokenSet

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
 from tidewheel.pubsub.errors import DeliveryError
-from tidewheel.pubsub.where import Where
+from tidewheel.pubsub.messages.where import Where
 
 Slow: TypeAlias = Literal["disconnect", "drop_epochs", "block"]
 """What happens to a subscriber for which more waits than the publisher keeps.

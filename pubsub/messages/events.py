@@ -5,8 +5,8 @@ from functools import cached_property
 from typing import Any, TypeAlias
 
 from tidewheel.progress import Antichain, Time
+from tidewheel.pubsub.catalog.topic_schema import TopicSchema
 from tidewheel.pubsub.messages.payload import EncodedBatch, decode, to_records
-from tidewheel.pubsub.topic_schema import TopicSchema
 
 
 class DecodeCounter:

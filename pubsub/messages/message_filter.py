@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from tidewheel.pubsub.messages.encoded_message import EncodedMessage, decode, encode, place_of
+from tidewheel.pubsub.messages.where import Where
 from tidewheel.pubsub.messages.wire import DataMessage
-from tidewheel.pubsub.where import Where
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from tidewheel.progress import ProtocolError, Time, TimeDomain
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.messages.delivery_options import EVERYTHING, DeliveryOptions
+from tidewheel.pubsub.messages.where import Where
 from tidewheel.pubsub.messages.wire import (
     DataMessage,
     Disconnected,
@@ -34,7 +35,6 @@ from tidewheel.pubsub.messages.wire import (
 )
 from tidewheel.pubsub.protocol.epoch_states import EpochState, EpochStates
 from tidewheel.pubsub.protocol.outgoing_queue import OutgoingQueue, size_of
-from tidewheel.pubsub.where import Where
 
 DEFAULT_CAPACITY_BYTES = 256 * 1024 * 1024
 _UNKNOWN = "it is not subscribed, or was given up because it did not ask for messages for too long"

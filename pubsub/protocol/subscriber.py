@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tidewheel.progress import Antichain, MutableAntichain, Time, TimeDomain
+from tidewheel.pubsub.catalog.topic_schema import TopicSchema
 from tidewheel.pubsub.errors import DeliveryError, PublisherLost
 from tidewheel.pubsub.messages.events import Batch, DecodeCounter, Dropped, End, Event, Frontier, SubstreamsEnded
 from tidewheel.pubsub.messages.payload import EncodedBatch
@@ -30,7 +31,6 @@ from tidewheel.pubsub.messages.wire import (
 )
 from tidewheel.pubsub.protocol.epoch_filter import EpochFilter
 from tidewheel.pubsub.protocol.partition_stream import PartitionState, PartitionStream
-from tidewheel.pubsub.topic_schema import TopicSchema
 
 
 @dataclass(frozen=True, slots=True)

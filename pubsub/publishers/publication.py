@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias, get_args
 
 from tidewheel.progress import Time, TimeDomain
-from tidewheel.pubsub.catalog import TopicInfo
+from tidewheel.pubsub.catalog.catalog import TopicInfo
+from tidewheel.pubsub.catalog.topic_event import RESERVED, Delivery
+from tidewheel.pubsub.catalog.topic_schema import TopicSchema
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.protocol.publisher import DEFAULT_CAPACITY_BYTES
 from tidewheel.pubsub.publishers.connection import PublisherConnection
 from tidewheel.pubsub.publishers.idle_connection import IdleConnection
 from tidewheel.pubsub.publishers.topic_log import TopicLog
-from tidewheel.pubsub.topic_event import RESERVED, Delivery
-from tidewheel.pubsub.topic_schema import TopicSchema
 
 Partition: TypeAlias = Literal["worker", "merged"]
 """Whether each worker publishes what it has, or worker 0 what all have, in one partition."""

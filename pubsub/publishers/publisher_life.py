@@ -4,7 +4,7 @@ import asyncio
 import logging
 from typing import Any
 
-from tidewheel.pubsub.catalog import TopicInfo
+from tidewheel.pubsub.catalog.catalog import TopicInfo
 
 _LOG = logging.getLogger(__name__)
 _PING_TIMEOUT_S = 5.0

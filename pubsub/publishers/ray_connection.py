@@ -7,12 +7,12 @@ from typing import Any
 
 from tidewheel.progress import Time, TimeDomain
 from tidewheel.progress.change_batch import ChangeBatch
-from tidewheel.pubsub.cluster import node_id
 from tidewheel.pubsub.errors import PublisherLost
 from tidewheel.pubsub.exactly_once.sent_events import PassingEvents, SentEvents
 from tidewheel.pubsub.messages.wire import FeedEvent
 from tidewheel.pubsub.publishers.connection import PublisherConnection
 from tidewheel.pubsub.publishers.feed import Feed, FeedLost, FeedRefused
+from tidewheel.transport.ray_cluster import node_id
 from tidewheel.transport.socket_offer import SocketOffer
 
 _LISTEN_TIMEOUT_S = 60.0

@@ -8,12 +8,12 @@ from time import monotonic, sleep
 from typing import Any, Final
 
 from tidewheel.progress import Time
-from tidewheel.pubsub.catalog_entry import CatalogEntry
-from tidewheel.pubsub.cluster import process_id
+from tidewheel.pubsub.catalog.catalog_entry import CatalogEntry
 from tidewheel.pubsub.errors import DeliveryError, PublisherLost
 from tidewheel.pubsub.publishers.publication import STOPPED_EARLY, Publication, PublicationHost, RunningPublication
 from tidewheel.pubsub.publishers.ray_publishers import connection, start_publishers
 from tidewheel.pubsub.publishers.retired_publishers import retire, take_over
+from tidewheel.transport.ray_cluster import process_id
 
 _LOG = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Sequence
 from typing import Any, Final
 
-from tidewheel.pubsub.cluster import process_id
+from tidewheel.transport.ray_cluster import process_id
 
 TAKEN_OVER: Final = (
     "the topic has ended, and another job goes on with its log: subscribe by the same name to go on there"

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import get_args
 from urllib.parse import quote
 
+from tidewheel.pubsub.catalog.topic_event import Delivery
 from tidewheel.pubsub.errors import DeliveryError
-from tidewheel.pubsub.topic_event import Delivery
 
 RETENTION_S = 7 * 24 * 3600.0
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, Final, Self
 
+from tidewheel.pubsub.catalog.local_catalog import LOCAL_CATALOG
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.exactly_once.messages import RELAY_PREFIX
-from tidewheel.pubsub.local_catalog import LOCAL_CATALOG
 from tidewheel.pubsub.relays.relay_statistics import RelayStatistics
 from tidewheel.pubsub.subscribers.subscribing import find_topic
 
@@ -86,8 +86,8 @@ def _started(topic: str, node: str) -> tuple[str, Any]:
     """Start a relay on a node; return its name, and its handle."""
     import ray
 
-    from tidewheel.pubsub.relay_registry import RelayRegistry
     from tidewheel.pubsub.relays.relay_actor import RelayActor
+    from tidewheel.pubsub.relays.relay_registry import RelayRegistry
 
     name = f"{RELAY_PREFIX}{uuid.uuid4().hex[:12]}"
     # A soft NodeAffinitySchedulingStrategy would do as well, but Ray does not keep to that when a node is a bit late.
@@ -137,7 +137,7 @@ class RelayHandle:
         """End the relays; their subscribers go on without them. Idempotent."""
         import ray
 
-        from tidewheel.pubsub.relay_registry import forget_relay
+        from tidewheel.pubsub.relays.relay_registry import forget_relay
 
         _RUNNING.discard(self)
         if self._is_closed or not ray.is_initialized():

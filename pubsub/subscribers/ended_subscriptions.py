@@ -1,7 +1,7 @@
 """Ending a durable subscription that nobody needs any more."""
 
+from tidewheel.pubsub.catalog.local_catalog import LOCAL_CATALOG
 from tidewheel.pubsub.errors import DeliveryError
-from tidewheel.pubsub.local_catalog import LOCAL_CATALOG
 from tidewheel.pubsub.subscribers.subscribing import find_topic
 
 

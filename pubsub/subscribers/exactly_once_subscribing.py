@@ -5,21 +5,21 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Final
 
-from tidewheel.pubsub.catalog import TopicInfo
-from tidewheel.pubsub.cluster import node_id, process_id
+from tidewheel.pubsub.catalog.catalog import TopicInfo
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.exactly_once.begun import Begun
 from tidewheel.pubsub.exactly_once.frames import Join
 from tidewheel.pubsub.exactly_once.subend_stream import SubendStream
 from tidewheel.pubsub.messages.message_filter import MessageFilter
-from tidewheel.pubsub.relay_search import RelaySearch
+from tidewheel.pubsub.messages.where import Where
+from tidewheel.pubsub.relays.relay_search import RelaySearch
 from tidewheel.pubsub.subscribers.kept_parent import KeptParent
 from tidewheel.pubsub.subscribers.parents import Parent, find_parent
 from tidewheel.pubsub.subscribers.pubend_calls import PubendCalls
 from tidewheel.pubsub.subscribers.subend_reader import SubendReader
 from tidewheel.pubsub.subscribers.subscription_options import SubscriptionOptions
 from tidewheel.pubsub.subscribers.topic_reader import TopicReader
-from tidewheel.pubsub.where import Where
+from tidewheel.transport.ray_cluster import node_id, process_id
 
 _LIFE_DIGITS: Final = 12
 

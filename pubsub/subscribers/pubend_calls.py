@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, Final
 
 from tidewheel.progress import TidewheelError
-from tidewheel.pubsub.catalog import TopicInfo
+from tidewheel.pubsub.catalog.catalog import TopicInfo
 from tidewheel.pubsub.errors import DeliveryError, PublisherLost
 from tidewheel.pubsub.exactly_once.begun import Begun
 from tidewheel.pubsub.exactly_once.messages import Ranges

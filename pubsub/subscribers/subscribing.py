@@ -6,11 +6,14 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
-from tidewheel.pubsub.catalog import TopicInfo
+from tidewheel.pubsub.catalog.catalog import TopicInfo
+from tidewheel.pubsub.catalog.local_catalog import LOCAL_CATALOG
+from tidewheel.pubsub.catalog.topic_event import CATALOG_TOPIC
+from tidewheel.pubsub.catalog.topic_schema import TopicSchema, topic_schema
 from tidewheel.pubsub.errors import NoCluster, SchemaMismatch, UnknownTopic
 from tidewheel.pubsub.exactly_once.subend import Order
-from tidewheel.pubsub.local_catalog import LOCAL_CATALOG
 from tidewheel.pubsub.messages.delivery_options import BLOCK_LIMIT_S, DeliveryOptions, Slow
+from tidewheel.pubsub.messages.where import Where
 from tidewheel.pubsub.subscribers.subscription import Subscription
 from tidewheel.pubsub.subscribers.subscription_options import (
     Acknowledging,
@@ -19,9 +22,7 @@ from tidewheel.pubsub.subscribers.subscription_options import (
     check_options,
 )
 from tidewheel.pubsub.subscribers.topic_reader import LocalTopicReader, TopicReader
-from tidewheel.pubsub.topic_event import CATALOG_TOPIC
-from tidewheel.pubsub.topic_schema import TopicSchema, topic_schema
-from tidewheel.pubsub.where import Where
+from tidewheel.transport.ray_cluster import connect_to_running
 
 _LOOKUP_S = 2.0
 
@@ -101,10 +102,8 @@ def _here(topic: str) -> TopicInfo | None:
     """Return a topic of this process; the catalog of the cluster goes before that of this process, if there is one."""
     if topic != CATALOG_TOPIC:
         return LOCAL_CATALOG.lookup(topic)
-    from tidewheel.pubsub.cluster import connect
-
     try:
-        connect()
+        connect_to_running(NoCluster)
     except NoCluster:
         if LOCAL_CATALOG.names():
             return LOCAL_CATALOG.own_topic
@@ -140,8 +139,8 @@ def _reader(info: TopicInfo, options: DeliveryOptions, asked: SubscriptionOption
 
 
 def _read_on_ray(info: TopicInfo, subscriber: str, options: DeliveryOptions) -> TopicReader:
-    from tidewheel.pubsub.cluster import node_id, process_id
     from tidewheel.pubsub.subscribers.live_reader import LiveReader
+    from tidewheel.transport.ray_cluster import node_id, process_id
 
     reader = LiveReader(info.name, info.partitions, f"{process_id()}/{subscriber}", options, node_id())
     try:
@@ -163,10 +162,8 @@ def find_topic(topic: str, timeout: float | None) -> TopicInfo:
         UnknownTopic: nobody published it in time.
         DeliveryError: there is no Ray cluster, or the catalog does not answer.
     """
-    from tidewheel.pubsub.catalog_actor import ask_catalog
-    from tidewheel.pubsub.cluster import connect
+    from tidewheel.pubsub.catalog.catalog_actor import ask_catalog
 
-    connect()
     deadline_s = None if timeout is None else time.monotonic() + timeout
     while True:
         remaining_s = math.inf if deadline_s is None else max(0.0, deadline_s - time.monotonic())

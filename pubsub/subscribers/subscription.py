@@ -11,7 +11,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tidewheel.progress import Antichain, ProtocolError, Time, TimeDomain
-from tidewheel.pubsub.catalog import TopicInfo
+from tidewheel.pubsub.catalog.catalog import TopicInfo
+from tidewheel.pubsub.catalog.topic_schema import TopicSchema
 from tidewheel.pubsub.errors import DeliveryError, PublisherLost
 from tidewheel.pubsub.messages.epoch import Epoch, table_of
 from tidewheel.pubsub.messages.events import Batch, Event, SubstreamsEnded
@@ -23,7 +24,6 @@ from tidewheel.pubsub.subscribers.epochs import Epochs
 from tidewheel.pubsub.subscribers.reading_thread import ReadingThread
 from tidewheel.pubsub.subscribers.subscription_options import Acknowledging
 from tidewheel.pubsub.subscribers.topic_reader import WAIT_S, Fetched, LocalTopicReader, TopicReader
-from tidewheel.pubsub.topic_schema import TopicSchema
 
 if TYPE_CHECKING:
     from typing import Self

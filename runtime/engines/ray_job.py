@@ -11,7 +11,6 @@ from tidewheel.runtime.description.attachment import Attachment
 from tidewheel.runtime.description.plan import Plan, Stage
 from tidewheel.runtime.engines.captured import CapturedBatches, CapturedOnWorkers
 from tidewheel.runtime.engines.job import Job
-from tidewheel.runtime.engines.ray_cluster import connect
 from tidewheel.runtime.engines.ray_workers import RayWorkers
 from tidewheel.runtime.engines.runtime_config import RuntimeConfig
 from tidewheel.runtime.errors import JobError
@@ -24,6 +23,7 @@ from tidewheel.runtime.worker.envelope import DRIVER
 from tidewheel.runtime.worker.worker_report import BusyWorker, WorkerReport
 from tidewheel.runtime.worker.worker_status import Phase, WorkerStatus
 from tidewheel.transport.pickling import unpicklable
+from tidewheel.transport.ray_cluster import connect
 from tidewheel.transport.socket_keys import SocketKeys
 
 _TOLD_WITHIN_S = 10.0
@@ -53,7 +53,7 @@ class RayJob(Job):
         self._started = False
         self._feed: _DriverFeed | None = None
         self._is_host = host is None
-        connect()
+        connect(JobError)
         packed = _pack(plan)
         self._workers = host if host is not None else RayWorkers(self.name, plan.name, workers, config)
         try:

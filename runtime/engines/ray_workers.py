@@ -8,12 +8,12 @@ from typing import Any, Protocol
 
 from tidewheel.progress import GraphError, TidewheelError
 from tidewheel.runtime.engines.placement import Placement
-from tidewheel.runtime.engines.ray_cluster import NAMESPACE
 from tidewheel.runtime.engines.runtime_config import RuntimeConfig
 from tidewheel.runtime.engines.worker_watch import WorkerWatch
 from tidewheel.runtime.errors import JobError
 from tidewheel.runtime.worker.worker_actor import CONCURRENT_CALLS, WorkerActor
 from tidewheel.runtime.worker.worker_status import WorkerStatus
+from tidewheel.transport.ray_cluster import NAMESPACE
 
 _LOGGER = logging.getLogger(__name__)
 _CHECK_S = 1.0

@@ -5,7 +5,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
-from tidewheel.pubsub.local_catalog import LOCAL_CATALOG
+from tidewheel.pubsub.catalog.local_catalog import LOCAL_CATALOG
 from tidewheel.pubsub.subscribers.subscribing import find_topic, subscribe
 from tidewheel.spark_bridge.errors import BridgeError
 from tidewheel.spark_bridge.structured_streaming.epoch_checkpoint import WriterIdentity

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 
 from tidewheel.progress import IntegerDomain
 from tidewheel.pubsub import Catalog, DeliveryError, TopicEvent, TopicInfo
-from tidewheel.pubsub.known_topics import RELEARN_S, KnownTopics
-from tidewheel.pubsub.registration import Call, Registration, RegistrationEvent, RegistrationState
-from tidewheel.pubsub.topic_event import Listing
+from tidewheel.pubsub.catalog.known_topics import RELEARN_S, KnownTopics
+from tidewheel.pubsub.catalog.registration import Call, Registration, RegistrationEvent, RegistrationState
+from tidewheel.pubsub.catalog.topic_event import Listing
 
 NAMES = ["a", "b", "c"]
 SETTLES_WITHIN = 400

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tests.protocol.catalog_world import CatalogWorld
 from tidewheel.pubsub import TopicEvent
-from tidewheel.pubsub.registration import RegistrationState
+from tidewheel.pubsub.catalog.registration import RegistrationState
 
 SEEDS = st.integers(0, 2**32 - 1)
 

@@ -20,7 +20,7 @@ import tidewheel as tw
 from tests.links.open_files import open_files
 from tests.ray.driver_program import WORKERS, halving, send_epoch
 from tests.waiting import eventually
-from tidewheel.pubsub.catalog_actor import CATALOG_NAME, catalog_actor
+from tidewheel.pubsub.catalog.catalog_actor import CATALOG_NAME, catalog_actor
 
 TITLES = {
     "worker": "ray::WorkerActor",

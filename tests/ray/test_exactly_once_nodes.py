@@ -58,7 +58,7 @@ def kill_publisher(node: str) -> None:
     """Kill the process of the publisher on a node."""
     import ray
 
-    from tidewheel.pubsub.catalog_actor import ask_catalog
+    from tidewheel.pubsub.catalog.catalog_actor import ask_catalog
 
     def where(_: Any) -> tuple[str, int]:
         return ray.get_runtime_context().get_node_id(), os.getpid()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import tidewheel as tw
-from tidewheel.pubsub.local_catalog import LOCAL_CATALOG
+from tidewheel.pubsub.catalog.local_catalog import LOCAL_CATALOG
 from tidewheel.pubsub.protocol.publisher import PublisherStatistics
 
 KIB = 1 << 10

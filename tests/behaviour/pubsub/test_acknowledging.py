@@ -6,7 +6,7 @@ import pytest
 
 from tidewheel.progress import IntegerDomain
 from tidewheel.pubsub import Batch, DeliveryError, Subscription
-from tidewheel.pubsub.catalog import TopicInfo
+from tidewheel.pubsub.catalog.catalog import TopicInfo
 from tidewheel.pubsub.messages.payload import encode
 from tidewheel.pubsub.messages.wire import (
     DataMessage,

@@ -7,6 +7,7 @@ import pytest
 from tidewheel.progress import IntegerDomain
 from tidewheel.pubsub import Publisher
 from tidewheel.pubsub.messages.delivery_options import DeliveryOptions
+from tidewheel.pubsub.messages.where import Where
 from tidewheel.pubsub.messages.wire import (
     DataMessage,
     Disconnected,
@@ -17,7 +18,6 @@ from tidewheel.pubsub.messages.wire import (
     PartitionEnded,
 )
 from tidewheel.pubsub.protocol.outgoing_queue import OutgoingQueue, size_of
-from tidewheel.pubsub.where import Where
 
 CAPACITY = 1000
 ALL = 1 << 30

@@ -24,6 +24,7 @@ from tidewheel.pubsub.exactly_once import frames
 from tidewheel.pubsub.messages import encoded_message
 from tidewheel.pubsub.messages.message_filter import MessageFilter
 from tidewheel.pubsub.messages.payload import EncodedBatch, encode_ends
+from tidewheel.pubsub.messages.where import Where
 from tidewheel.pubsub.messages.wire import (
     DataMessage,
     EpochsDropped,
@@ -35,7 +36,6 @@ from tidewheel.pubsub.messages.wire import (
 from tidewheel.pubsub.protocol.epoch_states import EpochStates
 from tidewheel.pubsub.publishers.connection import LocalConnection
 from tidewheel.pubsub.publishers.local_publisher import LocalPublisher
-from tidewheel.pubsub.where import Where
 
 INTEGERS = IntegerDomain()
 

@@ -9,7 +9,7 @@ from typing import Any, Self, TypeVar
 
 from tidewheel.progress import IntegerDomain
 from tidewheel.pubsub import PublisherLost, Subscription
-from tidewheel.pubsub.catalog import TopicInfo
+from tidewheel.pubsub.catalog.catalog import TopicInfo
 from tidewheel.pubsub.exactly_once.sent_events import PassingEvents
 from tidewheel.pubsub.messages.delivery_options import EVERYTHING, DeliveryOptions
 from tidewheel.pubsub.messages.wire import DataMessage, FeedEvent, LowerFrontierUpdate

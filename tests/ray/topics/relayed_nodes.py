@@ -59,7 +59,7 @@ def read(readers: Sequence[Any], count: int) -> list[list[tuple[int, list[int]]]
 
 def has_relay(node: str) -> bool:
     """Tell whether a subscriber on a node would get a relay."""
-    from tidewheel.pubsub.catalog_actor import ask_catalog
+    from tidewheel.pubsub.catalog.catalog_actor import ask_catalog
 
     registration = ask_catalog("lookup", TOPIC, DEADLINE_S).registration
     return bool(ask_catalog("parent", TOPIC, registration, node))

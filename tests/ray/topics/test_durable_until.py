@@ -11,7 +11,7 @@ import pytest
 import ray
 
 import tidewheel as tw
-from tidewheel.pubsub.catalog_actor import ask_catalog
+from tidewheel.pubsub.catalog.catalog_actor import ask_catalog
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
 

@@ -56,7 +56,7 @@ def expected(epochs: range) -> list[tuple[int, list[int]]]:
 
 def publishers(topic: str) -> list[Any]:
     """Return the handles of a topic's publishers."""
-    from tidewheel.pubsub.catalog_actor import ask_catalog
+    from tidewheel.pubsub.catalog.catalog_actor import ask_catalog
 
     return list(ask_catalog("lookup", topic, DEADLINE_S).partitions)
 

@@ -81,7 +81,7 @@ def kill_actor(actor: Any) -> None:
 
 def victims(topic: str, relay: Any, readings: list[Reading]) -> dict[str, list[Callable[[], None]]]:
     """Return what can be killed, and how."""
-    from tidewheel.pubsub.catalog_actor import ask_catalog
+    from tidewheel.pubsub.catalog.catalog_actor import ask_catalog
 
     publishers = ask_catalog("lookup", topic, DEADLINE_S).partitions
     return {

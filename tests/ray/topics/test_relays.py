@@ -14,8 +14,8 @@ import pytest
 import tidewheel as tw
 from tests.waiting import eventually
 from tidewheel.pubsub import DeliveryError, UnknownTopic
-from tidewheel.pubsub.catalog_actor import ask_catalog
-from tidewheel.pubsub.cluster import node_id
+from tidewheel.pubsub.catalog.catalog_actor import ask_catalog
+from tidewheel.transport.ray_cluster import node_id
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
 

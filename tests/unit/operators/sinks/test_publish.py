@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import tidewheel as tw
 from tests.kit.operators.harness import KINDS, LISTS, Feed, Kind, expected, feeds, operator_settings, send, settle
 from tests.kit.operators.operator_case import OperatorCase, each_epoch
-from tidewheel.pubsub.local_catalog import LOCAL_CATALOG
+from tidewheel.pubsub.catalog.local_catalog import LOCAL_CATALOG
 
 SCHEMA = pa.schema({"n": pa.int64()})
 

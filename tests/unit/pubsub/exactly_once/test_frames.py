@@ -20,8 +20,8 @@ from tidewheel.pubsub.exactly_once.frames import FRAME_BYTES, ChildMessage, Join
 from tidewheel.pubsub.exactly_once.messages import Ack, Downstream, KnowledgeMessage, Nack, Rejected, Stranger
 from tidewheel.pubsub.exactly_once.tick_set import FOREVER
 from tidewheel.pubsub.messages.encoded_message import EncodedMessage, encode
+from tidewheel.pubsub.messages.where import Where
 from tidewheel.pubsub.messages.wire import DataMessage, PartitionEnded
-from tidewheel.pubsub.where import Where
 from tidewheel.transport.socket_frames import LARGE, FrameReader, frame_of
 
 SIZES = st.integers(0, 300) | st.sampled_from([LARGE - 1, LARGE, LARGE + 1, 3 * LARGE, FRAME_BYTES])

@@ -7,7 +7,7 @@ import pytest
 
 from tidewheel.pubsub import DeliveryError
 from tidewheel.pubsub.messages.delivery_options import EVERYTHING, DeliveryOptions
-from tidewheel.pubsub.where import Where
+from tidewheel.pubsub.messages.where import Where
 
 
 @pytest.mark.parametrize("slow", ["drop", None, 3, ["disconnect"]])

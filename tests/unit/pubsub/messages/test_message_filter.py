@@ -9,8 +9,8 @@ from tidewheel.pubsub.messages.message_filter import MessageFilter
 from tidewheel.pubsub.messages.payload import EncodedBatch
 from tidewheel.pubsub.messages.payload import decode as decode_batch
 from tidewheel.pubsub.messages.payload import encode as encode_batch
+from tidewheel.pubsub.messages.where import Where
 from tidewheel.pubsub.messages.wire import DataMessage, LowerFrontierUpdate, PartitionEnded
-from tidewheel.pubsub.where import Where
 
 
 def batch(*records: int) -> EncodedMessage:

@@ -6,6 +6,7 @@ from tidewheel.progress import IntegerDomain, ProtocolError
 from tidewheel.pubsub import Publisher
 from tidewheel.pubsub.messages.delivery_options import DeliveryOptions
 from tidewheel.pubsub.messages.payload import encode
+from tidewheel.pubsub.messages.where import Where
 from tidewheel.pubsub.messages.wire import (
     DataMessage,
     Disconnected,
@@ -18,7 +19,6 @@ from tidewheel.pubsub.messages.wire import (
     PartitionEnded,
 )
 from tidewheel.pubsub.protocol.epoch_states import EpochState
-from tidewheel.pubsub.where import Where
 
 
 def data(time: int, size: int = 10) -> DataMessage:

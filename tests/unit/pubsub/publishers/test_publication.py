@@ -9,7 +9,7 @@ import pytest
 from tests.kit.pubsub.local_job import LocalJob, send_end, send_epoch
 from tidewheel.progress import IntegerDomain
 from tidewheel.pubsub import DeliveryError, Publication, PublisherLost, subscribe
-from tidewheel.pubsub.local_catalog import LOCAL_CATALOG
+from tidewheel.pubsub.catalog.local_catalog import LOCAL_CATALOG
 from tidewheel.pubsub.publishers.topic_log import TopicLog
 
 

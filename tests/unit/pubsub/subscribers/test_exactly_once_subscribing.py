@@ -6,7 +6,7 @@ import pytest
 
 from tidewheel.progress import IntegerDomain
 from tidewheel.pubsub import DeliveryError
-from tidewheel.pubsub.catalog import TopicInfo
+from tidewheel.pubsub.catalog.catalog import TopicInfo
 from tidewheel.pubsub.exactly_once.begun import Begun
 from tidewheel.pubsub.exactly_once.messages import Ranges
 from tidewheel.pubsub.messages.wire import InitialFrontierSnapshot

@@ -9,7 +9,7 @@ import pytest
 from tests.waiting import eventually
 from tidewheel.progress import IntegerDomain
 from tidewheel.pubsub import DeliveryError, PublisherLost
-from tidewheel.pubsub.catalog import TopicInfo
+from tidewheel.pubsub.catalog.catalog import TopicInfo
 from tidewheel.pubsub.exactly_once.begun import Begun
 from tidewheel.pubsub.exactly_once.frames import ChildMessage, Join
 from tidewheel.pubsub.exactly_once.messages import Ack, Downstream, KnowledgeMessage, Ranges, Rejected, Stranger

@@ -7,11 +7,11 @@ import pytest
 
 from tidewheel.progress import IntegerDomain
 from tidewheel.pubsub import DeliveryError
-from tidewheel.pubsub.catalog import TopicInfo
+from tidewheel.pubsub.catalog.catalog import TopicInfo
+from tidewheel.pubsub.catalog.topic_event import Delivery
 from tidewheel.pubsub.messages.delivery_options import DeliveryOptions
 from tidewheel.pubsub.publishers.topic_log import TopicLog, topic_log
 from tidewheel.pubsub.subscribers.subscription_options import Start, SubscriptionOptions, check_options
-from tidewheel.pubsub.topic_event import Delivery
 
 
 def info(delivery: Delivery) -> TopicInfo:

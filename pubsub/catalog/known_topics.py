@@ -7,7 +7,7 @@ A catalog that has just been started in place of another learns within seconds w
 know counts as there until then, so that nobody is told that all has gone and come again.
 """
 
-from tidewheel.pubsub.topic_event import Listing, TopicEvent
+from tidewheel.pubsub.catalog.topic_event import Listing, TopicEvent
 
 RELEARN_S = 10.0
 """After so many seconds a new catalog knows what there is."""

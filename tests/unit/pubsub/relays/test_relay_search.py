@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 
 from tidewheel.progress import IntegerDomain, ProtocolError
-from tidewheel.pubsub import DeliveryError, TopicInfo, relay_search
-from tidewheel.pubsub.relay_search import RelaySearch
+from tidewheel.pubsub import DeliveryError, TopicInfo
+from tidewheel.pubsub.relays import relay_search
+from tidewheel.pubsub.relays.relay_search import RelaySearch
 from tidewheel.pubsub.subscribers.parents import ParentGone
 
 INFO = TopicInfo("ranks", "job", IntegerDomain(), ("pubend 0", "pubend 1"), "first", delivery="exactly_once")

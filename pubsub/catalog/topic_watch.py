@@ -7,14 +7,14 @@ from collections import deque
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from tidewheel.pubsub.catalog_reader import CatalogReader, Sighting, Sightings
+from tidewheel.pubsub.catalog.catalog_reader import CatalogReader, Sighting, Sightings
+from tidewheel.pubsub.catalog.known_topics import KnownTopics
+from tidewheel.pubsub.catalog.local_catalog import LOCAL_CATALOG
+from tidewheel.pubsub.catalog.topic_event import CATALOG_TOPIC, Listing, TopicEvent
 from tidewheel.pubsub.errors import DeliveryError, NoCluster
-from tidewheel.pubsub.known_topics import KnownTopics
-from tidewheel.pubsub.local_catalog import LOCAL_CATALOG
 from tidewheel.pubsub.subscribers.subscribing import subscribe
 from tidewheel.pubsub.subscribers.subscription import Subscription
 from tidewheel.pubsub.subscribers.topic_reader import LocalTopicReader
-from tidewheel.pubsub.topic_event import CATALOG_TOPIC, Listing, TopicEvent
 
 if TYPE_CHECKING:
     from typing import Self
@@ -139,7 +139,7 @@ def _subscribe_here() -> Subscription:
 
 
 def _cluster_listing() -> Listing:
-    from tidewheel.pubsub.catalog_actor import ask_catalog
+    from tidewheel.pubsub.catalog.catalog_actor import ask_catalog
 
     listing: Listing = ask_catalog("listing")
     return listing

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
+from tidewheel.pubsub.catalog.topic_schema import DeclaredSchema, topic_schema
 from tidewheel.pubsub.messages.payload import encode
 from tidewheel.pubsub.messages.wire import DataMessage, FeedEvent, LowerFrontierUpdate
-from tidewheel.pubsub.topic_schema import DeclaredSchema, topic_schema
 
 RESERVED: Final = "tidewheel/"
 """So begin the names of topics that no job may publish."""

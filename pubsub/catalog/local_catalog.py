@@ -4,10 +4,10 @@ import threading
 import uuid
 
 from tidewheel.progress import IntegerDomain
-from tidewheel.pubsub.catalog import Catalog, TopicInfo
+from tidewheel.pubsub.catalog.catalog import Catalog, TopicInfo
+from tidewheel.pubsub.catalog.topic_event import CATALOG_TOPIC, Listing, TopicEvent, declared_events, messages, start_at
 from tidewheel.pubsub.protocol.publisher import Publisher
 from tidewheel.pubsub.publishers.local_publisher import LocalPublisher
-from tidewheel.pubsub.topic_event import CATALOG_TOPIC, Listing, TopicEvent, declared_events, messages, start_at
 
 ENDED = "its job has ended"
 

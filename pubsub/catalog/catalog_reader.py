@@ -8,9 +8,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from tidewheel.pubsub.catalog.topic_event import Listing, TopicEvent
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.subscribers.subscription import Subscription
-from tidewheel.pubsub.topic_event import Listing, TopicEvent
 
 _LOOK_S = 1.0
 _AGAIN_S = 0.5

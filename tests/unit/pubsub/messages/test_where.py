@@ -15,8 +15,8 @@ import pytest
 
 from tidewheel.pubsub import DeliveryError
 from tidewheel.pubsub.messages.payload import EncodedBatch, decode, encode, to_records
+from tidewheel.pubsub.messages.where import Where
 from tidewheel.pubsub.messages.wire import DataMessage
-from tidewheel.pubsub.where import Where
 
 TABLE = pa.table({"n": [1, 2, 3, None]})
 

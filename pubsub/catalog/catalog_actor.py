@@ -13,14 +13,14 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from tidewheel.progress import TidewheelError
-from tidewheel.pubsub.catalog import Catalog, TopicInfo
-from tidewheel.pubsub.catalog_relays import CatalogRelays, RelayInfo
-from tidewheel.pubsub.catalog_topic import CatalogTopic
-from tidewheel.pubsub.cluster import connect, namespace
-from tidewheel.pubsub.errors import DeliveryError
+from tidewheel.pubsub.catalog.catalog import Catalog, TopicInfo
+from tidewheel.pubsub.catalog.catalog_relays import CatalogRelays, RelayInfo
+from tidewheel.pubsub.catalog.catalog_topic import CatalogTopic
+from tidewheel.pubsub.catalog.topic_event import CATALOG_TOPIC, Listing, TopicEvent
+from tidewheel.pubsub.errors import DeliveryError, NoCluster
 from tidewheel.pubsub.publishers.publisher_life import publisher_death, publishers_live
-from tidewheel.pubsub.topic_event import CATALOG_TOPIC, Listing, TopicEvent
 from tidewheel.transport.change_signal import ChangeSignal
+from tidewheel.transport.ray_cluster import connect_to_running, namespace
 
 _LOG = logging.getLogger(__name__)
 _RETRY_S = 0.2
@@ -196,7 +196,7 @@ def ask_catalog(method: str, *arguments: Any, within_s: float = CATALOG_TIMEOUT_
     """
     import ray
 
-    connect()
+    connect_to_running(NoCluster)
     deadline_s = time.monotonic() + within_s
     while True:
         remaining_s = max(0.0, deadline_s - time.monotonic())

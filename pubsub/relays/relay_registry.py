@@ -4,12 +4,12 @@ import asyncio
 from contextlib import suppress
 from typing import Any, Final
 
-from tidewheel.pubsub.catalog import TopicInfo
-from tidewheel.pubsub.catalog_actor import find_catalog
-from tidewheel.pubsub.catalog_relays import RelayInfo
-from tidewheel.pubsub.cluster import node_id
+from tidewheel.pubsub.catalog.catalog import TopicInfo
+from tidewheel.pubsub.catalog.catalog_actor import find_catalog
+from tidewheel.pubsub.catalog.catalog_relays import RelayInfo
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.relays.relay_actor import TopicLife
+from tidewheel.transport.ray_cluster import node_id
 
 _ANSWERS_WITHIN_S: Final = 10.0
 

@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-from tidewheel.pubsub.catalog import ANYTHING, TopicInfo
+from tidewheel.pubsub.catalog.catalog import ANYTHING, TopicInfo
+from tidewheel.pubsub.catalog.local_catalog import LOCAL_CATALOG
+from tidewheel.pubsub.catalog.topic_event import Delivery
 from tidewheel.pubsub.errors import NoCluster
-from tidewheel.pubsub.local_catalog import LOCAL_CATALOG
-from tidewheel.pubsub.topic_event import Delivery
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ def topics() -> list[Topic]:
 
 
 def _on_the_cluster() -> list[TopicInfo]:
-    from tidewheel.pubsub.catalog_actor import ask_catalog
+    from tidewheel.pubsub.catalog.catalog_actor import ask_catalog
 
     found: list[TopicInfo] = ask_catalog("topics")
     return found

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tidewheel.pubsub.registration import TRANSITIONS, Call, Registration, RegistrationEvent, RegistrationState
+from tidewheel.pubsub.catalog.registration import TRANSITIONS, Call, Registration, RegistrationEvent, RegistrationState
 
 HELD, FORGOTTEN, LOST = RegistrationEvent.HELD, RegistrationEvent.FORGOTTEN, RegistrationEvent.LOST
 REGISTERED, REFUSED = RegistrationEvent.REGISTERED, RegistrationEvent.REFUSED

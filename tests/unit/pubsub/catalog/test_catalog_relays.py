@@ -1,6 +1,6 @@
 """Subscribers are spread over the relays that are there."""
 
-from tidewheel.pubsub.catalog_relays import KNOWN_S, CatalogRelays, RelayInfo
+from tidewheel.pubsub.catalog.catalog_relays import KNOWN_S, CatalogRelays, RelayInfo
 
 
 def relays_of(*relays: tuple[str, str, int]) -> CatalogRelays:

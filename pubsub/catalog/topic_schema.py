@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from reprlib import repr as shortened
 from typing import Any
 
+from tidewheel.pubsub.catalog.record_classes import classes_of, name_of
 from tidewheel.pubsub.errors import DeliveryError, SchemaMismatch
 from tidewheel.pubsub.messages.payload import is_arrow
-from tidewheel.pubsub.record_classes import classes_of, name_of
 
 
 @dataclass(frozen=True, slots=True)

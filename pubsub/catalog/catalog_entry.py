@@ -5,10 +5,10 @@ import threading
 import time
 from typing import Any
 
-from tidewheel.pubsub.catalog import TopicInfo
-from tidewheel.pubsub.catalog_actor import CATALOG_TIMEOUT_S, ENDED, ask_catalog, catalog_actor, find_catalog
+from tidewheel.pubsub.catalog.catalog import TopicInfo
+from tidewheel.pubsub.catalog.catalog_actor import CATALOG_TIMEOUT_S, ENDED, ask_catalog, catalog_actor, find_catalog
+from tidewheel.pubsub.catalog.registration import Call, Registration, RegistrationEvent, RegistrationState
 from tidewheel.pubsub.errors import DeliveryError
-from tidewheel.pubsub.registration import Call, Registration, RegistrationEvent, RegistrationState
 
 _LOG = logging.getLogger(__name__)
 _HOLD_S = 600.0

@@ -1,12 +1,12 @@
-"""Getting to the cluster, with Ray played by the test."""
+"""Joining the cluster; the test plays Ray."""
 
 from types import SimpleNamespace
 
 import pytest
 import ray
 
-from tidewheel.pubsub import DeliveryError
-from tidewheel.pubsub.cluster import connect, namespace
+from tidewheel.progress.errors import TidewheelError
+from tidewheel.transport.ray_cluster import connect_to_running, namespace
 
 
 @pytest.mark.parametrize(
@@ -22,8 +22,8 @@ def test_an_address_where_nobody_listens_is_an_error_at_once(monkeypatch: pytest
     """The error names the address and what to do."""
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
     monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")
-    with pytest.raises(DeliveryError, match=r"no Ray cluster .*'127.0.0.1:1'.*set RAY_ADDRESS"):
-        connect()
+    with pytest.raises(TidewheelError, match=r"no Ray cluster .*'127.0.0.1:1'.*set RAY_ADDRESS"):
+        connect_to_running(TidewheelError)
 
 
 def test_no_cluster_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -38,6 +38,6 @@ def test_no_cluster_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ray, "init", init)
     for value in ("local", ""):
         monkeypatch.setenv("RAY_ADDRESS", value)
-        with pytest.raises(DeliveryError, match="there is none"):
-            connect()
+        with pytest.raises(TidewheelError, match="there is none"):
+            connect_to_running(TidewheelError)
     assert addresses == ["auto", "auto"]

@@ -8,9 +8,9 @@ import pytest
 from tests.kit.pubsub.called_publisher import CalledPublisher
 from tidewheel.progress import IntegerDomain
 from tidewheel.pubsub import CATALOG_TOPIC, DeliveryError, TopicInfo
-from tidewheel.pubsub.catalog_actor import CatalogActor
-from tidewheel.pubsub.catalog_relays import RelayInfo
-from tidewheel.pubsub.catalog_topic import CatalogTopic
+from tidewheel.pubsub.catalog.catalog_actor import CatalogActor
+from tidewheel.pubsub.catalog.catalog_relays import RelayInfo
+from tidewheel.pubsub.catalog.catalog_topic import CatalogTopic
 from tidewheel.transport.change_signal import ChangeSignal
 
 LONG_S = 60.0

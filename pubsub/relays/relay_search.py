@@ -5,8 +5,8 @@ from collections.abc import Callable
 from typing import Any
 
 from tidewheel.progress import TidewheelError
-from tidewheel.pubsub.catalog import TopicInfo
-from tidewheel.pubsub.catalog_actor import ask_catalog
+from tidewheel.pubsub.catalog.catalog import TopicInfo
+from tidewheel.pubsub.catalog.catalog_actor import ask_catalog
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.subscribers.many_parents import find_pubends
 from tidewheel.pubsub.subscribers.parents import Parent, find_parent

@@ -3,9 +3,10 @@
 import pytest
 
 from tests.kit.pubsub.local_job import LocalJob, send_end
-from tidewheel.pubsub import CATALOG_TOPIC, DeliveryError, cluster, subscribe
-from tidewheel.pubsub.errors import NoCluster
-from tidewheel.pubsub.local_catalog import LOCAL_CATALOG
+from tidewheel.progress import TidewheelError
+from tidewheel.pubsub import CATALOG_TOPIC, DeliveryError, subscribe
+from tidewheel.pubsub.catalog.local_catalog import LOCAL_CATALOG
+from tidewheel.pubsub.subscribers import subscribing
 
 
 def test_a_topic_is_there_while_its_job_runs() -> None:
@@ -35,10 +36,10 @@ def test_a_running_job_keeps_its_name_and_an_ended_one_does_not() -> None:
 def no_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have this process find no Ray cluster, though there may be one."""
 
-    def connect() -> None:
-        raise NoCluster("no Ray cluster")
+    def connect(failure: type[TidewheelError]) -> None:
+        raise failure("no Ray cluster")
 
-    monkeypatch.setattr(cluster, "connect", connect)
+    monkeypatch.setattr(subscribing, "connect_to_running", connect)
 
 
 @pytest.mark.usefixtures("no_cluster")

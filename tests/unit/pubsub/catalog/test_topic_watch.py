@@ -11,13 +11,13 @@ import pytest
 
 from tests.kit.pubsub.local_job import LocalJob
 from tests.waiting import eventually
-from tidewheel.progress import IntegerDomain
-from tidewheel.pubsub import DeliveryError, Subscription, TopicEvent, TopicInfo, TopicWatch, catalog_actor, watch_topics
-from tidewheel.pubsub.catalog_reader import CatalogReader, Sightings
-from tidewheel.pubsub.errors import NoCluster
-from tidewheel.pubsub.local_catalog import LOCAL_CATALOG, LocalCatalog
+from tidewheel.progress import IntegerDomain, TidewheelError
+from tidewheel.pubsub import DeliveryError, Subscription, TopicEvent, TopicInfo, TopicWatch, watch_topics
+from tidewheel.pubsub.catalog import catalog_actor
+from tidewheel.pubsub.catalog.catalog_reader import CatalogReader, Sightings
+from tidewheel.pubsub.catalog.local_catalog import LOCAL_CATALOG, LocalCatalog
+from tidewheel.pubsub.catalog.topic_event import Listing
 from tidewheel.pubsub.subscribers.topic_reader import LocalTopicReader
-from tidewheel.pubsub.topic_event import Listing
 
 DEADLINE_S = 30.0
 
@@ -112,7 +112,7 @@ def test_what_a_new_catalog_does_not_learn_has_gone(
     cluster: PlayedCluster, watch: TopicWatch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After a while, which is short here, without anything else that happens."""
-    monkeypatch.setattr("tidewheel.pubsub.known_topics.RELEARN_S", 0.2)
+    monkeypatch.setattr("tidewheel.pubsub.catalog.known_topics.RELEARN_S", 0.2)
     assert short(watch, 1) == [("published", "a", "first")]
     cluster.die()
     assert short(watch, 1) == [("retracted", "a", "first")]
@@ -149,7 +149,7 @@ def test_a_watch_that_is_dropped_leaves_no_thread(cluster: PlayedCluster) -> Non
 
 def test_a_cluster_that_is_gone_for_good_is_an_error(cluster: PlayedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     """After a while in which it was looked for, which is short here; and then the watch is closed."""
-    monkeypatch.setattr("tidewheel.pubsub.catalog_reader._GIVE_UP_S", 0.1)
+    monkeypatch.setattr("tidewheel.pubsub.catalog.catalog_reader._GIVE_UP_S", 0.1)
     with watching(cluster) as watch:
         cluster.is_gone = True
         cluster.die()
@@ -162,10 +162,10 @@ def test_a_cluster_that_is_gone_for_good_is_an_error(cluster: PlayedCluster, mon
 def no_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have this process find no Ray cluster, though there may be one."""
 
-    def connect() -> None:
-        raise NoCluster("no Ray cluster")
+    def connect(failure: type[TidewheelError]) -> None:
+        raise failure("no Ray cluster")
 
-    monkeypatch.setattr(catalog_actor, "connect", connect)
+    monkeypatch.setattr(catalog_actor, "connect_to_running", connect)
 
 
 @pytest.mark.usefixtures("no_cluster")

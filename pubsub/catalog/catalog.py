@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from tidewheel.progress import TimeDomain
+from tidewheel.pubsub.catalog.topic_event import Delivery, TopicEvent
+from tidewheel.pubsub.catalog.topic_schema import DeclaredSchema
 from tidewheel.pubsub.errors import DeliveryError
-from tidewheel.pubsub.topic_event import Delivery, TopicEvent
-from tidewheel.pubsub.topic_schema import DeclaredSchema
 
 ANYTHING = DeclaredSchema("any")
 """What a topic has of which nobody has said."""

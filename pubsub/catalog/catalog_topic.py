@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tidewheel.progress import IntegerDomain
-from tidewheel.pubsub.catalog import TopicInfo
+from tidewheel.pubsub.catalog.catalog import TopicInfo
+from tidewheel.pubsub.catalog.topic_event import CATALOG_TOPIC, TopicEvent, declared_events, messages, start_at
 from tidewheel.pubsub.messages.wire import FeedEvent
 from tidewheel.pubsub.protocol.publisher import DEFAULT_CAPACITY_BYTES
 from tidewheel.pubsub.publishers.publisher_actor import PublisherActor
-from tidewheel.pubsub.topic_event import CATALOG_TOPIC, TopicEvent, declared_events, messages, start_at
 
 _LOG = logging.getLogger(__name__)
 
