@@ -10,7 +10,6 @@ Source: ZeroMQ's guide for PUSH and PULL; RFC 26/CURVEZMQ and RFC 27/ZAP for the
 """
 
 import os
-import select
 import shutil
 import tempfile
 import threading
@@ -30,6 +29,7 @@ from tidewheel.runtime.links.frames import decode, encode
 from tidewheel.runtime.links.link import Receiver, Sender
 from tidewheel.runtime.worker.envelope import DRIVER, Envelope
 from tidewheel.transport.datagrams import DatagramReceiver, DatagramSender
+from tidewheel.transport.eager_poll import EagerPoll
 from tidewheel.transport.socket_keys import SocketKeys
 
 GREETING: Final = -1
@@ -100,9 +100,10 @@ class SocketReceiver(Receiver):
         self._given_up = False
         self.address = SocketAddress(node, ipc, f"{self._directory}/d")
         self._datagrams = DatagramReceiver(self.address.datagrams)
-        self._poll = select.poll()
-        self._poll.register(self._datagrams.descriptor, select.POLLIN)
-        self._poll.register(int(self._pull.get(zmq.FD)), select.POLLIN)
+        self._poll = EagerPoll()
+        self._poll.register(self._datagrams.descriptor)
+        self._poll.register(int(self._pull.get(zmq.FD)))
+        self._may_have_more = True
 
     def withdraw_file(self) -> SocketAddress:
         """Remove the sockets' files; return where else this user's processes on the node reach them.
@@ -182,15 +183,18 @@ class SocketReceiver(Receiver):
     def _receive(self, timeout_s: float) -> list[Envelope]:
         """Take what has come both ways; wait for something if there is nothing.
 
-        The descriptor of a ZeroMQ socket only says when its state may have changed, so that is asked for first.
+        The descriptor of a ZeroMQ socket only says when its state may have changed. So the socket is asked after that,
+        until it has no more.
         """
         found: list[Envelope] = []
-        if self._delivered or self._has_more():
+        if self._delivered or (self._may_have_more and self._has_more()):
             timeout_s = 0.0
         for descriptor, _ in self._poll.poll(ceil(timeout_s * 1000)):
             if descriptor == self._datagrams.descriptor:
                 found += map(decode, self._datagrams.receive())
-        for _ in range(_MOST_AT_ONCE):
+            else:
+                self._may_have_more = True
+        for _ in range(_MOST_AT_ONCE if self._may_have_more else 0):
             if not self._has_more():
                 break
             head = self._pull.recv()
@@ -201,7 +205,8 @@ class SocketReceiver(Receiver):
         return found + self._take_delivered() if self._delivered else found
 
     def _has_more(self) -> bool:
-        return bool(int(self._pull.get(_EVENTS)) & _POLLIN)
+        self._may_have_more = bool(int(self._pull.get(_EVENTS)) & _POLLIN)
+        return self._may_have_more
 
     def _decoded(self, head: bytes) -> Envelope:
         frames = self._pull.recv_multipart(copy=False) if self._pull.get(zmq.RCVMORE) else []

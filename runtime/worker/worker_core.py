@@ -362,8 +362,9 @@ class WorkerCore:
     @property
     def is_idle(self) -> bool:
         """Whether a step would do nothing."""
-        busy = self._progress.is_due or self.flow.is_due or self.books.is_due or self.timers.left_s() == 0.0
-        return self._agenda.is_empty and self.ledger.is_empty and not busy
+        if not (self._agenda.is_empty and self.ledger.is_empty):
+            return False
+        return not (self._progress.is_due or self.flow.is_due or self.books.is_due or self.timers.left_s() == 0.0)
 
     @property
     def expected(self) -> Mapping[int, bool]:
@@ -382,7 +383,7 @@ class WorkerCore:
     @property
     def is_complete(self) -> bool:
         """Whether nothing can ever occur again, as far as this worker knows, and it has acted on that."""
-        return self.is_idle and self._tracker.is_complete and self._substreams.is_over
+        return self._tracker.is_complete and self.is_idle and self._substreams.is_over
 
     @property
     def leaks(self) -> list[Leak]:

@@ -204,7 +204,7 @@ class WorkerLoop:
         try:
             while not self._stopping:
                 self._step()
-                self._report(Phase.COMPLETE if self._core.is_complete else Phase.RUNNING)
+                self._report_progress()
                 self._wait_for_work()
         except (JobError, ProtocolError) as error:
             self._report(Phase.FAILED, error)
@@ -238,8 +238,10 @@ class WorkerLoop:
                     self._changed.notify_all()
             if not arrived and self._core.flow.is_held and time.monotonic() - now >= _STALLED_S and self._core.is_idle:
                 self._core.release()
-            if arrived or not self._core.is_idle:
+            if not self._core.is_idle:
                 break
+            if arrived:  # of several peers' progress only the last may leave anything to do
+                self._report_progress()
 
     def _arrived(self) -> list[Envelope]:
         try:
@@ -283,6 +285,9 @@ class WorkerLoop:
                     time=message.time,
                 )
         return JobError(f"worker {self._worker} cannot send an envelope: {error}", worker=self._worker)
+
+    def _report_progress(self) -> None:
+        self._report(Phase.COMPLETE if self._core.is_complete else Phase.RUNNING)
 
     def _report(self, phase: Phase, failure: Exception | None = None) -> None:
         moved = self._core.drain_probes_moved()
