@@ -1,34 +1,34 @@
-"""A running dataflow, as the driver holds it; the engines differ only in how work gets done meanwhile."""
+"""A running dataflow, as the driver holds it."""
 
 import logging
 import threading
 import time
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
 from types import TracebackType
 from typing import Any, Literal, Self
 
-from tidewheel.progress import Antichain, CompiledGraph, GraphError, Location, Target, TidewheelError
-from tidewheel.runtime.description.attachment import Attachment, AttachmentHost, RunningAttachment
+from tidewheel.progress import Antichain, GraphError, TidewheelError
+from tidewheel.runtime.description.attachment import Attachment, RunningAttachment
 from tidewheel.runtime.description.dataflow_description import DataflowDescription
 from tidewheel.runtime.description.plan import Plan
 from tidewheel.runtime.engines.captured import CapturedBatches
 from tidewheel.runtime.engines.probe_handle import ProbeHandle
+from tidewheel.runtime.engines.running_attachments import FINISH_TIMEOUT_S, RunningAttachments
 from tidewheel.runtime.engines.runtime_config import RuntimeConfig
 from tidewheel.runtime.errors import JobError
-from tidewheel.runtime.explaining.explainer import Explainer
+from tidewheel.runtime.explaining.diagnosis import Diagnosis
 from tidewheel.runtime.explaining.explanation import Explanation
-from tidewheel.runtime.explaining.job_view import JobView
 from tidewheel.runtime.explaining.statistics import JobStatistics
-from tidewheel.runtime.inputs.feed import EndCall, Feed
-from tidewheel.runtime.inputs.input_handle import FedInput, InputHandle
+from tidewheel.runtime.inputs.input_handle import InputHandle
+from tidewheel.runtime.inputs.job_inputs import JobInputs
 from tidewheel.runtime.worker.worker_report import BusyWorker, WorkerReport
 
 _LOGGER = logging.getLogger(__name__)
-_FINISH_TIMEOUT_S = 10.0
+
+_PAUSED = "the job was deployed with paused=True and has not been started: call start()"
 
 
 class Job(ABC):
@@ -43,7 +43,8 @@ class Job(ABC):
         self.name = f"{plan.name}-{uuid.uuid4().hex[:8]}"
         self._error: BaseException | None = None
         self._stopped = False
-        self._attachments: dict[str, RunningAttachment] = {}
+        self._started = False
+        self._attachments = RunningAttachments(self.name)
         self._added: dict[str, Job] = {}
         self._being_added: set[str] = set()
         self._naming = threading.Lock()
@@ -53,25 +54,15 @@ class Job(ABC):
         self._changed = threading.Condition()
         # One lock for the job and its inputs, since who feeds an input may run the job, and an operator may feed one.
         self._lock = threading.RLock()
-        self._inputs: dict[str, FedInput] = {}
-        self._handles: dict[str, InputHandle] = {}
-        self._tell_feeders: EndCall = lambda failure: None
+        self._inputs = JobInputs()
+        self._diagnosis = Diagnosis(
+            plan, self._inputs, self._reports, lambda: (*self._notes(), *self._attachments.problems())
+        )
         graph = plan.graph()
         self._probe_domains = {name: graph.nesting(source).domain for name, source in plan.probes.items()}
         self._outermost_probes = {
             name: self._probe_domains[name] for name, source in plan.probes.items() if not graph.nesting(source).depth
         }
-
-    def _open_inputs(self, feed: Feed) -> None:
-        """Make the handles with which the inputs begin."""
-        self._tell_feeders = feed.tell_end
-        for name in self.plan.inputs:
-            fed = self._inputs[name] = FedInput(name, self.plan.input_nesting(name).domain, feed)
-            self._handles[name] = InputHandle(fed, fed.domain.minimum())
-
-    @cached_property
-    def _compiled(self) -> CompiledGraph:
-        return CompiledGraph(self.plan.graph())
 
     # ------------------------------------------------------------------ what an engine does
 
@@ -105,10 +96,6 @@ class Job(ABC):
         """Return what each worker says of itself."""
 
     @abstractmethod
-    def _notes(self) -> tuple[str, ...]:
-        """Return what else may keep the job from going on."""
-
-    @abstractmethod
     def _release(self) -> None:
         """Give up the workers, whatever they are doing; those of another dataflow only as far as they run this one."""
 
@@ -121,7 +108,7 @@ class Job(ABC):
 
     def input(self, name: str) -> InputHandle:
         """Return the first handle of an input of the dataflow. Raises JobError if there is none of that name."""
-        return self._handles[self._known("input", name, self._handles)]
+        return self._inputs.first[self._known("input", name, self._inputs.first)]
 
     def probe(self, name: str) -> ProbeHandle:
         """Return the handle of a probe of the dataflow. Raises JobError if there is none of that name."""
@@ -195,7 +182,7 @@ class Job(ABC):
 
     def topic(self, name: str) -> RunningAttachment:
         """Return the running publication of ``stream.publish(name)``. Raises JobError if there is none of that name."""
-        return self._attachments[self._known("topic", name, self._attachments)]
+        return self._attachments.by_name[self._known("topic", name, self._attachments.by_name)]
 
     def explain(self, probe_or_topic: str | ProbeHandle) -> Explanation:
         """Say what holds the frontier back at a probe, topic or capture; print it, or look into its ``holders``.
@@ -212,21 +199,9 @@ class Job(ABC):
             if not probe_or_topic.belongs_to(self):
                 raise JobError(f"probe {name!r} belongs to another job than {self.name!r}: have that job explain it")
         else:
-            name = self._known("probe, topic or capture", probe_or_topic, self._explicable)
+            name = self._known("probe, topic or capture", probe_or_topic, self._diagnosis.explicable)
         self._check_alive()
-        return self._explain_in(self._view(), name)
-
-    @property
-    def _explicable(self) -> dict[str, Location]:
-        """What can be explained: the places of captures, topics and probes, the later before the former of one name."""
-        ends = {**self.plan.captures, **self.plan.topics}
-        return {**{name: Target(operator, 0) for name, operator in ends.items()}, **self.plan.probes}
-
-    def _explain_in(self, view: JobView, name: str) -> Explanation:
-        return Explainer(view, self._explicable[name], self._inputs).explain(name, (*self._notes(), *self._problems()))
-
-    def _view(self) -> JobView:
-        return JobView(self.plan, self._compiled, self._reports())
+        return self._diagnosis.explain(name)
 
     def statistics(self) -> JobStatistics:
         """Return what each operator, edge and worker has done so far; print it for a table.
@@ -235,11 +210,8 @@ class Job(ABC):
             JobError: the job has failed or was stopped.
         """
         self._check_alive()
-        view = self._view()
-        inputs = {name: fed.statistics for name, fed in self._inputs.items()}
-        for report in view.reports:
-            inputs.update({name: inputs[name] + one for name, one in report.fed.items()})
-        topics = {name: running.statistics() for name, running in self._attachments.items()}
+        view = self._diagnosis.view()
+        inputs, topics = self._inputs.statistics(view.reports), self._attachments.statistics()
         return replace(view.statistics(), inputs=inputs, topics=topics)
 
     def wait(self, timeout: float | None = None) -> None:
@@ -252,9 +224,8 @@ class Job(ABC):
                 stopped.
             TimeoutError: it did not end within ``timeout`` seconds.
         """
-        left_open = [name for name, fed in self._inputs.items() if fed.open]
-        if left_open:
-            names = ", ".join(map(repr, left_open))
+        if self._inputs.left_open:
+            names = ", ".join(map(repr, self._inputs.left_open))
             _LOGGER.warning("job %r waits for its end, but inputs are open: close() %s", self.name, names)
         deadline = None if timeout is None else time.monotonic() + timeout
         self._wait_for(lambda: self.is_complete, f"job {self.name!r} to end", timeout)
@@ -271,12 +242,12 @@ class Job(ABC):
             reason: str | None = str(self._error.args[0] if self._error.args else self._error)
         else:
             reason = None if complete else f"job {self.name!r} was stopped"
-        self._tell_feeders(self._error if isinstance(self._error, Exception) else None)
+        self._inputs.tell_end(self._error if isinstance(self._error, Exception) else None)
         try:
             for job in list(self._added.values()):
                 job.stop()
-            self._finish_attachments(reason)
-            self._failure_told.wait(_FINISH_TIMEOUT_S)
+            self._attachments.finish(reason)
+            self._failure_told.wait(FINISH_TIMEOUT_S)
         finally:
             self._release()
             self._released = True
@@ -287,7 +258,7 @@ class Job(ABC):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if kind is None and not self._has_ended and not self._is_fed and not self.is_complete:
+        if kind is None and not self._has_ended and not self._inputs.are_fed and not self.is_complete:
             _LOGGER.warning(
                 "job %r is cut short: its with block was left before all was done, and the rest is lost; call "
                 "job.wait() there, or job.stop() if that is what you want",
@@ -307,11 +278,6 @@ class Job(ABC):
             job._raise_failure()
 
     @property
-    def _is_fed(self) -> bool:
-        """Whether an input is open, here or elsewhere."""
-        return any(fed.open or fed.handed_over for fed in self._inputs.values())
-
-    @property
     def _has_ended(self) -> bool:
         return self._stopped or self._error is not None
 
@@ -325,7 +291,7 @@ class Job(ABC):
             self._changed.notify_all()
         reason = str(error.args[0] if error.args else error)
         _LOGGER.error("job %r failed: %s", self.name, reason)
-        self._tell_feeders(error)
+        self._inputs.tell_end(error)
         self._release()
         self._finish_after_failure(reason)
         for job in list(self._added.values()):
@@ -334,33 +300,13 @@ class Job(ABC):
     def _finish_after_failure(self, reason: str) -> None:
         """Tell those who read what this dataflow publishes that it has failed."""
         try:
-            self._finish_attachments(reason)
+            self._attachments.finish(reason)
         finally:
             self._failure_told.set()
 
-    def _start_attachments(
-        self,
-        attachments: Mapping[str, Attachment],
-        pump: Callable[[], bool] | None = None,
-        nodes: Sequence[str] = (),
-    ) -> None:
-        host = AttachmentHost(self.name, self.engine, self.workers, pump, nodes)
-        try:
-            for name, attachment in attachments.items():
-                self._attachments[name] = attachment.start(host)
-        except BaseException:
-            self._finish_attachments(f"job {self.name!r} could not start")
-            raise
-
-    def _finish_attachments(self, reason: str | None) -> None:
-        for name, running in self._attachments.items():
-            try:
-                running.finish(reason, _FINISH_TIMEOUT_S)
-            except Exception:
-                _LOGGER.exception("job %r could not end %r in good order", self.name, name)
-
-    def _handles_for(self, worker: int) -> dict[str, Any]:
-        return {name: running.handles[worker] for name, running in self._attachments.items()}
+    def _notes(self) -> tuple[str, ...]:
+        """Return what else may keep the job from going on."""
+        return () if self._started else (_PAUSED,)
 
     def _check_alive(self) -> None:
         if self._error is not None:
@@ -376,19 +322,5 @@ class Job(ABC):
     def _timed_out(self, what: str, timeout: float | None, probe: str | None = None) -> TimeoutError:
         named = [probe] if probe is not None else [*self.plan.probes, *self.plan.topics, *self.plan.captures]
         hint = f"; job.explain({named[0]!r}) says what holds it back" if named else ""
-        told = "; ".join((f"waited {timeout} s for {what}", *self._problems(), self._describe_inputs()))
+        told = "; ".join((f"waited {timeout} s for {what}", *self._attachments.problems(), self._inputs.describe()))
         return TimeoutError(f"{told}{hint}")
-
-    def _problems(self) -> list[str]:
-        """Say what keeps topics from being published."""
-        found = {name: running.problem for name, running in self._attachments.items()}
-        return [f"topic {name!r}: {problem}" for name, problem in found.items() if problem is not None]
-
-    def _describe_inputs(self, among: Collection[str] | None = None) -> str:
-        """Say which inputs, ``among`` those that matter if they are known, are open."""
-        names = self._inputs if among is None else among
-        handles = [handle for name, fed in self._inputs.items() if name in names for handle in list(fed.open.values())]
-        open_here = ", ".join(f"{handle.name!r} at time {handle.time!r}" for handle in handles)
-        handed_over = [f"{fed.handed_over} of {name!r}" for name, fed in self._inputs.items() if fed.handed_over]
-        elsewhere = f"; handles that were handed to other processes: {', '.join(handed_over)}" if handed_over else ""
-        return (f"open inputs: {open_here}" if handles else "all inputs are closed") + elsewhere

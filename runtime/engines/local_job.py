@@ -3,28 +3,24 @@
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from itertools import islice
 from typing import Any
 
 import msgspec
 
 from tidewheel.progress import Antichain, TidewheelError, Time
-from tidewheel.runtime.description.attachment import Attachment
+from tidewheel.runtime.description.attachment import Attachment, AttachmentHost
 from tidewheel.runtime.description.plan import Plan
 from tidewheel.runtime.engines.captured import Captured, CapturedBatches, CapturedHere
 from tidewheel.runtime.engines.job import Job
 from tidewheel.runtime.engines.local_rounds import LocalRounds
 from tidewheel.runtime.engines.runtime_config import RuntimeConfig
 from tidewheel.runtime.errors import JobError, TokenError
-from tidewheel.runtime.explaining.explanation import Explanation
-from tidewheel.runtime.explaining.job_view import JobView
 from tidewheel.runtime.inputs.feed import Admission, Feed
 from tidewheel.runtime.worker.envelope import DRIVER, Envelope, InputCommand
 from tidewheel.runtime.worker.worker_core import WorkerCore
 from tidewheel.runtime.worker.worker_report import BusyWorker, WorkerReport
 from tidewheel.transport.batches import copy_of
 
-_MOST_REASONS = 5
 _QUIET_S = 0.2
 
 
@@ -47,17 +43,17 @@ class LocalJob(Job):
         rounds: LocalRounds | None = None,
     ) -> None:
         super().__init__(plan, workers, config)
-        self._paused = paused
+        self._started = not paused
         self._stepping: int | None = None
         self._sequences = [0] * workers
         self._in_flight: list[deque[Envelope]] = [deque() for _ in range(workers)]
         self._rounds = rounds if rounds is not None else LocalRounds()
         self._lock = self._rounds.lock
-        self._start_attachments(attachments, self._run_or_sleep)
+        self._attachments.start(attachments, AttachmentHost(self.name, self.engine, workers, self._run_or_sleep))
         self._cores: list[WorkerCore] = []
         try:
             for worker in range(workers):
-                handles = self._handles_for(worker)
+                handles = self._attachments.handles_for(worker)
                 core = WorkerCore(
                     plan,
                     worker,
@@ -71,9 +67,9 @@ class LocalJob(Job):
                 self._cores.append(core)
         except BaseException:
             self._close_operators()
-            self._finish_attachments(f"job {self.name!r} could not start")
+            self._attachments.finish(f"job {self.name!r} could not start")
             raise
-        self._open_inputs(_LocalFeed(self))
+        self._inputs.open(plan, _LocalFeed(self))
         self._rounds.join(self)
 
     def _host(self, plan: Plan, attachments: Mapping[str, Attachment], paused: bool) -> Job:
@@ -82,7 +78,7 @@ class LocalJob(Job):
     def start(self) -> None:
         """Let the workers run. Idempotent."""
         self._check_alive()
-        self._paused = False
+        self._started = True
         self._rounds.wake()
 
     # ------------------------------------------------------------------ rounds
@@ -117,7 +113,7 @@ class LocalJob(Job):
 
     def run_own_round(self) -> bool:
         """Run one step of each worker of this dataflow; return whether there was anything to do."""
-        if not self.has_work and (self._paused or self._has_ended or not self._let_sources_go_on()):
+        if not self.has_work and (not self._started or self._has_ended or not self._let_sources_go_on()):
             return False
         try:
             for worker, core in enumerate(self._cores):
@@ -135,14 +131,14 @@ class LocalJob(Job):
     @property
     def has_work(self) -> bool:
         """Whether there is something to do now."""
-        if self._paused or self._has_ended:
+        if not self._started or self._has_ended:
             return False
         return any(self._in_flight) or not all(core.is_idle for core in self._cores)
 
     @property
     def is_expecting(self) -> bool:
         """Whether another thread is going to activate an operator."""
-        return not self._paused and any(core.expected for core in self._cores)
+        return self._started and any(core.expected for core in self._cores)
 
     @property
     def _is_at_rest(self) -> bool:
@@ -155,7 +151,7 @@ class LocalJob(Job):
     def left_s(self) -> float | None:
         """Return for how many seconds it has nothing to do; None if that depends on others."""
         left_s = [left for core in self._cores if (left := core.timers.left_s()) is not None]
-        return None if self._paused or not left_s else min(left_s)
+        return None if not self._started or not left_s else min(left_s)
 
     def _step(self, worker: int, core: WorkerCore) -> None:
         arrived, self._in_flight[worker] = self._in_flight[worker], deque()
@@ -193,7 +189,7 @@ class LocalJob(Job):
         """Run until ``condition()``."""
         rests_since = time.monotonic()
         deadline = None if timeout is None else time.monotonic() + timeout
-        while not self._paused and not self._rounds.is_under_way:
+        while self._started and not self._rounds.is_under_way:
             if condition():
                 return Admission.ROOM
             if deadline is not None and time.monotonic() >= deadline:
@@ -231,49 +227,9 @@ class LocalJob(Job):
 
     def _stuck(self, probe: str | None) -> str:
         """Say why nothing is left to do: what holds ``probe`` back or, if it is None, keeps the job from ending."""
-        if self._paused:
-            return f"call start() first ({self._describe_inputs()})"
-        view = self._view()
-        if probe is not None:
-            return self._stuck_before(view, probe)
-        names = [name for name, end in self._explicable.items() if len(view.frontier(end))]
-        if not any(fed.open for fed in self._inputs.values()):
-            waiting = next((str(self._explain_in(view, name)) for name in names), None)
-            return f"all inputs are closed, but {waiting or self._held(view)}"
-        if any(not self._is_input(view, location) and view.is_first(location, at) for location, at in view.live):
-            amiss = (self._explain_in(view, name) for name in names)
-            text = next((str(one) for one in amiss if self._needs_more_than_inputs(one)), None)
-            if text is not None:
-                return text
-        return f"advance or close the inputs first ({self._describe_inputs()})"
-
-    def _stuck_before(self, view: JobView, probe: str) -> str:
-        explanation = self._explain_in(view, probe)
-        if not any(fed.open for fed in self._inputs.values()):
-            return f"all inputs are closed, but {explanation}"
-        if self._needs_more_than_inputs(explanation):
-            return str(explanation)
-        holders = {holder.operator for holder in explanation.holders}
-        behind = {name for name, number in self.plan.inputs.items() if self.plan.operators[number].name in holders}
-        return f"advance or close the inputs first ({self._describe_inputs(behind)})"
-
-    def _needs_more_than_inputs(self, explanation: Explanation) -> bool:
-        inputs = {self.plan.operators[operator].name for operator in self.plan.inputs.values()}
-        return any(holder.advice and holder.operator not in inputs for holder in explanation.holders)
-
-    def _is_input(self, view: JobView, location: int) -> bool:
-        return view.compiled.locations[location].operator in self.plan.inputs.values()
-
-    def _held(self, view: JobView) -> str:
-        """Name what is there still, for a job without probe or topic to explain."""
-        locations = view.compiled.locations
-        texts = (
-            f"{self.plan.describe(locations[location])} holds {count} token(s) for time {time!r}"
-            if view.is_source(location)
-            else f"{count} message(s) at time {time!r} wait at {self.plan.describe(locations[location])}"
-            for (location, time), count in view.live.items()
-        )
-        return "; ".join(islice(texts, _MOST_REASONS))
+        if not self._started:
+            return f"call start() first ({self._inputs.describe()})"
+        return self._diagnosis.stuck(probe)
 
     def _fetch_captured(self, name: str) -> CapturedBatches:
         with self._lock:
@@ -285,11 +241,9 @@ class LocalJob(Job):
             return [core.running() if core.worker == self._stepping else core.report() for core in self._cores]
 
     def _notes(self) -> tuple[str, ...]:
-        if self._paused:
-            return ("the job was deployed with paused=True and has not been started: call start()",)
-        if any(self._in_flight) or not all(core.is_idle for core in self._cores):
+        if self._started and self.has_work:
             return ("the local engine only runs while the driver waits for something: there is work to do now",)
-        return ()
+        return super()._notes()
 
     def _release(self) -> None:
         self._rounds.leave(self)

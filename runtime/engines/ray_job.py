@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tidewheel.progress import Antichain, GraphError, TidewheelError
-from tidewheel.runtime.description.attachment import Attachment
+from tidewheel.runtime.description.attachment import Attachment, AttachmentHost
 from tidewheel.runtime.description.plan import Plan, Stage
 from tidewheel.runtime.engines.captured import CapturedBatches, CapturedOnWorkers
 from tidewheel.runtime.engines.job import Job
@@ -50,14 +50,15 @@ class RayJob(Job):
     ) -> None:
         super().__init__(plan, workers, config)
         self._statuses: dict[int, WorkerStatus] = {}
-        self._started = False
         self._feed: _DriverFeed | None = None
         self._is_host = host is None
         connect(JobError)
         packed = _pack(plan)
         self._workers = host if host is not None else RayWorkers(self.name, plan.name, workers, config)
         try:
-            self._start_attachments(attachments, nodes=self._workers.nodes)
+            self._attachments.start(
+                attachments, AttachmentHost(self.name, self.engine, workers, nodes=self._workers.nodes)
+            )
         except BaseException:
             self._release()
             raise
@@ -70,7 +71,7 @@ class RayJob(Job):
                 self.start()
         except BaseException:
             self._stopped = True
-            self._finish_attachments(f"job {self.name!r} could not start")
+            self._attachments.finish(f"job {self.name!r} could not start")
             self._release()
             raise
 
@@ -97,11 +98,11 @@ class RayJob(Job):
         peers = self._workers.actors if sockets is None else sockets
         incarnation = int.from_bytes(os.urandom(6), "big")
         arguments = [
-            (self.name, packed, self._handles_for(worker), peers, incarnation, self.config, nodes)
+            (self.name, packed, self._attachments.handles_for(worker), peers, incarnation, self.config, nodes)
             for worker in range(self.workers)
         ]
         self._workers.call(self.name, "deploy", arguments, by)
-        self._open_inputs(self._feed)
+        self._inputs.open(self.plan, self._feed)
 
     def _connect(self, by: float) -> tuple[Sender, SocketPeers | None]:
         """Open this process's end of the link; return what the workers need to open theirs, if it is sockets."""
@@ -150,11 +151,7 @@ class RayJob(Job):
 
     def check(self) -> None:
         """Raise JobError if a publication has died, or a connection has broken."""
-        for name, running in self._attachments.items():
-            try:
-                running.check()
-            except TidewheelError as error:
-                raise JobError(f"job {self.name!r} has lost {name!r}: {error}") from error
+        self._attachments.check()
         if self._feed is not None:
             self._feed.check()
 
@@ -199,11 +196,6 @@ class RayJob(Job):
     def _reports(self) -> Sequence[WorkerReport | BusyWorker]:
         assert self._feed is not None, "a job that is alive was deployed"
         return self._feed.reports()
-
-    def _notes(self) -> tuple[str, ...]:
-        if not self._started:
-            return ("the job was deployed with paused=True and has not been started: call start()",)
-        return ()
 
     def _release(self) -> None:
         with self._changed:

@@ -260,7 +260,7 @@ def test_stopping_goes_on_where_it_was_interrupted(monkeypatch: pytest.MonkeyPat
         for interrupt in interrupts:
             raise interrupt
 
-    monkeypatch.setattr(second, "_finish_attachments", interrupted)
+    monkeypatch.setattr(second._attachments, "finish", interrupted)
     with pytest.raises(KeyboardInterrupt):
         job.stop()
     job.stop()

@@ -1,0 +1,66 @@
+"""The attachments of one job while it runs, such as the publications of its topics."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tidewheel.progress import TidewheelError
+from tidewheel.runtime.description.attachment import Attachment, AttachmentHost, RunningAttachment
+from tidewheel.runtime.errors import JobError
+
+_LOGGER = logging.getLogger(__name__)
+FINISH_TIMEOUT_S = 10.0
+"""How long an attachment may take to end."""
+
+
+class RunningAttachments:
+    """All attachments of a job, started and ended together.
+
+    Args:
+        job: the job's name.
+
+    Attributes:
+        by_name: those that run.
+    """
+
+    def __init__(self, job: str) -> None:
+        self._job = job
+        self.by_name: dict[str, RunningAttachment] = {}
+
+    def start(self, attachments: Mapping[str, Attachment], host: AttachmentHost) -> None:
+        """Start all; if one raises, end the others."""
+        try:
+            for name, attachment in attachments.items():
+                self.by_name[name] = attachment.start(host)
+        except BaseException:
+            self.finish(f"job {self._job!r} could not start")
+            raise
+
+    def finish(self, reason: str | None) -> None:
+        """End all: as complete if ``reason`` is None, otherwise as failed for that reason."""
+        for name, running in self.by_name.items():
+            try:
+                running.finish(reason, FINISH_TIMEOUT_S)
+            except Exception:
+                _LOGGER.exception("job %r could not end %r in good order", self._job, name)
+
+    def check(self) -> None:
+        """Raise JobError if one has died."""
+        for name, running in self.by_name.items():
+            try:
+                running.check()
+            except TidewheelError as error:
+                raise JobError(f"job {self._job!r} has lost {name!r}: {error}") from error
+
+    def handles_for(self, worker: int) -> dict[str, Any]:
+        """Return the handles that a worker gets, by name."""
+        return {name: running.handles[worker] for name, running in self.by_name.items()}
+
+    def problems(self) -> list[str]:
+        """Say for each topic that is not published at present what prevents it."""
+        found = {name: running.problem for name, running in self.by_name.items()}
+        return [f"topic {name!r}: {problem}" for name, problem in found.items() if problem is not None]
+
+    def statistics(self) -> dict[str, Sequence[Mapping[str, int]]]:
+        """Return the counts of each."""
+        return {name: running.statistics() for name, running in self.by_name.items()}
