@@ -49,7 +49,9 @@ class TicketListener(Generic[Who]):
         self._tickets = {ticket: name for ticket, name in self._tickets.items() if name != who}
 
     def close(self) -> None:
-        """Listen no more, and turn away those who have not shown a ticket."""
+        """Listen no more, and turn away those who have not shown a ticket. Called again, it does nothing."""
+        if self._listener.fileno() < 0:
+            return
         for stranger in list(self._strangers):
             self._turn_away(stranger)
         self._loop.remove_reader(self._listener)

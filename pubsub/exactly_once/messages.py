@@ -15,6 +15,9 @@ from tidewheel.pubsub.exactly_once.tick_set import TickRange
 RELAY_PREFIX: Final = "relay/"
 """With this the names of relays begin, where they are children."""
 
+MOST_REPEATED_RANGES: Final = 100
+"""An acknowledgement with more ranges is not repeated."""
+
 Ranges: TypeAlias = tuple[TickRange, ...]
 """Ticks, as ranges in order."""
 
@@ -96,3 +99,11 @@ class Stranger(msgspec.Struct, frozen=True):
 
 Downstream: TypeAlias = KnowledgeMessage | Rejected | Stranger
 Upstream: TypeAlias = Nack | Ack
+
+
+def repeated(child: str, ack: Ack) -> Ack:
+    """Return what to repeat of what a child has said: all of it, or if that is long only that it is there."""
+    ranges, everywhere = ack.acks[child], ack.everywhere.get(child, ())
+    if sum(map(len, everywhere), len(ranges)) > MOST_REPEATED_RANGES:
+        return Ack(ack.pubend, {child: ()})
+    return Ack(ack.pubend, {child: ranges}, {child: everywhere} if everywhere else {})

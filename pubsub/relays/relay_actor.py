@@ -28,12 +28,12 @@ from tidewheel.pubsub.exactly_once.messages import (
     Nack,
     Rejected,
     Upstream,
+    repeated,
 )
 from tidewheel.pubsub.exactly_once.relay import CACHE_BYTES, Relay
 from tidewheel.pubsub.relays.relay_parent import RelayParent
 from tidewheel.pubsub.relays.relay_statistics import RelayStatistics
 from tidewheel.pubsub.subscribers.parents import ParentGone
-from tidewheel.transport import socket_offer
 from tidewheel.transport.change_signal import ChangeSignal
 from tidewheel.transport.child_link import WAITING_BYTES
 from tidewheel.transport.children import Children
@@ -54,7 +54,6 @@ SIGN_OF_LIFE_S: Final = 5.0
 
 _AGAIN_S = 0.5
 _LIFE_WAIT_S = 30.0
-_MOST_REPEATED_RANGES = 100
 
 Answer = TypeVar("Answer")
 
@@ -115,9 +114,7 @@ class RelayActor:
         self._cache_bytes = cache_bytes
         self._loop = asyncio.get_running_loop()
         self._children = Children(CODEC, self._loop, self._hear, self._gone, waiting_bytes)
-        self._listener: TicketListener[str] | None = None
-        if socket_offer.is_possible():
-            self._listener = TicketListener(self._node, self._admitted)
+        self._listener: TicketListener[str] = TicketListener(self._node, self._admitted)
         self._relay: Relay | None = None
         self._is_announced = False
         self._pubends = 0
@@ -131,14 +128,14 @@ class RelayActor:
 
     # ------------------------------------------------------------------ calls
 
-    async def attach(self, child: str) -> SocketOffer | None:
-        """Return where a relay or subend can connect to; None if there are no such sockets on this machine.
+    async def attach(self, child: str) -> SocketOffer:
+        """Return where a relay or subend on this node can connect to.
 
         Raises:
             ParentGone: there is nothing to be told here.
         """
         self._check()
-        return None if self._listener is None else self._listener.offer(child)
+        return self._listener.offer(child)
 
     async def talk(self, child: str, said: list[ChildMessage], wait_s: float) -> list[Told]:
         """Take what a child says that has no socket; return what there is to tell it, at most after ``wait_s``.
@@ -155,11 +152,11 @@ class RelayActor:
 
     async def serves(self, timeout_s: float) -> bool:
         """Wait until it has all its parents, and others may be sent to it; tell whether that is so."""
-        return await self._changed.wait_until(lambda: self._is_announced and self._has_parents, timeout_s)
 
-    @property
-    def _has_parents(self) -> bool:
-        return bool(self._parents) and all(parent.is_connected for parent in self._parents)
+        def does_serve() -> bool:
+            return self._is_announced and bool(self._parents) and all(one.is_connected for one in self._parents)
+
+        return await self._changed.wait_until(does_serve, timeout_s)
 
     async def statistics(self) -> RelayStatistics:
         """Return what it has done."""
@@ -180,9 +177,7 @@ class RelayActor:
         self._running.cancel()
         with suppress(asyncio.CancelledError):
             await self._running
-        if self._listener is not None:
-            self._listener.close()
-            self._listener = None
+        self._listener.close()
 
     def _check(self) -> None:
         if self._relay is None:
@@ -317,7 +312,7 @@ class RelayActor:
             else:
                 relay.ack(message)
                 if child in message.acks and child in self._acknowledged:
-                    self._acknowledged[child][message.pubend] = _repeated(child, message)
+                    self._acknowledged[child][message.pubend] = repeated(child, message)
 
     def _reject(self, child: str, reason: str) -> None:
         _LOG.warning("%s: %s: %s", self._name, child, reason)
@@ -351,11 +346,3 @@ class RelayActor:
             if not child.startswith(RELAY_PREFIX):
                 for pubend in range(self._pubends):
                     relay.ack(acknowledged.get(pubend, Ack(pubend, {child: ()})))
-
-
-def _repeated(child: str, ack: Ack) -> Ack:
-    """Return what to repeat of what a child has said: all of it, or if that is long only that it is there."""
-    ranges, everywhere = ack.acks[child], ack.everywhere.get(child, ())
-    if sum(map(len, everywhere), len(ranges)) > _MOST_REPEATED_RANGES:
-        return Ack(ack.pubend, {child: ()})
-    return Ack(ack.pubend, {child: ranges}, {child: everywhere} if everywhere else {})

@@ -1,29 +1,23 @@
 """A live view of a topic: what its consumer sees, and how long it waits for that."""
 
 import asyncio
-import threading
 import time
-import weakref
 from collections import deque
-from collections.abc import Callable
-from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from tidewheel.progress import Antichain, ProtocolError, Time, TimeDomain
+from tidewheel.progress import Antichain, Time, TimeDomain
 from tidewheel.pubsub.catalog.catalog import TopicInfo
 from tidewheel.pubsub.catalog.topic_schema import TopicSchema
-from tidewheel.pubsub.errors import DeliveryError, PublisherLost
 from tidewheel.pubsub.messages.epoch import Epoch, table_of
 from tidewheel.pubsub.messages.events import Batch, Event, SubstreamsEnded
-from tidewheel.pubsub.messages.wire import DataMessage, PartitionEnded
 from tidewheel.pubsub.protocol.epoch_assembler import EpochAssembler
 from tidewheel.pubsub.protocol.subscriber import Subscriber, SubscriberStatistics
 from tidewheel.pubsub.subscribers.done_batches import DoneBatches
 from tidewheel.pubsub.subscribers.epochs import Epochs
-from tidewheel.pubsub.subscribers.reading_thread import ReadingThread
+from tidewheel.pubsub.subscribers.event_reader import EventReader
 from tidewheel.pubsub.subscribers.subscription_options import Acknowledging
-from tidewheel.pubsub.subscribers.topic_reader import WAIT_S, Fetched, LocalTopicReader, TopicReader
+from tidewheel.pubsub.subscribers.topic_reader import WAIT_S, LocalTopicReader, TopicReader
 
 if TYPE_CHECKING:
     from typing import Self
@@ -77,14 +71,8 @@ class Subscription:
         )
         self._done = DoneBatches(info.name, reader.acknowledge if reader.is_durable else None, ack)
         self._assembler = EpochAssembler(info.domain)
-        self._events: deque[Event] = deque()
         self._complete: deque[Epoch] = deque()
-        self._error: Exception | None = None
-        self._is_closed = False
-        self._turn = threading.Lock()
-        self._thread: ReadingThread | None = None
-        # Whoever drops a subscription without closing it should not keep the publishers waiting for it.
-        self._release = weakref.finalize(self, reader.close)
+        self._reading = EventReader(info.name, reader, self._subscriber)
 
     @property
     def topic(self) -> str:
@@ -116,11 +104,7 @@ class Subscription:
         What was acknowledged stays so: with exactly-once delivery this waits, some seconds at most, until it is noted.
         What was given out last, and not acknowledged, comes again to who goes on with this subscription.
         """
-        self._is_closed = True
-        self._reader.leave()
-        self._release()
-        if self._thread is not None:
-            self._thread.close()
+        self._reading.close()
 
     # ------------------------------------------------------------------ events
 
@@ -131,10 +115,10 @@ class Subscription:
         """Return the next event; waits for it."""
         self._done.settle()
         while self._expects_event():
-            self._read(WAIT_S)
-        if not self._events:
+            self._reading.read(WAIT_S)
+        if not self._reading.events:
             raise StopIteration
-        return self._give_out(self._events.popleft())
+        return self._give_out(self._reading.events.popleft())
 
     def __aiter__(self) -> "Self":
         return self
@@ -146,10 +130,10 @@ class Subscription:
         """
         self._done.settle()
         while self._expects_event():
-            await self._read_async()
-        if not self._events:
+            await self._reading.read_async()
+        if not self._reading.events:
             raise StopAsyncIteration
-        return self._give_out(self._events.popleft())
+        return self._give_out(self._reading.events.popleft())
 
     def take(self, timeout: float = 0.0) -> list[Event]:
         """Return the events that are there, or come within ``timeout`` seconds, as soon as there are any.
@@ -160,18 +144,22 @@ class Subscription:
         deadline_s = time.monotonic() + timeout
         while self._expects_event():
             left_s = max(0.0, deadline_s - time.monotonic())
-            self._read(min(left_s, WAIT_S))
+            self._reading.read(min(left_s, WAIT_S))
             if not left_s:
                 break
-        events = list(self._events)
-        self._events.clear()
+        events = list(self._reading.events)
+        self._reading.events.clear()
         self._done.hand(events)
         return events
 
     @property
     def is_over(self) -> bool:
         """Whether the topic has ended, or this was closed, and every event has been taken."""
-        return not self._events and self._error is None and (self._is_closed or self._subscriber.is_ended)
+        return (
+            not self._reading.events
+            and self._reading.error is None
+            and (self._reading.is_closed or self._subscriber.is_ended)
+        )
 
     # ------------------------------------------------------------------ acknowledging
 
@@ -223,7 +211,7 @@ class Subscription:
             if is_late:
                 raise self._too_late(timeout)
             left_s = _left_s(deadline_s)
-            self._read(left_s)
+            self._reading.read(left_s)
             is_late = not left_s
         return self._give_out(self._complete.popleft()) if self._complete else None
 
@@ -237,7 +225,7 @@ class Subscription:
                 raise self._too_late(wait_s)
             try:
                 async with asyncio.timeout(None if deadline_s is None else max(0.0, deadline_s - time.monotonic())):
-                    await self._read_async()
+                    await self._reading.read_async()
             except TimeoutError:
                 is_late = True
         return self._give_out(self._complete.popleft()) if self._complete else None
@@ -248,8 +236,8 @@ class Subscription:
         return not self._complete and self._expects_event()
 
     def _assemble(self) -> None:
-        while self._events:
-            self._complete.extend(self._assembler.receive(self._events.popleft()))
+        while self._reading.events:
+            self._complete.extend(self._assembler.receive(self._reading.events.popleft()))
 
     def _too_late(self, timeout: float | None) -> TimeoutError:
         return TimeoutError(
@@ -298,9 +286,9 @@ class Subscription:
         """Read what is there; where more is there all the time, for a second."""
         ends_s = time.monotonic() + _SO_FAR_S
         self._assemble()
-        while self._error is None and self._expects_event() and time.monotonic() < ends_s:
-            self._read(0.0)
-            if not self._events:
+        while self._reading.error is None and self._expects_event() and time.monotonic() < ends_s:
+            self._reading.read(0.0)
+            if not self._reading.events:
                 break
             self._assemble()
         if not self._complete:
@@ -315,7 +303,7 @@ class Subscription:
             if is_late:
                 raise self._too_late(timeout)
             left_s = _left_s(deadline_s)
-            self._read(left_s)
+            self._reading.read(left_s)
             is_late = not left_s
             self._assemble()
 
@@ -323,66 +311,13 @@ class Subscription:
 
     def _expects_event(self) -> bool:
         """Tell whether to read for the next event; raise what ended this once there is none left."""
-        if self._events or self._is_closed:
+        if self._reading.events or self._reading.is_closed:
             return False
-        if self._error is not None:
-            raise self._error
+        if self._reading.error is not None:
+            raise self._reading.error
         if self._subscriber.is_ended and self._done.is_automatic and not self._complete:
             self.close()
         return not self._subscriber.is_ended
-
-    def _read(self, timeout_s: float) -> None:
-        """Read what there is, or comes within ``timeout_s`` seconds."""
-        if not self._turn.acquire(blocking=False):
-            raise DeliveryError(
-                f"two threads read one subscription to topic {self.topic!r}: let each have one of its own",
-                topic=self.topic,
-            )
-        try:
-            if self._thread is not None and self._thread.is_reading:  # a task had begun with that, and was cancelled
-                read = self._thread.wait(timeout_s)
-            else:
-                read = partial(self._reader.read, self._subscriber.wanted, timeout_s)
-            if read is not None:
-                self._take_in(read)
-        finally:
-            self._turn.release()
-
-    async def _read_async(self) -> None:
-        """Read on a thread of this subscription's own; one that is under way goes on though its task is cancelled."""
-        if self._thread is None:
-            self._thread = ReadingThread(f"tidewheel-{self.topic}")
-        if self._is_closed:  # by another thread, just now
-            self._thread.close()
-        read = await self._thread.read(partial(self._reader.read_elsewhere, self._subscriber.wanted, WAIT_S))
-        if read is not None:
-            self._take_in(read)
-
-    def _take_in(self, read: Callable[[], list[Fetched]]) -> None:
-        """Make events of what ``read()`` returns, or take note of how the topic was lost."""
-        try:
-            found = read()
-        except (PublisherLost, ProtocolError) as error:
-            self._fail(error)
-            return
-        try:
-            for fetched in found:
-                for numbered in fetched.messages:
-                    events = self._subscriber.receive(fetched.partition, numbered)
-                    self._events.extend(events)
-                    if not events and isinstance(numbered.message, DataMessage):
-                        self._reader.acknowledge([(fetched.partition, numbered.sequence)])  # nobody will ever see it
-                    if isinstance(numbered.message, PartitionEnded):
-                        self._reader.detach(fetched.partition)
-        except (DeliveryError, ProtocolError) as error:
-            self._fail(error)
-        if self._subscriber.is_ended and not self._reader.is_durable:
-            self._release()
-
-    def _fail(self, error: Exception) -> None:
-        """Let go of the topic; ``error`` is raised after the events that came before it."""
-        self._error = error
-        self._reader.close()
 
     def __enter__(self) -> "Self":
         return self
