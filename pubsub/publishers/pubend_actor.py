@@ -4,9 +4,7 @@ It is an asyncio actor: all happens on its loop but what waits for the disk. Who
 module does not import Ray. Started again, on the same node, it goes on from its log; who was connected connects anew.
 """
 
-import asyncio
 import logging
-import socket
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,33 +12,22 @@ from pathlib import Path
 from tidewheel.progress import Time, TimeDomain
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.exactly_once.begun import Begun
-from tidewheel.pubsub.exactly_once.codec import CODEC
-from tidewheel.pubsub.exactly_once.fanout import Outgoing
-from tidewheel.pubsub.exactly_once.frames import ChildMessage, Join, Told
-from tidewheel.pubsub.exactly_once.living_readers import LEASE_S, LivingReaders
-from tidewheel.pubsub.exactly_once.messages import Ack, Nack, Ranges, Rejected
+from tidewheel.pubsub.exactly_once.frames import ChildMessage, Told
+from tidewheel.pubsub.exactly_once.living_readers import LEASE_S
+from tidewheel.pubsub.exactly_once.messages import Ranges
 from tidewheel.pubsub.log.errors import LogError
 from tidewheel.pubsub.log.record_format import LogIdentity
 from tidewheel.pubsub.log.segmented_log import SEGMENT_BYTES
-from tidewheel.pubsub.publishers.audience import Audience
+from tidewheel.pubsub.publishers.durable_partition import DurablePartition
 from tidewheel.pubsub.publishers.durable_pubend import DurablePubend
 from tidewheel.pubsub.publishers.pubend_statistics import PubendStatistics, statistics_of
-from tidewheel.pubsub.publishers.room_watch import RoomWatch
 from tidewheel.pubsub.publishers.topic_log import RETENTION_S
-from tidewheel.pubsub.publishers.worker_link import WorkerLink
 from tidewheel.transport.change_signal import ChangeSignal
-from tidewheel.transport.children import Children
 from tidewheel.transport.process_memory import keep_freed_memory
 from tidewheel.transport.socket_offer import SocketOffer
 from tidewheel.transport.ticket_listener import TicketListener
 
 _LOG = logging.getLogger(__name__)
-
-LOOK_S = 0.1
-PREDECESSOR_ENDS_WITHIN_S = 30.0
-_HOUSE_S = 1.0
-_TOLD_WITHIN_S = 1.0
-_TOLD_LOOKS = 100
 
 
 class PubendActor:
@@ -81,14 +68,9 @@ class PubendActor:
         self._clock = clock
         self._segment_bytes = segment_bytes
         self._changed = ChangeSignal()
-        self._pubend: DurablePubend | None = None
-        self._workers: list[WorkerLink] = []
-        self._problem = self._refusal = ""
+        self._opened: DurablePartition | None = None
         self._is_closed = False
-        self._room = RoomWatch(self)
-        self._timer: asyncio.TimerHandle | None = None
-        self._housekeeping: asyncio.Task[None] | None = None
-        self._kept_house_s = 0.0
+        self._problem = ""
 
     # ------------------------------------------------------------------ calls of the publication
 
@@ -97,33 +79,32 @@ class PubendActor:
 
         Raises LogError, or DeliveryError if this was closed.
         """
-        self._open()
-        self._audience.expect_nobody()
-        return self._core.told.has_begun
+        partition = self._open()
+        partition.audience.expect_nobody()
+        return partition.core.told.has_begun
 
-    def _open(self) -> None:
+    def _open(self) -> DurablePartition:
+        """Return the partition; in the actor's later lives the first call opens its log."""
         if self._is_closed:
             raise DeliveryError(f"{self!r} is closed: its topic has ended", topic=self._identity.topic)
-        if self._pubend is not None:
-            return
-        self._loop = asyncio.get_running_loop()
-        self._children = Children(CODEC, self._loop, self._hear, self._gone)
-        pubend = DurablePubend(
-            self._directory,
-            self._identity,
-            self._domain,
-            tell=self._children.tell,
-            later=self._later,
-            clock=self._clock,
-            wait_s=PREDECESSOR_ENDS_WITHIN_S,
-            segment_bytes=self._segment_bytes,
-        )
-        living = LivingReaders(self._lease_s, self._retention_s)
-        where = f"topic {self._identity.topic!r}, partition {self._identity.partition}"
-        self._audience = Audience(where, pubend, self._changed, living, grace_s=self._lease_s)
-        self._pubend = pubend
-        self._listener: TicketListener[str | None] = TicketListener(self._node, self._admitted)
-        self._look()
+        if self._opened is None:
+            self._opened = DurablePartition(
+                self._directory,
+                self._identity,
+                self._domain,
+                self._changed,
+                retention_s=self._retention_s,
+                lease_s=self._lease_s,
+                clock=self._clock,
+                segment_bytes=self._segment_bytes,
+            )
+            self._listener: TicketListener[str | None] = TicketListener(self._node, self._opened.connect)
+        return self._opened
+
+    @property
+    def _core(self) -> DurablePubend:
+        assert self._opened is not None
+        return self._opened.core
 
     async def listen(self) -> SocketOffer:
         """Return where the worker can connect to."""
@@ -132,57 +113,46 @@ class PubendActor:
 
     async def ended(self, timeout_s: float) -> bool:
         """Wait until the last message is durable, or nothing more will be; tell whether that is so."""
-        self._open()
-        return await self._changed.wait_until(lambda: self._core.told.has_ended or bool(self._problem), timeout_s)
+        partition = self._open()
+        return await self._changed.wait_until(
+            lambda: partition.core.told.has_ended or bool(partition.problem), timeout_s
+        )
 
     async def reached(self, time: Time, timeout_s: float) -> bool:
         """Wait until everything before a time is durable; tell whether that is so."""
-        self._open()
-        return await self._changed.wait_until(lambda: not self._core.told.lower.less_than(time), timeout_s)
+        core = self._open().core
+        return await self._changed.wait_until(lambda: not core.told.lower.less_than(time), timeout_s)
 
     async def problem(self, known: str = "", timeout_s: float = 0.0) -> str:
         """Return why nothing is published now, for good or while the disk is full, once that is not what is known."""
-        if not self._is_closed:
-            self._open()
-            await self._changed.wait_until(lambda: self._why_not() != known, timeout_s)
-        return self._why_not()
-
-    def _why_not(self) -> str:
-        full = None if self._pubend is None else self._pubend.full
-        return self._problem or ("" if full is None else str(full))
+        if self._is_closed:
+            return self._problem
+        partition = self._open()
+        await self._changed.wait_until(lambda: partition.why_not != known, timeout_s)
+        return partition.why_not
 
     async def ping(self) -> None:
         """Answer, which shows that the actor lives."""
 
     async def statistics(self) -> PubendStatistics:
         """Return counts of what happened so far, and of what there is."""
-        self._open()
-        return statistics_of(self._core, self._audience, self._children)
+        partition = self._open()
+        return statistics_of(partition.core, partition.audience, partition.children)
 
     async def wait_for_subscribers(self, count: int, timeout_s: float) -> int:
         """Wait until somebody reads so many subscriptions; return how many there are in the end."""
-        self._open()
-        return await self._audience.wait_for(count, timeout_s)
+        return await self._open().audience.wait_for(count, timeout_s)
 
     async def drained(self, timeout_s: float, but_for: str | None = None) -> bool:
         """Wait until everybody who reads has acknowledged all that was published; tell whether that is so.
 
         Readers of the process ``but_for`` do not count: who waits is that process, and they cannot read meanwhile.
         """
-        self._open()
-        return await self._audience.drained(timeout_s, but_for)
+        return await self._open().audience.drained(timeout_s, but_for)
 
     async def fail(self, reason: str) -> None:
         """End the partition before its time, with ``reason`` for who reads, or comes to; acknowledgements are taken."""
-        self._open()
-        if self._refusal:
-            return
-        self._refusal, self._problem = reason, self._problem or reason
-        for worker in self._workers:
-            worker.refuse(reason)
-        for child in self._children.names:
-            self._reject(child, reason)
-        self._audience.fail()
+        self._open().fail(reason)
 
     async def retire(self, owner: str) -> None:
         """End this actor once everybody who reads has acknowledged all, or nothing for as long as a lease.
@@ -191,8 +161,7 @@ class PubendActor:
         """
         import ray
 
-        self._open()
-        await self._audience.read_by_all(owner, self._lease_s)
+        await self._open().audience.read_by_all(owner, self._lease_s)
         try:
             await self.close()
         except LogError as error:
@@ -202,41 +171,21 @@ class PubendActor:
     async def close(self) -> None:
         """Make durable what was sent and acknowledged, and let go of everybody for good. Raises LogError."""
         was_closed, self._is_closed = self._is_closed, True
-        if was_closed or self._pubend is None:
+        partition, self._opened = self._opened, None
+        if was_closed or partition is None:
             return
-        for worker in self._workers:
-            worker.refuse(self._problem or f"{self!r} is closed: its topic has ended")
-        await self._dismiss()
-        await self._stop()
-
-    async def _dismiss(self) -> None:
-        """Tell those why who have not had everything and do not know; others know that it has ended."""
-        core = self._core
-        late: set[str | None] = set() if self._refusal else set(self._children.names)
-        if core.told.has_ended and not self._problem:
-            late = {core.subscriptions.reader_of(name) for name in core.unread()}
-        for child in [child for child in self._children.names if child in late]:
-            self._reject(child, self._problem or "the publisher has ended before everything was read")
-        for _ in range(_TOLD_LOOKS):
-            await asyncio.sleep(_TOLD_WITHIN_S / _TOLD_LOOKS)
-            if not self._children.waiting_bytes:
-                break
+        self._problem = partition.problem
+        try:
+            await partition.close()
+        finally:
+            self._listener.close()
 
     async def _stop(self) -> None:
-        """Let go of everything, and close the log."""
-        if self._pubend is None:
-            return
-        if self._timer is not None:
-            self._timer.cancel()
-        if self._housekeeping is not None:
-            await self._housekeeping
-        for worker in self._workers:
-            worker.close()
-        self._children.close()
-        self._listener.close()
-        self._audience.end()
-        pubend, self._pubend = self._core, None
-        await asyncio.to_thread(pubend.close)
+        """Let go of everything without a word, as the end of a process does."""
+        partition, self._opened = self._opened, None
+        if partition is not None:
+            self._listener.close()
+            await partition.stop()
 
     # ------------------------------------------------------------------ calls of readers and relays
 
@@ -251,8 +200,7 @@ class PubendActor:
         Raises:
             ProtocolError: it is not known, or no more: it has to join first.
         """
-        self._open()
-        return await self._children.talk(child, said, wait_s)
+        return await self._open().children.talk(child, said, wait_s)
 
     async def subscribe(
         self,
@@ -279,10 +227,10 @@ class PubendActor:
             DeliveryError: another reader has the subscription by now, or it was ended, or so was the topic.
             LogError: the log is damaged, or takes nothing.
         """
-        self._open()
-        if self._refusal:
-            raise DeliveryError(f"{self!r}: {self._refusal}", topic=self._identity.topic)
-        return await self._audience.subscribe(
+        partition = self._open()
+        if partition.refusal:
+            raise DeliveryError(f"{self!r}: {partition.refusal}", topic=self._identity.topic)
+        return await partition.audience.subscribe(
             name, reader, start, durable=durable, again=again, acknowledged=acknowledged
         )
 
@@ -297,104 +245,11 @@ class PubendActor:
 
         Raises LogError: the log takes nothing.
         """
-        self._open()
-        await self._audience.unsubscribe(reader, acknowledged, everywhere)
+        await self._open().audience.unsubscribe(reader, acknowledged, everywhere)
 
     async def end_subscription(self, name: str) -> list[str]:
         """End a durable subscription for good, and whoever reads it; return all that there were. Raises LogError."""
-        self._open()
-        return await self._audience.end_durable(name)
-
-    # ------------------------------------------------------------------ on the loop
-
-    @property
-    def _core(self) -> DurablePubend:
-        assert self._pubend is not None
-        return self._pubend
-
-    def _later(self, call: Callable[[], None]) -> None:
-        self._loop.call_soon_threadsafe(self._go_on, call)
-
-    def _go_on(self, call: Callable[[], None]) -> None:
-        """Do what the log has to say, and what follows of that."""
-        if self._pubend is None:
-            return
-        call()
-        if self._core.error is not None:
-            self._fail(str(self._core.error))
-        self._room.look(self._core.full)
-        for worker in self._workers:
-            worker.settle()
-        self._changed.notify()
-
-    def _look(self) -> None:
-        """Do what is due, again and again."""
-        now_s = self._loop.time()
-        self._audience.look(frozenset(self._children.names), now_s)
-        if self._core.error is None:
-            self._core.look(forgets=self._audience.may_forget)
-        is_idle = self._housekeeping is None or self._housekeeping.done()
-        if is_idle and now_s - self._kept_house_s >= (LOOK_S if self._core.is_trim_due else _HOUSE_S):
-            self._kept_house_s = now_s
-            self._housekeeping = self._loop.create_task(self._keep_house())
-        self._timer = self._loop.call_later(LOOK_S, self._look)
-
-    async def _keep_house(self) -> None:
-        """Remove files that nobody needs, and see whether the disk has room again if it was full."""
-        core = self._core
-        if self._audience.may_forget:
-            core.expire(self._clock() - self._retention_s)
-        try:
-            await asyncio.to_thread(core.trim)
-        except LogError as error:
-            _LOG.warning("%r: %s", self, error)
-            self._kept_house_s += _HOUSE_S
-        core.resume()
-
-    def _fail(self, reason: str) -> None:
-        if not self._problem:
-            self._problem = reason
-            _LOG.error("%r publishes nothing more: %s", self, reason)
-            self._changed.notify()
-
-    # ------------------------------------------------------------------ who is connected
-
-    def _admitted(self, connection: socket.socket, child: str | None) -> None:
-        """Take on a connection, of the worker or of a child."""
-        if child is not None:
-            self._children.connect(child, connection)
-            return
-        for worker in self._workers:
-            worker.close()  # it has connected anew
-        worker = WorkerLink(connection, self._loop, self._core, self._fail)
-        self._workers = [worker]
-        if self._refusal:
-            worker.refuse(self._refusal)
-
-    def _hear(self, child: str, said: list[ChildMessage]) -> None:
-        for message in said:
-            if self._refusal and not isinstance(message, Ack):
-                self._reject(child, self._refusal)
-            elif isinstance(message, Join):
-                self._core.join(child, message.where)
-            elif message.pubend != self._identity.partition:
-                self._reject(child, f"it asked pubend {self._identity.partition} about pubend {message.pubend}")
-                return
-            elif isinstance(message, Nack):
-                self._core.nack(child, message)
-            else:
-                self._audience.heard(message)
-                self._core.ack(child, message)
-        self._changed.notify()
-
-    def _reject(self, child: str, reason: str) -> None:
-        _LOG.warning("%r: %s: %s", self, child, reason)
-        self._children.tell([Outgoing(child, Rejected(self._identity.partition, reason))])
-        self._core.leave(child)
-
-    def _gone(self, child: str, why: str) -> None:
-        _LOG.debug("%r: %s: %s", self, child, why)
-        self._core.leave(child)
+        return await self._open().audience.end_durable(name)
 
     def __repr__(self) -> str:
         return f"Pubend({self._identity.topic!r}[{self._identity.partition}])"

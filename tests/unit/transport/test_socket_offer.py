@@ -82,7 +82,7 @@ def nothing_unpickled(monkeypatch: pytest.MonkeyPatch) -> None:
         lambda ticket: secrets.token_bytes(TICKET_BYTES),
         lambda ticket: ticket[:-1],
         lambda ticket: ticket[: TICKET_BYTES // 2],
-        lambda ticket: b"\0" + ticket[1:],
+        lambda ticket: bytes([ticket[0] ^ 1]) + ticket[1:],
         lambda ticket: struct.pack("<IQ", 20, 0) + pickle.dumps(os.getcwd),
         lambda ticket: b"",
     ],

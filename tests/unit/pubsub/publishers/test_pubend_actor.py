@@ -97,7 +97,7 @@ def test_questions_about_others_are_rejected(tmp_path: Path) -> None:
 
 def test_the_log_belongs_to_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A second actor waits for the first to end, and then says who has it."""
-    monkeypatch.setattr("tidewheel.pubsub.publishers.pubend_actor.PREDECESSOR_ENDS_WITHIN_S", 0.1)
+    monkeypatch.setattr("tidewheel.pubsub.publishers.durable_partition.PREDECESSOR_ENDS_WITHIN_S", 0.1)
     with hosted(tmp_path) as host:
         other = PubendActor(str(tmp_path), IDENTITY, DOMAIN, NODE)
         with pytest.raises(LogLocked, match=r"is in use by process \d+ .*, also after waiting for 0.1 s"):

@@ -152,7 +152,7 @@ def test_a_parent_that_tells_of_another_pubend_is_not_believed(
         pubend = topic.pubends[0].actor
         strange = KnowledgeMessage(5, ((0, 7),))
         topic.loop.call_soon_threadsafe(
-            lambda: [pubend._children._children[name].tell(strange) for name in pubend._children.names]
+            lambda: [pubend._open().children._children[name].tell(strange) for name in pubend._open().children.names]
         )
         assert eventually(lambda: "it tells of pubend 5 of 1" in caplog.text)
         topic.publish()
