@@ -84,10 +84,6 @@ class TickSet:
         for first, end in ranges:
             self.remove(first, end)
 
-    def discard_below(self, tick: int) -> None:
-        """Take out all ticks before ``tick``."""
-        self.remove(0, tick)
-
     def clear(self) -> None:
         """Take out all ticks."""
         self._bounds.clear()

@@ -19,7 +19,6 @@ from tidewheel.pubsub.messages.delivery_options import DeliveryOptions
 from tidewheel.pubsub.messages.encoded_message import EncodedMessage, decode
 from tidewheel.pubsub.messages.wire import DataMessage, FeedEvent, LastMessage, LowerFrontierUpdate, Numbered
 from tidewheel.pubsub.protocol.holds import Holds, held_too_long
-from tidewheel.pubsub.protocol.lease import Leases
 from tidewheel.pubsub.protocol.outgoing_queue import size_of
 from tidewheel.pubsub.protocol.publisher import Publisher
 from tidewheel.pubsub.publishers.worker_link import Confirmed, WorkerLink
@@ -67,7 +66,8 @@ class LivePartition:
         self._loop = asyncio.get_running_loop()
         self._children = Children(CODEC, self._loop, self._hear, self._gone, drained=self._drained, silent_s=lease_s)
         self._workers: list[WorkerLink] = []
-        self._leases = Leases(lease_s)
+        self._lease_s = lease_s
+        self._awaited_until_s: dict[str, float] = {}
         self._holds = Holds()
         self._last: dict[str, Numbered] = {}
         self._untaken: deque[FeedEvent] = deque()
@@ -146,7 +146,7 @@ class LivePartition:
 
     def go_on(self) -> None:
         """Take pending events, send pending messages, and wake all who wait."""
-        self._expire_leases()
+        self._give_up_late()
         while self._go_on_once():
             pass
         for worker in self._workers:
@@ -222,7 +222,7 @@ class LivePartition:
     def attach(self, subscriber: str, options: DeliveryOptions) -> None:
         """Take on a subscriber: from now on it misses nothing that it wants, if it connects or calls in time."""
         self._publisher.subscribe(subscriber, options)
-        self._leases.grant(subscriber, self._clock())
+        self._awaited_until_s[subscriber] = self._clock() + self._lease_s
         self.go_on()
 
     def connect(self, subscriber: str, connection: socket.socket) -> None:
@@ -232,14 +232,14 @@ class LivePartition:
         self._connected(subscriber)
 
     def _connected(self, subscriber: str) -> None:
-        self._leases.release(subscriber)
+        self._awaited_until_s.pop(subscriber, None)
         self._fill(subscriber)
 
     async def talk(
         self, subscriber: str, said: list[ChildMessage], wait_s: float, received: int | None, *, again: bool
     ) -> list[Told]:
         """Answer a subscriber without a connection, as `Children.talk` does; one that was given up hears that."""
-        self._expire_leases()
+        self._give_up_late()
         if not self._publisher.has_subscriber(subscriber):
             return list(self._publisher.fetch(subscriber, -1))
         return await self._children.talk(subscriber, said, wait_s, received, again=again)
@@ -259,7 +259,7 @@ class LivePartition:
     def leave(self, subscriber: str) -> None:
         """Forget a subscriber that has gone, or has everything."""
         self._publisher.unsubscribe(subscriber)
-        self._leases.release(subscriber)
+        self._awaited_until_s.pop(subscriber, None)
         self._last.pop(subscriber, None)
         self._children.let_go(subscriber)
         self._left(subscriber)
@@ -270,8 +270,10 @@ class LivePartition:
         child = self._children.get(subscriber)
         return self._publisher.taken(subscriber) + (0 if child is None else child.written_bytes)
 
-    def _expire_leases(self) -> None:
-        for subscriber in self._leases.expire(self._clock()):
+    def _give_up_late(self) -> None:
+        """Forget subscribers that were attached and have neither connected nor called in time."""
+        now_s = self._clock()
+        for subscriber in [name for name, until_s in self._awaited_until_s.items() if until_s <= now_s]:
             _LOG.warning("%s gives up subscriber %s, which has not connected in time", self._name, subscriber)
             self.leave(subscriber)
 

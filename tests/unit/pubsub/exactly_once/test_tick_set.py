@@ -57,7 +57,7 @@ def test_new_sets_are_made_as_of_plain_sets(ranges: list[TickRange], others: lis
     assert copied == one.difference(other)
     copied.clear()
     assert (copied.ranges(), one.ranges(), other.ranges()) == ((), ranges_of(model), ranges_of(other_model))
-    one.discard_below(tick)
+    one.remove(0, tick)
     assert one.ranges() == ranges_of(model - set(range(tick)))
 
 
