@@ -1,4 +1,4 @@
-"""What can go wrong between a publisher and a subscriber; always an exception, never silence."""
+"""The errors between a publisher and a subscriber; always an exception, never silence."""
 
 from tidewheel.progress import TidewheelError
 

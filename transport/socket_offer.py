@@ -1,4 +1,4 @@
-"""How a process gets a connection to a publisher on the same node: an address, and a ticket that only it has.
+"""The offer of a connection to a process on the same node: an address, and a ticket that only it has.
 
 The address is a name in Linux's abstract namespace, so there is no file that could be left behind. Any process of the
 node can find it there; so a publisher listens to no other user, and to nobody who does not show a ticket that it has

@@ -1,4 +1,4 @@
-"""Who may connect to an actor's sockets: processes of this user that show a ticket, each of which is good once.
+"""The listener of an actor: it admits processes of this user that show a ticket, each of which is good once.
 
 Tickets go through Ray, so who has one belongs to the cluster. All of it runs on one asyncio loop.
 """

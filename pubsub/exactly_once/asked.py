@@ -1,4 +1,4 @@
-"""What was asked upstream and is not answered: for each tick when, so that it is asked once at a time."""
+"""The questions to upstream that are not answered: each tick is asked for once at a time."""
 
 from dataclasses import dataclass
 

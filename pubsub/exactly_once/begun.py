@@ -1,4 +1,4 @@
-"""What a pubend answers to who subscribes."""
+"""The answer of a pubend to a reader that subscribes."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""How urgently somebody downstream wants to know what is on each tick.
+"""The curiosity about each tick: how urgently somebody downstream wants to know what is on it.
 
 =====  ===========  =======  =========
 state  acknowledge  curious  satisfied

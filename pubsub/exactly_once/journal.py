@@ -1,4 +1,4 @@
-"""What a partition has logged, epoch by epoch, so that a worker that starts again is not logged twice.
+"""The journal of what a partition has logged, by epochs, so that a worker that starts again is not logged twice.
 
 A worker that starts again sends everything from the least time on. Each batch has its place: its time, and its number
 among the batches of that time. What has a place that is logged is the same batch again, and is left out; so is every

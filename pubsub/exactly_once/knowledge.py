@@ -1,4 +1,4 @@
-"""What is known of each tick of a pubend, and how it grows and is forgotten.
+"""The knowledge of each tick of a pubend, and how it grows and is forgotten.
 
 =====  ==========================================================================================
 value  meaning

@@ -1,4 +1,4 @@
-"""Which subscriptions somebody reads, and which nobody has read for so long that they hold nothing any more.
+"""The subscriptions that have a reader, and those that have had none for so long that they hold nothing any more.
 
 A reader that is connected lives. One that is connected to a relay is not seen here: it lives for a while whenever
 something was heard of it. A subscription that is not durable ends when its reader has not lived for that long; a

@@ -1,4 +1,4 @@
-"""What pubends, relays and subends tell each other. Any of it may be lost, come twice, late, or in another order.
+"""The messages between pubends, relays and subends. Any may be lost, come twice, late, or in another order.
 
 Knowledge goes downstream, nacks and acks go upstream. All three only ever add to what the other end knows, so telling
 something again does no harm.

@@ -1,4 +1,4 @@
-"""Where knowledge begins: each message gets a tick, and is told once it is durable. No I/O.
+"""The pubend, where knowledge begins: each message gets a tick, and is told once it is durable. No I/O.
 
 Invariants:
 

@@ -1,4 +1,4 @@
-"""What a worker has sent and may have to send again, because its publisher died before it was durable.
+"""The events that a worker has sent and may send again, because its publisher died before they were durable.
 
 The worker keeps each event until it hears that it is durable. A publisher that starts again is told where the worker
 was at the first event that is left, and then gets that one and all after it: what of them is in the log already it

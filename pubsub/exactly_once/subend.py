@@ -1,4 +1,4 @@
-"""Where knowledge is consumed: messages in order, none missing, each once. No I/O.
+"""The subend, where knowledge is consumed: messages in order, none missing, each once. No I/O.
 
 Invariants:
 

@@ -1,4 +1,4 @@
-"""What each subscription of a pubend has acknowledged, by its name, who reads it, and what nobody needs any more.
+"""The subscriptions of a pubend: what each has acknowledged, which reader it has, and what none of them needs.
 
 A subscription has one reader at a time, the newest that came. Only what that one says is taken: a reader from which
 another has taken over does not know what the other has been told to begin with.

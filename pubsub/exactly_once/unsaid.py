@@ -1,4 +1,4 @@
-"""What a relay or subend has to say to its parent and could not say yet, kept short.
+"""The messages of a relay or subend to its parent that could not be sent yet, kept short.
 
 The newest acknowledgements of a subscription say all that earlier ones did, and nacks of one pubend become one.
 """

@@ -1,4 +1,4 @@
-"""What can go wrong with a log; always an exception that names the directory or file, never silence."""
+"""The errors of a log; always an exception that names the directory or file, never silence."""
 
 from pathlib import Path
 

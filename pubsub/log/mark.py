@@ -1,4 +1,4 @@
-"""How much of a log is durable, written beside it after each sync.
+"""The mark of a log: how much of it is durable, written beside it after each sync.
 
 The mark is not synced itself, so it costs a microsecond. After the loss of power it may be an older one; it never says
 that something is durable that is not. A process that is killed leaves the last one.

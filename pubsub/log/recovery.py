@@ -1,4 +1,4 @@
-"""What a log finds when it is opened: what is whole, what was never finished, and what is damaged.
+"""Recovery of a log that is opened: what is whole, what was never finished, and what is damaged.
 
 Every segment but the last was durable before the next was begun, and that says how long it is. In the last one some
 bytes are known to have been durable:

@@ -1,4 +1,4 @@
-"""Where in a segment to look for a tick: sixteen bytes for every so many of the file."""
+"""A sparse index of a segment: where to look for a tick, in sixteen bytes for every so many of the file."""
 
 import threading
 from array import array

@@ -1,4 +1,4 @@
-"""How one subscriber wants a topic: which records, and what happens when it falls behind."""
+"""The options of one subscriber: which records it wants, and what happens when it falls behind."""
 
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args

@@ -1,4 +1,4 @@
-"""What a subscriber tells its consumer: batches, moves of the frontier, and the end."""
+"""The events of a subscription: batches, moves of the frontier, and the end."""
 
 from dataclasses import dataclass, field
 from functools import cached_property

@@ -1,4 +1,4 @@
-"""How a batch becomes bytes and bytes become a batch again.
+"""The encoding of batches as bytes.
 
 Arrow stays Arrow, as an IPC stream; everything else is pickled. Nobody here imports pyarrow unless a batch is Arrow.
 """

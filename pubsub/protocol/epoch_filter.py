@@ -1,4 +1,4 @@
-"""Which epochs a subscriber sees: all of an epoch or nothing of it, over all partitions.
+"""The filter of epochs: a subscriber sees all of an epoch or nothing of it, over all partitions.
 
 A time passes if, at every partition's snapshot, it was latent and not below the upper frontier: no element of the upper
 frontier is at or after it, and some element of the lower frontier is at or before it. Then no partition had sent any of

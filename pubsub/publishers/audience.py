@@ -1,4 +1,4 @@
-"""Who reads one pubend: taking readers on, waiting for them, and giving up those that are gone. On an asyncio loop.
+"""The readers of one pubend: it takes them on, waits for them, and gives up those that are gone. On an asyncio loop.
 
 Time counts while the pubend runs: after a process was stopped for a while nobody is given up who had no chance to be
 heard of.

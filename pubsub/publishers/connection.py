@@ -1,4 +1,4 @@
-"""What the operator that publishes holds, on its worker, to talk to the publisher of its partition.
+"""The connection of the operator that publishes, on its worker, to the publisher of its partition.
 
 A connection gathers what one scheduling step of the operator did and sends it at once. It never waits for subscribers:
 they are the publisher's business. Where one of them holds the publisher back the connection has no more room, and the

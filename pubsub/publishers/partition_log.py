@@ -1,4 +1,4 @@
-"""What the log of one partition holds: messages with their ticks, and what else has to be known after a restart."""
+"""The records in the log of one partition: messages with their ticks, and what has to be known after a restart."""
 
 import struct
 from collections.abc import Sequence

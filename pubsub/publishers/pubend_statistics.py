@@ -1,4 +1,4 @@
-"""What a pubend has done, in numbers."""
+"""The statistics of a pubend."""
 
 from dataclasses import dataclass
 

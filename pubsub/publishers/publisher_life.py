@@ -1,4 +1,4 @@
-"""Whether the publisher actors of a topic live: asked once, or watched until one has died."""
+"""The life of the publisher actors of a topic: asked once, or watched until one has died."""
 
 import asyncio
 import logging

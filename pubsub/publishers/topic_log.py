@@ -1,4 +1,4 @@
-"""Where a topic with exactly-once delivery keeps what it publishes, and for how long for those who are away."""
+"""The place of the log of a topic, and for how long it keeps messages for subscriptions without a reader."""
 
 import os
 from dataclasses import dataclass

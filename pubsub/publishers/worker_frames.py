@@ -1,4 +1,4 @@
-"""What a worker and its pubend say to each other over a socket.
+"""The frames between a worker and its publisher.
 
 =============  ====================================================  ===============================================
 from           what                                                  as

@@ -1,4 +1,4 @@
-"""What a relay has done."""
+"""The statistics of a relay."""
 
 from dataclasses import dataclass
 

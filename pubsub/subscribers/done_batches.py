@@ -1,4 +1,4 @@
-"""What the consumer of a subscription is done with: said by it, or taken for so when it comes back for more."""
+"""The batches that the consumer of a subscription is done with: it says so, or it comes back for more."""
 
 from collections.abc import Callable, Iterable, Sequence
 

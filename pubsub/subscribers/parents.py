@@ -1,4 +1,4 @@
-"""How a relay or subend gets to its parent: the actor of a pubend, or of a relay.
+"""The ways of a relay or subend to its parent: the actor of a pubend, or of a relay.
 
 Over a socket where the actor is on the same node, otherwise by calls. Actors are Ray's handles; this module only wants
 of them that a call can be made and its answer awaited.

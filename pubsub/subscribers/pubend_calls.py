@@ -1,4 +1,4 @@
-"""What is asked of a topic's pubends by calls: to take a reader on, and again, to let it go, and to end its name."""
+"""The calls of a reader to a topic's pubends: to subscribe, and again, to leave, and to end its name."""
 
 import logging
 import time

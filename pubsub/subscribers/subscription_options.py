@@ -1,4 +1,4 @@
-"""What a subscriber can ask of a topic with exactly-once delivery, and of no other."""
+"""The options of a subscriber of a topic with exactly-once delivery, which no other topic has."""
 
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args

@@ -1,4 +1,4 @@
-"""Where a subscription gets its messages from: the interface, and its form within one process."""
+"""The source of the messages of a subscription: the interface, and its form within one process."""
 
 import threading
 import time
