@@ -18,7 +18,7 @@ from typing import Any
 import tidewheel as tw
 from measurement import Report, arguments
 from tidewheel.runtime.description.plan import Schedule
-from tidewheel.runtime.links.link import LinkName
+from tidewheel.transport.link import LinkName
 from transport_floor import Peer, ray_cluster, run_together
 
 DEADLINE_S = 60.0

@@ -21,7 +21,7 @@ from measurement import Report, alternate, arguments
 from tidewheel.runtime.description.exchange import Key
 from tidewheel.runtime.description.plan import Schedule
 from tidewheel.runtime.description.stable_hash import stable_hash
-from tidewheel.runtime.links.link import LinkName
+from tidewheel.transport.link import LinkName
 from transport_floor import Peer, ray_cluster, run_together
 
 LINKS: tuple[LinkName, ...] = ("socket", "ray")

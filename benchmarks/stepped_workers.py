@@ -4,8 +4,9 @@ from collections import deque
 
 from tidewheel.progress import SpreadName
 from tidewheel.runtime.description.plan import Plan
-from tidewheel.runtime.worker.envelope import DRIVER, Envelope, InputCommand
+from tidewheel.runtime.worker.envelope import Envelope, InputCommand
 from tidewheel.runtime.worker.worker_core import WorkerCore
+from tidewheel.transport.socket_link import DRIVER
 
 
 class SteppedWorkers:

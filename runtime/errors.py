@@ -1,8 +1,11 @@
 """The errors of the runtime layer."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from tidewheel.progress.errors import TidewheelError
+from tidewheel.transport.errors import PeerLost
 
 
 class TokenError(TidewheelError):
@@ -45,3 +48,12 @@ class JobError(TidewheelError):
         """Return the message, and the traceback unless that is printed with this error anyway, as that of its cause."""
         text = self.traceback_text if self.__cause__ is None else ""
         return str(self.args[0]) + (f"\n\n{text}" if text else "")
+
+
+@contextmanager
+def lost_peers_fail_the_job() -> Iterator[None]:
+    """Raise a JobError in place of a `PeerLost`."""
+    try:
+        yield
+    except PeerLost as lost:
+        raise JobError(str(lost), worker=lost.worker) from lost.__cause__

@@ -16,10 +16,11 @@ from tidewheel.runtime.engines.local_rounds import LocalRounds
 from tidewheel.runtime.engines.runtime_config import RuntimeConfig
 from tidewheel.runtime.errors import JobError, TokenError
 from tidewheel.runtime.inputs.feed import Admission, Feed
-from tidewheel.runtime.worker.envelope import DRIVER, Envelope, InputCommand
+from tidewheel.runtime.worker.envelope import Envelope, InputCommand
 from tidewheel.runtime.worker.worker_core import WorkerCore
 from tidewheel.runtime.worker.worker_report import BusyWorker, WorkerReport
 from tidewheel.transport.batches import copy_of
+from tidewheel.transport.socket_link import DRIVER
 
 _QUIET_S = 0.2
 

@@ -13,18 +13,19 @@ from tidewheel.runtime.engines.captured import CapturedBatches, CapturedOnWorker
 from tidewheel.runtime.engines.job import Job
 from tidewheel.runtime.engines.ray_workers import RayWorkers
 from tidewheel.runtime.engines.runtime_config import RuntimeConfig
-from tidewheel.runtime.errors import JobError
+from tidewheel.runtime.errors import JobError, lost_peers_fail_the_job
 from tidewheel.runtime.inputs.feed import Admission
 from tidewheel.runtime.inputs.ray_feed import FeedAddress, RayFeed
-from tidewheel.runtime.links.link import Sender
-from tidewheel.runtime.links.ray_link import RaySender
-from tidewheel.runtime.links.socket_link import SocketAddress, SocketPeers, SocketSender
-from tidewheel.runtime.worker.envelope import DRIVER
+from tidewheel.runtime.worker.envelope import Envelope
+from tidewheel.runtime.worker.envelope_codec import ENVELOPES
 from tidewheel.runtime.worker.worker_report import BusyWorker, WorkerReport
 from tidewheel.runtime.worker.worker_status import Phase, WorkerStatus
+from tidewheel.transport.link import Sender
 from tidewheel.transport.pickling import unpicklable
 from tidewheel.transport.ray_cluster import connect
+from tidewheel.transport.ray_link import RaySender
 from tidewheel.transport.socket_keys import SocketKeys
+from tidewheel.transport.socket_link import DRIVER, SocketAddress, SocketPeers, SocketSender
 
 _TOLD_WITHIN_S = 10.0
 
@@ -104,19 +105,19 @@ class RayJob(Job):
         self._workers.call(self.name, "deploy", arguments, by)
         self._inputs.open(self.plan, self._feed)
 
-    def _connect(self, by: float) -> tuple[Sender, SocketPeers | None]:
+    def _connect(self, by: float) -> tuple[Sender[Envelope], SocketPeers | None]:
         """Open this process's end of the link; return what the workers need to open theirs, if it is sockets."""
         import ray
 
         if self.config.link == "ray":
-            return RaySender(self._workers.actors, self.name), None
+            return RaySender(self._workers.actors, self.name, ENVELOPES), None
         node, keys = ray.get_runtime_context().get_node_id(), SocketKeys.make()
         each = [(self.name,)] * self.workers
         addresses: list[SocketAddress] = self._workers.call(self.name, "listen", each, by)
         if any(address.node != node for address in addresses):
             each_with_keys = [(self.name, keys)] * self.workers
             addresses = self._workers.call(self.name, "listen_to_other_nodes", each_with_keys, by)
-        return SocketSender(DRIVER, node, dict(enumerate(addresses)), keys, 0, by_value=True), SocketPeers(
+        return SocketSender(DRIVER, node, dict(enumerate(addresses)), keys, 0, ENVELOPES, copies=True), SocketPeers(
             addresses, keys
         )
 
@@ -211,7 +212,7 @@ class RayJob(Job):
 class _DriverFeed(RayFeed):
     """Feeds the inputs of a job from its driver, which hears from the workers anyway."""
 
-    def __init__(self, job: RayJob, address: FeedAddress, sender: Sender) -> None:
+    def __init__(self, job: RayJob, address: FeedAddress, sender: Sender[Envelope]) -> None:
         super().__init__(address, DRIVER, sender, job._lock)
         self._job = job
 
@@ -235,7 +236,8 @@ class _DriverFeed(RayFeed):
         """Raise JobError if a connection has broken."""
         with self.lock:
             if self.sender is not None:
-                self.sender.check()
+                with lost_peers_fail_the_job():
+                    self.sender.check()
 
     def close(self) -> None:
         """Disconnect."""

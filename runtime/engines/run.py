@@ -9,7 +9,7 @@ from tidewheel.runtime.description.dataflow_description import DataflowDescripti
 from tidewheel.runtime.engines.job import Job
 from tidewheel.runtime.engines.runtime_config import RuntimeConfig
 from tidewheel.runtime.errors import ConfigError
-from tidewheel.runtime.links.link import LinkName
+from tidewheel.transport.link import LinkName
 
 
 def run(

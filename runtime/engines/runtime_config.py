@@ -9,8 +9,8 @@ import msgspec
 from tidewheel.progress import SpreadName
 from tidewheel.runtime.engines.placement import PlacementName
 from tidewheel.runtime.errors import ConfigError
-from tidewheel.runtime.links.link import LinkName
 from tidewheel.runtime.worker.flow_control import DEFAULT_BYTES_IN_FLIGHT
+from tidewheel.transport.link import LinkName
 
 _Name: TypeAlias = Annotated[str, msgspec.Meta(min_length=1)]
 _Amount: TypeAlias = Annotated[float, msgspec.Meta(ge=0.0001)]

@@ -12,12 +12,13 @@ from tidewheel.progress import Antichain, Time, TimeDomain
 from tidewheel.runtime.engines.runtime_config import RuntimeConfig
 from tidewheel.runtime.errors import JobError
 from tidewheel.runtime.inputs.feed import Admission, Feed
-from tidewheel.runtime.links.link import Sender
-from tidewheel.runtime.links.socket_link import SocketPeers
 from tidewheel.runtime.worker.envelope import Envelope, InputCommand
 from tidewheel.runtime.worker.worker_report import BusyWorker, WorkerReport
 from tidewheel.runtime.worker.worker_status import WorkerStatus
+from tidewheel.transport.errors import PeerLost
+from tidewheel.transport.link import Sender
 from tidewheel.transport.pickling import unpicklable
+from tidewheel.transport.socket_link import SocketPeers
 
 _REPORT_TIMEOUT_S = 2.0
 _QUIET_S = 0.2
@@ -54,7 +55,9 @@ class RayFeed(Feed):
         lock: what to hold while an input, or ``sender``, is used.
     """
 
-    def __init__(self, address: FeedAddress, number: int, sender: Sender | None, lock: threading.RLock) -> None:
+    def __init__(
+        self, address: FeedAddress, number: int, sender: Sender[Envelope] | None, lock: threading.RLock
+    ) -> None:
         config = address.config
         super().__init__(len(address.actors), lock, config.bytes_in_flight, config.epochs_ahead)
         self._address = address
@@ -123,6 +126,8 @@ class RayFeed(Feed):
             reason = unpicklable(command, error)
             name = command.input
             raise JobError(f"input {name!r}: a batch cannot be pickled, so it was not sent: {reason}") from None
+        except PeerLost as lost:
+            raise JobError(str(lost), worker=lost.worker) from lost.__cause__
         self._sequences[worker] += 1
 
     @abstractmethod

@@ -10,16 +10,17 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from tidewheel.progress import Time
-from tidewheel.runtime.errors import JobError, TokenError
+from tidewheel.runtime.errors import JobError, TokenError, lost_peers_fail_the_job
 from tidewheel.runtime.inputs.feed import WORKER_THREAD
 from tidewheel.runtime.inputs.feeders import FeederName
 from tidewheel.runtime.inputs.input_handle import FedInput, InputHandle
 from tidewheel.runtime.inputs.ray_feed import FeedAddress, RayFeed
-from tidewheel.runtime.links.link import Sender
-from tidewheel.runtime.links.ray_link import RaySender
-from tidewheel.runtime.links.socket_link import SocketSender
-from tidewheel.runtime.worker.envelope import DRIVER, InputCommand
+from tidewheel.runtime.worker.envelope import Envelope, InputCommand
+from tidewheel.runtime.worker.envelope_codec import ENVELOPES
 from tidewheel.runtime.worker.worker_status import WorkerStatus
+from tidewheel.transport.link import Sender
+from tidewheel.transport.ray_link import RaySender
+from tidewheel.transport.socket_link import DRIVER, SocketSender
 
 _LOGGER = logging.getLogger(__name__)
 _BEAT_S = 1.0
@@ -290,20 +291,21 @@ class RemoteFeed(RayFeed):
             self._abandoned.popleft()
         with self.lock:
             if self.sender is not None and not self.has_left:
-                self.sender.check()
+                with lost_peers_fail_the_job():
+                    self.sender.check()
         return failure
 
     def _statistics(self) -> dict[str, Any]:
         return {name: fed.statistics for name, fed in list(self._inputs.items())}
 
 
-def _connect(address: FeedAddress, number: int) -> Sender:
+def _connect(address: FeedAddress, number: int) -> Sender[Envelope]:
     import ray
 
     node, sockets = ray.get_runtime_context().get_node_id(), address.sockets
     if sockets is None or not sockets.reachable_from(node):
-        return RaySender(address.actors, address.job)
-    return SocketSender(number, node, dict(enumerate(sockets.addresses)), sockets.keys, 0, by_value=True)
+        return RaySender(address.actors, address.job, ENVELOPES)
+    return SocketSender(number, node, dict(enumerate(sockets.addresses)), sockets.keys, 0, ENVELOPES, copies=True)
 
 
 def _process() -> str:

@@ -10,9 +10,6 @@ from tidewheel.runtime.worker.flow_control import Credit
 from tidewheel.runtime.worker.message import Message
 from tidewheel.transport.packed_batch import pack, unpack
 
-DRIVER = -1
-"""The sender number of the driver; workers count from 0, other processes that feed inputs have numbers below."""
-
 FIRST_HANDLE = 0
 """The number of the handle with which an input begins; those of the others are drawn by chance."""
 

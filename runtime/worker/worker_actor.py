@@ -9,20 +9,21 @@ from typing import Any
 
 from tidewheel.runtime.description.plan import Plan
 from tidewheel.runtime.engines.runtime_config import RuntimeConfig
-from tidewheel.runtime.errors import JobError
+from tidewheel.runtime.errors import JobError, lost_peers_fail_the_job
 from tidewheel.runtime.explaining.statistics import InputStatistics
 from tidewheel.runtime.inputs.feeders import FeederName
-from tidewheel.runtime.links.link import Receiver, Sender
-from tidewheel.runtime.links.ray_link import CallReceiver, RaySender
-from tidewheel.runtime.links.socket_link import SocketAddress, SocketPeers, SocketReceiver, SocketSender
-from tidewheel.runtime.worker.envelope import DRIVER, Envelope
+from tidewheel.runtime.worker.envelope import Envelope
+from tidewheel.runtime.worker.envelope_codec import ENVELOPES
 from tidewheel.runtime.worker.labelled_output import LabelledOutput
 from tidewheel.runtime.worker.worker_loop import WorkerLoop
 from tidewheel.runtime.worker.worker_report import BusyWorker, WorkerReport
 from tidewheel.runtime.worker.worker_status import WorkerStatus
+from tidewheel.transport.link import Receiver, Sender
 from tidewheel.transport.packed_batch import pack
 from tidewheel.transport.process_memory import collect_rarely, keep_freed_memory
+from tidewheel.transport.ray_link import CallReceiver, RaySender
 from tidewheel.transport.socket_keys import SocketKeys
+from tidewheel.transport.socket_link import DRIVER, SocketAddress, SocketPeers, SocketReceiver, SocketSender
 
 CONCURRENT_CALLS = 32
 """Calls run on threads and in any order: envelopes are numbered, and calls that wait leave room for others."""
@@ -45,7 +46,7 @@ class WorkerActor:
         self._job = job
         keep_freed_memory()
         collect_rarely()
-        self._sockets: dict[str, SocketReceiver] = {}
+        self._sockets: dict[str, SocketReceiver[Envelope]] = {}
         self._loops: dict[str, WorkerLoop] = {}
         self._dropped: deque[str] = deque(maxlen=_MOST_DROPPED)
         self._locks: dict[str, threading.Lock] = {}
@@ -71,14 +72,15 @@ class WorkerActor:
         """Open a socket for members on this node; return where it is."""
         import ray
 
-        sockets = self._sockets[job] = SocketReceiver(ray.get_runtime_context().get_node_id())
+        sockets = self._sockets[job] = SocketReceiver(ray.get_runtime_context().get_node_id(), ENVELOPES)
         return sockets.withdraw_file()
 
     def listen_to_other_nodes(self, job: str, keys: SocketKeys) -> SocketAddress:
         """Listen to members on other nodes too; return where."""
         import ray
 
-        return self._sockets[job].listen_to_other_nodes(ray.util.get_node_ip_address(), keys)
+        with lost_peers_fail_the_job():
+            return self._sockets[job].listen_to_other_nodes(ray.util.get_node_ip_address(), keys)
 
     def deploy(
         self,
@@ -115,13 +117,18 @@ class WorkerActor:
     def _deploying(self, job: str) -> threading.Lock:
         return self._locks.setdefault(job, threading.Lock())
 
-    def _connect(self, job: str, peers: Sequence[Any] | SocketPeers, incarnation: int) -> tuple[Sender, Receiver]:
+    def _connect(
+        self, job: str, peers: Sequence[Any] | SocketPeers, incarnation: int
+    ) -> tuple[Sender[Envelope], Receiver[Envelope]]:
         if not isinstance(peers, SocketPeers):
-            return RaySender(peers, job), CallReceiver()
+            return RaySender(peers, job, ENVELOPES), CallReceiver()
         sockets = self._sockets[job]
         addresses = {peer: address for peer, address in enumerate(peers.addresses) if peer != self._worker}
-        sender = SocketSender(self._worker, sockets.address.node, addresses, peers.keys, incarnation, sockets.context)
-        sockets.meet([DRIVER, *addresses], _MEET_TIMEOUT_S)
+        sender = SocketSender(
+            self._worker, sockets.address.node, addresses, peers.keys, incarnation, ENVELOPES, sockets.context
+        )
+        with lost_peers_fail_the_job():
+            sockets.meet([DRIVER, *addresses], _MEET_TIMEOUT_S)
         return sender, sockets
 
     def start(self, job: str) -> None:
@@ -157,9 +164,9 @@ class WorkerActor:
 
     # ------------------------------------------------------------------ while it runs
 
-    def receive(self, job: str, envelope: Envelope) -> None:
-        """Take an envelope from a peer, the driver or another feeder."""
-        self._loop(job).deliver(envelope)
+    def receive(self, job: str, head: bytes, *buffers: Any) -> None:
+        """Receive the frames of an envelope from a peer, the driver or another feeder."""
+        self._loop(job).deliver(ENVELOPES.decode(head, buffers))
 
     def watch(self, seen: Mapping[str, int], timeout: float) -> dict[str, WorkerStatus]:
         """Return the status of each dataflow whose version is not as in ``seen``; wait until there is one.

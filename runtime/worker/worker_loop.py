@@ -16,12 +16,13 @@ from tidewheel.runtime.errors import JobError
 from tidewheel.runtime.inputs.actor_death import watch_actor
 from tidewheel.runtime.inputs.feed import WORKER_THREAD
 from tidewheel.runtime.inputs.feeders import Feeders
-from tidewheel.runtime.links.link import Receiver, Sender
 from tidewheel.runtime.worker.envelope import Envelope
 from tidewheel.runtime.worker.flow_control import UNTOLD_PARTS
 from tidewheel.runtime.worker.worker_core import WorkerCore
 from tidewheel.runtime.worker.worker_report import BusyWorker, WorkerReport
 from tidewheel.runtime.worker.worker_status import Phase, WorkerStatus
+from tidewheel.transport.errors import PeerLost
+from tidewheel.transport.link import Receiver, Sender
 from tidewheel.transport.pickling import unpicklable
 
 _LOGGER = logging.getLogger(__name__)
@@ -50,8 +51,8 @@ class WorkerLoop:
         worker: int,
         workers: int,
         attachments: Mapping[str, Any],
-        sender: Sender,
-        receiver: Receiver,
+        sender: Sender[Envelope],
+        receiver: Receiver[Envelope],
         incarnation: int,
         config: RuntimeConfig,
         *,
@@ -208,6 +209,8 @@ class WorkerLoop:
                 self._wait_for_work()
         except (JobError, ProtocolError) as error:
             self._report(Phase.FAILED, error)
+        except PeerLost as lost:
+            self._report(Phase.FAILED, JobError(str(lost), worker=lost.worker))
         except BaseException as error:
             _LOGGER.exception("worker %d failed outside its operators", self._worker)
             failure = JobError(f"worker {self._worker} failed: {type(error).__name__}: {error}", worker=self._worker)

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.links.batch_kinds import KINDS
-from tidewheel.runtime.links.link import Receiver, Sender
 from tidewheel.runtime.worker.envelope import Envelope
 from tidewheel.runtime.worker.message import Message
+from tidewheel.transport.link import Receiver, Sender
 from tidewheel.transport.ordered_inbox import OrderedInbox
 
 DEADLINE_S = 30.0
@@ -25,8 +25,8 @@ class Member:
     """A worker, or the driver, as far as links know it."""
 
     number: int
-    sender: Sender
-    receiver: Receiver
+    sender: Sender[Envelope]
+    receiver: Receiver[Envelope]
 
 
 class Reflection:
@@ -38,7 +38,7 @@ class Reflection:
         killed: whether the process was ended.
     """
 
-    def __init__(self, driver: Sender, home: Member, pid: int) -> None:
+    def __init__(self, driver: Sender[Envelope], home: Member, pid: int) -> None:
         self.driver = driver
         self.home = home
         self.killed = False
@@ -83,7 +83,7 @@ class LinkKind(ABC):
 class Arrivals:
     """What one receiver has got: as it came, and in the order of its numbers."""
 
-    def __init__(self, receiver: Receiver) -> None:
+    def __init__(self, receiver: Receiver[Envelope]) -> None:
         self._receiver = receiver
         self.inbox: OrderedInbox[Envelope] = OrderedInbox()
         self.raw: list[Envelope] = []

@@ -9,8 +9,8 @@ import pytest
 from tests.links.batch_kinds import same
 from tests.links.link_kind import Arrivals, LinkKind, Reflection, letter, within
 from tests.waiting import eventually
-from tidewheel.runtime.errors import JobError
-from tidewheel.runtime.worker.envelope import DRIVER
+from tidewheel.transport.errors import PeerLost
+from tidewheel.transport.socket_link import DRIVER
 
 MEGABYTE = 1 << 20
 TOLD_WITHIN_S = 10.0
@@ -82,20 +82,20 @@ class PeerConformance:
             Arrivals(reflection.home.receiver).take(1)
             sender.check()
             reflection.kill()
-            failures: list[JobError] = []
+            failures: list[PeerLost] = []
 
             def says_so() -> bool:
                 try:
                     sender.check()
                     within(TOLD_WITHIN_S, lambda: sender.send(1, letter(0, 1, ["dead"])))
-                except JobError as error:
+                except PeerLost as error:
                     failures.append(error)
                 return bool(failures)
 
             assert eventually(says_so, TOLD_WITHIN_S)
             assert failures[0].worker == 1
             assert "worker 1" in str(failures[0])
-            with pytest.raises(JobError, match="worker 1"):
+            with pytest.raises(PeerLost, match="worker 1"):
                 sender.check()
             assert_closes_quickly(reflection)
 

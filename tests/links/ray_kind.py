@@ -10,26 +10,27 @@ import ray
 
 from tests.links.batch_kinds import KINDS
 from tests.links.link_kind import DEADLINE_S, INCARNATION, LinkKind, Member, Reflection
-from tidewheel.runtime.links.link import Receiver
-from tidewheel.runtime.links.ray_link import CallReceiver, RaySender
 from tidewheel.runtime.worker.envelope import Envelope
+from tidewheel.runtime.worker.envelope_codec import ENVELOPES
 from tidewheel.runtime.worker.worker_actor import CONCURRENT_CALLS
+from tidewheel.transport.link import Receiver
 from tidewheel.transport.ordered_inbox import OrderedInbox
+from tidewheel.transport.ray_link import CallReceiver, RaySender
 
 
 class HostActor:
     """Hosts a receiver for each test, by the test's number, since actors take a second to start."""
 
     def __init__(self) -> None:
-        self._receivers: dict[int, CallReceiver] = {}
+        self._receivers: dict[int, CallReceiver[Envelope]] = {}
 
     def open(self, test: int) -> int:
-        self._receivers = {test: CallReceiver()}
+        self._receivers = {test: CallReceiver[Envelope]()}
         return os.getpid()
 
-    def receive(self, test: int, envelope: Envelope) -> None:
+    def receive(self, test: int, head: bytes, *buffers: Any) -> None:
         if test in self._receivers:
-            self._receivers[test].deliver(envelope)
+            self._receivers[test].deliver(ENVELOPES.decode(head, buffers))
 
     def take(self, test: int, timeout_s: float) -> list[Envelope]:
         return self._receivers[test].receive(timeout_s)
@@ -41,7 +42,7 @@ class HostActor:
 
     def reflect(self, test: int, home: "Address") -> None:
         """Send everything that comes back to worker 0, in order, until the next test."""
-        sender, sequence, inbox = RaySender([home], ""), 0, OrderedInbox[Envelope]()
+        sender, sequence, inbox = RaySender[Envelope]([home], "", ENVELOPES), 0, OrderedInbox[Envelope]()
         while (receiver := self._receivers.get(test)) is not None:
             for envelope in receiver.receive(1.0):
                 for ready in inbox.accept(envelope.sender, envelope.incarnation, envelope.sequence, envelope):
@@ -51,7 +52,7 @@ class HostActor:
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """What `RaySender` needs of an actor, ``address.receive.remote(job, envelope)``, with the number of the test."""
+    """An actor as `RaySender` calls it, ``address.receive.remote(job, head, *buffers)``, and the number of the test."""
 
     actor: Any
     test: int
@@ -60,11 +61,11 @@ class Address:
     def receive(self) -> "Address":
         return self
 
-    def remote(self, _job: str, envelope: Envelope) -> Any:
-        return self.actor.receive.remote(self.test, envelope)
+    def remote(self, _job: str, head: bytes, *buffers: Any) -> Any:
+        return self.actor.receive.remote(self.test, head, *buffers)
 
 
-class HostedReceiver(Receiver):
+class HostedReceiver(Receiver[Envelope]):
     """Takes what the receiver in an actor has got."""
 
     def __init__(self, address: Address) -> None:
@@ -117,13 +118,16 @@ class RayKind(LinkKind):
     @contextmanager
     def members(self, count: int) -> Iterator[Sequence[Member]]:
         addresses = self.addresses(count)
-        yield [Member(number, RaySender(addresses, ""), HostedReceiver(one)) for number, one in enumerate(addresses)]
+        yield [
+            Member(number, RaySender[Envelope](addresses, "", ENVELOPES), HostedReceiver(one))
+            for number, one in enumerate(addresses)
+        ]
 
     @contextmanager
     def reflection(self) -> Iterator[Reflection]:
         addresses = self.addresses(2)
-        home = Member(0, RaySender(addresses, ""), HostedReceiver(addresses[0]))
-        reflection = Reflection(RaySender(addresses, ""), home, self._pids[1])
+        home = Member(0, RaySender[Envelope](addresses, "", ENVELOPES), HostedReceiver(addresses[0]))
+        reflection = Reflection(RaySender[Envelope](addresses, "", ENVELOPES), home, self._pids[1])
         ended = addresses[1].actor.reflect.remote(addresses[1].test, addresses[0])
         try:
             yield reflection

@@ -10,8 +10,8 @@ from functools import partial
 import pytest
 
 from tests.links.link_kind import Arrivals, Task, letter
-from tidewheel.runtime.links.link import Receiver
 from tidewheel.runtime.worker.envelope import Envelope
+from tidewheel.transport.link import Receiver
 
 LONG_S = 20.0
 AT_ONCE_S = 5.0
@@ -21,12 +21,12 @@ AT_ONCE_S = 5.0
 class ReceiverConformance:
     """The tests of one receiver, to which nobody is connected."""
 
-    def make(self) -> Receiver:
+    def make(self) -> Receiver[Envelope]:
         """Return a new receiver; it is closed by us."""
         raise NotImplementedError
 
     @pytest.fixture
-    def receiver(self) -> Iterator[Receiver]:
+    def receiver(self) -> Iterator[Receiver[Envelope]]:
         with closing(self.make()) as receiver:
             yield receiver
 
@@ -38,7 +38,7 @@ class ReceiverConformance:
         yield
         sys.setswitchinterval(before)
 
-    def test_it_returns_at_once_when_woken(self, receiver: Receiver) -> None:
+    def test_it_returns_at_once_when_woken(self, receiver: Receiver[Envelope]) -> None:
         """Whoever waits for long returns as soon as another thread wakes it, hundreds of times."""
         waiting, returned = threading.Event(), threading.Event()
 
@@ -59,7 +59,7 @@ class ReceiverConformance:
             returned.set()
         waker.join()
 
-    def test_a_wake_before_counts_once(self, receiver: Receiver) -> None:
+    def test_a_wake_before_counts_once(self, receiver: Receiver[Envelope]) -> None:
         """The next call returns at once; many wakes before it are one, so the one after waits."""
         for _ in range(100):
             receiver.wake()
@@ -71,7 +71,7 @@ class ReceiverConformance:
         assert time.monotonic() - began_s > 0.15
 
     @pytest.mark.usefixtures("frequent_switches")
-    def test_no_wake_is_lost(self, receiver: Receiver) -> None:
+    def test_no_wake_is_lost(self, receiver: Receiver[Envelope]) -> None:
         """Four threads publish something, wake, and wait until it was seen: thousands of rounds, no stall."""
         rounds, hands = 1500, 4
         published = [0] * hands
@@ -98,7 +98,7 @@ class ReceiverConformance:
             task.join()
 
     @pytest.mark.usefixtures("frequent_switches")
-    def test_nothing_delivered_is_lost_or_late(self, receiver: Receiver) -> None:
+    def test_nothing_delivered_is_lost_or_late(self, receiver: Receiver[Envelope]) -> None:
         """Threads that deliver while others wake: everything comes, each thread's in its order, without a stall."""
         share, hands = 2000, 3
 
@@ -121,7 +121,7 @@ class ReceiverConformance:
             assert [one.sequence for one in arrivals.raw if one.sender == hand] == list(range(share))
 
     @pytest.mark.usefixtures("frequent_switches")
-    def test_delivered_in_step(self, receiver: Receiver) -> None:
+    def test_delivered_in_step(self, receiver: Receiver[Envelope]) -> None:
         """Three threads deliver one each at the same time, and go on when all three came: one lost wake would stall."""
         rounds, hands = 3000, 3
         begun = [threading.Semaphore(0) for _ in range(hands)]
@@ -144,7 +144,7 @@ class ReceiverConformance:
             task.join()
 
     def test_what_comes_while_it_takes_is_for_the_next_call(
-        self, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+        self, receiver: Receiver[Envelope], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """The narrowest place: another thread delivers just after what was there before has been taken."""
         take = receiver._take_delivered
@@ -162,7 +162,7 @@ class ReceiverConformance:
         assert receiver.receive(LONG_S) == [letter(1, 1)]
         assert time.monotonic() - began_s < AT_ONCE_S
 
-    def test_waiting_costs_nothing(self, receiver: Receiver) -> None:
+    def test_waiting_costs_nothing(self, receiver: Receiver[Envelope]) -> None:
         """A second without news takes a second, and no processor time, on any thread."""
         receiver.wake()
         receiver.receive(1.0)
@@ -171,7 +171,7 @@ class ReceiverConformance:
         assert time.process_time() - used_s < 0.1
         assert time.monotonic() - began_s > 0.9
 
-    def test_no_time_is_no_wait(self, receiver: Receiver) -> None:
+    def test_no_time_is_no_wait(self, receiver: Receiver[Envelope]) -> None:
         """With a timeout of 0 a thousand calls take no time to speak of, before and after something came."""
         began_s = time.monotonic()
         assert [receiver.receive(0.0) for _ in range(500)] == [[]] * 500
@@ -180,7 +180,7 @@ class ReceiverConformance:
         assert [receiver.receive(0.0) for _ in range(500)] == [[]] * 500
         assert time.monotonic() - began_s < AT_ONCE_S
 
-    def test_it_can_be_woken_after_it_was_closed(self, receiver: Receiver) -> None:
+    def test_it_can_be_woken_after_it_was_closed(self, receiver: Receiver[Envelope]) -> None:
         """Threads that have not heard of the end disturb nobody; closing twice is no error."""
         receiver.close()
         receiver.close()

@@ -6,21 +6,22 @@ from contextlib import ExitStack, closing, contextmanager
 from multiprocessing.connection import Connection
 
 from tests.links.link_kind import DEADLINE_S, INCARNATION, LinkKind, Member, Reflection
-from tidewheel.runtime.links.socket_link import SocketAddress, SocketReceiver, SocketSender
-from tidewheel.runtime.worker.envelope import DRIVER, Envelope
+from tidewheel.runtime.worker.envelope import Envelope
+from tidewheel.runtime.worker.envelope_codec import ENVELOPES
 from tidewheel.transport.socket_keys import SocketKeys
+from tidewheel.transport.socket_link import DRIVER, SocketAddress, SocketReceiver, SocketSender
 
 HOST = "127.0.0.1"
 
 
 def reflect(node: str, keys: SocketKeys | None, connection: Connection) -> None:
     """Be worker 1, in a process of its own: send everything that comes back to worker 0."""
-    receiver = SocketReceiver(node)
+    receiver = SocketReceiver(node, ENVELOPES)
     if keys is not None:
         receiver.listen_to_other_nodes(HOST, keys)
     connection.send(receiver.address)
     home: SocketAddress = connection.recv()
-    sender = SocketSender(1, node, {0: home}, keys or SocketKeys.make(), INCARNATION, receiver.context)
+    sender = SocketSender(1, node, {0: home}, keys or SocketKeys.make(), INCARNATION, ENVELOPES, receiver.context)
     receiver.meet([DRIVER, 0], DEADLINE_S)
     connection.send(None)
     sequence = 0
@@ -38,18 +39,20 @@ class SocketKind(LinkKind):
         self._keys = SocketKeys.make() if len(set(nodes.values())) > 1 else None
         self.keeps_order = self._keys is not None
 
-    def _receiver(self, number: int) -> SocketReceiver:
-        receiver = SocketReceiver(self._nodes[number])
+    def _receiver(self, number: int) -> SocketReceiver[Envelope]:
+        receiver = SocketReceiver(self._nodes[number], ENVELOPES)
         if self._keys is not None:
             receiver.listen_to_other_nodes(HOST, self._keys)
         return receiver
 
     def _sender(
-        self, number: int, peers: Mapping[int, SocketAddress], receiver: SocketReceiver | None = None
-    ) -> SocketSender:
+        self, number: int, peers: Mapping[int, SocketAddress], receiver: SocketReceiver[Envelope] | None = None
+    ) -> SocketSender[Envelope]:
         keys = self._keys or SocketKeys.make()
         context = receiver.context if receiver is not None else None
-        return SocketSender(number, self._nodes[number], peers, keys, INCARNATION, context, by_value=number == DRIVER)
+        return SocketSender(
+            number, self._nodes[number], peers, keys, INCARNATION, ENVELOPES, context, copies=number == DRIVER
+        )
 
     @contextmanager
     def members(self, count: int) -> Iterator[Sequence[Member]]:

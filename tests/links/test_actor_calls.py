@@ -11,7 +11,9 @@ from tests.links.link_kind import letter
 from tests.links.peer_conformance import PeerConformance
 from tests.links.ray_kind import RayKind
 from tests.links.receiver_conformance import ReceiverConformance
-from tidewheel.runtime.links.ray_link import CallReceiver, RaySender
+from tidewheel.runtime.worker.envelope import Envelope
+from tidewheel.runtime.worker.envelope_codec import ENVELOPES
+from tidewheel.transport.ray_link import CallReceiver, RaySender
 
 KIND = RayKind()
 
@@ -37,14 +39,15 @@ class TestPeers(PeerConformance):
 
 
 class TestReceiver(ReceiverConformance):
-    def make(self) -> CallReceiver:
-        return CallReceiver()
+    def make(self) -> CallReceiver[Envelope]:
+        return CallReceiver[Envelope]()
 
 
 @pytest.mark.ray
 @pytest.mark.usefixtures("actors")
-def test_arrays_cannot_be_written_to() -> None:
-    """Ray lends arrays from memory that others may read, so they are read-only, unlike those over sockets."""
+def test_large_arrays_cannot_be_written_to() -> None:
+    """Ray lends large buffers from memory that others may read: their arrays are read-only; small ones are copied."""
     [address] = KIND.addresses(1)
-    RaySender([address], "").send(0, letter(0, 0, np.arange(9), np.arange(20_000), np.arange(1_000_000)))
-    assert ray.get(address.actor.writable.remote(address.test)) == [False, False, False]
+    sender = RaySender[Envelope]([address], "", ENVELOPES)
+    sender.send(0, letter(0, 0, np.arange(9), np.arange(20_000), np.arange(1_000_000)))
+    assert ray.get(address.actor.writable.remote(address.test)) == [True, False, False]

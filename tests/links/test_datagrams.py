@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from tests.links.link_kind import DEADLINE_S, Arrivals, letter, within
-from tidewheel.runtime.links.socket_link import SocketReceiver, SocketSender
+from tidewheel.runtime.worker.envelope_codec import ENVELOPES
 from tidewheel.transport.datagrams import LARGEST, DatagramReceiver, DatagramSender
 from tidewheel.transport.socket_keys import SocketKeys
+from tidewheel.transport.socket_link import SocketReceiver, SocketSender
 
 
 @pytest.fixture
@@ -63,8 +64,8 @@ def test_a_peer_that_is_gone_refuses(path: str) -> None:
 
 def test_a_small_envelope_is_there_when_send_returns(tmp_path: Path) -> None:
     """No other thread has to run first, so a receiver that does not wait finds it."""
-    with closing(SocketReceiver("a")) as receiver:
-        sender = SocketSender(1, "a", {0: receiver.address}, SocketKeys.make(), 7)
+    with closing(SocketReceiver("a", ENVELOPES)) as receiver:
+        sender = SocketSender(1, "a", {0: receiver.address}, SocketKeys.make(), 7, ENVELOPES)
         with closing(sender):
             receiver.meet([1], DEADLINE_S)
             for sequence in range(100):
@@ -74,8 +75,8 @@ def test_a_small_envelope_is_there_when_send_returns(tmp_path: Path) -> None:
 
 def test_small_envelopes_that_overtake_large_ones_come_in_order_in_the_end() -> None:
     """Large and small ones take different ways; their numbers put them in order again, and none is lost."""
-    with closing(SocketReceiver("a")) as receiver:
-        sender = SocketSender(1, "a", {0: receiver.address}, SocketKeys.make(), 7)
+    with closing(SocketReceiver("a", ENVELOPES)) as receiver:
+        sender = SocketSender(1, "a", {0: receiver.address}, SocketKeys.make(), 7, ENVELOPES)
         with closing(sender):
             receiver.meet([1], DEADLINE_S)
             sizes = [1 if number % 3 else 10 * LARGEST for number in range(300)]
@@ -88,8 +89,8 @@ def test_small_envelopes_that_overtake_large_ones_come_in_order_in_the_end() -> 
 
 def test_a_wake_up_is_seen_beside_datagrams() -> None:
     """A wake-up and a datagram come by different ways; waiting for either ends at both."""
-    with closing(SocketReceiver("a")) as receiver:
-        sender = SocketSender(1, "a", {0: receiver.address}, SocketKeys.make(), 7)
+    with closing(SocketReceiver("a", ENVELOPES)) as receiver:
+        sender = SocketSender(1, "a", {0: receiver.address}, SocketKeys.make(), 7, ENVELOPES)
         with closing(sender):
             receiver.meet([1], DEADLINE_S)
             receiver.wake()

@@ -22,18 +22,20 @@ from tests.links.open_files import open_files
 from tests.links.socket_kinds import BETWEEN_NODES, HOST, MIXED, WITHIN_A_NODE, SocketKind
 from tests.waiting import eventually
 from tidewheel.progress import ProtocolError
-from tidewheel.runtime.errors import JobError
-from tidewheel.runtime.links import socket_link
-from tidewheel.runtime.links.frames import decode
-from tidewheel.runtime.links.socket_link import SocketAddress, SocketReceiver, SocketSender
-from tidewheel.runtime.worker.envelope import DRIVER
+from tidewheel.runtime.worker.envelope import Envelope
+from tidewheel.runtime.worker.envelope_codec import ENVELOPES, decode
+from tidewheel.transport import socket_link
+from tidewheel.transport.errors import PeerLost
 from tidewheel.transport.socket_keys import SocketKeys
+from tidewheel.transport.socket_link import DRIVER, SocketAddress, SocketReceiver, SocketSender
 
 KINDS = {"within": WITHIN_A_NODE, "between": BETWEEN_NODES, "mixed": MIXED}
 
 
-def sender_to(address: SocketAddress, member: int, keys: SocketKeys | None = None, node: str = "a") -> SocketSender:
-    return SocketSender(member, node, {0: address}, keys or SocketKeys.make(), INCARNATION)
+def sender_to(
+    address: SocketAddress, member: int, keys: SocketKeys | None = None, node: str = "a"
+) -> SocketSender[Envelope]:
+    return SocketSender(member, node, {0: address}, keys or SocketKeys.make(), INCARNATION, ENVELOPES)
 
 
 def folder_of(address: SocketAddress) -> Path:
@@ -41,23 +43,23 @@ def folder_of(address: SocketAddress) -> Path:
 
 
 @pytest.fixture
-def receiver() -> Iterator[SocketReceiver]:
-    with closing(SocketReceiver("a")) as receiver:
+def receiver() -> Iterator[SocketReceiver[Envelope]]:
+    with closing(SocketReceiver("a", ENVELOPES)) as receiver:
         yield receiver
 
 
-def test_only_this_user_can_enter_the_directory(receiver: SocketReceiver) -> None:
+def test_only_this_user_can_enter_the_directory(receiver: SocketReceiver[Envelope]) -> None:
     """Whoever may not enter the directory cannot connect to the socket in it."""
     status = folder_of(receiver.address).stat()
     assert (stat.S_IMODE(status.st_mode), status.st_uid) == (0o700, os.getuid())
 
 
-def test_a_missing_member_is_named_in_time(receiver: SocketReceiver) -> None:
+def test_a_missing_member_is_named_in_time(receiver: SocketReceiver[Envelope]) -> None:
     """Those that have not called are named, and only those; the directory is gone all the same."""
     began_s = time.monotonic()
     with (
         closing(sender_to(receiver.address, 1)),
-        pytest.raises(JobError, match=r"^the driver, worker 3 did not connect to ipc://\S+ within 0\.3 s"),
+        pytest.raises(PeerLost, match=r"^the driver, worker 3 did not connect to ipc://\S+ within 0\.3 s"),
     ):
         receiver.meet([DRIVER, 1, 3], 0.3)
     assert 0.29 < time.monotonic() - began_s < 3
@@ -66,12 +68,15 @@ def test_a_missing_member_is_named_in_time(receiver: SocketReceiver) -> None:
 
 def test_a_port_on_a_host_that_is_not_ours() -> None:
     """The error says that one cannot listen there, and closing leaves nothing behind."""
-    with closing(SocketReceiver("a")) as receiver, pytest.raises(JobError, match=r"no port on 192\.0\.2\.1 is free"):
+    with (
+        closing(SocketReceiver("a", ENVELOPES)) as receiver,
+        pytest.raises(PeerLost, match=r"no port on 192\.0\.2\.1 is free"),
+    ):
         receiver.listen_to_other_nodes("192.0.2.1", SocketKeys.make())
     assert not folder_of(receiver.address).exists()
 
 
-def test_the_directory_is_gone_when_all_have_met(receiver: SocketReceiver) -> None:
+def test_the_directory_is_gone_when_all_have_met(receiver: SocketReceiver[Envelope]) -> None:
     """It is there as long as someone may still call, and the connections outlast it."""
     with closing(sender_to(receiver.address, 1)) as one:
         assert folder_of(receiver.address).exists()
@@ -81,13 +86,13 @@ def test_the_directory_is_gone_when_all_have_met(receiver: SocketReceiver) -> No
         assert Arrivals(receiver).take(1).batches == [["after"]]
 
 
-def test_the_directory_is_gone_when_nobody_met(receiver: SocketReceiver) -> None:
+def test_the_directory_is_gone_when_nobody_met(receiver: SocketReceiver[Envelope]) -> None:
     """Closing is enough."""
     receiver.close()
     assert not folder_of(receiver.address).exists()
 
 
-def test_what_comes_while_they_meet_is_kept(receiver: SocketReceiver) -> None:
+def test_what_comes_while_they_meet_is_kept(receiver: SocketReceiver[Envelope]) -> None:
     """One member may send before another has called: nothing of it is lost, and its order can be restored."""
     with closing(sender_to(receiver.address, 1)) as one:
         for sequence in range(1500):
@@ -102,7 +107,7 @@ def test_what_comes_while_they_meet_is_kept(receiver: SocketReceiver) -> None:
     assert arrivals.ordered[1] == [letter(1, i, [i]) for i in range(2000)]
 
 
-def test_what_cannot_be_read_is_an_error_and_not_the_end(receiver: SocketReceiver) -> None:
+def test_what_cannot_be_read_is_an_error_and_not_the_end(receiver: SocketReceiver[Envelope]) -> None:
     """A member that sends what cannot be unpickled is reported; what comes after can be received."""
     with closing(sender_to(receiver.address, 1)) as one:
         receiver.meet([1], DEADLINE_S)
@@ -123,16 +128,16 @@ def test_a_sender_that_is_refused_never_waits(refused: str, monkeypatch: pytest.
     keys, others = SocketKeys.make(), SocketKeys.make()
     listener, caller = (keys, others) if refused == "caller" else (others, keys)
     mixed = SocketKeys(listener.listener_public, b"", caller.caller_public, caller.caller_secret)
-    with closing(SocketReceiver("a")) as receiver:
+    with closing(SocketReceiver("a", ENVELOPES)) as receiver:
         address = receiver.listen_to_other_nodes(HOST, keys)
         with closing(sender_to(address, 1, mixed, node="b")) as sender:
-            failures: dict[str, JobError] = {}
+            failures: dict[str, PeerLost] = {}
 
             def is_refused() -> bool:
                 for name, action in (("send", partial(sender.send, 0, letter(1, 0))), ("check", sender.check)):
                     try:
                         action()
-                    except JobError as error:
+                    except PeerLost as error:
                         failures[name] = error
                 return "check" in failures
 
@@ -158,7 +163,7 @@ def leave_nothing(kinds: list[SocketKind]) -> dict[str, list[str]]:
                 for member in members:
                     for end in (member.sender, member.receiver, member.sender, member.receiver):
                         end.close()
-    listening = SocketReceiver("a")
+    listening = SocketReceiver("a", ENVELOPES)
     listening.listen_to_other_nodes(HOST, SocketKeys.make())
     listening.close()
     gc.collect()

@@ -17,8 +17,10 @@ from tests.links.link_kind import DEADLINE_S, INCARNATION, Arrivals, Task, lette
 from tests.links.open_files import listening_ports
 from tests.links.socket_kinds import HOST
 from tidewheel.progress import ProtocolError
-from tidewheel.runtime.links.socket_link import SocketReceiver, SocketSender
+from tidewheel.runtime.worker.envelope import Envelope
+from tidewheel.runtime.worker.envelope_codec import ENVELOPES
 from tidewheel.transport.socket_keys import SocketKeys
+from tidewheel.transport.socket_link import SocketReceiver, SocketSender
 
 MESSAGES = 50
 
@@ -38,7 +40,7 @@ class Site:
 
     def __init__(self, stack: ExitStack, marker: Path, seed: int) -> None:
         self.keys = SocketKeys.make()
-        self.receiver = stack.enter_context(closing(SocketReceiver("a")))
+        self.receiver = stack.enter_context(closing(SocketReceiver("a", ENVELOPES)))
         self.address = self.receiver.listen_to_other_nodes(HOST, self.keys)
         assert self.address.tcp is not None
         self.marker = marker
@@ -48,19 +50,19 @@ class Site:
         self.arrivals = Arrivals(self.receiver)
         self._sent = 0
 
-    def join(self, stack: ExitStack) -> SocketSender:
+    def join(self, stack: ExitStack) -> SocketSender[Envelope]:
         """Connect as a member on another node."""
-        return stack.enter_context(closing(SocketSender(1, "b", {0: self.address}, self.keys, INCARNATION)))
+        return stack.enter_context(closing(SocketSender(1, "b", {0: self.address}, self.keys, INCARNATION, ENVELOPES)))
 
     def lets_in(self, stack: ExitStack) -> None:
         """See that another member can still connect."""
-        stack.enter_context(closing(SocketSender(2, "c", {0: self.address}, self.keys, INCARNATION))).send(
+        stack.enter_context(closing(SocketSender(2, "c", {0: self.address}, self.keys, INCARNATION, ENVELOPES))).send(
             0, letter(2, 0, ["new"])
         )
         self.arrivals.take(self._sent + 1)
         assert self.arrivals.ordered[2] == [letter(2, 0, ["new"])]
 
-    def works(self, member: SocketSender) -> None:
+    def works(self, member: SocketSender[Envelope]) -> None:
         """See that what the member sends arrives, all of it, and nothing else."""
         for _ in range(MESSAGES):
             member.send(0, letter(1, self._sent, [self._sent]))
@@ -142,7 +144,7 @@ def test_each_job_has_keys_of_its_own() -> None:
 def test_within_a_node_no_port_is_open() -> None:
     """A worker listens to the network only when it is told that it has peers on other nodes."""
     before = listening_ports()
-    with closing(SocketReceiver("a")) as receiver:
+    with closing(SocketReceiver("a", ENVELOPES)) as receiver:
         assert receiver.address.tcp is None
         assert listening_ports() == before
         receiver.listen_to_other_nodes(HOST, SocketKeys.make())

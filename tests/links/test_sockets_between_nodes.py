@@ -9,8 +9,10 @@ from tests.links.peer_conformance import PeerConformance
 from tests.links.receiver_conformance import ReceiverConformance
 from tests.links.socket_kinds import BETWEEN_NODES, HOST, MIXED, WITHIN_A_NODE, SocketKind
 from tidewheel.progress import ProtocolError
-from tidewheel.runtime.links.socket_link import SocketReceiver, SocketSender
+from tidewheel.runtime.worker.envelope import Envelope
+from tidewheel.runtime.worker.envelope_codec import ENVELOPES
 from tidewheel.transport.socket_keys import SocketKeys
+from tidewheel.transport.socket_link import SocketReceiver, SocketSender
 
 
 class TestLink(LinkConformance):
@@ -22,8 +24,8 @@ class TestPeers(PeerConformance):
 
 
 class TestReceiver(ReceiverConformance):
-    def make(self) -> SocketReceiver:
-        receiver = SocketReceiver("node")
+    def make(self) -> SocketReceiver[Envelope]:
+        receiver = SocketReceiver("node", ENVELOPES)
         receiver.listen_to_other_nodes(HOST, SocketKeys.make())
         return receiver
 
@@ -44,17 +46,17 @@ def test_two_on_one_node_and_one_on_another() -> None:
 def test_a_member_that_comes_back_is_noticed_by_its_greeting() -> None:
     """A member that has restarted is refused before it has anything to send; who only reconnects is not."""
     keys = SocketKeys.make()
-    receiver = SocketReceiver("a")
+    receiver = SocketReceiver("a", ENVELOPES)
     address = receiver.listen_to_other_nodes(HOST, keys)
-    senders = [SocketSender(1, "b", {0: address}, keys, INCARNATION)]
+    senders = [SocketSender(1, "b", {0: address}, keys, INCARNATION, ENVELOPES)]
     try:
         receiver.meet([1], 10)
         senders[0].send(0, letter(1, 0, ["first"]))
         arrivals = Arrivals(receiver).take(1)
-        senders.append(SocketSender(1, "b", {0: address}, keys, INCARNATION))
+        senders.append(SocketSender(1, "b", {0: address}, keys, INCARNATION, ENVELOPES))
         senders[0].send(0, letter(1, 1, ["second"]))
         arrivals.take(2)
-        senders.append(SocketSender(1, "b", {0: address}, keys, INCARNATION + 1))
+        senders.append(SocketSender(1, "b", {0: address}, keys, INCARNATION + 1, ENVELOPES))
         with pytest.raises(ProtocolError, match="it has restarted and lost its state"):
             arrivals.take(3)
         assert [one.messages[0].batch for one in arrivals.ordered[1]] == [["first"], ["second"]]

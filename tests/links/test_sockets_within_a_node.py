@@ -4,7 +4,9 @@ from tests.links.conformance import LinkConformance
 from tests.links.peer_conformance import PeerConformance
 from tests.links.receiver_conformance import ReceiverConformance
 from tests.links.socket_kinds import WITHIN_A_NODE
-from tidewheel.runtime.links.socket_link import SocketReceiver
+from tidewheel.runtime.worker.envelope import Envelope
+from tidewheel.runtime.worker.envelope_codec import ENVELOPES
+from tidewheel.transport.socket_link import SocketReceiver
 
 
 class TestLink(LinkConformance):
@@ -16,5 +18,5 @@ class TestPeers(PeerConformance):
 
 
 class TestReceiver(ReceiverConformance):
-    def make(self) -> SocketReceiver:
-        return SocketReceiver("node")
+    def make(self) -> SocketReceiver[Envelope]:
+        return SocketReceiver("node", ENVELOPES)

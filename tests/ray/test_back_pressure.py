@@ -10,7 +10,7 @@ import tidewheel as tw
 from tests.slow_operator import build_slow
 from tests.waiting import eventually
 from tidewheel.runtime.engines.ray_job import RayJob
-from tidewheel.runtime.links.link import LinkName
+from tidewheel.transport.link import LinkName
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
 

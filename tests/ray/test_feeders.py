@@ -15,7 +15,7 @@ import tidewheel as tw
 from tests.ray.leftovers import nothing_left
 from tests.slow_operator import build_slow
 from tests.waiting import eventually
-from tidewheel.runtime.links.link import LinkName
+from tidewheel.transport.link import LinkName
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
 

@@ -9,8 +9,9 @@ from tests.simulation.scenario import Scenario
 from tests.simulation.truth import Truth
 from tests.simulation.world import World
 from tidewheel.runtime.description.plan import Plan
-from tidewheel.runtime.worker.envelope import DRIVER, Envelope
+from tidewheel.runtime.worker.envelope import Envelope
 from tidewheel.runtime.worker.worker_core import WorkerCore
+from tidewheel.transport.socket_link import DRIVER
 
 
 class Observer:

@@ -7,7 +7,7 @@ from random import Random
 from tests.simulation.event import Event
 from tests.simulation.links import Link
 from tests.simulation.simulation import Simulation
-from tidewheel.runtime.worker.envelope import DRIVER
+from tidewheel.transport.socket_link import DRIVER
 
 _FEEDERS = 3
 

@@ -19,10 +19,11 @@ from tidewheel.progress import Time
 from tidewheel.runtime.description.plan import Build, Plan, Schedule
 from tidewheel.runtime.errors import JobError
 from tidewheel.runtime.tokens.timestamp_token import TimestampToken
-from tidewheel.runtime.worker.envelope import DRIVER, Envelope, InputAction, InputCommand
+from tidewheel.runtime.worker.envelope import Envelope, InputAction, InputCommand
 from tidewheel.runtime.worker.operator_context import OperatorContext
 from tidewheel.runtime.worker.output_port import OutputPort
 from tidewheel.runtime.worker.worker_core import WorkerCore
+from tidewheel.transport.socket_link import DRIVER
 
 _MOST_ROUNDS = 20_000
 _FLOW_CHECKED_EVERY = 16

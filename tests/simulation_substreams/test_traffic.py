@@ -8,8 +8,9 @@ import pytest
 
 import tidewheel as tw
 from tests.simulation.links import Links
-from tidewheel.runtime.worker.envelope import DRIVER, Envelope, InputAction, InputCommand
+from tidewheel.runtime.worker.envelope import Envelope, InputAction, InputCommand
 from tidewheel.runtime.worker.worker_core import WorkerCore
+from tidewheel.transport.socket_link import DRIVER
 
 KEYS = 50
 MOST_A_WORKER = 3

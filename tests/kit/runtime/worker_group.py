@@ -7,8 +7,9 @@ from typing import Any, Literal
 
 import tidewheel as tw
 from tidewheel.progress import Target, Time
-from tidewheel.runtime.worker.envelope import DRIVER, Envelope, InputCommand
+from tidewheel.runtime.worker.envelope import Envelope, InputCommand
 from tidewheel.runtime.worker.worker_core import WorkerCore
+from tidewheel.transport.socket_link import DRIVER
 
 MOST_ROUNDS = 5000
 

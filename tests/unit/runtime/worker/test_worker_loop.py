@@ -13,18 +13,19 @@ import pytest
 
 import tidewheel as tw
 from tests.kit.runtime.one_operator import flow_of, ignore, scheduled
-from tidewheel.runtime.links.link import Sender
-from tidewheel.runtime.links.ray_link import CallReceiver
 from tidewheel.runtime.worker import worker_loop
-from tidewheel.runtime.worker.envelope import DRIVER, Envelope, InputCommand
+from tidewheel.runtime.worker.envelope import Envelope, InputCommand
 from tidewheel.runtime.worker.worker_loop import WorkerLoop
 from tidewheel.runtime.worker.worker_status import Phase, WorkerStatus
+from tidewheel.transport.link import Sender
+from tidewheel.transport.ray_link import CallReceiver
+from tidewheel.transport.socket_link import DRIVER
 
 DEADLINE_S = 30.0
 SOON_S = 2.0
 
 
-class QuietSender(Sender):
+class QuietSender(Sender[Envelope]):
     """A link to nobody; ``failure`` is what `check` raises."""
 
     def __init__(self, failure: Exception | None = None) -> None:
@@ -42,7 +43,7 @@ class QuietSender(Sender):
         pass
 
 
-def loop_of(flow: tw.Dataflow, sender: Sender | None = None, workers: int = 1) -> WorkerLoop:
+def loop_of(flow: tw.Dataflow, sender: Sender[Envelope] | None = None, workers: int = 1) -> WorkerLoop:
     """Make a worker to which envelopes are delivered by calls; it is not started."""
     return WorkerLoop(
         flow.plan(),
@@ -50,7 +51,7 @@ def loop_of(flow: tw.Dataflow, sender: Sender | None = None, workers: int = 1) -
         workers,
         {},
         sender if sender is not None else QuietSender(),
-        CallReceiver(),
+        CallReceiver[Envelope](),
         0,
         tw.RuntimeConfig(),
     )

@@ -24,16 +24,17 @@ import zmq
 from zmq.auth.thread import ThreadAuthenticator
 from zmq.utils.monitor import recv_monitor_message
 
-from tidewheel.runtime.errors import JobError
-from tidewheel.runtime.links.frames import decode, encode
-from tidewheel.runtime.links.link import Receiver, Sender
-from tidewheel.runtime.worker.envelope import DRIVER, Envelope
 from tidewheel.transport.datagrams import DatagramReceiver, DatagramSender
 from tidewheel.transport.eager_poll import EagerPoll
+from tidewheel.transport.errors import PeerLost
+from tidewheel.transport.link import Codec, Item, Receiver, Sender
 from tidewheel.transport.socket_keys import SocketKeys
 
 GREETING: Final = -1
-"""The sequence number of the first envelope over each connection, which says who is there and nothing else."""
+"""The sequence number of the first item over each connection, which says who is there and nothing else."""
+
+DRIVER: Final = -1
+"""The number of the driver; workers count from 0, other processes that feed inputs have numbers below."""
 
 _LONGEST_PATH = 100
 _MOST_AT_ONCE = 1000
@@ -71,15 +72,17 @@ class SocketPeers:
         return all(address.node == node or address.tcp is not None for address in self.addresses)
 
 
-class SocketReceiver(Receiver):
+class SocketReceiver(Receiver[Item]):
     """Listens for the peers of one member.
 
     Args:
         node: the node on which it is, as its peers name it.
+        codec: how items cross the sockets.
     """
 
-    def __init__(self, node: str) -> None:
+    def __init__(self, node: str, codec: Codec[Item]) -> None:
         super().__init__()
+        self._codec = codec
         self.context = zmq.Context()
         self._authenticator: ThreadAuthenticator | None = None
         self._directory = _private_directory()
@@ -96,7 +99,7 @@ class SocketReceiver(Receiver):
         self._waker.connect("inproc://wake")
         self._wake_lock = threading.Lock()
         self._woken = False
-        self._early: list[Envelope] = []
+        self._early: list[Item] = []
         self._given_up = False
         self.address = SocketAddress(node, ipc, f"{self._directory}/d")
         self._datagrams = DatagramReceiver(self.address.datagrams)
@@ -125,7 +128,7 @@ class SocketReceiver(Receiver):
         """Listen on a port of ``host`` too, for callers that have the keys; return the address that says so.
 
         Raises:
-            JobError: it is not possible to listen there.
+            PeerLost: it is not possible to listen there.
         """
         self._authenticator = ThreadAuthenticator(self.context)
         self._authenticator.start()
@@ -136,7 +139,7 @@ class SocketReceiver(Receiver):
         try:
             port = self._pull.bind_to_random_port(f"tcp://{host}")
         except zmq.ZMQError as error:
-            raise JobError(f"no port on {host} is free for workers on other nodes to connect to: {error}") from error
+            raise PeerLost(f"no port on {host} is free for workers on other nodes to connect to: {error}") from error
         self.address = replace(self.address, tcp=f"tcp://{host}:{port}")
         return self.address
 
@@ -144,54 +147,54 @@ class SocketReceiver(Receiver):
         """Wait until each of ``members`` has called; then remove the socket's file.
 
         Raises:
-            JobError: some have not called in time, or `give_up` was called.
+            PeerLost: some have not called in time, or `give_up` was called.
         """
         missing = set(members)
         deadline = time.monotonic() + timeout_s
         try:
             while missing:
                 if self._given_up:
-                    raise JobError("it was dropped before all members were connected")
+                    raise PeerLost("it was dropped before all members were connected")
                 left_s = deadline - time.monotonic()
                 if left_s <= 0:
                     names = ", ".join("the driver" if one == DRIVER else f"worker {one}" for one in sorted(missing))
                     where = self.address.tcp or self.address.ipc
-                    raise JobError(
+                    raise PeerLost(
                         f"{names} did not connect to {where} within {timeout_s:g} s: can the nodes reach each other on "
                         "any port? link='ray' uses Ray's own connections"
                     )
-                for envelope in self._receive(left_s):
-                    if envelope.sequence == GREETING:
-                        missing.discard(envelope.sender)
+                for item in self._receive(left_s):
+                    if item.sequence == GREETING:
+                        missing.discard(item.sender)
                     else:
-                        self._early.append(envelope)
+                        self._early.append(item)
         finally:
             shutil.rmtree(self._directory, ignore_errors=True)
 
     def give_up(self) -> None:
-        """Have `meet` raise JobError; from any thread."""
+        """Have `meet` raise PeerLost; from any thread."""
         self._given_up = True
         self.wake()
 
-    def receive(self, timeout_s: float) -> list[Envelope]:
+    def receive(self, timeout_s: float) -> list[Item]:
         """Return what came over any connection, or was delivered."""
         if self._early:
             early, self._early = self._early, []
             return early
         return self._receive(timeout_s)
 
-    def _receive(self, timeout_s: float) -> list[Envelope]:
+    def _receive(self, timeout_s: float) -> list[Item]:
         """Take what has come both ways; wait for something if there is nothing.
 
         The descriptor of a ZeroMQ socket only says when its state may have changed. So the socket is asked after that,
         until it has no more.
         """
-        found: list[Envelope] = []
+        found: list[Item] = []
         if self._delivered or (self._may_have_more and self._has_more()):
             timeout_s = 0.0
         for descriptor, _ in self._poll.poll(ceil(timeout_s * 1000)):
             if descriptor == self._datagrams.descriptor:
-                found += map(decode, self._datagrams.receive())
+                found += [self._codec.decode(head, ()) for head in self._datagrams.receive()]
             else:
                 self._may_have_more = True
         for _ in range(_MOST_AT_ONCE if self._may_have_more else 0):
@@ -208,9 +211,9 @@ class SocketReceiver(Receiver):
         self._may_have_more = bool(int(self._pull.get(_EVENTS)) & _POLLIN)
         return self._may_have_more
 
-    def _decoded(self, head: bytes) -> Envelope:
+    def _decoded(self, head: bytes) -> Item:
         frames = self._pull.recv_multipart(copy=False) if self._pull.get(zmq.RCVMORE) else []
-        return decode(head, [frame.buffer for frame in frames])
+        return self._codec.decode(head, [frame.buffer for frame in frames])
 
     def wake(self) -> None:
         """Have `receive` return."""
@@ -234,7 +237,7 @@ class SocketReceiver(Receiver):
             os.close(self._descriptors.pop())
 
 
-class SocketSender(Sender):
+class SocketSender(Sender[Item]):
     """Has a connection to each peer of one member.
 
     Args:
@@ -243,8 +246,9 @@ class SocketSender(Sender):
         peers: where they listen.
         keys: the job's, for peers on other nodes.
         incarnation: of this member.
+        codec: how items cross the sockets.
         context: whose thread sends; that of the member's receiver, if it has one, is faster than one more.
-        by_value: whether what is sent is a user's program's, which may define classes and change its arrays meanwhile.
+        copies: whether to copy large buffers, as a user's program may change its arrays after it has sent them.
     """
 
     def __init__(
@@ -254,11 +258,13 @@ class SocketSender(Sender):
         peers: Mapping[int, SocketAddress],
         keys: SocketKeys,
         incarnation: int,
+        codec: Codec[Item],
         context: Any = None,
         *,
-        by_value: bool = False,
+        copies: bool = False,
     ) -> None:
-        self._by_value = by_value
+        self._codec = codec
+        self._copies = copies
         self._own_context = zmq.Context() if context is None else None
         context = context if context is not None else self._own_context
         self._sockets: dict[int, Any] = {}
@@ -281,11 +287,11 @@ class SocketSender(Sender):
                 socket.set(zmq.CURVE_SECRETKEY, keys.caller_secret)
                 _keep_alive(socket)
                 socket.connect(address.tcp)
-            socket.send(encode(Envelope(member, incarnation, GREETING))[0])
+            socket.send(codec.encode(codec.empty(member, incarnation, GREETING))[0])
 
-    def send(self, peer: int, envelope: Envelope) -> None:
-        """Send a small envelope to a peer on this node; queue others, and a thread of ZeroMQ sends them."""
-        frames = encode(envelope, by_value=self._by_value)
+    def send(self, peer: int, item: Item) -> None:
+        """Send a small item to a peer on this node; queue others, and a thread of ZeroMQ sends them."""
+        frames = self._codec.encode(item)
         datagrams = self._datagrams.get(peer)
         if datagrams is not None and len(frames) == 1 and datagrams.send(frames[0]):
             return
@@ -295,10 +301,10 @@ class SocketSender(Sender):
                 socket.send(frames[0])
             else:
                 # What an operator has sent is the runtime's; the driver's program may still change its arrays.
-                socket.send_multipart(frames, copy=self._by_value)
+                socket.send_multipart(frames, copy=self._copies)
         except zmq.Again:
             # A peer that refuses the handshake leaves the socket without a connection to queue for.
-            raise JobError(f"worker {peer} has refused the connection: it is none of this job", worker=peer) from None
+            raise PeerLost(f"worker {peer} has refused the connection: it is none of this job", worker=peer) from None
 
     def check(self) -> None:
         """Look for connections that broke: the peer's process has ended, or its node cannot be reached.
@@ -312,7 +318,7 @@ class SocketSender(Sender):
                 self._lost.setdefault(peer, now)
         for peer, since in self._lost.items():
             if now - since > _LOST_FOR_S:
-                raise JobError(
+                raise PeerLost(
                     f"the connection to worker {peer} has broken: its process or its node is gone", worker=peer
                 )
 

@@ -1,52 +1,47 @@
 """A link over Ray actor calls."""
 
+import pickle
 import threading
 from collections import deque
 from collections.abc import Sequence
-from pickle import PicklingError
 from typing import Any
 
-from tidewheel.runtime.errors import JobError
-from tidewheel.runtime.links.link import Receiver, Sender
-from tidewheel.runtime.worker.envelope import Envelope
+from tidewheel.transport.errors import PeerLost
+from tidewheel.transport.link import Codec, Item, Receiver, Sender
 
 _CHECK_EVERY = 64
 _MOST_OUTSTANDING = 4096
 _ANSWER_TIMEOUT_S = 60.0
 
 
-class RaySender(Sender):
-    """Sends each envelope as one call of the peer's actor, and watches that the calls succeed.
+class RaySender(Sender[Item]):
+    """Sends the frames of each item by one call of the peer's actor, and watches that the calls succeed.
 
     Ray runs a call at most once and does not retry it. One that failed may or may not have run, so it ends the job.
 
     Args:
         peers: the actors.
         job: the dataflow, one of those that they host.
+        codec: how items become frames.
     """
 
-    def __init__(self, peers: Sequence[Any], job: str) -> None:
+    def __init__(self, peers: Sequence[Any], job: str, codec: Codec[Item]) -> None:
+        self._codec = codec
         self._peers = peers
         self._job = job
         self._outstanding: deque[tuple[int, Any]] = deque()
 
-    def send(self, peer: int, envelope: Envelope) -> None:
+    def send(self, peer: int, item: Item) -> None:
         """Call the peer's actor; look at earlier calls every now and then."""
-        self._outstanding.append((peer, self._call(peer, envelope)))
+        self._outstanding.append((peer, self._call(peer, item)))
         if len(self._outstanding) % _CHECK_EVERY == 0:
             self._settle(0.0, 1)
         if len(self._outstanding) > _MOST_OUTSTANDING:
             self._settle(_ANSWER_TIMEOUT_S, len(self._outstanding))
 
-    def _call(self, peer: int, envelope: Envelope) -> Any:
-        import ray
-
-        try:
-            return self._peers[peer].receive.remote(self._job, envelope)
-        except (TypeError, AttributeError, PicklingError, ray.exceptions.RayError):
-            raise
-        except Exception as error:  # what a user's object raises when it is pickled
-            raise PicklingError(f"{type(error).__name__}: {error}") from error
+    def _call(self, peer: int, item: Item) -> Any:
+        head, *buffers = self._codec.encode(item)
+        return self._peers[peer].receive.remote(self._job, head, *map(pickle.PickleBuffer, buffers))
 
     def check(self) -> None:
         """Look at all calls that have ended."""
@@ -69,9 +64,9 @@ class RaySender(Sender):
             raise self._lost(ended) from error
         self._outstanding = deque(entry for entry in self._outstanding if entry[1] not in ended)
         if timeout_s and len(done) < count:
-            raise JobError(f"a peer has not taken {count - len(done)} envelopes for {timeout_s:g} s")
+            raise PeerLost(f"a peer has not taken {count - len(done)} envelopes for {timeout_s:g} s")
 
-    def _lost(self, ended: set[Any]) -> JobError:
+    def _lost(self, ended: set[Any]) -> PeerLost:
         """Find the peer that one of the calls that have ended did not reach."""
         import ray
 
@@ -80,20 +75,20 @@ class RaySender(Sender):
                 try:
                     ray.get(call)
                 except ray.exceptions.RayTaskError as error:
-                    return JobError(f"worker {peer} could not take what was sent to it: {error}", worker=peer)
+                    return PeerLost(f"worker {peer} could not take what was sent to it: {error}", worker=peer)
                 except ray.exceptions.RayError as error:
-                    return JobError(f"worker {peer} cannot be reached, it has probably died: {error}", worker=peer)
+                    return PeerLost(f"worker {peer} cannot be reached, it has probably died: {error}", worker=peer)
         raise AssertionError("a call that failed is among those that have ended")
 
 
-class CallReceiver(Receiver):
+class CallReceiver(Receiver[Item]):
     """Takes what is delivered by calls from other threads, and nothing else."""
 
     def __init__(self) -> None:
         super().__init__()
         self._woken = threading.Event()
 
-    def receive(self, timeout_s: float) -> list[Envelope]:
+    def receive(self, timeout_s: float) -> list[Item]:
         """Return what was delivered."""
         if self._woken.is_set() or (timeout_s > 0 and self._woken.wait(timeout_s)):
             self._woken.clear()

@@ -1,1 +1,0 @@
-"""What carries envelopes between workers: over Ray actor calls, or over sockets."""
