@@ -132,7 +132,7 @@ class Audience:
         ) and pubend.logged_subscriptions.is_logged(name):
             return
         late = "the publisher has ended meanwhile" if self._is_over else f"it took more than {NOTED_WITHIN_S:g} s"
-        why = pubend.error or pubend.full or late
+        why = pubend.error or pubend.writer.full or late
         raise LogError(f"{self._where}: where subscription {name!r} is could not be noted: {why}")
 
     def heard(self, ack: Ack) -> None:
@@ -229,7 +229,7 @@ class Audience:
         if self._leaving is not None:
             return all(self._is_of(name, but_for) for name in self._still_leaving(self._leaving))
         pubend = self._pubend
-        is_published = pubend.durable_tick >= pubend.written_tick or pubend.error is not None
+        is_published = pubend.writer.durable_tick >= pubend.written_tick or pubend.error is not None
         if self._now_s < self._return_s or not is_published:
             return False
         return all(self._is_of(name, but_for) for name in self.unread())

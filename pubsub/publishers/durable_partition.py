@@ -98,7 +98,7 @@ class DurablePartition:
     @property
     def why_not(self) -> str:
         """Why nothing is published now, for good or while the disk is full; empty if something is."""
-        full = None if self._is_over else self.core.full
+        full = None if self._is_over else self.core.writer.full
         return self.problem or ("" if full is None else str(full))
 
     # ------------------------------------------------------------------ going on
@@ -113,7 +113,7 @@ class DurablePartition:
         call()
         if self.core.error is not None:
             self._fail(str(self.core.error))
-        self._room.look(self.core.full)
+        self._room.look(self.core.writer.full)
         for worker in self._workers:
             worker.settle()
         self._changed.notify()

@@ -22,14 +22,12 @@ from tidewheel.pubsub.exactly_once.journal import Journal, WorkerPosition
 from tidewheel.pubsub.exactly_once.logged_subscriptions import LoggedSubscriptions, prefix_end
 from tidewheel.pubsub.exactly_once.messages import Ack, Nack, Ranges, Rejected, Stranger
 from tidewheel.pubsub.exactly_once.pubend import CACHE_BYTES, Pubend
-from tidewheel.pubsub.exactly_once.subscriptions import Subscriptions
-from tidewheel.pubsub.log.errors import LogError, LogFull
+from tidewheel.pubsub.log.errors import LogError
 from tidewheel.pubsub.log.files import FILES, Files
 from tidewheel.pubsub.log.record_format import LogIdentity
 from tidewheel.pubsub.log.segmented_log import SEGMENT_BYTES, Log
 from tidewheel.pubsub.messages.encoded_message import EncodedMessage, size_of
 from tidewheel.pubsub.messages.wire import InitialFrontierSnapshot
-from tidewheel.pubsub.protocol.epoch_states import EpochStates
 from tidewheel.pubsub.publishers.partition_log import (
     PartitionLog,
     Recovered,
@@ -72,7 +70,12 @@ class DurablePubend:
         messages: how many were logged since then.
         message_bytes: how many bytes those have.
         nacks: how often children were curious since then.
-        logged_subscriptions: what the log says of subscriptions. To be read, not changed.
+        log: to be read, not changed, as are all that follow.
+        writer: writes the log.
+        written_tick: the tick of the last message that was taken; it is durable once `writer.durable_tick` is as late.
+        told: the states of epochs by what is durable, and will be told to every reader that asks.
+        subscriptions: what each subscription has acknowledged, and its reader.
+        logged_subscriptions: what the log says of subscriptions.
     """
 
     def __init__(  # noqa: PLR0913 - what a shell decides, one by one
@@ -96,36 +99,35 @@ class DurablePubend:
         self._clock = clock
         first = snapshot(Recovered(Journal(domain), 0, 0, {}))
         with ExitStack() as opened:
-            self._log = Log.open(
+            self.log = Log.open(
                 directory, identity, snapshot=first, segment_bytes=segment_bytes, wait_s=wait_s, files=files
             )
-            opened.callback(self._log.close)
-            recovered = recover(self._log, domain)
+            opened.callback(self.log.close)
+            recovered = recover(self.log, domain)
             self._journal = recovered.journal
-            self._told = self._journal.epochs()
+            self.told = self._journal.epochs()
             self._untold: deque[tuple[int, Step]] = deque()
             self._unconfirmed: deque[tuple[int, Confirmed]] = deque()
-            self._written_tick = self._log.last_tick
+            self.written_tick = self.log.last_tick
             self._message_end = recovered.message_end
             self._trim_to = 0
-            self._reserved = max(recovered.reserved, self._log.last_tick + 1)
+            self._reserved = max(recovered.reserved, self.log.last_tick + 1)
             self._pubend = Pubend(
                 identity.partition,
                 identity.partitions,
-                PartitionLog(self._log),
+                PartitionLog(self.log),
                 size_of,
                 cache_bytes=cache_bytes,
                 next_tick=self._reserved,
-                first_tick=self._log.removed_end,
+                first_tick=self.log.removed_end,
                 message_end=recovered.message_end,
-                lost_end=removed_messages_end(self._log),
+                lost_end=removed_messages_end(self.log),
             )
+            self.subscriptions = self._pubend.subscriptions
             where = f"topic {identity.topic!r}, partition {identity.partition}"
             self.logged_subscriptions = LoggedSubscriptions(self._pubend, recovered.standings, where)
-            self._writer = PartitionWriter(self._log, self._snapshot, self._logged, later)
+            self.writer = PartitionWriter(self.log, self._snapshot, self._logged, later)
             opened.pop_all()
-
-    # ------------------------------------------------------------------ what is published
 
     def begin(self, position: WorkerPosition | None = None) -> None:
         """Take note that a worker begins to send: from its start on, or from where it has to send again.
@@ -154,61 +156,29 @@ class DurablePubend:
             size_bytes = sum(size_of(step.message) for step in steps)
             self._untold += written
             if written:
-                self._written_tick = written[-1][0]
-                self._message_end = self._written_tick + 1
+                self.written_tick = written[-1][0]
+                self._message_end = self.written_tick + 1
                 self.messages += len(written)
                 self.message_bytes += size_bytes
-            self._writer.write(message_entry(tick, step) for tick, step in written)
-        self._unconfirmed.append((self._written_tick, Confirmed(len(sent), size_bytes)))
+            self.writer.write(message_entry(tick, step) for tick, step in written)
+        self._unconfirmed.append((self.written_tick, Confirmed(len(sent), size_bytes)))
 
     def confirmed(self) -> Confirmed:
         """Return what of the messages that were fed has become durable since the last call."""
         found: list[Confirmed] = []
-        while self._unconfirmed and self._unconfirmed[0][0] <= self._writer.durable_tick:
+        while self._unconfirmed and self._unconfirmed[0][0] <= self.writer.durable_tick:
             found.append(self._unconfirmed.popleft()[1])
         return Confirmed(sum(one.messages for one in found), sum(one.size_bytes for one in found))
 
     @property
     def has_room(self) -> bool:
         """Whether what was fed is on its way to the disk; if not, nothing more should be."""
-        return self._writer.has_room
-
-    @property
-    def is_durable(self) -> bool:
-        """Whether all that was fed is durable."""
-        return self._writer.is_durable
-
-    @property
-    def written_tick(self) -> int:
-        """The tick of the last message that was taken; all that was fed is durable once `durable_tick` is as late."""
-        return self._written_tick
-
-    @property
-    def durable_tick(self) -> int:
-        """The tick of the last thing in the log that is durable."""
-        return self._writer.durable_tick
-
-    @property
-    def told(self) -> EpochStates:
-        """The states of epochs by what is durable, and will be told to everybody who asks."""
-        return self._told
+        return self.writer.has_room
 
     @property
     def error(self) -> LogError | None:
         """Why nothing more is published, if that is so: what was not durable then may be lost."""
-        return self._writer.error
-
-    @property
-    def full(self) -> LogFull | None:
-        """That there is no room on the disk, if that is so: until there is, what was fed waits."""
-        return self._writer.full
-
-    @property
-    def log_bytes(self) -> int:
-        """How many bytes the log has."""
-        return self._log.total_bytes
-
-    # ------------------------------------------------------------------ what is due
+        return self.writer.error
 
     def look(self, *, forgets: bool = True) -> None:
         """Do what is due: tell silence, note how far subscriptions are, and, if it ``forgets``, forget what all have.
@@ -218,12 +188,12 @@ class DurablePubend:
         """
         self._check()
         now = self._now()
-        if self._writer.has_room:
+        if self.writer.has_room:
             until = self._pubend.reserve(now, _RESERVED_AHEAD)
             if until is not None:
                 self._reserved = until
                 entry = reservation_entry(self._pubend.pass_over(now), until)
-                self._writer.write([entry], partial(self._pubend.reserved, until))
+                self.writer.write([entry], partial(self._pubend.reserved, until))
             self._note()
         self._tell(self._pubend.be_silent(now))
         if forgets:
@@ -237,37 +207,31 @@ class DurablePubend:
         if due:
             tick = self._pubend.pass_over(self._now())
             entries = [cursor_entry(tick, cursor) for cursor in due]
-            self._writer.write(entries, partial(self.logged_subscriptions.logged, due), is_note=True)
+            self.writer.write(entries, partial(self.logged_subscriptions.logged, due), is_note=True)
 
     @property
     def is_trim_due(self) -> bool:
         """Whether there are files that nobody needs."""
-        return self._log.has_before(self._trim_to)
+        return self.log.has_before(self._trim_to)
 
     def trim(self) -> int:
         """Remove files that nobody needs, and return how many bytes they had. It waits for the disk, on any thread."""
-        return self._log.trim(self._trim_to)
+        return self.log.trim(self._trim_to)
 
     def resume(self) -> None:
         """Try again if the disk is `full`. To be called now and then, and when something may have changed."""
-        if self._writer.is_stuck and not self._writer.has_notes:
+        if self.writer.is_stuck and not self.writer.has_notes:
             self._note()  # so that it can become known which files are not needed
-        self._writer.resume()
+        self.writer.resume()
 
     def expire(self, before_s: float) -> None:
-        """Forget files that are older, if there are no subscriptions, for which everything would be kept.
-
-        Args:
-            before_s: in seconds since 1970.
-        """
-        if self._pubend.subscriptions:
+        """Forget files that are older, in seconds since 1970, if there are no subscriptions, which need everything."""
+        if self.subscriptions:
             return
-        ends = (one.last_tick + 1 for one in self._log.segments() if one.ended_s is not None and one.ended_s < before_s)
+        ends = (one.last_tick + 1 for one in self.log.segments() if one.ended_s is not None and one.ended_s < before_s)
         end = max(ends, default=0)
         if end > self._pubend.first_tick:
             self._pubend.forget(end)
-
-    # ------------------------------------------------------------------ the log
 
     def _snapshot(self) -> bytes:
         noted = self.logged_subscriptions.noted
@@ -276,17 +240,15 @@ class DurablePubend:
     def _logged(self, tick: int) -> None:
         """Tell what is durable up to a tick."""
         while self._untold and self._untold[0][0] <= tick:
-            self._untold.popleft()[1].take(self._told)
+            self._untold.popleft()[1].take(self.told)
         self._tell(self._pubend.logged(tick))
 
     def _now(self) -> int:
         return max(0, int(self._clock() * TICKS_A_SECOND))
 
     def _check(self) -> None:
-        if self._writer.error is not None:
-            raise self._writer.error
-
-    # ------------------------------------------------------------------ who is downstream
+        if self.writer.error is not None:
+            raise self.writer.error
 
     def join(self, child: str, where: Filter | None = None) -> None:
         """Take on a subend or relay; what is told from now on is told to it."""
@@ -317,20 +279,13 @@ class DurablePubend:
     ) -> Begun:
         """Take on a subscription, or go on with the one of that name, and give it to a reader.
 
-        Args:
-            name: of the subscription.
-            reader: the id of who reads it.
-            start: the first tick that a new one wants; by default what is told next. For a reader that had it before
-                the first tick that it has not acknowledged.
-            durable: whether it is remembered over restarts: once it `is_logged`.
-            again: whether this reader had it already, and is refused if another one has it by now.
-            acknowledged: what was, as this reader has learnt, if it had it already.
+        The arguments are those of `LoggedSubscriptions.subscribe`.
 
         Raises:
             DeliveryError: it cannot have it back.
             LogError: the log is damaged.
         """
-        before = self._pubend.subscriptions.reader_of(name)
+        before = self.subscriptions.reader_of(name)
         begun = self.logged_subscriptions.subscribe(
             name, reader, start, self._frontiers_at, durable=durable, again=again, acknowledged=acknowledged
         )
@@ -345,9 +300,9 @@ class DurablePubend:
 
     def _frontiers_at(self, tick: int) -> InitialFrontierSnapshot:
         """Return both frontiers as they were before what is at ``tick``."""
-        epochs = self._told
+        epochs = self.told
         if tick < self._pubend.told_end:
-            epochs = recover(self._log, self._domain, tick - 1).journal.epochs()
+            epochs = recover(self.log, self._domain, tick - 1).journal.epochs()
         return InitialFrontierSnapshot(list(epochs.lower), epochs.upper())
 
     def unsubscribe(self, reader: str, acknowledged: Ranges = (), everywhere: tuple[Ranges, ...] = ()) -> str | None:
@@ -358,7 +313,7 @@ class DurablePubend:
 
     def end(self, name: str) -> None:
         """End a subscription for good, and tell who reads it."""
-        reader = self._pubend.subscriptions.reader_of(name)
+        reader = self.subscriptions.reader_of(name)
         self.logged_subscriptions.end(name)
         self._note()
         self._tell_stranger(reader)
@@ -373,22 +328,15 @@ class DurablePubend:
         strangers = self.logged_subscriptions.ack(ack)
         self._tell([Outgoing(child, Stranger(ack.pubend, reader)) for reader in strangers])
 
-    @property
-    def subscriptions(self) -> Subscriptions:
-        """What each subscription has acknowledged, and who has it. To be read, not changed."""
-        return self._pubend.subscriptions
-
     def unread(self) -> list[str]:
         """Return the subscriptions that have not acknowledged every message."""
         end = self._message_end if self.error is None else self._pubend.message_end
-        return self._pubend.subscriptions.needing(end)
+        return self.subscriptions.needing(end)
 
     def held_bytes(self, name: str) -> int:
         """Return about how many bytes of the log there are that a subscription has not acknowledged."""
-        needed_from = prefix_end(self._pubend.subscriptions.acknowledged(name))
-        return sum(segment.size for segment in self._log.segments() if segment.last_tick >= needed_from)
-
-    # ------------------------------------------------------------------ the end
+        needed_from = prefix_end(self.subscriptions.acknowledged(name))
+        return sum(segment.size for segment in self.log.segments() if segment.last_tick >= needed_from)
 
     def close(self) -> None:
         """Make durable what was fed and acknowledged, as far as the disk takes it, and let go of the log.
@@ -396,4 +344,4 @@ class DurablePubend:
         Raises LogError: that did not work.
         """
         self._note()
-        self._writer.close(_CLOSE_WITHIN_S)
+        self.writer.close(_CLOSE_WITHIN_S)

@@ -50,7 +50,7 @@ def statistics_of(pubend: DurablePubend, audience: Audience, children: Children)
         subscriptions=len(subscriptions),
         durable_subscriptions=sum(map(pubend.logged_subscriptions.is_durable, subscriptions.names)),
         unread=len(pubend.unread()),
-        log_bytes=pubend.log_bytes,
+        log_bytes=pubend.log.total_bytes,
         waiting_bytes=children.waiting_bytes,
         dropped=children.dropped,
     )

@@ -92,7 +92,7 @@ def test_where_it_first_began_is_known_for_good(tmp_path: Path) -> None:
         partition.settle()
         partition.core.look()
         assert partition.core.trim() > 2000
-        assert len(partition.core._log.segments()) < 3
+        assert len(partition.core.log.segments()) < 3
     with opened(tmp_path) as partition:
         begun = partition.core.subscribe("billing", "second", durable=True)
         assert begun.first_frontiers == InitialFrontierSnapshot([2], [])
@@ -295,13 +295,13 @@ def test_old_files_go_where_there_are_no_subscriptions(tmp_path: Path) -> None:
         for at in range(20):
             publish(partition, at, size=500)
         partition.core.look()
-        [*old, _, newest] = [one.ended_s for one in partition.core._log.segments()]
+        [*old, _, newest] = [one.ended_s for one in partition.core.log.segments()]
         assert newest is None
         assert old[2] is not None
         partition.core.expire(old[2])
         partition.core.look()
         assert partition.core.trim() > 1000
-        assert partition.core._log.segments()[0].ended_s == old[2]
+        assert partition.core.log.segments()[0].ended_s == old[2]
         partition.core.subscribe("billing", "reader", 0, durable=True)
         partition.core.expire(FOREVER)
         partition.core.look()
@@ -332,12 +332,12 @@ def test_a_note_that_is_durable_says_nothing_of_messages_behind_it(tmp_path: Pat
         partition.core.subscribe("billing", "reader", 0, durable=True)
         partition.turn_until(lambda: partition.core.logged_subscriptions.is_logged("billing"))
         partition.core.end("billing")
-        first_note = partition.core._writer.last_tick
+        first_note = partition.core.writer.last_tick
         partition.send(0, b"a")
         assert partition.core.written_tick > first_note
         partition.turn()
         told = [message for _, message in partition.told if isinstance(message, KnowledgeMessage) and message.data]
-        assert (told, partition.core.durable_tick < partition.core.written_tick) == ([], True)
+        assert (told, partition.core.writer.durable_tick < partition.core.written_tick) == ([], True)
         files.may_sync.release(1000)
         partition.settle()
 

@@ -23,9 +23,9 @@ def fill(partition: Partition, files: Full) -> None:
     files.room = 3000
     for index in range(10):
         partition.send(0, bytes([index]) * 1000, index=index)
-        partition.turn_until(lambda: partition.core.is_durable or partition.core.full is not None)
-    partition.turn_until(lambda: partition.core._writer.is_stuck)
-    assert isinstance(partition.core.full, LogFull)
+        partition.turn_until(lambda: partition.core.writer.is_durable or partition.core.writer.full is not None)
+    partition.turn_until(lambda: partition.core.writer.is_stuck)
+    assert isinstance(partition.core.writer.full, LogFull)
 
 
 def test_it_goes_on_when_there_is_room(tmp_path: Path) -> None:
@@ -35,19 +35,19 @@ def test_it_goes_on_when_there_is_room(tmp_path: Path) -> None:
         partition.core.join("child")
         fill(partition, files)
         before = told(partition)
-        durable_tick = partition.core.durable_tick
+        durable_tick = partition.core.writer.durable_tick
         assert len(before) < 10
-        assert (partition.core.has_room, partition.core.is_durable, partition.core.error) == (False, False, None)
+        assert (partition.core.has_room, partition.core.writer.is_durable, partition.core.error) == (False, False, None)
         for _ in range(5):
             partition.core.look()
             partition.core.resume()
-            partition.turn_until(lambda: partition.core._writer.is_stuck)
-        assert (told(partition), partition.core.durable_tick) == (before, durable_tick)
+            partition.turn_until(lambda: partition.core.writer.is_stuck)
+        assert (told(partition), partition.core.writer.durable_tick) == (before, durable_tick)
         assert files.refused >= 5
         files.room = 1 << 30
         partition.core.resume()
         partition.settle()
-        assert (partition.core.full, partition.core.has_room) == (None, True)
+        assert (partition.core.writer.full, partition.core.has_room) == (None, True)
         partition.send(0, b"last", index=10)
         partition.settle()
         assert told(partition) == [*(bytes([index]) * 1000 for index in range(10)), b"last"]
@@ -68,20 +68,20 @@ def test_what_is_needed_no_more_makes_room(tmp_path: Path) -> None:
             partition.send(0, bytes([index]) * 500, index=index)
             partition.settle()
         reader.read(partition, acknowledges=0)
-        before = len(partition.core._log.segments())
+        before = len(partition.core.log.segments())
         files.room = 1500
         partition.send(0, b"large" * 1000, index=10)
-        partition.turn_until(lambda: partition.core._writer.is_stuck)
+        partition.turn_until(lambda: partition.core.writer.is_stuck)
         noted = cursors(partition.core)["reader"]
-        partition.ack(reader.id, (0, partition.core.durable_tick + 1))
+        partition.ack(reader.id, (0, partition.core.writer.durable_tick + 1))
         assert partition.core.trim() == 0
         partition.core.resume()
         partition.turn_until(lambda: partition.core.logged_subscriptions.is_logged("reader"))
         assert cursors(partition.core)["reader"] > noted
-        assert isinstance(partition.core.full, LogFull)
+        assert isinstance(partition.core.writer.full, LogFull)
         partition.core.look()
         files.room += partition.core.trim()
-        assert len(partition.core._log.segments()) < before
+        assert len(partition.core.log.segments()) < before
         partition.core.resume()
         partition.settle()
         assert partition.core.has_room
@@ -100,13 +100,13 @@ def test_notes_keep_their_order(tmp_path: Path) -> None:
         partition.send(0, b"b", index=1)
         for end in (3, 4):
             partition.core.unsubscribe("reader", ((0, end),))
-        partition.turn_until(lambda: partition.core._writer.is_stuck)
+        partition.turn_until(lambda: partition.core.writer.is_stuck)
         partition.core.unsubscribe("reader", ((0, 5),))
         partition.core.resume()
-        partition.turn_until(lambda: partition.core._writer.is_stuck)
+        partition.turn_until(lambda: partition.core.writer.is_stuck)
         files.room = 1000
         partition.core.resume()
-        partition.turn_until(lambda: partition.core._writer.is_stuck or partition.core.full is None)
+        partition.turn_until(lambda: partition.core.writer.is_stuck or partition.core.writer.full is None)
         partition.core.resume()
         partition.settle()
     with opened(tmp_path) as partition:
@@ -154,17 +154,17 @@ def test_files_begin_and_end_as_ever_after_that(tmp_path: Path) -> None:
             files.room = 0 if index % 3 else 1 << 30
             partition.send(0, bytes([index]) * 300, index=index)
             if index % 3:
-                partition.turn_until(lambda: partition.core._writer.is_stuck)
+                partition.turn_until(lambda: partition.core.writer.is_stuck)
                 files.room = 1 << 30
-                while not partition.core.is_durable:
+                while not partition.core.writer.is_durable:
                     partition.core.resume()
                     partition.turn()
             partition.settle()
-        before = len(partition.core._log.segments())
+        before = len(partition.core.log.segments())
         for index in range(30, 60):
             partition.send(0, bytes([index]) * 300, index=index)
             partition.settle()
-        assert len(partition.core._log.segments()) > before + 3
+        assert len(partition.core.log.segments()) > before + 3
         reader.read(partition)
         partition.core.look()
         assert partition.core.trim() > 10_000

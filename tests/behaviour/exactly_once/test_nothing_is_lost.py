@@ -142,7 +142,7 @@ class World:
 
     def settle(self) -> None:
         core = self.partition.core
-        self.partition.turn_until(lambda: core.is_durable or core.error is not None or core._writer.is_stuck)
+        self.partition.turn_until(lambda: core.writer.is_durable or core.error is not None or core.writer.is_stuck)
 
     def look(self) -> None:
         self.partition.core.look(forgets=self._random.random() < 0.8)
@@ -250,6 +250,6 @@ def test_whatever_comes_nothing_is_lost(tmp_path: Path, seed: int) -> None:
     for life in world._current.values():
         assert life.excused | set(life.had) == set(range(MESSAGES)), life.reader
     assert not world.partition.core.unread()
-    log = world.partition.core._log
+    log = world.partition.core.log
     assert [one.kind for one in log.read(0, ROOM)].count(1) < MESSAGES // 2, "the log is not trimmed"
     world.partition.core.close()

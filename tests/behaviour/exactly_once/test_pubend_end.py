@@ -140,7 +140,7 @@ def test_what_was_acknowledged_before_a_failure_is_noted_after_it(tmp_path: Path
             assert reader.hear() == [Rejected(0, "it rains")]
             reader.close()
         assert not host.call(host.actor.drained(0.0, "own"))
-        tick = host.run(lambda: host.actor._core.durable_tick)
+        tick = host.run(lambda: host.actor._core.writer.durable_tick)
         for reader in readers[::-1]:
             assert not host.call(host.actor.drained(0.0))
             host.call(host.actor.unsubscribe(reader.id, ((0, tick),)))
@@ -183,7 +183,9 @@ def test_a_worker_is_refused_at_the_end(tmp_path: Path) -> None:
     with hosted(tmp_path) as host:
         feed = Feed(SentEvents(DOMAIN), host.connection)
         send(feed, 0)
-        assert eventually(lambda: host.run(lambda: host.actor._core.messages > 0 and host.actor._core.is_durable))
+        assert eventually(
+            lambda: host.run(lambda: host.actor._core.messages > 0 and host.actor._core.writer.is_durable)
+        )
         host.call(host.actor.close())
         with pytest.raises(FeedRefused, match=r"is closed: its topic has ended"):
             finish(feed, 1)

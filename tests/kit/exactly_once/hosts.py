@@ -221,7 +221,7 @@ async def acknowledged(host: Host, name: str) -> bool:
     """Tell whether it is noted in the log that a subscription is at the end."""
     core = host.actor._core
     [(_, end), *rest] = cursors(core).get(name) or ((0, 0),)
-    return not rest and end > core.written_tick and core.is_durable
+    return not rest and end > core.written_tick and core.writer.is_durable
 
 
 def published(host: Host, epochs: int) -> Feed:

@@ -36,7 +36,7 @@ class Partition:
     def settle(self) -> None:
         """Wait until all that was fed is durable, or will not be."""
         deadline_s = time.monotonic() + DEADLINE_S
-        while not self.core.is_durable and self.core.error is None:
+        while not self.core.writer.is_durable and self.core.error is None:
             self._calls.get(timeout=deadline_s - time.monotonic())()
 
     def turn(self) -> None:

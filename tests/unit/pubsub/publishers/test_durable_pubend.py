@@ -21,7 +21,7 @@ def test_nothing_is_told_before_it_is_durable(tmp_path: Path) -> None:
         partition.core.join("child")
         partition.core.look()
         partition.send(0, b"one")
-        assert not partition.core.is_durable
+        assert not partition.core.writer.is_durable
         assert not [message for _, message in partition.told if isinstance(message, KnowledgeMessage) and message.data]
         partition.settle()
         [told] = [message for _, message in partition.told if isinstance(message, KnowledgeMessage) and message.data]
@@ -185,11 +185,11 @@ def test_silence_alone_is_not_logged(tmp_path: Path) -> None:
         partition.settle()
         reader.read(partition)
         reader.read(partition)
-        before = partition.core._log.total_bytes
+        before = partition.core.log.total_bytes
         for _ in range(100):
             now_s[0] += 0.1
             reader.read(partition)
-        assert partition.core._log.total_bytes - before < 500
+        assert partition.core.log.total_bytes - before < 500
         assert cursors(partition.core)["reader"][0][1] > partition.core.written_tick
 
 
@@ -206,7 +206,7 @@ def test_files_stay_as_long_as_a_cursor_on_the_disk_needs_them(tmp_path: Path) -
         if at == 10:
             reader.read(partition)
             partition.core.look()
-    assert len(partition.core._log.segments()) > 3
+    assert len(partition.core.log.segments()) > 3
     files.is_broken = True
     reader.read(partition)
     partition.core.trim()
