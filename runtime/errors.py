@@ -13,21 +13,21 @@ class TokenError(TidewheelError):
 
 
 class ConfigError(TidewheelError, ValueError):
-    """A setting is wrong: its name, what it is and what it may be."""
+    """A setting is wrong; the message has its name, its value and the values that it may have."""
 
 
 class WouldBlock(TidewheelError):  # noqa: N818 - named for what it says
-    """An input could not take a batch in time, because too much is in flight; nothing was sent."""
+    """An input could not send a batch in time, because too many bytes are in flight; nothing was sent."""
 
 
 class JobError(TidewheelError):
-    """A job failed, or was asked for something that it does not have or can no longer do.
+    """A job failed, or cannot do what it was asked for.
 
     Attributes:
         operator: the name of the operator that raised, None if none did.
         worker: the number of the worker that failed, None if none did.
         time: the time of the message being worked on, None if there was none.
-        traceback_text: the traceback of what the operator raised, as text; empty if none did.
+        traceback_text: the traceback of the operator's exception, as text; empty if no operator raised.
     """
 
     def __init__(

@@ -140,7 +140,7 @@ class DataflowDescription:
         pact: Pact | None = None,
         with_keys: KeyedTransform | None = None,
     ) -> Outlet:
-        """Add an oblivious operator, which sends ``transform(batch)`` at each batch's time, and return its output."""
+        """Add a stateless operator, which sends ``transform(batch)`` at each batch's time, and return its output."""
         self._check_ours(name, outlet)
         scopes = (outlet.scope,)
         (made,) = self._add(name, [outlet.source], scopes, scopes, _build_nothing, (pact,), None, notify=False)

@@ -93,6 +93,6 @@ def mixes_substreams(operator: str, name: str) -> GraphError:
     """Return the error of an operator that cannot read a stream with the substreams of this name."""
     kept = ', or say scope="substream" to have states by substream' if operator.startswith("stateful_map") else ""
     return GraphError(
-        f"operator {operator!r} puts records of different substreams together, and its results would belong to none: "
-        f"call without_substreams() before, where it no longer matters which of {name!r} a record belongs to{kept}"
+        f"operator {operator!r} puts records of different substreams together, so its results would belong to no "
+        f"substream. Call without_substreams() before it, where the substreams {name!r} no longer matter{kept}"
     )

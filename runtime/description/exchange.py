@@ -1,4 +1,4 @@
-"""The exchange pact: which worker a record goes to."""
+"""The exchange pact: each record goes to the worker that owns its key."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass

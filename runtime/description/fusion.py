@@ -1,4 +1,4 @@
-"""Fusing chains of oblivious operators, before a dataflow runs.
+"""The fusion of chains of stateless operators, before a dataflow runs.
 
 An operator joins the one before it if both are stages (`stage.py`), the edge between them stays on its worker and
 nothing else reads it. A stage changes no time and finishes within the step, so a frontier at its output is
@@ -31,7 +31,7 @@ class Fusible(Protocol):
 
     @property
     def is_stage(self) -> bool:
-        """Whether it is oblivious."""
+        """Whether it is stateless."""
 
 
 def chains_of(operators: Sequence[Fusible]) -> dict[int, list[int]]:

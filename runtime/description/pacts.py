@@ -1,4 +1,4 @@
-"""Pacts: how records are spread over the workers on an edge. Here are those that look at no record; see `Exchange`."""
+"""The pacts that spread records over workers without looking at the records; `Exchange` is the one that looks."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable

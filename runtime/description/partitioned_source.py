@@ -1,4 +1,4 @@
-"""What ``flow.source`` reads from."""
+"""The sources that ``flow.source`` reads from."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence

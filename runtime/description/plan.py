@@ -16,16 +16,16 @@ Build: TypeAlias = Callable[[Any], Schedule]
 
 
 Transform: TypeAlias = Callable[[Batch], Batch]
-"""What an oblivious operator does to each batch."""
+"""What a stateless operator does to each batch."""
 
 
 KeyedTransform: TypeAlias = Callable[[Batch, list[Any]], tuple[Batch, list[Any]]]
-"""What an oblivious operator does to a batch and the keys of its records, one by one in their order."""
+"""What a stateless operator does to a batch and the keys of its records, one by one in their order."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """An oblivious operator: its name, and what it does to each batch."""
+    """A stateless operator: its name, and what it does to each batch."""
 
     name: str
     transform: Transform
@@ -78,7 +78,7 @@ class OperatorPlan:
     notify: bool
     """Whether the operator looks at the frontiers of its inputs and is scheduled when they change."""
     stages: tuple[Stage, ...] = ()
-    """What it is made of if it is oblivious, or several such that run as one; see `Stage`."""
+    """What it is made of if it is stateless, or several such that run as one; see `Stage`."""
     ends: EndsWanted | None = None
     """What it wants to know of the ends of substreams at its inputs; None if nothing."""
     leaves_substreams: bool = False
@@ -91,7 +91,7 @@ class OperatorPlan:
 
     @property
     def is_stage(self) -> bool:
-        """Whether it is oblivious."""
+        """Whether it is stateless."""
         return bool(self.stages)
 
 

@@ -69,8 +69,8 @@ def _fold_plain(key: Any) -> int:
         if isinstance(key, kind):
             return fold(key)
     raise TypeError(
-        f"a key of type {type(key).__qualname__} cannot be exchanged: use None, a number, a string, bytes, a date or "
-        "time, a UUID, an Enum member or a tuple of these"
+        f"a key of type {type(key).__qualname__} cannot be exchanged: use None, a number, a string, bytes, a date, a "
+        "time, a UUID or an Enum member. A tuple of these will do, too"
     )
 
 

@@ -1,4 +1,4 @@
-"""Where operators, scopes and edges of a drawing are: layers from top to bottom, each scope a box laid out by itself.
+"""The places of operators, scopes and edges in a drawing: layers from top to bottom, each scope a box of its own.
 
 An edge moves sideways only between two layers, where nothing stands. What goes back goes round on the right.
 """

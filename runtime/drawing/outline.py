@@ -1,4 +1,4 @@
-"""What a dataflow looks like while it is described, complete or not, for those who show it to people."""
+"""The outline of a dataflow, complete or not, from which it is drawn."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

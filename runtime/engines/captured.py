@@ -1,4 +1,4 @@
-"""What captures have kept, as the driver sees it."""
+"""The batches that captures have kept, as the driver sees them."""
 
 import threading
 from abc import abstractmethod

@@ -52,7 +52,7 @@ class Job(ABC):
         self._failure_told = threading.Event()
         self._failure_told.set()
         self._changed = threading.Condition()
-        # One lock for the job and its inputs, since who feeds an input may run the job, and an operator may feed one.
+        # One lock for the job and its inputs: a feeder may run the job, and an operator may feed an input.
         self._lock = threading.RLock()
         self._inputs = JobInputs()
         self._diagnosis = Diagnosis(
@@ -93,11 +93,11 @@ class Job(ABC):
 
     @abstractmethod
     def _reports(self) -> Sequence[WorkerReport | BusyWorker]:
-        """Return what each worker says of itself."""
+        """Return the report of each worker."""
 
     @abstractmethod
     def _release(self) -> None:
-        """Give up the workers, whatever they are doing; those of another dataflow only as far as they run this one."""
+        """Give up the workers, whatever they are doing. A dataflow that was added ends only its own share of them."""
 
     @property
     @abstractmethod
@@ -118,7 +118,7 @@ class Job(ABC):
     def add(self, flow: DataflowDescription, *, paused: bool = False) -> "Job":
         """Run one more dataflow on the workers of this job, beside what runs there.
 
-        What is returned is a job of its own, with its own inputs, probes, topics and statistics. An operator that fails
+        The returned job has its own inputs, probes, topics and statistics. An operator that fails
         ends only its own dataflow and those that were added to that. When this job ends, so does all that was added.
 
         Args:
@@ -142,7 +142,7 @@ class Job(ABC):
             job = self._added[flow.name] = self._host(flow.plan(), flow.attachments, paused)
         finally:
             self._being_added.discard(flow.name)
-        if self._has_ended:  # meanwhile; and whoever ended it may have looked at what was added before
+        if self._has_ended:  # meanwhile, and perhaps without this dataflow
             job.stop()
             self._check_alive()
         return job
@@ -217,7 +217,7 @@ class Job(ABC):
     def wait(self, timeout: float | None = None) -> None:
         """Wait until every frontier is empty: all sources have ended, all inputs are closed, all work is done.
 
-        So it is for the dataflows that were added, too.
+        It waits for the dataflows that were added, too.
 
         Raises:
             JobError: an operator raised (the error names it, its worker and the time), a worker died, or the job was
@@ -298,7 +298,7 @@ class Job(ABC):
             job._fail(JobError(f"job {job.name!r} has ended with job {self.name!r}, to which it was added: {reason}"))
 
     def _finish_after_failure(self, reason: str) -> None:
-        """Tell those who read what this dataflow publishes that it has failed."""
+        """Tell the subscribers of this dataflow that it has failed."""
         try:
             self._attachments.finish(reason)
         finally:

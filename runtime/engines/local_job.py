@@ -96,7 +96,7 @@ class LocalJob(Job):
             self._check_alive()
             if self._rounds.is_under_way:
                 raise JobError(
-                    f"an operator of job {self.name!r} waits for the job itself, or reads what it publishes; on the "
+                    f"an operator of job {self.name!r} waits for the job itself, or reads what it publishes. On the "
                     "local engine nothing else runs meanwhile: let the program do so that called run()"
                 )
             has_run = self._rounds.run()

@@ -1,4 +1,4 @@
-"""What the dataflows of one process share on the local engine: they run in turn, and one lock guards them all."""
+"""The rounds in which the dataflows of one process run on the local engine, one after the other, under one lock."""
 
 import threading
 import time

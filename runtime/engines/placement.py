@@ -1,12 +1,12 @@
-"""Where the workers of a job run: on which nodes of the Ray cluster.
+"""The placement of workers on the nodes of a Ray cluster.
 
 The nodes are chosen before the actors are made, and each actor is then tied to its node. Ray's own strategy for actors,
 ``"SPREAD"``, does not do: each of its nodes takes turns by itself, so that two workers of three often share one.
 
-Workers that reserve nothing are dealt out evenly. For workers that reserve something, Ray chooses by what is free, all
-of them or none: through a placement group, which exists only while the job is being deployed. It is given back before
-the actors reserve the same for themselves, so that nothing but they can be left behind; whoever takes it in between has
-them wait.
+Workers that reserve nothing are dealt out evenly. For workers that reserve resources, Ray chooses nodes for all of them
+or for none, through a placement group. The group exists only while the job is being deployed. It is removed before the
+actors reserve the same resources, so that no group can be left behind. If another program takes the resources in
+between, the actors wait.
 """
 
 import logging
@@ -19,7 +19,7 @@ from typing import Any, Literal, Self, TypeAlias
 from tidewheel.runtime.errors import ConfigError, JobError
 
 PlacementName: TypeAlias = Literal["spread", "pack"]
-"""The ways to place workers that there are."""
+"""The ways to place workers."""
 
 _LOGGER = logging.getLogger(__name__)
 _WARN_AFTER_S = 2.0
@@ -107,7 +107,7 @@ class Placement:
         return [chosen[worker % len(chosen)] for worker in range(workers)]
 
     def fits(self, node: Node) -> bool:
-        """Tell whether a worker could run on a node if nobody else did."""
+        """Tell whether a worker could run on a node if the node were free."""
         return not self._lacking(node)
 
     def actor_options(self, node: Node) -> dict[str, Any]:

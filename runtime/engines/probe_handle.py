@@ -1,4 +1,4 @@
-"""Watching from the driver how far a dataflow has come."""
+"""The driver's handle of a probe: it shows the progress of a dataflow."""
 
 from collections.abc import Callable, Iterator
 from functools import partial

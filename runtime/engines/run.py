@@ -1,4 +1,4 @@
-"""Running a dataflow."""
+"""The deployment of a dataflow by `run`."""
 
 from typing import Any, Literal
 

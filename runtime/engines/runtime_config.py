@@ -1,4 +1,4 @@
-"""How a job runs: limits, deadlines and ways to communicate, with defaults that fit most."""
+"""The configuration of a job: limits, deadlines and ways to communicate, with defaults that fit most jobs."""
 
 import os
 from collections.abc import Mapping

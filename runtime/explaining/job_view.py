@@ -1,7 +1,7 @@
-"""What is true of a running job, put together from what each of its workers says.
+"""The state of a running job, put together from the reports of its workers.
 
-No single view will do: it lacks what other workers hold back. The sum of what one worker knows and of what all others
-have not sent yet, or what is under way from them, has everything.
+The view of a single worker is not enough: it lacks the changes that other workers hold back. The sum of the knowledge
+of one worker and of all changes that the others have not sent, or that are on their way, is complete.
 """
 
 from collections import Counter

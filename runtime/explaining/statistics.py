@@ -1,7 +1,8 @@
-"""What a job has done so far: counts and times by operator, by edge and by worker."""
+"""The statistics of a job: counts and times by operator, by edge and by worker."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
+from typing import TypeVar
 
 from tidewheel.progress import Time
 
@@ -54,12 +55,10 @@ class InputStatistics:
     seconds_waited: float = 0.0
 
     def __add__(self, other: "InputStatistics") -> "InputStatistics":
-        return InputStatistics(
-            self.batches + other.batches,
-            self.records + other.records,
-            self.bytes + other.bytes,
-            self.seconds_waited + other.seconds_waited,
-        )
+        return _summed([self, other])
+
+
+_Counts = TypeVar("_Counts", OperatorStatistics, EdgeStatistics, InputStatistics)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,12 +109,12 @@ class JobStatistics:
     def operators(self) -> dict[str, OperatorStatistics]:
         """The operators by name, summed over the workers, in the order in which they were described."""
         names = self.workers[0].operators if self.workers else ()
-        return {name: _sum_operators([worker.operators[name] for worker in self.workers]) for name in names}
+        return {name: _summed([worker.operators[name] for worker in self.workers]) for name in names}
 
     @property
     def edges(self) -> tuple[EdgeStatistics, ...]:
         """The edges, summed over the workers."""
-        return tuple(_sum_edges(edge) for edge in zip(*(worker.edges for worker in self.workers), strict=True))
+        return tuple(_summed(edge) for edge in zip(*(worker.edges for worker in self.workers), strict=True))
 
     def __str__(self) -> str:
         operators = [("operator", "schedules", "seconds", "records in", "records out", "frontier")]
@@ -163,26 +162,10 @@ class JobStatistics:
         return "\n\n".join(_table(rows) for rows in (operators, edges, inputs, topics, workers) if len(rows) > 1)
 
 
-def _sum_operators(parts: list[OperatorStatistics]) -> OperatorStatistics:
-    return OperatorStatistics(
-        sum(part.schedules for part in parts),
-        sum(part.seconds for part in parts),
-        sum(part.messages_in for part in parts),
-        sum(part.records_in for part in parts),
-        sum(part.messages_out for part in parts),
-        sum(part.records_out for part in parts),
-        parts[0].frontier,
-    )
-
-
-def _sum_edges(parts: tuple[EdgeStatistics, ...]) -> EdgeStatistics:
-    return EdgeStatistics(
-        parts[0].source,
-        parts[0].target,
-        sum(part.messages for part in parts),
-        sum(part.records for part in parts),
-        sum(part.bytes for part in parts),
-    )
+def _summed(parts: Sequence[_Counts]) -> _Counts:
+    """Return the statistics of the first part with all numbers summed over the parts."""
+    numbers = [one.name for one in fields(parts[0]) if isinstance(getattr(parts[0], one.name), int | float)]
+    return replace(parts[0], **{name: sum(getattr(part, name) for part in parts) for name in numbers})
 
 
 def _table(rows: Iterable[tuple[str, ...]]) -> str:

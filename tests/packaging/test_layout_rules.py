@@ -29,16 +29,16 @@ MOST_PRODUCT_LINES = 32_300
 MOST_PUBSUB_LINES = 10_000
 
 PERMITTED_CIRCLES = {"operators": 25, "runtime": 18, "pubsub": 4}
-PERMITTED_CLASSES = {"pubsub": 3, "runtime": 3}
+PERMITTED_CLASSES = {"pubsub": 3, "runtime": 2}
 PERMITTED_DOCSTRINGS: dict[str, int] = {
     "operators": 17,
     "progress": 5,
     "pubsub": 57,
-    "runtime": 34,
+    "runtime": 24,
     "spark_bridge": 9,
     "transport": 4,
 }
-PERMITTED_SENTENCES: dict[str, int] = {"operators": 19, "pubsub": 14, "runtime": 6, "spark_bridge": 14, "transport": 2}
+PERMITTED_SENTENCES: dict[str, int] = {"operators": 19, "pubsub": 14, "runtime": 4, "spark_bridge": 14, "transport": 2}
 
 
 def _more_than(permitted: dict[str, int], offenders: list[str]) -> list[str]:

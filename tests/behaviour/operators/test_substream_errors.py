@@ -156,7 +156,7 @@ WRONG: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "states of which scope": (
         lambda: divided().stateful_map(rest, int, lambda n, row: (n, row)),
-        'call without_substreams\\(\\) before.* or say scope="substream"',
+        'Call without_substreams\\(\\) before.* or say scope="substream"',
     ),
     "no key": (lambda: tw.Dataflow("i").input("n").substreams("rests", 3), "a key is a function of a record"),  # type: ignore[arg-type]
 }

@@ -135,5 +135,5 @@ def test_a_cluster_that_cannot_be_reached_is_a_clear_error(monkeypatch: pytest.M
     monkeypatch.setenv("RAY_ADDRESS", "nowhere:6379")
     flow = tw.Dataflow("lost")
     flow.input("numbers").capture("numbers")
-    with pytest.raises(tw.JobError, match=r"cluster nowhere:6379: nobody answers\. Does it run.*RAY_AUTH_MODE"):
+    with pytest.raises(tw.JobError, match=r"cluster nowhere:6379: nobody answers\. Start the cluster.*RAY_AUTH_MODE"):
         tw.run(flow)
