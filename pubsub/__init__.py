@@ -12,7 +12,7 @@ from tidewheel.pubsub.protocol.epoch_assembler import EpochAssembler
 from tidewheel.pubsub.protocol.publisher import Publisher, PublisherStatistics
 from tidewheel.pubsub.protocol.subscriber import Subscriber, SubscriberStatistics
 from tidewheel.pubsub.publishers.connection import PublisherConnection
-from tidewheel.pubsub.publishers.publication import Publication, PublicationHost, RunningPublication
+from tidewheel.pubsub.publishers.publication import Publication, RunningPublication
 from tidewheel.pubsub.relays.relay_handle import RelayHandle, relay
 from tidewheel.pubsub.subscribers.ended_subscriptions import end_subscription
 from tidewheel.pubsub.subscribers.epochs import Epochs
@@ -32,7 +32,6 @@ __all__ = [
     "Event",
     "Frontier",
     "Publication",
-    "PublicationHost",
     "Publisher",
     "PublisherConnection",
     "PublisherLost",

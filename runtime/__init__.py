@@ -1,6 +1,5 @@
 """Dataflow descriptions, tokens, workers and jobs."""
 
-from tidewheel.runtime.description.attachment import Attachment, AttachmentHost, RunningAttachment
 from tidewheel.runtime.description.dataflow_description import DataflowDescription
 from tidewheel.runtime.description.partitioned_source import OperatorSource, PartitionedSource, Pause
 from tidewheel.runtime.engines.captured import Captured, CapturedBatches
@@ -18,6 +17,7 @@ from tidewheel.runtime.tokens.token_set import TokenSet
 from tidewheel.runtime.worker.input_port import InputPort
 from tidewheel.runtime.worker.operator_context import OperatorContext
 from tidewheel.runtime.worker.output_port import OutputPort
+from tidewheel.transport.attachment import Attachment, AttachmentHost, RunningAttachment
 
 __all__ = [
     "Attachment",

@@ -26,7 +26,10 @@ _ENOUGH_BITS = 32
 def is_arrow(batch: Batch) -> bool:
     """Tell whether ``batch`` is an Arrow table or record batch."""
     pyarrow = sys.modules.get("pyarrow")
-    return pyarrow is not None and isinstance(batch, pyarrow.Table | pyarrow.RecordBatch)
+    # While another thread is still importing pyarrow, the module has no classes yet.
+    return pyarrow is not None and isinstance(
+        batch, (getattr(pyarrow, "Table", ()), getattr(pyarrow, "RecordBatch", ()))
+    )
 
 
 def is_numpy(batch: Batch) -> bool:

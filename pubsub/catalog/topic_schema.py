@@ -13,7 +13,7 @@ from typing import Any
 
 from tidewheel.pubsub.catalog.record_classes import classes_of, name_of
 from tidewheel.pubsub.errors import DeliveryError, SchemaMismatch
-from tidewheel.pubsub.messages.payload import is_arrow
+from tidewheel.transport.batches import is_arrow
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,6 @@ Arrow stays Arrow, as an IPC stream; everything else is pickled. Nobody here imp
 """
 
 import pickle
-import sys
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +11,7 @@ import cloudpickle
 
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.messages.wire import Encoding
+from tidewheel.transport.batches import is_arrow
 from tidewheel.transport.socket_frames import Payload
 
 
@@ -106,14 +106,6 @@ def decode(encoded: EncodedBatch) -> Any:
         raise DeliveryError(
             f"{what} not decode in this process ({error}): the code that is needed must be importable here too"
         ) from error
-
-
-def is_arrow(batch: Any) -> bool:
-    """Tell whether ``batch`` is an Arrow record batch or table, without importing pyarrow."""
-    pyarrow = sys.modules.get("pyarrow")
-    # Half-way through its own import, in another thread, the module has no classes yet, and nobody has a table.
-    kinds = (getattr(pyarrow, "Table", None), getattr(pyarrow, "RecordBatch", None))
-    return isinstance(batch, tuple(kind for kind in kinds if kind is not None))
 
 
 def to_records(batch: Any) -> list[Any]:

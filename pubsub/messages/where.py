@@ -9,8 +9,9 @@ from typing import Any
 import cloudpickle
 
 from tidewheel.pubsub.errors import DeliveryError
-from tidewheel.pubsub.messages.payload import EncodedBatch, decode, encode, is_arrow
+from tidewheel.pubsub.messages.payload import EncodedBatch, decode, encode
 from tidewheel.pubsub.messages.wire import DataMessage
+from tidewheel.transport.batches import is_arrow
 
 
 class Where:

@@ -8,13 +8,14 @@ from tidewheel.pubsub.catalog.local_catalog import ENDED, LOCAL_CATALOG
 from tidewheel.pubsub.protocol.publisher import Publisher
 from tidewheel.pubsub.publishers.connection import LocalConnection
 from tidewheel.pubsub.publishers.local_publisher import LocalPublisher
-from tidewheel.pubsub.publishers.publication import STOPPED_EARLY, Publication, PublicationHost, RunningPublication
+from tidewheel.pubsub.publishers.publication import STOPPED_EARLY, Publication, RunningPublication
+from tidewheel.transport.attachment import AttachmentHost
 
 
 class LocalPublication(RunningPublication):
     """Publishers of a topic in this process. Subscribers hold them, so they outlive the job until they are read."""
 
-    def __init__(self, publication: Publication, host: PublicationHost) -> None:
+    def __init__(self, publication: Publication, host: AttachmentHost) -> None:
         super().__init__(publication.topic)
         self._changed = threading.Condition()
         self._publishers = [

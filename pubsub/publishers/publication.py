@@ -2,9 +2,9 @@
 
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, TypeAlias, get_args
+from typing import Literal, TypeAlias, get_args
 
 from tidewheel.progress import Time, TimeDomain
 from tidewheel.pubsub.catalog.catalog import TopicInfo
@@ -15,35 +15,12 @@ from tidewheel.pubsub.protocol.publisher import DEFAULT_CAPACITY_BYTES
 from tidewheel.pubsub.publishers.connection import PublisherConnection
 from tidewheel.pubsub.publishers.idle_connection import IdleConnection
 from tidewheel.pubsub.publishers.topic_log import TopicLog
+from tidewheel.transport.attachment import AttachmentHost
 
 Partition: TypeAlias = Literal["worker", "merged"]
 """Whether each worker publishes what it has, or worker 0 what all have, in one partition."""
 
 STOPPED_EARLY = "the job was stopped before the topic ended"
-
-
-class PublicationHost(Protocol):
-    """What a publication needs to know of the job that runs it."""
-
-    @property
-    def job(self) -> str:
-        """The job's name, for messages."""
-
-    @property
-    def engine(self) -> Literal["local", "ray"]:
-        """Where the job runs: in this process, or in Ray actors."""
-
-    @property
-    def workers(self) -> int:
-        """How many workers it has."""
-
-    @property
-    def pump(self) -> Callable[[], bool] | None:
-        """With the local engine: runs the job one round in the calling thread; False if there was nothing to do."""
-
-    @property
-    def nodes(self) -> Sequence[str]:
-        """On Ray: the id of each worker's node."""
 
 
 class RunningPublication(ABC):
@@ -155,7 +132,7 @@ class Publication:
             ways = " or ".join(map(repr, get_args(Partition)))
             raise DeliveryError(f"topic {name!r}: partition is {ways}, not {self.partition!r}")
 
-    def start(self, host: PublicationHost) -> RunningPublication:
+    def start(self, host: AttachmentHost) -> RunningPublication:
         """Start a publisher for each partition, and register the topic.
 
         Raises:
@@ -175,7 +152,7 @@ class Publication:
 
         return RayPublication(self, host)
 
-    def entry(self, host: PublicationHost, partitions: Sequence[object]) -> TopicInfo:
+    def entry(self, host: AttachmentHost, partitions: Sequence[object]) -> TopicInfo:
         """Return a catalog entry for a new life of this topic, with the addresses of its publishers."""
         declared = None if self.schema is None else self.schema.declared()
         return TopicInfo(
@@ -192,12 +169,12 @@ class Publication:
         """Whether what a worker sends again after a restart has to be the same: a log knows it by its place."""
         return self.log is not None
 
-    def partitions(self, host: PublicationHost) -> int:
+    def partitions(self, host: AttachmentHost) -> int:
         """Return how many partitions the topic has."""
         return host.workers if self.partition == "worker" else 1
 
     def handles(
-        self, host: PublicationHost, connections: Sequence[PublisherConnection]
+        self, host: AttachmentHost, connections: Sequence[PublisherConnection]
     ) -> Sequence[PublisherConnection]:
         """Return a connection for each worker, from one for each partition."""
         idle = range(len(connections), host.workers)

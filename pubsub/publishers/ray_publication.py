@@ -10,9 +10,10 @@ from typing import Any, Final
 from tidewheel.progress import Time
 from tidewheel.pubsub.catalog.catalog_entry import CatalogEntry
 from tidewheel.pubsub.errors import DeliveryError, PublisherLost
-from tidewheel.pubsub.publishers.publication import STOPPED_EARLY, Publication, PublicationHost, RunningPublication
+from tidewheel.pubsub.publishers.publication import STOPPED_EARLY, Publication, RunningPublication
 from tidewheel.pubsub.publishers.ray_publishers import connection, start_publishers
 from tidewheel.pubsub.publishers.retired_publishers import retire, take_over
+from tidewheel.transport.attachment import AttachmentHost
 from tidewheel.transport.ray_cluster import process_id
 
 _LOG = logging.getLogger(__name__)
@@ -36,7 +37,7 @@ class RayPublication(RunningPublication):
     long as that lives.
     """
 
-    def __init__(self, publication: Publication, host: PublicationHost) -> None:
+    def __init__(self, publication: Publication, host: AttachmentHost) -> None:
         super().__init__(publication.topic)
         self._lock = threading.Lock()
         self._is_finished = False

@@ -6,12 +6,13 @@ from typing import Any
 from tidewheel.progress import TimeDomain
 from tidewheel.pubsub.log.record_format import LogIdentity
 from tidewheel.pubsub.publishers.pubend_actor import PubendActor
-from tidewheel.pubsub.publishers.publication import Publication, PublicationHost
+from tidewheel.pubsub.publishers.publication import Publication
 from tidewheel.pubsub.publishers.publisher_actor import PublisherActor
 from tidewheel.pubsub.publishers.ray_connection import RayConnection
+from tidewheel.transport.attachment import AttachmentHost
 
 
-def start_publishers(publication: Publication, host: PublicationHost) -> list[Any]:
+def start_publishers(publication: Publication, host: AttachmentHost) -> list[Any]:
     """Start an actor for each partition; return their handles."""
     start = _best_effort if publication.log is None else _exactly_once
     nodes = host.nodes[: publication.partitions(host)]

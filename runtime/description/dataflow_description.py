@@ -13,7 +13,6 @@ from tidewheel.progress import (
     Source,
     TimeDomain,
 )
-from tidewheel.runtime.description.attachment import Attachment
 from tidewheel.runtime.description.described_operator import DescribedOperator, check_substreams, mixes_substreams
 from tidewheel.runtime.description.fusion import fuse
 from tidewheel.runtime.description.pacts import Pact
@@ -29,6 +28,7 @@ from tidewheel.runtime.description.plan import (
 from tidewheel.runtime.description.scope import Scope
 from tidewheel.runtime.drawing.outline import Outline, marks_by_operator
 from tidewheel.runtime.substreams.declared import declared_substreams
+from tidewheel.transport.attachment import Attachment
 
 _KINDS = ("input", "capture", "probe", "topic", "folder", "declaration")
 """What has names, each unique among its kind."""

@@ -11,7 +11,6 @@ from types import TracebackType
 from typing import Any, Literal, Self
 
 from tidewheel.progress import Antichain, GraphError, TidewheelError
-from tidewheel.runtime.description.attachment import Attachment, RunningAttachment
 from tidewheel.runtime.description.dataflow_description import DataflowDescription
 from tidewheel.runtime.description.plan import Plan
 from tidewheel.runtime.engines.captured import CapturedBatches
@@ -25,6 +24,7 @@ from tidewheel.runtime.explaining.statistics import JobStatistics
 from tidewheel.runtime.inputs.input_handle import InputHandle
 from tidewheel.runtime.inputs.job_inputs import JobInputs
 from tidewheel.runtime.worker.worker_report import BusyWorker, WorkerReport
+from tidewheel.transport.attachment import Attachment, RunningAttachment
 
 _LOGGER = logging.getLogger(__name__)
 

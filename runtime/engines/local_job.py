@@ -8,7 +8,6 @@ from typing import Any
 import msgspec
 
 from tidewheel.progress import Antichain, TidewheelError, Time
-from tidewheel.runtime.description.attachment import Attachment, AttachmentHost
 from tidewheel.runtime.description.plan import Plan
 from tidewheel.runtime.engines.captured import Captured, CapturedBatches, CapturedHere
 from tidewheel.runtime.engines.job import Job
@@ -19,6 +18,7 @@ from tidewheel.runtime.inputs.feed import Admission, Feed
 from tidewheel.runtime.worker.envelope import Envelope, InputCommand
 from tidewheel.runtime.worker.worker_core import WorkerCore
 from tidewheel.runtime.worker.worker_report import BusyWorker, WorkerReport
+from tidewheel.transport.attachment import Attachment, AttachmentHost
 from tidewheel.transport.batches import copy_of
 from tidewheel.transport.socket_link import DRIVER
 

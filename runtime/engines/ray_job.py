@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tidewheel.progress import Antichain, GraphError, TidewheelError
-from tidewheel.runtime.description.attachment import Attachment, AttachmentHost
 from tidewheel.runtime.description.plan import Plan, Stage
 from tidewheel.runtime.engines.captured import CapturedBatches, CapturedOnWorkers
 from tidewheel.runtime.engines.job import Job
@@ -21,6 +20,7 @@ from tidewheel.runtime.worker.envelope_codec import ENVELOPES
 from tidewheel.runtime.worker.worker_report import BusyWorker, WorkerReport
 from tidewheel.runtime.worker.worker_status import Phase, WorkerStatus
 from tidewheel.transport.link import Sender
+from tidewheel.transport.attachment import Attachment, AttachmentHost
 from tidewheel.transport.pickling import unpicklable
 from tidewheel.transport.ray_cluster import connect
 from tidewheel.transport.ray_link import RaySender

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tidewheel.progress import TidewheelError
-from tidewheel.runtime.description.attachment import Attachment, AttachmentHost, RunningAttachment
 from tidewheel.runtime.errors import JobError
+from tidewheel.transport.attachment import Attachment, AttachmentHost, RunningAttachment
 
 _LOGGER = logging.getLogger(__name__)
 FINISH_TIMEOUT_S = 10.0

@@ -51,7 +51,7 @@ def ended(time: int, *keys: object, partition: int = 0) -> SubstreamsEnded:
 
 def test_a_connection_sends_them_as_a_message_of_no_records() -> None:
     """In their place among batches, with the next flush."""
-    publisher = LocalPublisher(Publisher(INTEGERS), threading.Condition(), LocalJob().pump)
+    publisher = LocalPublisher(Publisher(INTEGERS), threading.Condition(), LocalJob().host.pump)
     publisher.attach("s")
     connection = LocalConnection("orders", 3, publisher)
     connection.data(0, [1])
@@ -65,7 +65,7 @@ def test_a_connection_sends_them_as_a_message_of_no_records() -> None:
 
 def test_a_key_that_cannot_be_pickled_is_an_error() -> None:
     """It names the topic, the partition and the time."""
-    publisher = LocalPublisher(Publisher(INTEGERS), threading.Condition(), LocalJob().pump)
+    publisher = LocalPublisher(Publisher(INTEGERS), threading.Condition(), LocalJob().host.pump)
     with pytest.raises(DeliveryError, match=r"'orders', partition 3 at time 7: .*ends.*a key cannot be pickled"):
         LocalConnection("orders", 3, publisher).ends(7, [threading.Lock()])
 

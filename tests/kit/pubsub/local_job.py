@@ -3,10 +3,11 @@
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from tidewheel.progress import IntegerDomain
 from tidewheel.pubsub import Publication, RunningPublication
+from tidewheel.transport.attachment import AttachmentHost
 
 
 @dataclass
@@ -15,14 +16,12 @@ class LocalJob:
 
     job: str = "job"
     workers: int = 1
-    engine: Literal["local", "ray"] = "local"
     steps: deque[Callable[[], None]] = field(default_factory=deque)
     runs_by_itself: bool = False
-    nodes: Sequence[str] = ()
 
     @property
-    def pump(self) -> Callable[[], bool] | None:
-        return None if self.runs_by_itself else self._pump
+    def host(self) -> AttachmentHost:
+        return AttachmentHost(self.job, "local", self.workers, None if self.runs_by_itself else self._pump)
 
     def _pump(self) -> bool:
         if not self.steps:
@@ -31,7 +30,7 @@ class LocalJob:
         return True
 
     def publish(self, topic: str, capacity_bytes: int = 1 << 20) -> RunningPublication:
-        return Publication(topic, IntegerDomain(), capacity_bytes).start(self)
+        return Publication(topic, IntegerDomain(), capacity_bytes).start(self.host)
 
 
 def send_epoch(running: RunningPublication, time: int, *batches: Any) -> None:

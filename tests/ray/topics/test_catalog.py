@@ -5,10 +5,10 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import pytest
+import ray
 
 import tidewheel as tw
 from tests.ray.driver_process import DriverProcess
@@ -17,6 +17,7 @@ from tidewheel.progress import IntegerDomain
 from tidewheel.pubsub import CATALOG_TOPIC, Publication, RunningPublication
 from tidewheel.pubsub.catalog.catalog_actor import CATALOG_NAME, ask_catalog, catalog_actor
 from tidewheel.pubsub.publishers.ray_publication import RayPublication
+from tidewheel.transport.attachment import AttachmentHost
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
 
@@ -25,20 +26,10 @@ SECONDS = 10.0
 """What is meant by within seconds."""
 
 
-@dataclass(frozen=True, slots=True)
-class Host:
-    """A job of which only the publications are real; nobody calls `check` unless the test does."""
-
-    job: str
-    workers: int = 1
-    engine: Literal["local", "ray"] = "ray"
-    pump: Callable[[], bool] | None = None
-
-    @property
-    def nodes(self) -> list[str]:
-        import ray
-
-        return [ray.get_runtime_context().get_node_id()] * self.workers
+def host(job: str, workers: int = 1) -> AttachmentHost:
+    """A job of which only the publications are real; only the test calls `check`."""
+    nodes = [ray.get_runtime_context().get_node_id()] * workers
+    return AttachmentHost(job, "ray", workers, nodes=nodes)
 
 
 @pytest.fixture
@@ -183,10 +174,10 @@ def test_a_name_that_another_job_has_taken_meanwhile_is_not_taken_back(
     topic: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The first job logs that once and says so; when the other has ended its topic is found again."""
-    first = Publication(topic, IntegerDomain()).start(Host("first"))
+    first = Publication(topic, IntegerDomain()).start(host("first"))
     with tw.subscribe(topic) as subscription, caplog.at_level(logging.ERROR, logger="tidewheel"):
         kill_actor()
-        second = Publication(topic, IntegerDomain()).start(Host("second"))
+        second = Publication(topic, IntegerDomain()).start(host("second"))
         assert check_until(first, lambda: "another job took its name" in (first.problem or ""))
         assert "published by job 'second' already" in str(first.problem)
         assert [record.levelname for record in caplog.records if topic in record.getMessage()] == ["ERROR"]
@@ -206,7 +197,7 @@ def test_a_job_that_ends_while_there_is_no_catalog_starts_none(topic: str) -> No
     """And nobody finds its topic afterwards."""
     import ray
 
-    running = Publication(topic, IntegerDomain()).start(Host("job"))
+    running = Publication(topic, IntegerDomain()).start(host("job"))
     assert isinstance(running, RayPublication)
     kill_actor()
     assert eventually(lambda: CATALOG_NAME not in ray.util.list_named_actors())

@@ -7,11 +7,11 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
+import ray
 
 from tests.waiting import eventually
 from tidewheel.progress import IntegerDomain
@@ -26,26 +26,17 @@ from tidewheel.pubsub import (
     subscribe,
 )
 from tidewheel.pubsub.publishers import ray_publication
+from tidewheel.transport.attachment import AttachmentHost
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
 
 DEADLINE_S = 30.0
 
 
-@dataclass(frozen=True, slots=True)
-class Host:
+def host(job: str = "job", workers: int = 2) -> AttachmentHost:
     """A job of which only the publications are real."""
-
-    job: str = "job"
-    workers: int = 2
-    engine: Literal["local", "ray"] = "ray"
-    pump: Callable[[], bool] | None = None
-
-    @property
-    def nodes(self) -> list[str]:
-        import ray
-
-        return [ray.get_runtime_context().get_node_id()] * self.workers
+    nodes = [ray.get_runtime_context().get_node_id()] * workers
+    return AttachmentHost(job, "ray", workers, nodes=nodes)
 
 
 class Worker:
@@ -80,7 +71,7 @@ def topic(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def running(topic: str) -> Iterator[RunningPublication]:
     """The topic, published by two workers."""
-    publication = Publication(topic, IntegerDomain()).start(Host())
+    publication = Publication(topic, IntegerDomain()).start(host())
     yield publication
     publication.finish("the test is over", 0)
 
@@ -203,7 +194,7 @@ def test_subscribing_waits_for_the_topic(topic: str) -> None:
     found: list[Subscription] = []
     thread = threading.Thread(target=lambda: found.append(subscribe(topic, timeout=DEADLINE_S)))
     thread.start()
-    running = Publication(topic, IntegerDomain()).start(Host(workers=1))
+    running = Publication(topic, IntegerDomain()).start(host(workers=1))
     assert joined(thread)
     send(running, 0, is_last=True)
     with found[0] as subscription:
@@ -238,10 +229,10 @@ def test_a_name_belongs_to_a_job_until_it_is_dead(running: RunningPublication, t
     import ray
 
     with pytest.raises(DeliveryError, match=f"topic '{topic}' is published by job 'job' already") as caught:
-        Publication(topic, IntegerDomain()).start(Host("another"))
+        Publication(topic, IntegerDomain()).start(host("another"))
     assert caught.value.topic == topic
     ray.kill(publishers(running)[1])
-    successor = Publication(topic, IntegerDomain()).start(Host("another", workers=1))
+    successor = Publication(topic, IntegerDomain()).start(host("another", workers=1))
     running.finish(None, 0)
     with subscribe(topic) as subscription:
         send(successor, 0, is_last=True)

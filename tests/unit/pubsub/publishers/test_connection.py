@@ -13,7 +13,7 @@ from tidewheel.pubsub.publishers.local_publisher import LocalPublisher
 
 
 def local() -> tuple[LocalPublisher, LocalConnection]:
-    publisher = LocalPublisher(Publisher(IntegerDomain()), threading.Condition(), LocalJob().pump)
+    publisher = LocalPublisher(Publisher(IntegerDomain()), threading.Condition(), LocalJob().host.pump)
     publisher.attach("s")
     return publisher, LocalConnection("ranks", 3, publisher)
 

@@ -50,7 +50,7 @@ def test_there_are_two_ways_to_have_partitions(partition: Any) -> None:
 
 def test_a_merged_topic_has_one_partition() -> None:
     """All workers have a connection, of which the first is the one that counts; it ends as that does."""
-    running = Publication("publication/m", IntegerDomain(), partition="merged").start(LocalJob(workers=3))
+    running = Publication("publication/m", IntegerDomain(), partition="merged").start(LocalJob(workers=3).host)
     try:
         with subscribe("publication/m") as subscription:
             running.wait_for_subscribers(1, 10)

@@ -1,7 +1,7 @@
-"""The parts that live beside a job as long as it runs, such as the publishers of a topic.
+"""Attachments: parts of a job that run beside its workers, such as the publishers of a topic.
 
-The runtime starts attachments before the workers, gives each worker its handle, and ends them after the workers. It
-knows no more of them. So operators reach publishers although this layer does not know what a publisher is.
+The runtime starts attachments before the workers, hands each worker a handle, and ends them after the workers. The
+runtime and pubsub share these types and do not import each other.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -13,7 +13,7 @@ from tidewheel.progress import Time
 
 @dataclass(frozen=True, slots=True)
 class AttachmentHost:
-    """The facts about a job that an attachment gets when the job starts it.
+    """The job that starts an attachment, as the attachment sees it.
 
     ``pump``, on the local engine only, runs the job one round in the calling thread and returns False if there was
     nothing to do. ``nodes``, on Ray only, has the id of each worker's node.
@@ -35,10 +35,10 @@ class RunningAttachment(Protocol):
 
     @property
     def problem(self) -> str | None:
-        """The obstacle that keeps it from its work at present although it runs; None if there is none."""
+        """What keeps it from its work, as of a moment ago, while it runs nevertheless; None if nothing does."""
 
     def check(self) -> None:
-        """Raise a `TidewheelError` if a part of it has died while the job runs; do not wait."""
+        """Raise a `TidewheelError` if something of it has died while the job runs; do not wait."""
 
     def wait_for_subscribers(self, count: int, timeout: float) -> None:
         """Wait until ``count`` subscribers are connected; raise a `TidewheelError` after ``timeout`` seconds."""
@@ -47,14 +47,14 @@ class RunningAttachment(Protocol):
         """Wait until every time before ``time`` is durable; raise TimeoutError after ``timeout`` seconds."""
 
     def statistics(self) -> Sequence[Mapping[str, int]]:
-        """Return the counts of each of its parts, by name; a part that does not answer has none."""
+        """Return counts of what each of its parts has done, by name; none of a part that does not answer."""
 
     def finish(self, error: str | None, timeout: float) -> None:
-        """End it within ``timeout`` seconds: as complete if ``error`` is None, otherwise as failed for that reason."""
+        """End it within ``timeout`` seconds: after completion if ``error`` is None, else telling whom it concerns."""
 
 
 class Attachment(Protocol):
-    """The description of a part that a job starts beside its workers."""
+    """The description of something to be started beside a job."""
 
     @property
     def needs_same_batches(self) -> bool:
