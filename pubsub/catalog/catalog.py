@@ -1,9 +1,9 @@
-"""Who publishes what: the topics of one cluster, or of one process. No I/O.
+"""The catalog: the topics of one cluster, or of one process, with the job that publishes each. No I/O.
 
-A topic's name belongs to the job that registered it until that job retracts it or is found dead. Whether it lives is
-for the shell to find out, which takes a while; so the answer names the very registration that it is about.
+A topic's name belongs to the job that registered it, until the job retracts the topic or is found dead. The caller
+finds out whether a job is dead. That takes a while, so its answer names the registration that it asked about.
 
-Every change has a number, one more than that before it, and is returned as an event, for whoever watches.
+Every change has a number, one more than the previous change, and is returned as an event for those who watch.
 """
 
 from dataclasses import dataclass
@@ -14,22 +14,19 @@ from tidewheel.pubsub.catalog.topic_event import Delivery, TopicEvent
 from tidewheel.pubsub.catalog.topic_schema import DeclaredSchema
 from tidewheel.pubsub.errors import DeliveryError
 
-ANYTHING = DeclaredSchema("any")
-"""What a topic has of which nobody has said."""
-
 
 @dataclass(frozen=True, slots=True)
 class TopicInfo:
     """One topic.
 
     Args:
-        name: what subscribers ask for.
+        name: the name that subscribers use.
         job: the name of the job that publishes it.
-        domain: the order of its times.
-        partitions: the address of each partition's publisher, which the catalog does not look into.
-        registration: tells this life of the topic from others of that name; unique.
-        schema: what its records are said to be; None if nothing is said.
-        delivery: what those who subscribe can count on.
+        domain: the domain of its times.
+        partitions: the address of each partition's publisher; the catalog does not use it.
+        registration: the unique id of this life of the topic.
+        schema: the declared schema of its records; None if the publisher declares none.
+        delivery: the guarantee to subscribers.
     """
 
     name: str
@@ -40,6 +37,11 @@ class TopicInfo:
     schema: DeclaredSchema | None = None
     delivery: Delivery = "best_effort"
 
+    @property
+    def schema_text(self) -> str:
+        """The schema as text, ``any`` if the publisher declares none."""
+        return "any" if self.schema is None else self.schema.text
+
 
 class Catalog:
     """The topics that exist.
@@ -48,7 +50,7 @@ class Catalog:
     >>> catalog = Catalog()
     >>> [event.version for event in catalog.register(TopicInfo("ranks", "job", IntegerDomain(), (), "first"))]
     [1]
-    >>> catalog.names()
+    >>> [info.name for info in catalog.topics()]
     ['ranks']
     """
 
@@ -59,19 +61,19 @@ class Catalog:
 
     @property
     def version(self) -> int:
-        """How often the topics have changed."""
+        """The number of changes so far."""
         return self._version
 
     def register(self, info: TopicInfo, dead: TopicInfo | None = None, reason: str = "it is dead") -> list[TopicEvent]:
-        """Add a topic; return what has changed, which is nothing if it was registered before.
+        """Add a topic and return the changes; none if this registration is already there.
 
         Args:
             info: the topic.
-            dead: the present holder of the name, if it was found dead; it makes room.
-            reason: what is said of that one.
+            dead: the present holder of the name, if it was found dead; it is retracted.
+            reason: the reason of that retraction.
 
         Raises:
-            DeliveryError: the name is taken.
+            DeliveryError: another job holds the name.
         """
         holder = self._topics.get(info.name)
         if holder is None:
@@ -87,7 +89,7 @@ class Catalog:
         return [*self.retract(holder.name, holder.registration, reason), self._add(info)]
 
     def retract(self, topic: str, registration: str, reason: str = "") -> list[TopicEvent]:
-        """Remove a topic, unless its name belongs to another registration by now; return what has changed."""
+        """Remove a topic if it still belongs to the registration; return the changes."""
         if not self.has(topic, registration):
             return []
         info = self._topics.pop(topic)
@@ -107,7 +109,7 @@ class Catalog:
             info.job,
             len(info.partitions),
             repr(info.domain),
-            (info.schema or ANYTHING).text,
+            info.schema_text,
             reason,
             self._version,
             info.registration,
@@ -120,7 +122,7 @@ class Catalog:
         return holder is not None and holder.registration == registration
 
     def lookup(self, topic: str) -> TopicInfo | None:
-        """Return a topic, None if nobody publishes it."""
+        """Return a topic, None if no job publishes it."""
         return self._topics.get(topic)
 
     def topics(self) -> list[TopicInfo]:
@@ -128,9 +130,5 @@ class Catalog:
         return [self._topics[name] for name in sorted(self._topics)]
 
     def published(self) -> tuple[TopicEvent, ...]:
-        """Return the events with which the topics came that exist, by name."""
+        """Return the events that published the present topics, by name."""
         return tuple(self._published[name] for name in sorted(self._published))
-
-    def names(self) -> list[str]:
-        """Return the names of all topics, in order."""
-        return sorted(self._topics)

@@ -1,8 +1,8 @@
-"""The named, detached Ray actor around the `Catalog` of one Ray namespace, and how to ask it.
+"""The catalog of one Ray namespace: a named, detached Ray actor around a `Catalog`, and the calls to it.
 
-It watches the publishers of every topic and retracts what belongs to the dead; and before it answers it looks once
-more. What it knows is in its memory only: one that dies is replaced by whoever asks next, and the jobs that publish,
-who each have a call waiting at it, tell the new one, as do relays.
+The actor watches the publishers of every topic and retracts the topics of dead ones. Before it returns a topic, it
+checks again that the publishers live. It keeps the topics in memory only. The next caller replaces an actor that has
+died. Each publishing job has a call waiting at the actor, so it registers its topics again, and relays do, too.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from tidewheel.progress import TidewheelError
 from tidewheel.pubsub.catalog.catalog import Catalog, TopicInfo
 from tidewheel.pubsub.catalog.catalog_relays import CatalogRelays, RelayInfo
 from tidewheel.pubsub.catalog.catalog_topic import CatalogTopic
-from tidewheel.pubsub.catalog.topic_event import CATALOG_TOPIC, Listing, TopicEvent
+from tidewheel.pubsub.catalog.topic_event import CATALOG_TOPIC, ENDED, Listing, TopicEvent
 from tidewheel.pubsub.errors import DeliveryError, NoCluster
 from tidewheel.pubsub.publishers.publisher_life import publisher_death, publishers_live
 from tidewheel.transport.change_signal import ChangeSignal
@@ -28,17 +28,16 @@ _MOST_CALLS = 10_000
 
 CATALOG_NAME = "tidewheel-catalog"
 CATALOG_TIMEOUT_S = 30.0
-"""How long to wait for an answer of the catalog, in seconds; to start a new one takes a few."""
-ENDED = "its job has ended"
+"""The longest wait for an answer of the catalog, in seconds; starting a new one takes a few."""
 
 
 class CatalogActor:
     """The catalog of one namespace.
 
     Args:
-        live: tells whether the publishers of a topic live.
-        death: waits until one of them is dead, and tells how that was found.
-        topic: makes that on which the catalog tells what changes.
+        live: returns whether the publishers of a topic live.
+        death: waits until one of them is dead, and returns the reason.
+        topic: makes the topic on which the catalog publishes its changes.
     """
 
     def __init__(
@@ -57,10 +56,10 @@ class CatalogActor:
         self._watches: dict[str, asyncio.Task[None]] = {}
 
     async def register(self, info: TopicInfo) -> None:
-        """Add a topic; that it is there already, by this very registration, is as good.
+        """Add a topic; adding the same registration again does nothing.
 
         Raises:
-            DeliveryError: a job that lives publishes a topic of that name.
+            DeliveryError: a living job publishes a topic of that name.
         """
         holder = self._catalog.lookup(info.name)
         is_dead = holder is not None and holder.registration != info.registration and not await self._live(holder)
@@ -70,18 +69,18 @@ class CatalogActor:
             self._watches[info.registration] = watch
 
     async def retract(self, topic: str, registration: str, reason: str = ENDED) -> bool:
-        """Remove a topic if it is still that registration's; tell whether it was."""
+        """Remove a topic if it still belongs to the registration; return whether it did."""
         return self._take(self._catalog.retract(topic, registration, reason))
 
     async def hold(self, topic: str, registration: str, timeout_s: float) -> bool:
-        """Wait for as long as a topic is that registration's, ``timeout_s`` at most; tell whether it is.
+        """Wait while a topic belongs to a registration, ``timeout_s`` at most; return whether it still does.
 
-        The caller of this learns at once when the catalog dies.
+        The caller learns at once when the catalog dies.
         """
         return not await self._changed.wait_until(lambda: not self._catalog.has(topic, registration), timeout_s)
 
     async def lookup(self, topic: str, timeout_s: float) -> TopicInfo | None:
-        """Return a topic as soon as somebody who lives publishes it, None if the time is over before."""
+        """Wait until a living job publishes a topic and return it; None after the timeout."""
         if topic == CATALOG_TOPIC:
             return await self._own_topic()
         deadline_s = asyncio.get_running_loop().time() + timeout_s
@@ -96,16 +95,16 @@ class CatalogActor:
 
     async def topics(self) -> list[TopicInfo]:
         """Return the topics whose publishers live, by name."""
-        names = self._catalog.names()
-        found = await asyncio.gather(*(self._lookup_live(name) for name in names))
+        known = self._catalog.topics()
+        found = await asyncio.gather(*(self._lookup_live(info.name) for info in known))
         return [info for info in found if info is not None]
 
     async def listing(self) -> Listing:
-        """Return the topics that there are at this moment."""
+        """Return the present topics."""
         return Listing(self._incarnation, self._catalog.version, self._catalog.published())
 
     async def announce(self, relay: RelayInfo) -> bool:
-        """Take note that a relay is there; tell whether no other life of its topic has begun."""
+        """Record that a relay lives; return False if another life of its topic has begun."""
         info = self._catalog.lookup(relay.topic)
         if info is not None and info.registration != relay.registration:
             return False
@@ -113,18 +112,18 @@ class CatalogActor:
         return True
 
     async def parent(self, topic: str, registration: str, node: str, avoid: Any = None) -> Any:
-        """Return the relay that a new subscriber on a node is to connect to; None if there is none.
+        """Return the relay to which a new subscriber on a node connects; None if there is none.
 
         Args:
-            topic: what it subscribes to.
-            registration: which life of the topic.
-            node: the node of the cluster that it is on.
+            topic: the topic of the subscription.
+            registration: the life of the topic.
+            node: the node of the subscriber.
             avoid: the handle of a relay that was just found dead.
         """
         return self._relays.parent(topic, registration, node, time.monotonic(), avoid)
 
     async def forget_relay(self, name: str) -> None:
-        """Send nobody to a relay any more."""
+        """Return a relay to no more subscribers."""
         self._relays.forget(name)
 
     async def _own_topic(self) -> TopicInfo:
@@ -148,7 +147,7 @@ class CatalogActor:
             _LOG.warning("topic %r of job %r is retracted: %s", info.name, info.job, reason)
 
     def _take(self, events: list[TopicEvent]) -> bool:
-        """Tell everybody what has changed, and watch no longer what has gone; return whether anything has."""
+        """Publish changes, stop watching retracted topics, and wake waiting calls; return whether there are changes."""
         self._topic.tell(events)
         for event in events:
             if event.event != "retracted":
@@ -163,9 +162,9 @@ class CatalogActor:
 
 
 def catalog_actor() -> Any:
-    """Return the handle of this namespace's catalog, which is started if there is none.
+    """Return the handle of this namespace's catalog; start the catalog if there is none.
 
-    It outlives its creator, so that jobs can come and go.
+    The catalog outlives the process that starts it.
     """
     import ray
 
@@ -187,12 +186,13 @@ def find_catalog() -> Any | None:
 
 
 def ask_catalog(method: str, *arguments: Any, within_s: float = CATALOG_TIMEOUT_S) -> Any:
-    """Call a method of the catalog and return its answer; if it dies meanwhile, ask the next one.
+    """Call a method of the catalog and return its answer; connect to the cluster first if necessary.
 
-    So the method may be called twice. Connects to a cluster first, if that is necessary.
+    If the catalog dies during the call, a new one is called, so the method may run twice.
 
     Raises:
-        DeliveryError: there is no cluster, or no answer in time; or what the method raises.
+        DeliveryError: there is no cluster, or no answer in time.
+        TidewheelError: the error of the method.
     """
     import ray
 
@@ -206,7 +206,7 @@ def ask_catalog(method: str, *arguments: Any, within_s: float = CATALOG_TIMEOUT_
             if isinstance(error.cause, TidewheelError):
                 raise error.cause from None
             raise DeliveryError(f"the catalog of topics cannot answer: {error}") from error
-        except (ray.exceptions.RayError, ValueError) as error:  # a ValueError, if it died while it was looked for
+        except (ray.exceptions.RayError, ValueError) as error:  # a ValueError if it died during the search for it
             is_dead = isinstance(error, ray.exceptions.RayActorError | ValueError)
             if not is_dead or remaining_s <= _RETRY_S:
                 raise DeliveryError(f"the catalog of topics has not answered within {within_s:g} s: {error}") from error

@@ -1,4 +1,4 @@
-"""One topic's entry in the catalog of the cluster: made, kept there whatever becomes of the catalog, and taken out."""
+"""One topic's entry in the catalog of the cluster, which is made again in every new catalog until it is retracted."""
 
 import logging
 import threading
@@ -6,8 +6,9 @@ import time
 from typing import Any
 
 from tidewheel.pubsub.catalog.catalog import TopicInfo
-from tidewheel.pubsub.catalog.catalog_actor import CATALOG_TIMEOUT_S, ENDED, ask_catalog, catalog_actor, find_catalog
+from tidewheel.pubsub.catalog.catalog_actor import CATALOG_TIMEOUT_S, ask_catalog, catalog_actor, find_catalog
 from tidewheel.pubsub.catalog.registration import Call, Registration, RegistrationEvent, RegistrationState
+from tidewheel.pubsub.catalog.topic_event import ENDED
 from tidewheel.pubsub.errors import DeliveryError
 
 _LOG = logging.getLogger(__name__)
@@ -15,7 +16,7 @@ _HOLD_S = 600.0
 
 
 class CatalogEntry:
-    """Keeps a topic registered while `keep` is called now and then; calls may come from several threads.
+    """Keeps a topic registered while its job calls `keep` regularly; several threads may call.
 
     Args:
         info: the topic.
@@ -33,27 +34,27 @@ class CatalogEntry:
         """Make the entry.
 
         Raises:
-            DeliveryError: a job that lives publishes a topic of that name, or the catalog does not answer.
+            DeliveryError: a living job publishes a topic of that name, or the catalog does not answer.
         """
         ask_catalog("register", self._info)
 
     @property
     def problem(self) -> str | None:
-        """Why nobody can find the topic who looks for it now; None if it can be found."""
+        """The reason why new subscribers cannot find the topic; None if they can."""
         match self._registration.state:
             case RegistrationState.REGISTERED:
                 return None
             case RegistrationState.ABSENT:
-                return f"topic {self._info.name!r} is not in the catalog, which was lost, but will be again"
+                return f"topic {self._info.name!r} is not in the catalog, which was lost, and is being registered again"
             case RegistrationState.TAKEN:
                 return (
-                    f"topic {self._info.name!r} of job {self._info.job!r} is not in the catalog, which was lost, for "
-                    f"another job took its name before it was registered again: {self._refusal}. Its subscribers are "
-                    "served, but nobody finds it until that job has ended"
+                    f"topic {self._info.name!r} of job {self._info.job!r} is not in the catalog: the catalog was lost, "
+                    f"and another job took the name first: {self._refusal}. Present subscribers are served, but new "
+                    "ones cannot find it until that job has ended"
                 )
 
     def keep(self) -> None:
-        """See to it that the catalog has the entry, or a new catalog gets it; does not wait for an answer."""
+        """Hold the entry in the catalog, or register it in a new one; do not wait for an answer."""
         with self._lock:
             if self._is_retracted or not self._take_answer():
                 return
@@ -62,7 +63,7 @@ class CatalogEntry:
                 self._make(call)
 
     def retract(self, reason: str | None) -> None:
-        """Take the entry out, with what is said of that; the catalog that has it, if there is one, is waited for."""
+        """Remove the entry for a reason, and wait for the answer of the catalog, if there is one."""
         import ray
 
         with self._lock:
@@ -73,7 +74,7 @@ class CatalogEntry:
             return
         try:
             if call is not None and call[0] == "register":
-                ray.wait([call[1]], timeout=CATALOG_TIMEOUT_S)  # or it might come after
+                ray.wait([call[1]], timeout=CATALOG_TIMEOUT_S)  # or the registration could follow the retraction
             ray.get(
                 catalog.retract.remote(self._info.name, self._info.registration, reason or ENDED),
                 timeout=CATALOG_TIMEOUT_S,
@@ -95,7 +96,7 @@ class CatalogEntry:
             self._call = (call, made)
 
     def _take_answer(self) -> bool:
-        """Take the answer of the call that is out, if there is one; tell whether none is out any more."""
+        """Receive the answer of the pending call, if there is one; return whether no call is pending."""
         import ray
 
         if self._call is None:

@@ -1,4 +1,4 @@
-"""Reads what changes in one catalog, in a thread of its own, whatever becomes of the catalog."""
+"""The reader of one catalog's changes, on a thread of its own, across restarts of the catalog."""
 
 import queue
 import threading
@@ -20,23 +20,23 @@ _JOIN_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Sighting:
-    """What the reader of a number has found: all topics, or a change, or that there is no catalog any more."""
+    """A finding of one reader: all topics, a change, or the error that ended the reading."""
 
     reader: int
     found: Listing | TopicEvent | Exception
 
 
 Sightings: TypeAlias = "queue.Queue[Sighting | None]"
-"""What readers put in; None wakes whoever waits."""
+"""The findings of the readers; None wakes the waiting thread."""
 
 
 class CatalogReader:
     """Puts a listing into a queue, then every change after it; after a loss of the catalog, a listing again.
 
     Args:
-        number: tells it from others that use the queue.
+        number: the number of this reader among those that use the queue.
         subscribe: connects to the topic of the catalog.
-        listing: asks the catalog what there is.
+        listing: asks the catalog for its topics.
         sightings: the queue, which may be bounded.
     """
 
@@ -57,7 +57,7 @@ class CatalogReader:
         self._thread = threading.Thread(target=self._run, name="tidewheel-catalog-reader", daemon=True)
 
     def start(self) -> None:
-        """Connect, and put in the first listing, before the thread goes on.
+        """Connect, put in the first listing, and start the thread.
 
         Raises:
             DeliveryError: there is no catalog.
@@ -79,9 +79,9 @@ class CatalogReader:
             self._thread.join(_JOIN_S)
 
     def _look(self) -> None:
-        """Subscribe, and then put in a listing; what changes between the two is in both, and has a number.
+        """Subscribe, and then put in a listing; a change between the two is in both, with its number.
 
-        It is the same catalog if it was so before, since none comes back that has died.
+        Both come from the same catalog: a listing before the subscription names it, and a dead one never returns.
         """
         before = self._listing()
         while not self._is_closed.is_set():
@@ -108,7 +108,7 @@ class CatalogReader:
                 error: Exception = DeliveryError("the catalog of topics has ended")
             except DeliveryError as caught:
                 error = caught
-            except SystemExit:  # so Ray tells threads that it was shut down
+            except SystemExit:  # Ray raises it in threads when it is shut down
                 self._put(DeliveryError("this process has left the Ray cluster"))
                 return
             except Exception as caught:  # noqa: BLE001 - the thread must not end in silence

@@ -1,13 +1,13 @@
-"""Which relays there are, and whose turn it is to take on a new subscriber. No I/O, and no clock of its own.
+"""The relays that the catalog knows, and the choice of a relay for a new subscriber. No I/O, no clock.
 
-Relays say again and again that they are there; one that does not is forgotten, so nothing of this has to be kept.
+Relays announce themselves repeatedly, and the catalog forgets a relay that does not. So no relay has to be stored.
 """
 
 from dataclasses import dataclass
 from typing import Any, Final
 
 KNOWN_S: Final = 10.0
-"""So long a relay is known after it was last heard."""
+"""The catalog forgets a relay so many seconds after its last announcement."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,12 +15,12 @@ class RelayInfo:
     """One relay.
 
     Args:
-        name: its own, unique.
-        topic: what it passes on.
-        registration: which life of the topic.
-        node: the node of the cluster that it is on.
-        actor: its address, which the catalog does not look into.
-        children: how many subscribers and relays are connected to it.
+        name: its unique name.
+        topic: the topic that it serves.
+        registration: the life of the topic.
+        node: its node of the cluster.
+        actor: its address; the catalog does not use it.
+        children: the number of subscribers and relays that are connected to it.
     """
 
     name: str
@@ -43,7 +43,7 @@ class _Known:
 
 
 class CatalogRelays:
-    """The relays that were heard lately.
+    """The relays with a recent announcement.
 
     >>> relays = CatalogRelays()
     >>> relays.announce(RelayInfo("one", "ranks", "first", "here", "actor 1", 0), now_s=0.0)
@@ -58,20 +58,20 @@ class CatalogRelays:
         self._known: dict[str, _Known] = {}
 
     def announce(self, relay: RelayInfo, now_s: float) -> None:
-        """Take note that a relay is there."""
+        """Record the announcement of a relay."""
         self._known[relay.name] = _Known(relay, now_s)
 
     def parent(self, topic: str, registration: str, node: str, now_s: float, avoid: Any = None) -> Any:
-        """Return the address of the relay that a new subscriber should connect to; None if there is none.
+        """Return the address of the relay for a new subscriber; None if there is none.
 
-        It is that with the fewest children of those on its node, or if there are none of all.
+        It is the relay with the fewest children on the subscriber's node, or without any there, of all.
 
         Args:
-            topic: what it subscribes to.
-            registration: which life of the topic.
-            node: the node of the cluster that it is on.
+            topic: the topic of the subscription.
+            registration: the life of the topic.
+            node: the node of the subscriber.
             now_s: the time, in seconds.
-            avoid: the address of one that was found dead: it is forgotten until it says again that it is there.
+            avoid: the address of a relay that was found dead; it is forgotten until its next announcement.
         """
         for name in [name for name, known in self._known.items() if self._is_over(known, now_s, avoid)]:
             self.forget(name)
@@ -92,7 +92,7 @@ class CatalogRelays:
         return now_s - known.heard_s > KNOWN_S or (avoid is not None and known.info.actor == avoid)
 
     def forget(self, name: str) -> None:
-        """Forget a relay; does nothing if it is none."""
+        """Forget a relay, if it is known."""
         self._known.pop(name, None)
 
     def forget_topic(self, registration: str) -> None:

@@ -1,4 +1,4 @@
-"""The publisher of the topic on which the catalog of a cluster tells what changes."""
+"""The topic on which the catalog of a cluster publishes its changes."""
 
 import asyncio
 import logging
@@ -17,11 +17,11 @@ _LOG = logging.getLogger(__name__)
 
 
 class CatalogPublisher(PublisherActor):
-    """Publishes the one partition of ``tidewheel/catalog``; a class of its own, since Ray shows people its name."""
+    """The publisher of ``tidewheel/catalog``, with a name of its own in Ray's lists of actors."""
 
 
 def start_publisher() -> Any:
-    """Start the actor; it ends with that which starts it."""
+    """Start the actor; it ends with the process that starts it."""
     import ray
 
     actor: Any = ray.remote(CatalogPublisher).options(num_cpus=0, max_restarts=0, max_task_retries=0)
@@ -29,13 +29,13 @@ def start_publisher() -> Any:
 
 
 class CatalogTopic:
-    """Has a publisher from the moment that somebody looks for the topic, and tells it what changes.
+    """Starts a publisher at the first lookup of the topic, and sends it the changes.
 
-    Conditions of subscribers are evaluated by the publisher; so it is an actor, and the catalog none of their business.
+    The publisher is an actor of its own: it evaluates conditions of subscribers, which must not run in the catalog.
     All calls are made on one asyncio loop, and none of them waits.
 
     Args:
-        incarnation: tells this catalog from others.
+        incarnation: the id of this catalog.
         start: starts a publisher and returns its handle.
     """
 
@@ -49,11 +49,11 @@ class CatalogTopic:
 
     @property
     def info(self) -> TopicInfo | None:
-        """The entry of the topic; None if it has no publisher."""
+        """The entry of the topic; None before it has a publisher."""
         return self._info
 
     def open(self, version: int) -> TopicInfo:
-        """Start a publisher, in place of one that is dead if there is one, when the catalog is at ``version``."""
+        """Start a publisher, or replace a dead one, when the catalog is at ``version``."""
         publisher = self._start()
         self._info = TopicInfo(
             CATALOG_TOPIC, "tidewheel", IntegerDomain(), (publisher,), self._incarnation, declared_events()
@@ -64,7 +64,7 @@ class CatalogTopic:
         return self._info
 
     def tell(self, events: Sequence[TopicEvent]) -> None:
-        """Publish what has changed, if there is a publisher."""
+        """Publish changes, if there is a publisher."""
         if self._info is not None and events:
             self._feed(messages(events))
 
@@ -79,5 +79,5 @@ class CatalogTopic:
     async def _settle(self, call: Any) -> None:
         try:
             await call
-        except Exception as error:  # noqa: BLE001 - those who subscribe hear of it, and who does so next gets another
+        except Exception as error:  # noqa: BLE001 - subscribers receive the loss, and the next one a new publisher
             _LOG.warning("%r was not told of a change: %s", CATALOG_TOPIC, error)

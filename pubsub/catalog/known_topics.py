@@ -1,22 +1,24 @@
-"""What somebody who watches a catalog knows of it, also when another takes its place. No I/O, no clock.
+"""The topics that a watch knows of one catalog, also when a new catalog replaces it. No I/O, no clock.
 
-Invariant: for each topic, what is told alternates between ``published`` and ``retracted``, begins with ``published``,
-and ends with what the catalog has.
+Invariant: for each topic, the reported events alternate between ``published`` and ``retracted``. They begin with
+``published`` and end with the state of the catalog.
 
-A catalog that has just been started in place of another learns within seconds what the jobs publish. What it does not
-know counts as there until then, so that nobody is told that all has gone and come again.
+A new catalog learns within seconds what the jobs publish. Until then, topics that it does not know count as published,
+so that a watch does not report all topics as retracted and published again.
 """
+
+from dataclasses import replace
 
 from tidewheel.pubsub.catalog.topic_event import Listing, TopicEvent
 
 RELEARN_S = 10.0
-"""After so many seconds a new catalog knows what there is."""
+"""After so many seconds a new catalog knows all topics."""
 
 _UNSEEN = "it went while the catalog was out of reach"
 
 
 class KnownTopics:
-    """The topics of one catalog, as they have been told.
+    """The topics of one catalog, as the watch has reported them.
 
     >>> def event(what, version):
     ...     return TopicEvent(what, "ranks", "job", 1, "IntegerDomain()", "any", "", version, "first")
@@ -36,7 +38,7 @@ class KnownTopics:
         self._version = 0
 
     def listed(self, listing: Listing, now_s: float) -> list[TopicEvent]:
-        """Take what the catalog has; events up to that version add nothing. Return what there is to tell."""
+        """Receive a listing of the catalog and return the events to report; older events add nothing after it."""
         is_new = self._incarnation is not None and listing.incarnation != self._incarnation
         self._incarnation, self._version = listing.incarnation, listing.version
         told = [one for event in listing.published for one in self._published(event)]
@@ -49,7 +51,7 @@ class KnownTopics:
         return [*told, *(self._gone(event) for event in gone)]
 
     def changed(self, event: TopicEvent) -> list[TopicEvent]:
-        """Take an event of the catalog that was listed last, in order. Return what there is to tell."""
+        """Receive the next event of the catalog that was listed last, and return the events to report."""
         if event.version <= self._version:
             return []
         self._version = event.version
@@ -62,7 +64,7 @@ class KnownTopics:
         return [event]
 
     def expire(self, now_s: float) -> list[TopicEvent]:
-        """Return that those have gone whom a new catalog has not heard of for too long."""
+        """Return the retraction of each topic that a new catalog has not learned in time."""
         late = [name for name, until_s in self._missing.items() if until_s <= now_s]
         return [self._gone(self._known[name]) for name in late]
 
@@ -82,18 +84,7 @@ class KnownTopics:
 
     def _gone(self, known: TopicEvent) -> TopicEvent:
         self._forget(known.topic)
-        return TopicEvent(
-            "retracted",
-            known.topic,
-            known.job,
-            known.partitions,
-            known.times,
-            known.schema,
-            _UNSEEN,
-            self._version,
-            known.registration,
-            known.delivery,
-        )
+        return replace(known, event="retracted", reason=_UNSEEN, version=self._version)
 
     def _forget(self, topic: str) -> None:
         del self._known[topic]

@@ -5,17 +5,23 @@ import uuid
 
 from tidewheel.progress import IntegerDomain
 from tidewheel.pubsub.catalog.catalog import Catalog, TopicInfo
-from tidewheel.pubsub.catalog.topic_event import CATALOG_TOPIC, Listing, TopicEvent, declared_events, messages, start_at
+from tidewheel.pubsub.catalog.topic_event import (
+    CATALOG_TOPIC,
+    ENDED,
+    Listing,
+    TopicEvent,
+    declared_events,
+    messages,
+    start_at,
+)
 from tidewheel.pubsub.protocol.publisher import Publisher
 from tidewheel.pubsub.publishers.local_publisher import LocalPublisher
 
-ENDED = "its job has ended"
-
 
 class LocalCatalog:
-    """A `Catalog` that threads share, and that tells of itself on a topic.
+    """A `Catalog` that threads share, and that publishes its changes on a topic.
 
-    A job whose publishers are all finished no longer owns its name.
+    A job whose publishers have all finished no longer owns its name.
     """
 
     def __init__(self) -> None:
@@ -26,7 +32,7 @@ class LocalCatalog:
         self.own_topic = TopicInfo(
             CATALOG_TOPIC, "tidewheel", IntegerDomain(), (self._publisher,), uuid.uuid4().hex, declared_events()
         )
-        """The topic on which it tells what changes."""
+        """The topic on which this catalog publishes its changes."""
 
     def register(self, info: TopicInfo) -> None:
         """Add a topic.
@@ -41,7 +47,7 @@ class LocalCatalog:
             self._lock.notify_all()
 
     def retract(self, topic: str, registration: str, reason: str = ENDED) -> bool:
-        """Remove a topic if it is still that registration's; tell whether it was."""
+        """Remove a topic if it still belongs to the registration; return whether it did."""
         with self._lock:
             return self._tell(self._catalog.retract(topic, registration, reason))
 
@@ -55,17 +61,21 @@ class LocalCatalog:
             return self._catalog.lookup(topic)
 
     def wait_for(self, topic: str, timeout_s: float) -> bool:
-        """Wait until a job of this process publishes a topic, so many seconds at most; tell whether one does."""
+        """Wait until a job of this process publishes a topic; return False after the timeout."""
         with self._lock:
             return self._lock.wait_for(lambda: self._catalog.lookup(topic) is not None, timeout_s)
 
+    def topics(self) -> list[TopicInfo]:
+        """Return all topics, by name."""
+        with self._lock:
+            return self._catalog.topics()
+
     def names(self) -> list[str]:
         """Return the names of all topics, in order."""
-        with self._lock:
-            return self._catalog.names()
+        return [info.name for info in self.topics()]
 
     def listing(self) -> Listing:
-        """Return the topics that there are at this moment."""
+        """Return the present topics."""
         with self._lock:
             return Listing(self.own_topic.registration, self._catalog.version, self._catalog.published())
 

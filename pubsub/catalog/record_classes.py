@@ -1,22 +1,22 @@
-"""What a type means for the records that are said to be of it: of which classes they may be."""
+"""The classes that a declared type permits for records."""
 
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, is_typeddict
 
 _ALSO: dict[Any, tuple[type, ...]] = {float: (float, int), complex: (complex, float, int)}
-"""What may stand for what: PEP 484 has an int be a float."""
+"""The classes that may stand for a type: by PEP 484, an int is a float."""
 
 
 def classes_of(kind: Any) -> tuple[type, ...]:
-    """Return the classes whose instances are of a type, as `isinstance` has it: so a bool is an int.
+    """Return the classes whose instances have a type, as for `isinstance`: a bool is an int.
 
-    Of ``tuple[str, int]`` and the like that is the class of the whole; what is inside is not looked at.
+    For ``tuple[str, int]`` it is the class of the whole; the elements are not checked.
 
     >>> classes_of(int | tuple[str, int]), classes_of(float)
     ((<class 'int'>, <class 'tuple'>), (<class 'float'>, <class 'int'>))
 
     Raises:
-        TypeError: it is no type.
+        TypeError: ``kind`` is no type.
     """
     origin = get_origin(kind)
     if kind is Any or getattr(kind, "_is_protocol", False):
@@ -40,7 +40,7 @@ def classes_of(kind: Any) -> tuple[type, ...]:
 
 
 def name_of(kind: Any) -> str:
-    """Return a type as people write it: ``int``, ``tuple[str, int]``, ``shop.orders.Order``.
+    """Return a type in Python's notation: ``int``, ``tuple[str, int]``, ``shop.orders.Order``.
 
     >>> name_of(int), name_of(tuple[str, int])
     ('int', 'tuple[str, int]')

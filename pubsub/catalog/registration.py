@@ -1,20 +1,20 @@
-"""What a job does so that the catalog goes on knowing a topic of it, whatever becomes of the catalog. No I/O, no clock.
+"""The registration of one topic in the catalog, which a job keeps across restarts of the catalog. No I/O, no clock.
 
-A job that publishes has one call waiting at the catalog: ``hold``, which is answered when the topic is no longer its
-own, and fails when the catalog dies. Then it registers the topic again.
+A publishing job has one call waiting at the catalog: ``hold``, which returns when the topic no longer belongs to the
+job, and fails when the catalog dies. Then the job registers the topic again.
 
 ===========  ===================  ===========  ======================================================
 state        event                next         meaning
 ===========  ===================  ===========  ======================================================
-REGISTERED   held                 REGISTERED   the call has been answered; it makes another
-REGISTERED   forgotten            ABSENT       the catalog knows no such registration; it makes it at once
-REGISTERED   lost                 ABSENT       the catalog is dead or out of reach; it registers at once
-ABSENT       registered           REGISTERED   it is found again
+REGISTERED   held                 REGISTERED   the call returned; the job makes another
+REGISTERED   forgotten            ABSENT       the catalog has no such registration; the job registers at once
+REGISTERED   lost                 ABSENT       the catalog is dead or out of reach; the job registers at once
+ABSENT       registered           REGISTERED   the topic is registered again
 ABSENT       lost                 ABSENT       that catalog has died, too
-ABSENT       refused              TAKEN        another job has taken the name meanwhile
-TAKEN        registered           REGISTERED   which has given it back
-TAKEN        refused              TAKEN        which still has it
-TAKEN        lost                 TAKEN        nobody knows
+ABSENT       refused              TAKEN        another job has taken the name
+TAKEN        registered           REGISTERED   the other job has retracted the name
+TAKEN        refused              TAKEN        the other job still has the name
+TAKEN        lost                 TAKEN        the catalog did not answer
 ===========  ===================  ===========  ======================================================
 """
 
@@ -22,7 +22,7 @@ from enum import Enum
 from typing import Literal, TypeAlias
 
 Call: TypeAlias = Literal["hold", "register"]
-"""What to call at the catalog."""
+"""The method of the catalog to call."""
 
 _AGAIN_S = 0.5
 _TAKEN_AGAIN_S = 5.0
@@ -37,7 +37,7 @@ class RegistrationState(Enum):
 
 
 class RegistrationEvent(Enum):
-    """What came of a call at the catalog."""
+    """The outcome of a call to the catalog."""
 
     HELD = "held"
     FORGOTTEN = "forgotten"
@@ -63,7 +63,7 @@ TRANSITIONS: dict[tuple[RegistrationState, RegistrationEvent], RegistrationState
 
 
 class Registration:
-    """One topic's registration, which has been made once; one call is out at a time.
+    """The registration of a topic after its first success; one call is pending at a time.
 
     >>> registration = Registration()
     >>> registration.due(now_s=0.0)
@@ -87,15 +87,15 @@ class Registration:
         return self._state
 
     def due(self, now_s: float) -> Call | None:
-        """Return what to call now, which is then out until `take`; None if there is nothing to do yet."""
+        """Return the call to make now, which is pending until `take`; None if none is due."""
         if self._is_out or (self._next_s is not None and now_s < self._next_s):
             return None
         self._is_out = True
         return "hold" if self._state is RegistrationState.REGISTERED else "register"
 
     def take(self, event: RegistrationEvent, now_s: float) -> None:
-        """Take what came of the call that is out."""
-        assert self._is_out, "what comes answers a call"
+        """Receive the outcome of the pending call."""
+        assert self._is_out, "a call is pending"
         self._is_out = False
         was_registered = self._state is RegistrationState.REGISTERED
         self._state = TRANSITIONS[self._state, event]

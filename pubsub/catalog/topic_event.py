@@ -1,4 +1,4 @@
-"""What happens in a catalog, as it is told on the topic ``tidewheel/catalog``, one change an epoch."""
+"""The changes of a catalog, published on the topic ``tidewheel/catalog``, one change an epoch."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,29 +9,31 @@ from tidewheel.pubsub.messages.payload import encode
 from tidewheel.pubsub.messages.wire import DataMessage, FeedEvent, LowerFrontierUpdate
 
 RESERVED: Final = "tidewheel/"
-"""So begin the names of topics that no job may publish."""
+"""The prefix of the names that no job may publish."""
 CATALOG_TOPIC: Final = f"{RESERVED}catalog"
-"""On this topic a catalog tells what changes."""
+"""The topic on which a catalog publishes its changes."""
+ENDED: Final = "its job has ended"
+"""The reason of a retraction, unless there is another."""
 
 Delivery: TypeAlias = Literal["best_effort", "exactly_once"]
-"""What those who subscribe to a topic can count on: ``"best_effort"`` is all that comes while they are there."""
+"""The guarantee of a topic; with ``"best_effort"``, subscribers receive what comes while they are connected."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopicEvent:
-    """A topic came, or went.
+    """A topic was published or retracted.
 
     Attributes:
-        event: which of them.
+        event: which of the two.
         topic: its name.
         job: the name of the job that publishes it.
-        partitions: how many publishers it has.
-        times: what its times are, such as ``IntegerDomain()``.
-        schema: what its records are, such as ``int``, or ``any`` if nobody has said.
-        reason: why it went; empty if it came.
-        version: how often the catalog has changed, with this: the time of the event.
-        registration: tells this life of the topic from others of that name.
-        delivery: what those who subscribe can count on.
+        partitions: the number of its partitions.
+        times: the domain of its times, such as ``IntegerDomain()``.
+        schema: the schema of its records, such as ``int``; ``any`` if the publisher declares none.
+        reason: the reason of a retraction, else empty.
+        version: the number of this change of the catalog: the time of the event.
+        registration: the id of this life of the topic.
+        delivery: the guarantee to subscribers.
     """
 
     event: Literal["published", "retracted"]
@@ -51,9 +53,9 @@ class Listing:
     """The topics that a catalog has at one moment.
 
     Args:
-        incarnation: tells this catalog from others before and after it.
-        version: how often it has changed.
-        published: the events with which they came, by name.
+        incarnation: the id of this catalog among those before and after it.
+        version: the number of its changes so far.
+        published: the events that published the topics, by name.
     """
 
     incarnation: str
@@ -62,7 +64,7 @@ class Listing:
 
 
 def messages(events: Sequence[TopicEvent]) -> list[FeedEvent]:
-    """Return what the publisher of the topic is to be told of events in a row: each is an epoch of its own."""
+    """Return the messages with which the topic's publisher publishes successive events, each an epoch."""
     told: list[FeedEvent] = []
     for event in events:
         encoded = encode([event])
@@ -72,10 +74,10 @@ def messages(events: Sequence[TopicEvent]) -> list[FeedEvent]:
 
 
 def start_at(version: int) -> list[FeedEvent]:
-    """Return what a publisher of the topic is to be told first, when the catalog has changed so often."""
+    """Return the first message for a publisher of the topic, at a version of the catalog."""
     return [LowerFrontierUpdate([(0, -1), (version + 1, 1)])]
 
 
 def declared_events() -> DeclaredSchema:
-    """Return what the records of the topic are."""
+    """Return the schema of the topic."""
     return topic_schema(TopicEvent).declared()

@@ -1,7 +1,7 @@
-"""What the records of a topic are said to be, and whether a batch, or another topic, agrees with that.
+"""The schema of a topic's records, and its comparison with batches and with the schemas of other topics.
 
-A publisher checks each batch, so that a subscriber need not, unless the topic says nothing. What a topic says goes to
-the catalog and to subscribers as a `DeclaredSchema`, which needs neither the user's classes nor Arrow where it is read.
+The publisher checks each batch. A subscriber checks batches only if the topic declares no schema. The catalog and
+subscribers receive a `DeclaredSchema`, which they can read without the user's classes and without Arrow.
 """
 
 import sys
@@ -18,12 +18,12 @@ from tidewheel.transport.batches import is_arrow
 
 @dataclass(frozen=True, slots=True)
 class DeclaredSchema:
-    """What a topic is said to have, in values that every process can read.
+    """The declared schema of a topic, in values that every process can read.
 
     Args:
         text: for people, such as ``int`` or ``(word: string, n: int64)``.
         arrow: a schema of Arrow, encoded; None where records are of a type.
-        classes: for each class that a record may be of, the names of it and of all that it inherits from.
+        classes: for each permitted class of records, its name and those of its base classes.
     """
 
     text: str
@@ -32,10 +32,10 @@ class DeclaredSchema:
 
 
 class TopicSchema(ABC):
-    """What the records of a topic are; `topic_schema` makes one."""
+    """The schema of a topic's records; `topic_schema` makes one."""
 
     def check(self, topic: str, partition: int, time: Any, batch: Any) -> None:
-        """Raise SchemaMismatch, which names all that, if a batch is not what this says. An empty list always is."""
+        """Raise SchemaMismatch if a batch does not have this schema; an empty list always has it."""
         came = self.mismatch(batch)
         if came is not None:
             raise SchemaMismatch(
@@ -47,23 +47,23 @@ class TopicSchema(ABC):
 
     @abstractmethod
     def describe(self) -> str:
-        """Return for people what is expected."""
+        """Return the schema as text for people."""
 
     @abstractmethod
     def mismatch(self, batch: Any) -> str | None:
-        """Return what came if that is not what is expected, else None."""
+        """Return a description of a batch that does not have this schema, else None."""
 
     @abstractmethod
     def declared(self) -> DeclaredSchema:
-        """Return what others are told."""
+        """Return the schema as other processes read it."""
 
     @abstractmethod
     def takes(self, declared: DeclaredSchema) -> bool:
-        """Tell whether whatever is declared so is what is expected here."""
+        """Return whether all records of a declared schema have this schema."""
 
 
 def topic_schema(said: Any) -> TopicSchema:
-    """Return what is meant by a `pyarrow.Schema`, or by a Python type of records, such as ``int`` or a dataclass.
+    """Return the schema for a `pyarrow.Schema`, or for a Python type of records, such as ``int`` or a dataclass.
 
     >>> topic_schema(int).mismatch([1, "two"])
     "str: 'two'"
@@ -71,7 +71,7 @@ def topic_schema(said: Any) -> TopicSchema:
     True
 
     Raises:
-        DeliveryError: it is neither.
+        DeliveryError: the argument is neither.
     """
     pyarrow = sys.modules.get("pyarrow")
     if pyarrow is not None and isinstance(said, getattr(pyarrow, "Schema", ())):
@@ -85,9 +85,9 @@ def topic_schema(said: Any) -> TopicSchema:
 
 
 class ArrowSchema(TopicSchema):
-    """Batches are Arrow tables of some columns, by name, type and order.
+    """The schema of Arrow tables: the names, types and order of their columns.
 
-    Metadata do not matter, and neither does which columns may have nulls, nor how wide the indices of dictionaries are.
+    Metadata, nullability and the width of dictionary indices are ignored.
     """
 
     def __init__(self, schema: Any) -> None:
@@ -99,7 +99,7 @@ class ArrowSchema(TopicSchema):
         return f"({', '.join(f'{field.name}: {field.type}' for field in self._schema)})"
 
     def mismatch(self, batch: Any) -> str | None:
-        """Return what came unless it is a table of these columns. Complexity: O(columns)."""
+        """Return a description of a batch that is no table of these columns. Complexity: O(columns)."""
         if not is_arrow(batch):
             return f"a {type(batch).__qualname__}"
         if self._schema.equals(batch.schema) or self._columns == _columns(batch.schema):
@@ -120,9 +120,9 @@ class ArrowSchema(TopicSchema):
 
 
 class RecordSchema(TopicSchema):
-    """Records are instances of some classes, or of what inherits from them; rows of Arrow are dicts.
+    """The schema of records that are instances of some classes or their subclasses; rows of Arrow are dicts.
 
-    What is in them is not looked at. A class of a script is another one in each process, so it goes by its name.
+    The contents of a record are not checked. A script's class is a new one in each process, so names are compared.
     """
 
     def __init__(self, text: str, classes: tuple[type, ...]) -> None:
@@ -132,11 +132,11 @@ class RecordSchema(TopicSchema):
         self._fitting: set[type] = set()
 
     def describe(self) -> str:
-        """Return the type as people write it."""
+        """Return the type in Python's notation."""
         return self._text
 
     def mismatch(self, batch: Any) -> str | None:
-        """Return the first record that is of no such class. Complexity: O(records), about 20 ns each."""
+        """Return the first record that has none of the classes. Complexity: O(records), about 20 ns each."""
         kinds = _kinds(batch)
         if kinds <= self._fitting:
             return None
@@ -155,7 +155,7 @@ class RecordSchema(TopicSchema):
         return DeclaredSchema(self._text, classes=tuple(_lineage(one) for one in self._classes))
 
     def takes(self, declared: DeclaredSchema) -> bool:
-        """Tell whether each class that is declared is one of these, or inherits from one."""
+        """Return whether each declared class is one of these, or inherits from one."""
         if declared.arrow is not None:
             return self._fits(dict)
         return all(self._takes(lineage) for lineage in declared.classes)
@@ -181,7 +181,7 @@ def _columns(schema: Any) -> list[tuple[str, Any]]:
 
 
 def _kinds(batch: Any) -> set[type]:
-    """Return of which classes the records of a batch are, as a subscriber gets them."""
+    """Return the classes of the records of a batch, as a subscriber receives them."""
     if is_arrow(batch):
         return {dict}
     if hasattr(batch, "tolist"):

@@ -1,4 +1,4 @@
-"""Watching which topics there are."""
+"""The watch: an iterator over the topics that are published and retracted."""
 
 import queue
 import time
@@ -23,15 +23,15 @@ _MOST_SIGHTINGS = 4096
 
 
 class TopicWatch:
-    """An iterator over what happens to topics: those that there are already first, then each change.
+    """An iterator over topic events: first the present topics, then each change.
 
-    It lives on when the catalog of the cluster is restarted. Close it, or use it in a ``with`` block; one thread
-    iterates, and any may close.
+    It continues when the catalog of the cluster restarts. Close it, or use it in a ``with`` block. One thread iterates,
+    and any thread may close it.
 
     Args:
         readers: of catalogs, each with its place as its number; they use the queue and have been started.
         sightings: the queue.
-        timeout: after so many seconds without a change the iteration ends; None for never.
+        timeout: the iteration ends after so many seconds without a change; None for never.
     """
 
     def __init__(self, readers: list[CatalogReader], sightings: Sightings, timeout: float | None) -> None:
@@ -39,17 +39,17 @@ class TopicWatch:
         self._timeout = timeout
         self._known = [KnownTopics() for _ in readers]
         self._told: deque[TopicEvent] = deque()
-        # Whoever drops a watch without closing it should leave no thread behind.
+        # A watch that is dropped without being closed leaves no thread behind.
         self._release = weakref.finalize(self, _close, readers, sightings)
 
     def __iter__(self) -> "Self":
         return self
 
     def __next__(self) -> TopicEvent:
-        """Return the next event; waits for it.
+        """Wait for the next event and return it.
 
         Raises:
-            DeliveryError: the cluster cannot be reached any more.
+            DeliveryError: the cluster is out of reach.
         """
         until_s = None if self._timeout is None else time.monotonic() + self._timeout
         while not self._told and self._release.alive:
@@ -65,7 +65,7 @@ class TopicWatch:
         return self._told.popleft()
 
     def _wait(self, until_s: float | None) -> Sighting | None:
-        """Return what a reader has found; None if it is time to look at the clock, or the watch is closed."""
+        """Return the next finding of a reader; None at a deadline, or when the watch is closed."""
         deadlines = [until_s, *(known.deadline_s for known in self._known)]
         next_s = min((deadline for deadline in deadlines if deadline is not None), default=None)
         try:
@@ -84,7 +84,7 @@ class TopicWatch:
             raise DeliveryError(f"topics cannot be watched any longer: {found}") from found
 
     def close(self) -> None:
-        """Watch no longer; an iteration under way ends. Called again, it does nothing."""
+        """End the watch and a running iteration. Idempotent."""
         self._release()
 
     def __enter__(self) -> "Self":
@@ -97,15 +97,15 @@ class TopicWatch:
 
 
 def watch_topics(timeout: float | None = None) -> TopicWatch:
-    """Tell which topics there are, and then each that comes or goes, with why: an iterator over `TopicEvent`.
+    """Return an iterator over `TopicEvent`: one for each present topic, then one for each change, with its reason.
 
-    They are those of `topics`, of local jobs of this process and on the Ray cluster. None is left out: neither one that
-    comes while the first are told, nor one whose job is killed, which goes within seconds. If the catalog of the
-    cluster is restarted, what it does not know again within ten seconds has gone.
+    The topics are those of `topics`: of local jobs of this process and on the Ray cluster. No change is missed. A topic
+    whose job is killed is retracted within seconds. After a restart of the cluster's catalog, topics that the new one
+    does not learn within ten seconds are retracted.
 
     Args:
-        timeout: after so many seconds without a change the iteration ends; None for never. With 0 it tells what there
-            is.
+        timeout: the iteration ends after so many seconds without a change; None for never. With 0 it returns the
+            present topics.
 
     Raises:
         DeliveryError: there is no Ray cluster and no local topic, or the catalog does not answer.
@@ -151,4 +151,4 @@ def _close(readers: list[CatalogReader], sightings: Sightings) -> None:
     try:
         sightings.put_nowait(None)
     except queue.Full:
-        return  # whoever waits has something to take
+        return  # the waiting thread has a finding to receive

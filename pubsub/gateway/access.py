@@ -1,13 +1,13 @@
-"""Who may talk to the gateway over HTTP. No I/O: what a request says of itself in, why it is refused out.
+"""Access control of the gateway over HTTP. No I/O: the headers of a request go in, a refusal comes out.
 
-Three things are looked at, in this order:
+The gateway checks three things, in this order:
 
-- The host that the client thinks it talks to. On loopback it has to be this machine by one of its usual names: a page
-  whose own name was made to point here (DNS rebinding) sends that name.
-- The page that a browser says the request comes from. Only pages of the gateway's own address, and of origins that were
-  allowed, may ask, whatever token they have.
-- The token. A header carries it, or for browsers, which cannot set one, a WebSocket's subprotocol, or on a path for
-  Server-Sent Events the query.
+- The host that the client addresses. On loopback it has to be one of this machine's usual names. A page whose own name
+  was made to point here (DNS rebinding) sends that name, and is refused.
+- The page that sends the request, as the browser names it. Only pages of the gateway's own address and of allowed
+  origins may send requests, whatever token they have.
+- The token. A header carries it. Browsers cannot set that header: a WebSocket carries the token as a subprotocol, and
+  the URL of Server-Sent Events carries it in the query.
 """
 
 import re
@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from tidewheel.pubsub.gateway.token import is_token
 
 SUBPROTOCOL = "tidewheel"
-"""What a WebSocket speaks; a client that offers ``bearer.TOKEN`` as well has shown its token."""
+"""The subprotocol of WebSockets; a client that also offers ``bearer.TOKEN`` has shown its token."""
 
 _BEARER_PREFIX = "bearer."
 _HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([^\s:/?#@\[\]]+))(?::\d*)?", re.IGNORECASE)
@@ -30,7 +30,7 @@ _HOW = (
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a request is refused: the HTTP status, and a text for whoever made it."""
+    """The reason why a request is refused: the HTTP status, and a text for the client."""
 
     status: int
     message: str
@@ -38,15 +38,15 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """What a request says of itself; None for what it does not say.
+    """The parts of a request that decide about access; None for those that are missing.
 
     Args:
         host: the header of that name.
         origin: the header of that name, which browsers send.
         site: the header ``Sec-Fetch-Site``, which browsers send.
         authorization: the header of that name.
-        subprotocols: what a WebSocket offers.
-        query_token: the parameter ``token``, where it is looked at.
+        subprotocols: those that a WebSocket offers.
+        query_token: the parameter ``token``, on paths that may have one.
     """
 
     host: str | None = None
@@ -58,7 +58,7 @@ class Credentials:
 
     @property
     def tokens(self) -> list[str]:
-        """The tokens that it shows; one that is empty for a header of another kind."""
+        """The tokens that the request shows; an empty one for an ``Authorization`` of another scheme."""
         shown = [name.removeprefix(_BEARER_PREFIX) for name in self.subprotocols if name.startswith(_BEARER_PREFIX)]
         if self.authorization is not None:
             scheme, _, token = self.authorization.partition(" ")
@@ -73,9 +73,9 @@ class Access:
     """The rules of one gateway.
 
     Args:
-        token: what has to be shown; None if nothing has to.
-        hosts: the names that it goes by, in lower case; None for any.
-        origins: the origins of other pages that may ask, such as ``http://localhost:3000``.
+        token: the token that clients have to show; None if they need none.
+        hosts: the names of the gateway, in lower case; None for any.
+        origins: the origins of other pages that may send requests, such as ``http://localhost:3000``.
 
     >>> access = Access(token=None, hosts=frozenset({"localhost"}))
     >>> access.place_refusal(Credentials(host="evil.example:8787")).status
@@ -87,7 +87,7 @@ class Access:
     origins: frozenset[str] = frozenset()
 
     def place_refusal(self, shown: Credentials) -> Refusal | None:
-        """Return why a request is refused for where it comes from or goes to, None if it is not."""
+        """Return why a request is refused for its host or its page; None if it is not refused."""
         name = host_name(shown.host)
         if name is None:
             return Refusal(400, "the request has no Host header, or one that names no host")
@@ -105,7 +105,7 @@ class Access:
         return None
 
     def token_refusal(self, shown: Credentials) -> Refusal | None:
-        """Return why a request is refused for its token, or for having none; None if it is not."""
+        """Return why a request is refused for a wrong or missing token; None if it is not refused."""
         if self.token is None:
             return None
         tokens = shown.tokens

@@ -1,4 +1,4 @@
-"""What the gateway answers over HTTP: JSON, and for every error a status and a text."""
+"""The gateway's answers over HTTP: JSON, and for every error a status and a text."""
 
 import logging
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ HEADERS = {
     "Referrer-Policy": "no-referrer",  # so that a token in a query goes nowhere else
     "X-Content-Type-Options": "nosniff",
 }
-"""What every answer has."""
+"""The headers of every answer."""
 
 _PAGES = "there are GET /topics, GET /topics/NAME/events and WebSocket /topics/NAME/socket"
 _UNEXPECTED = "the gateway failed; its log says how"
@@ -31,41 +31,41 @@ def answer(content: Any, status: int = 200, headers: Mapping[str, str] | None = 
 
 
 def status_of(error: Exception) -> int:
-    """Return the HTTP status that says what kind of error it is."""
+    """Return the HTTP status of an error."""
     match error:
         case BadRequest():
             return 400
         case UnknownTopic():
             return 404
         case _:
-            return 503  # there is no room, no cluster, or no answer: it may be otherwise later
+            return 503  # no room, no cluster or no answer: a later request may succeed
 
 
 def content_of(error: Exception) -> dict[str, Any]:
-    """Return what is told of an error."""
+    """Return the JSON content that describes an error."""
     return {"message": str(error), **({"topics": list(error.topics)} if isinstance(error, UnknownTopic) else {})}
 
 
 async def refuse(request: Request, error: Exception) -> Response:
-    """Answer an error of ours."""
+    """Answer a request with one of the gateway's own errors."""
     headers = {"Retry-After": "5"} if isinstance(error, TooManyClients) else {}
     return answer(content_of(error), status_of(error), headers)
 
 
 async def refuse_http(request: Request, error: Exception) -> Response:
-    """Answer a request for something that is not there, or by another method."""
+    """Answer a request for an unknown path, or with an unsupported method."""
     if not isinstance(error, HTTPException):
         raise error
     return answer({"message": f"{error.detail}: {_PAGES}"}, error.status_code, error.headers)
 
 
 async def confess(request: Request, error: Exception) -> Response:
-    """Answer an error that nobody expected, and log it; what the client sent is in no log."""
+    """Answer a request with an unexpected error, and log the error, without anything that the client sent."""
     _LOG.error("a request failed", exc_info=error)
     return answer({"message": _UNEXPECTED}, 500)
 
 
 def unexpected(error: BaseException) -> str:
-    """Log an error that nobody expected; return what is told of it."""
+    """Log an unexpected error; return the text that the client receives."""
     _LOG.error("a client's stream failed", exc_info=error)
     return _UNEXPECTED

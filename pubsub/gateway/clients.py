@@ -1,4 +1,4 @@
-"""Who reads from the gateway now: not too many at once, and none when it ends."""
+"""The clients that read from the gateway: at most a given number at once, and none when it stops."""
 
 import threading
 from typing import Any, TypeVar
@@ -11,15 +11,15 @@ from tidewheel.pubsub.gateway.topic_request import TopicRequest
 T = TypeVar("T")
 
 STOPPED = "the gateway is being stopped"
-"""What is told to clients then."""
+"""The error message that clients receive when the gateway stops."""
 
 
 class Clients:
-    """The feeds of all clients, by any protocol. For any thread.
+    """The feeds of all clients, of every protocol. Any thread may use it.
 
     Args:
-        most: how many there may be at once.
-        max_epoch_bytes: how much of epochs may wait, for each of them, to be complete.
+        most: the largest number of clients at once.
+        max_epoch_bytes: the largest size of incomplete epochs that the gateway keeps for a client.
     """
 
     def __init__(self, most: int, max_epoch_bytes: int = MAX_EPOCH_BYTES) -> None:
@@ -30,14 +30,14 @@ class Clients:
         self._is_closed = False
 
     def admit(self, request: TopicRequest, read: Read[T]) -> TopicFeed[T]:
-        """Return the feed of one more client, which leaves by closing it.
+        """Return the feed of a new client; the client leaves by closing the feed.
 
         Args:
-            request: what it asks for.
-            read: makes what it is sent of the topic's times and events.
+            request: the request of the client.
+            read: turns the topic's times and events into the items that the client receives.
 
         Raises:
-            TooManyClients: there are as many as there may be, or the gateway ends.
+            TooManyClients: the gateway has its largest number of clients, or it stops.
         """
         with self._changed:
             if self._is_closed:
@@ -52,7 +52,7 @@ class Clients:
         return feed
 
     def close(self) -> None:
-        """Close all feeds, and let in nobody any more; does not wait."""
+        """Close all feeds and admit no more clients; do not wait."""
         with self._changed:
             self._is_closed = True
             feeds = list(self._feeds)
@@ -60,7 +60,7 @@ class Clients:
             feed.close()
 
     def wait_until_none(self, timeout_s: float) -> bool:
-        """Wait until the subscriptions of all have ended; return False if that takes longer."""
+        """Wait until the subscriptions of all clients have ended; return False on a timeout."""
         with self._changed:
             return self._changed.wait_for(lambda: not self._feeds, timeout_s)
 

@@ -1,4 +1,4 @@
-"""How a gateway is to be started, and what it refuses."""
+"""The options of a gateway, and the combinations that it refuses."""
 
 from dataclasses import dataclass, field
 
@@ -10,21 +10,21 @@ from tidewheel.pubsub.gateway.token import check_form, new_token
 
 @dataclass(frozen=True, slots=True)
 class GatewayConfig:
-    """How a gateway is to be started; by default only this machine reaches it, and only with its token.
+    """The options of a gateway. By default only this machine reaches it, and only with its token.
 
     Args:
-        host: the address, or the name of one, to listen at.
-        port: where HTTP is; 0 for any that is free.
-        flight_port: where Arrow Flight is; 0 for any that is free.
-        token: what clients have to show, a new one by default; None, which has to be said, for nothing.
-        origins: the origins of pages that may ask beside the gateway's own, such as ``http://localhost:3000``.
-        max_clients: how many may read at once.
-        max_epoch_bytes: how much of epochs may wait, for each of them, to be complete, encoded as it was published.
-        keep_alive_s: how long an event stream may be silent, in seconds, before a comment shows that it lives.
-        stall_s: for how long, in seconds, a client may take nothing of what is sent to it before it is cut off.
+        host: the address to listen at, or its name.
+        port: the port of HTTP; 0 for any free one.
+        flight_port: the port of Arrow Flight; 0 for any free one.
+        token: the token that clients have to show, a new one by default; None if they need none.
+        origins: the origins of other pages that may send requests, such as ``http://localhost:3000``.
+        max_clients: the largest number of clients that read at once.
+        max_epoch_bytes: the largest size of incomplete epochs, encoded, that the gateway keeps for a client.
+        keep_alive_s: an event stream sends a comment after so many seconds without an event.
+        stall_s: a client that receives nothing of what is sent for so many seconds is disconnected.
 
     Raises:
-        GatewayError: it would be open to everybody on the network, or a value is none.
+        GatewayError: everybody on the network could read, or a value is not valid.
     """
 
     host: str = "127.0.0.1"
@@ -37,7 +37,7 @@ class GatewayConfig:
     keep_alive_s: float = 15.0
     stall_s: float = 60.0
     address: Address = field(init=False)
-    """What the host is, as a number."""
+    """The numeric address of the host."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "address", resolve(self.host))
@@ -50,7 +50,9 @@ class GatewayConfig:
             )
         for name in ("port", "flight_port"):
             if not 0 <= getattr(self, name) <= 65535:
-                raise GatewayError(f"{name} is {getattr(self, name)}, and a port is a number up to 65535, 0 for any")
+                raise GatewayError(
+                    f"{name} is {getattr(self, name)}, and a port is a number from 0 to 65535, 0 for any free one"
+                )
         for origin in self.origins:
             _check_origin(origin)
         for name in ("max_clients", "max_epoch_bytes", "keep_alive_s", "stall_s"):
@@ -59,7 +61,7 @@ class GatewayConfig:
 
     @property
     def hosts(self) -> frozenset[str] | None:
-        """The names that clients may call this gateway by, None for any."""
+        """The host names that clients may use for this gateway, None for any."""
         if not self.address.is_loopback:
             return None  # it has names that are not known here, and a token
         return frozenset({"localhost", "127.0.0.1", "::1", self.host.lower(), self.address.ip})
@@ -68,6 +70,4 @@ class GatewayConfig:
 def _check_origin(origin: str) -> None:
     scheme, separator, host = origin.partition("://")
     if not (scheme in {"http", "https"} and separator and host) or set(host) & set("/*?# "):
-        raise GatewayError(
-            f"{origin!r} is no origin: it is written as a browser sends it, such as http://localhost:3000, one by one"
-        )
+        raise GatewayError(f"{origin!r} is no origin: write one as a browser sends it, such as http://localhost:3000")

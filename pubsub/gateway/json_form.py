@@ -1,7 +1,7 @@
-"""How times and records look as JSON.
+"""The JSON form of times and records.
 
-What JSON knows is itself. NumPy's values are Python's; times are texts as in ISO 8601; bytes are base64; what is no
-number (NaN), no time (NaT) or infinite is null; and everything else is the text that `str` makes of it.
+Values that JSON has stay as they are. NumPy's values become Python's, times ISO 8601 texts, and bytes base64. NaN, NaT
+and infinity become null. Every other value becomes its `str`.
 """
 
 import sys
@@ -19,7 +19,7 @@ def encode_json(value: Any) -> bytes:
     r"""Return a value as JSON in UTF-8, without line breaks.
 
     Raises:
-        TidewheelError: it has no form: it contains itself, or half a character, or its `str` fails.
+        TidewheelError: the value contains itself or half a character, or its `str` fails.
 
     >>> encode_json({"n": float("nan"), "raw": b"\0", "z": 1j})
     b'{"n":null,"raw":"AA==","z":"1j"}'

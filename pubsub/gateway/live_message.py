@@ -1,4 +1,4 @@
-"""What a browser is told of a topic: one object for each whole epoch, or batch, or for what happened beside."""
+"""The messages that a browser receives of a topic: one for each whole epoch, or batch, or other event."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ from tidewheel.pubsub.gateway.topic_request import TopicRequest
 Kind: TypeAlias = Literal["epoch", "batch", "ended", "frontier", "dropped", "end", "error"]
 
 END_ID = "end"
-"""The id of the event that ends a topic: who comes back with it has seen all."""
+"""The id of the event that ends a topic: a client that reconnects with it has received everything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class LiveMessage:
     """One message.
 
     Args:
-        kind: what it is about. ``"end"`` and ``"error"`` are the last.
+        kind: the event. ``"end"`` and ``"error"`` are the last of a stream.
         content: ``time`` and ``records`` of an epoch or batch; with an epoch, if there are any, or else by themselves
             with their ``time``, the keys of substreams that have ``ended``; the times that can still occur as
             ``frontier``; the ``times`` that were dropped; the ``message`` of an error.
@@ -37,7 +37,7 @@ class LiveMessage:
         return self.kind in {"end", "error"}
 
     def as_event(self) -> bytes:
-        r"""Return it as one Server-Sent Event, whose id is the time of an epoch; raises what `encode_json` raises.
+        r"""Return one Server-Sent Event, whose id is the time of an epoch; raises the errors of `encode_json`.
 
         >>> LiveMessage("epoch", {"time": 3, "records": ["a"]}).as_event()
         b'event: epoch\nid: 3\ndata: {"time":3,"records":["a"]}\n\n'
@@ -50,7 +50,7 @@ class LiveMessage:
         return b"event: %b\n%bdata: %b\n\n" % (self.kind.encode(), identity, encode_json(self.content))
 
     def as_object(self) -> bytes:
-        """Return it as one JSON object with its kind as ``type``; raises what `encode_json` raises.
+        """Return one JSON object with the kind as ``type``; raises the errors of `encode_json`.
 
         >>> LiveMessage("epoch", {"time": 3, "records": ["a"]}).as_object()
         b'{"type":"epoch","time":3,"records":["a"]}'
@@ -66,13 +66,13 @@ def error_message(error: object) -> LiveMessage:
 def live_messages(
     domain: TimeDomain, events: Iterator[Event], request: TopicRequest, max_epoch_bytes: int = MAX_EPOCH_BYTES
 ) -> Iterator[LiveMessage]:
-    """Yield what there is to tell, as it comes; an error is the last message.
+    """Yield the messages of a topic as its events come; an error is the last message.
 
     Args:
         domain: the times of the topic.
-        events: what its subscription brings.
-        request: what was asked for.
-        max_epoch_bytes: how much of epochs may wait for them to be complete.
+        events: the events of its subscription.
+        request: the request of the client.
+        max_epoch_bytes: the largest size of incomplete epochs.
     """
     assembler = BoundedAssembler(domain, max_epoch_bytes)
     try:
@@ -105,7 +105,7 @@ def _told(event: Event, *, whole: bool) -> Iterator[LiveMessage]:
 
 
 def encoded(messages: Iterator[LiveMessage], *, as_events: bool) -> Iterator[bytes]:
-    """Yield messages as bytes; one that has no form as JSON is the last, and told as an error."""
+    """Yield messages as bytes; a message without a JSON form becomes an error, which is the last."""
     form = LiveMessage.as_event if as_events else LiveMessage.as_object
     for message in messages:
         try:
@@ -117,5 +117,5 @@ def encoded(messages: Iterator[LiveMessage], *, as_events: bool) -> Iterator[byt
 
 
 def reader(request: TopicRequest, max_epoch_bytes: int, *, as_events: bool) -> Read[bytes]:
-    """Return what makes of a topic's events what one client is sent: events of another kind, or else objects."""
+    """Return the function from a topic's events to the bytes for a client: Server-Sent Events, or objects."""
     return lambda domain, events: encoded(live_messages(domain, events, request, max_epoch_bytes), as_events=as_events)

@@ -1,15 +1,15 @@
-"""Which records a client wants, said in words that are compared and never evaluated.
+"""Conditions on records in a client's request, which are compared and never evaluated.
 
-A condition is ``FIELD OPERATOR VALUE``, such as ``n>1`` or ``city==Oslo``. Nothing of it becomes Python: it is taken
-apart here, sent to the publishers as plain values, and compared there.
+A condition is ``FIELD OPERATOR VALUE``, such as ``n>1`` or ``city==Oslo``. No part of it becomes Python code: the
+gateway parses it and sends plain values to the publishers, which compare them.
 
 - The field is a key of a dict, a column of a table, a field of a dataclass, struct or named tuple, or the number of a
   tuple's element, from 0. ``record`` is the whole record. A name in JSON quotes may contain anything.
 - The operator is one of ``== != < <= > >=``.
 - The value is JSON (a number, a text in quotes, ``true``, ``false`` or ``null``), or else a text as it stands.
 
-Only what is of one kind is compared: ``zip==1500`` where that is a text is an error, and ``zip=="1500"`` is meant.
-`None` is less or greater than nothing and differs from every value.
+Only values of one kind are compared: ``zip==1500`` is an error where the field is a text; write ``zip=="1500"``.
+`None` differs from every value, and is neither less nor greater.
 """
 
 import dataclasses
@@ -30,10 +30,10 @@ from tidewheel.pubsub.gateway.json_form import plain
 Value: TypeAlias = str | float | bool | None
 
 LONGEST = 1_000
-"""How long a condition may be, in characters."""
+"""The largest length of a condition, in characters."""
 
 MOST = 20
-"""How many conditions there may be."""
+"""The largest number of conditions."""
 
 _RECORD = "record"
 _FORM = re.compile(r'(?P<field>"(?:[^"\\]|\\.)*"|[^=!<>"]+)(?P<operator>==|!=|<=|>=|<|>)(?P<value>.*)', re.DOTALL)
@@ -53,9 +53,9 @@ class Comparison:
     """One condition.
 
     Args:
-        field: what is compared; None for the record itself.
+        field: the name of the field; None for the record itself.
         operator: one of ``== != < <= > >=``.
-        value: what it is compared with.
+        value: the value to compare with.
 
     >>> Comparison.parse("n > 1")
     Comparison(field='n', operator='>', value=1)
@@ -72,7 +72,7 @@ class Comparison:
         """Return the condition that a text stands for.
 
         Raises:
-            BadRequest: it stands for none.
+            BadRequest: the text is no condition.
         """
         if len(text) > LONGEST:
             raise BadRequest(f"where= has {len(text):,} characters, and may have {LONGEST:,}")
@@ -109,7 +109,7 @@ class Comparison:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RecordFilter:
-    """Is true of a record that meets all its conditions; for ``subscribe(where=...)``.
+    """A filter for ``subscribe(where=...)``: true for a record that meets all its conditions.
 
     >>> wanted = RecordFilter.parse(["n>1", "city==Oslo"])
     >>> wanted({"n": 2, "city": "Oslo"}), wanted({"n": 2, "city": "Rome"})
@@ -131,7 +131,7 @@ class RecordFilter:
         return cls(comparisons) if comparisons else None
 
     def __call__(self, record: Any) -> bool:
-        """Tell whether a record meets all conditions; raises what `Comparison.holds` raises."""
+        """Tell whether a record meets all conditions; raises the errors of `Comparison.holds`."""
         return all(comparison.holds(record) for comparison in self.comparisons)
 
 

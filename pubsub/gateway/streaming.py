@@ -1,4 +1,4 @@
-"""What both streams for browsers do: send what a feed brings until it ends, or the client leaves."""
+"""The common part of both streams for browsers: send a feed until it ends or the client leaves."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Coroutine
@@ -10,7 +10,7 @@ from tidewheel.pubsub.gateway.topic_feed import TopicFeed
 
 
 async def until_first(*coroutines: Coroutine[Any, Any, None]) -> None:
-    """Run all until one of them is done, cancel the others, and raise what the first raised."""
+    """Run all until the first is done, cancel the others, and raise the error of the first."""
     tasks = [asyncio.ensure_future(coroutine) for coroutine in coroutines]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -23,7 +23,7 @@ async def until_first(*coroutines: Coroutine[Any, Any, None]) -> None:
 
 
 async def items(feed: TopicFeed[bytes], keep_alive_s: float | None = None) -> AsyncGenerator[bytes | None, None]:
-    """Yield what a feed brings, and None whenever it brought nothing for ``keep_alive_s`` seconds, if that is given."""
+    """Yield the items of a feed, and None after each ``keep_alive_s`` seconds without an item, if given."""
     while True:
         reading = asyncio.wrap_future(feed.next())
         try:
@@ -38,5 +38,5 @@ async def items(feed: TopicFeed[bytes], keep_alive_s: float | None = None) -> As
 
 
 def stopped_message(feed: TopicFeed[bytes]) -> LiveMessage | None:
-    """Return what ends a stream that did not end by itself, None if it did."""
+    """Return the message that ends a stream which the gateway stopped; None if the stream ended by itself."""
     return error_message(STOPPED) if feed.is_closed else None

@@ -1,4 +1,4 @@
-"""The bearer token: whoever has it may read every topic."""
+"""The bearer token of the gateway: a client that has it may read every topic."""
 
 import hmac
 import re
@@ -16,7 +16,7 @@ _FORM = re.compile(r"[A-Za-z0-9._~-]{16,512}")
 
 
 def new_token() -> str:
-    """Return a token that nobody can guess, of 43 characters.
+    """Return a random token of 43 characters.
 
     >>> len(new_token()), new_token() == new_token()
     (43, False)
@@ -25,29 +25,29 @@ def new_token() -> str:
 
 
 def check_form(token: str, place: str) -> None:
-    """Check that a token can be sent in a header, in a query and as a WebSocket's subprotocol, as it is.
+    """Check that a header, a query and a WebSocket's subprotocol can carry a token unchanged.
 
     Args:
         token: the token, which no message ever shows.
-        place: where it came from, for the message.
+        place: its origin, for the message.
 
     Raises:
-        GatewayError: it cannot, or it is too short to be a secret.
+        GatewayError: they cannot, or the token is too short to be a secret.
     """
     if not _FORM.fullmatch(token):
         raise GatewayError(
-            f"{place}: a token is 16 to 512 letters, digits and characters of '-._~', and what is there is not; "
-            "python -c 'import secrets; print(secrets.token_urlsafe(32))' makes one"
+            f"{place}: a token is 16 to 512 letters, digits and characters of '-._~', and this one is not. "
+            "Make one with: python -c 'import secrets; print(secrets.token_urlsafe(32))'"
         )
 
 
 def given_token(file: str | None, environment: MutableMapping[str, str]) -> str | None:
     """Return the token that the file or, without one, the environment holds; None if neither is there.
 
-    It is taken out of the environment, so that processes started later do not inherit it.
+    The token is removed from the environment, so that processes started later do not inherit it.
 
     Raises:
-        GatewayError: the file cannot be read, or what there is is no token.
+        GatewayError: the file cannot be read, or it holds no token.
     """
     variable = environment.pop(VARIABLE, None)
     if file is None:
@@ -63,5 +63,5 @@ def given_token(file: str | None, environment: MutableMapping[str, str]) -> str 
 
 
 def is_token(offered: str, token: str) -> bool:
-    """Tell whether ``offered`` is the token, in a time that does not tell how much of it is right."""
+    """Tell whether ``offered`` is the token, in a time that does not depend on how much of it is right."""
     return hmac.compare_digest(offered.encode("utf-8", "surrogateescape"), token.encode())

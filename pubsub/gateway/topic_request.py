@@ -1,4 +1,4 @@
-"""What a client asks for: a topic, which of its records, and in which form."""
+"""A client's request: a topic, a filter of its records, and their form."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from tidewheel.pubsub.gateway.errors import BadRequest
 from tidewheel.pubsub.gateway.record_filter import RecordFilter
 
 Slow: TypeAlias = Literal["disconnect", "drop_epochs"]
-"""What may be done with a client that falls behind; that it holds back the dataflow is not for outsiders to ask."""
+"""The treatment of a client that falls behind. A client of the gateway cannot hold back the dataflow."""
 
 _SWITCH = {"true": True, "false": False}
 
@@ -30,9 +30,9 @@ class TopicRequest:
 
     Args:
         topic: its name.
-        where: which records are wanted; None for all.
-        whole: whether epochs come whole, each once it is complete, rather than batch by batch.
-        slow: what happens if the client falls behind, as `subscribe` has it, but nothing that holds back others.
+        where: the filter of the records; None for all records.
+        whole: whether the client receives whole epochs, each once it is complete, and not single batches.
+        slow: the treatment of a client that falls behind, as in `subscribe`.
     """
 
     topic: str
@@ -42,7 +42,7 @@ class TopicRequest:
 
     @classmethod
     def from_query(cls, topic: str, parameters: Iterable[tuple[str, str]]) -> "TopicRequest":
-        """Return the request that a URL makes.
+        """Return the request of a URL.
 
         Args:
             topic: from its path.
@@ -75,7 +75,7 @@ class TopicRequest:
 
     @classmethod
     def from_command(cls, command: bytes) -> "TopicRequest":
-        """Return the request that a Flight ticket, or the command of a descriptor, makes.
+        """Return the request of a Flight ticket, or of the command of a descriptor.
 
         Args:
             command: a JSON object with ``topic`` and, as wanted, ``where`` (a list) and ``slow``.
@@ -95,25 +95,25 @@ class TopicRequest:
         return cls(found.topic, RecordFilter.parse(found.where), slow=found.slow)
 
     def command(self) -> bytes:
-        """Return the ticket that makes this request of a whole topic."""
+        """Return the ticket for a whole topic."""
         return msgspec.json.encode({"topic": self.topic})
 
     def subscribe(self) -> Subscription:
-        """Connect to the topic, which has to exist; raises what `subscribe` raises."""
+        """Connect to the topic, which has to exist; raises the errors of `subscribe`."""
         try:
             return subscribe(self.topic, timeout=0, where=self.where, slow=self.slow)
         except UnknownTopic as error:
             raise _unknown(self.topic, error.topics) from None
         except DeliveryError:
-            check_exists(self.topic)  # without a cluster there may still be topics of this process, others than this
+            check_exists(self.topic)  # without a cluster, this process may still have other topics
             raise
 
 
 def check_exists(topic: str) -> None:
-    """Check that somebody publishes a topic.
+    """Check that a job publishes a topic.
 
     Raises:
-        UnknownTopic: nobody does.
+        UnknownTopic: no job publishes it.
         DeliveryError: there is no Ray cluster, and no topic of this process, or the catalog does not answer.
     """
     names = tuple(found.name for found in topics())

@@ -1,4 +1,4 @@
-"""Which records of a topic a subscriber wants, looked at where they are published, so that no others are sent."""
+"""A subscriber's condition on records. The publisher evaluates it, and sends no other records."""
 
 import sys
 from collections.abc import Callable
@@ -15,14 +15,14 @@ from tidewheel.transport.batches import is_arrow
 
 
 class Where:
-    """A condition that records have to meet; two with the same function or expression are equal.
+    """A condition on records; two with the same pickled function or expression are equal.
 
     Args:
         condition: a function of a record, a dict for a row of Arrow; or for topics of tables an expression of
             `pyarrow.compute`, such as ``pc.field("n") > 1``.
 
     Raises:
-        DeliveryError: it is neither, or cannot be pickled.
+        DeliveryError: the condition is neither, or cannot be pickled.
     """
 
     def __init__(self, condition: Callable[[Any], object] | Any) -> None:
@@ -40,9 +40,9 @@ class Where:
         return cloudpickle.loads(self._pickled)
 
     def of(self, message: DataMessage) -> DataMessage | None:
-        """Return what is wanted of a batch, the message itself if that is all of it; None if it is nothing.
+        """Return the records of a batch that meet the condition; the message itself if all do, None if none do.
 
-        Ends of substreams are wanted, whatever the condition is of records.
+        Ends of substreams always pass.
 
         Raises:
             DeliveryError: the condition raised, or does not go with this kind of batch.

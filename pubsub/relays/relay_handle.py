@@ -46,8 +46,8 @@ def relay(topic: str, nodes: Sequence[str] | None = None, *, count: int = 1, tim
     info = find_topic(topic, timeout)
     if info.delivery != "exactly_once":
         raise DeliveryError(
-            f"topic {topic!r} of job {info.job!r} is published best effort, and relays are for exactly-once delivery: "
-            "publish it with delivery='exactly_once', or have its subscribers do without relays",
+            f"topic {topic!r} of job {info.job!r} is published best effort, and relays need exactly-once delivery. "
+            "Publish it with delivery='exactly_once', or let its subscribers connect without relays",
             topic=topic,
         )
     chosen = _nodes(topic, nodes)
@@ -59,8 +59,8 @@ def _check(topic: str, count: object) -> None:
         raise DeliveryError(f"topic {topic!r}: count is how many relays to have on each node, not {count!r}")
     if LOCAL_CATALOG.lookup(topic) is not None:
         raise DeliveryError(
-            f"topic {topic!r} is published by a local job of this process, best effort, and relays are for "
-            "exactly-once delivery: run the job with engine='ray', and publish with delivery='exactly_once'",
+            f"topic {topic!r} is published by a local job of this process, best effort, and relays need exactly-once "
+            "delivery. Run the job with engine='ray', and publish with delivery='exactly_once'",
             topic=topic,
         )
 

@@ -1,4 +1,4 @@
-"""What a relay and the catalog of the cluster tell each other."""
+"""The catalog of the cluster as relays use it."""
 
 import asyncio
 from contextlib import suppress
@@ -15,12 +15,10 @@ _ANSWERS_WITHIN_S: Final = 10.0
 
 
 class RelayRegistry:
-    """The catalog as the relays of one topic see it.
-
-    It does not start one: jobs that publish do.
+    """The catalog as the relays of one topic use it. Relays do not start a catalog: jobs that publish do.
 
     Args:
-        topic: what they pass on.
+        topic: the topic of the relays.
     """
 
     def __init__(self, topic: str) -> None:
@@ -33,7 +31,7 @@ class RelayRegistry:
         return node_id()
 
     async def life(self, timeout_s: float) -> TopicLife | None:
-        """Return the life of the topic as soon as it has one; None if it has none in that time, or is best effort.
+        """Wait for the life of the topic and return it; None after the timeout, or if the topic is best effort.
 
         Raises:
             DeliveryError: there is no catalog, or it does not answer.
@@ -44,7 +42,7 @@ class RelayRegistry:
         return TopicLife(info.registration, len(info.partitions), info.partitions)
 
     async def announce(self, name: str, registration: str, children: int) -> bool:
-        """Say that a relay is there for a life of the topic; tell whether no other life has begun.
+        """Announce a relay for a life of the topic; return False if another life has begun.
 
         Raises:
             DeliveryError: there is no catalog, or it does not answer.
@@ -56,7 +54,7 @@ class RelayRegistry:
         return bool(await self._ask("announce", relay))
 
     async def _ask(self, method: str, *arguments: Any, within_s: float = 0.0) -> Any:
-        """Call a method of the catalog; one that has died is looked for the next time."""
+        """Call a method of the catalog; after a failure, the next call looks for a new catalog."""
         try:
             self._catalog = self._catalog or find_catalog()
             async with asyncio.timeout(within_s + _ANSWERS_WITHIN_S):
@@ -74,10 +72,10 @@ class RelayRegistry:
 
 
 def forget_relay(name: str) -> None:
-    """Have the catalog, if there is one, send nobody to a relay any more."""
+    """Tell the catalog, if there is one, that no more subscribers may connect to a relay."""
     import ray
 
-    with suppress(Exception):  # it forgets the relay by itself, a little later
+    with suppress(Exception):  # the catalog forgets the relay by itself, a little later
         catalog = find_catalog()
         if catalog is not None:
             ray.get(catalog.forget_relay.remote(name), timeout=_ANSWERS_WITHIN_S)

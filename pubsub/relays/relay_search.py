@@ -1,4 +1,4 @@
-"""How a subscriber finds its relay, and another one when that is dead; and the pubends when there is none."""
+"""A subscriber's search for a relay, for another one when that dies, and for the pubends without any relay."""
 
 import logging
 from collections.abc import Callable
@@ -14,17 +14,17 @@ from tidewheel.pubsub.subscribers.parents import Parent, find_parent
 _LOG = logging.getLogger(__name__)
 
 _MOST_RELAYS = 5
-"""After so many that are dead it goes on without one."""
+"""After so many dead relays, the search returns the pubends."""
 
 
 class RelaySearch:
-    """Finds a parent that tells of all partitions of a topic. To be used by one thread at a time.
+    """Finds a parent for all partitions of a topic. One thread may use it at a time.
 
     Args:
         info: the topic.
         reader: the id of the reader.
         node: the node of the cluster that this process is on.
-        is_needed: tells whether there is more to come of a partition.
+        is_needed: tells whether a partition has not ended for the reader.
     """
 
     def __init__(self, info: TopicInfo, reader: str, node: str, is_needed: Callable[[int], bool]) -> None:
@@ -35,19 +35,19 @@ class RelaySearch:
         self._relay: Any = None
 
     def begin(self) -> bool:
-        """Tell whether there is a relay to begin with."""
+        """Ask for a first relay; return whether there is one."""
         self._relay = self._ask(None)
         return self._relay is not None
 
     def find(self, is_again: bool) -> Parent:
-        """Return a way to a relay, or if there is none to all pubends that are needed.
+        """Return a connection to a relay, or without any relay to all pubends that are needed.
 
         Args:
-            is_again: whether the way that was found last is lost.
+            is_again: whether the last connection is lost.
 
         Raises:
             ParentGone: there is no relay, and a pubend does not answer.
-            TidewheelError: a pubend answers with this.
+            TidewheelError: the answer of a pubend.
         """
         if is_again:
             self._relay = self._ask(self._relay)

@@ -19,8 +19,8 @@ from tidewheel.runtime.worker.envelope import Envelope
 from tidewheel.runtime.worker.envelope_codec import ENVELOPES
 from tidewheel.runtime.worker.worker_report import BusyWorker, WorkerReport
 from tidewheel.runtime.worker.worker_status import Phase, WorkerStatus
-from tidewheel.transport.link import Sender
 from tidewheel.transport.attachment import Attachment, AttachmentHost
+from tidewheel.transport.link import Sender
 from tidewheel.transport.pickling import unpicklable
 from tidewheel.transport.ray_cluster import connect
 from tidewheel.transport.ray_link import RaySender

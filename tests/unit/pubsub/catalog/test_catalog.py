@@ -17,7 +17,6 @@ def test_topics_are_found_and_listed_by_name() -> None:
         catalog.register(topic(name))
     assert catalog.lookup("a") == topic("a")
     assert catalog.lookup("c") is None
-    assert catalog.names() == ["a", "b"]
     assert catalog.topics() == [topic("a"), topic("b")]
 
 
