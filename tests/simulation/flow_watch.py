@@ -1,4 +1,4 @@
-"""Whether the bytes in flight count once each, at the worker that has to answer for them."""
+"""The check that bytes in flight count once each, at the worker that has to answer for them."""
 
 from collections.abc import Sequence
 

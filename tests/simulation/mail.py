@@ -1,4 +1,4 @@
-"""Which records are on their way from one random operator to another: none is lost, repeated or brought astray."""
+"""The records on their way from one random operator to another: none is lost, repeated or brought astray."""
 
 from collections import Counter
 from collections.abc import Sequence

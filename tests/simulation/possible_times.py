@@ -1,4 +1,4 @@
-"""Which times can still occur where, worked out by walking: nothing here composes or compares summaries."""
+"""The times that can still occur at each location, found by walking: nothing here composes or compares summaries."""
 
 from collections import deque
 from collections.abc import Iterable

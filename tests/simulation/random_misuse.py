@@ -1,4 +1,4 @@
-"""What operators may not do: each attempt has to be refused, and to change nothing."""
+"""The forbidden acts of operators: each attempt has to be refused, and to change nothing."""
 
 from collections.abc import Callable, Sequence
 from functools import partial

@@ -1,4 +1,4 @@
-"""What really exists, counted from scratch: tokens, messages in queues, and messages in flight."""
+"""The pointstamps that really exist, counted from scratch: tokens, messages in queues, and messages in flight."""
 
 from collections import deque
 from collections.abc import Iterator, Sequence

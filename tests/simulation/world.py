@@ -1,4 +1,4 @@
-"""What the random operators of one simulation share: what they are told to do, and where they show their tokens."""
+"""The world of one simulation: it tells random operators what to do, and they show it their tokens."""
 
 from collections.abc import Callable
 from random import Random

@@ -1,4 +1,4 @@
-"""What subscribers want."""
+"""The filters of subscribers."""
 
 
 class Multiple:

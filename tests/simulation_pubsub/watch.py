@@ -1,4 +1,4 @@
-"""What one subscriber is told, checked against the promises and against what really happened."""
+"""The watch over one subscriber: it compares the events with the promises and with what really happened."""
 
 from typing import TypeAlias
 

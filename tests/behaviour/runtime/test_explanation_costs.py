@@ -1,4 +1,4 @@
-"""What explaining costs where many hold a frontier back."""
+"""The cost of an explanation where many tokens hold a frontier back."""
 
 import sys
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""Where things are in a drawing: nothing stands on anything else, and edges go round what is not theirs."""
+"""The layout of a drawing: no two things overlap, and edges go round things that they do not join."""
 
 from itertools import combinations, pairwise
 

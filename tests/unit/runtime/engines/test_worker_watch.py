@@ -1,4 +1,4 @@
-"""When a worker counts as hanging: time that the driver itself stood still is not the worker's silence."""
+"""The watch for workers that hang: time in which the driver itself stood still is not the worker's silence."""
 
 from types import SimpleNamespace
 from typing import Any
