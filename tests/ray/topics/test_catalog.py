@@ -178,7 +178,7 @@ def test_a_name_that_another_job_has_taken_meanwhile_is_not_taken_back(
     with tw.subscribe(topic) as subscription, caplog.at_level(logging.ERROR, logger="tidewheel"):
         kill_actor()
         second = Publication(topic, IntegerDomain()).start(host("second"))
-        assert check_until(first, lambda: "another job took its name" in (first.problem or ""))
+        assert check_until(first, lambda: "another job took the name first" in (first.problem or ""))
         assert "published by job 'second' already" in str(first.problem)
         assert [record.levelname for record in caplog.records if topic in record.getMessage()] == ["ERROR"]
         assert named()[topic] == "second"

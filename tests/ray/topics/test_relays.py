@@ -175,9 +175,9 @@ def test_what_cannot_be_relayed_is_an_error(topic: str, tmp_path: Path) -> None:
         tw.relay(topic, timeout=0.1)
     flow = tw.Dataflow("best effort")
     flow.input("numbers").publish(topic)
-    with tw.run(flow, workers=1), pytest.raises(DeliveryError, match="publish it with delivery='exactly_once'"):
+    with tw.run(flow, workers=1), pytest.raises(DeliveryError, match="Publish it with delivery='exactly_once'"):
         tw.relay(topic)
-    with tw.run(flow, engine="local"), pytest.raises(DeliveryError, match="run the job with engine='ray'"):
+    with tw.run(flow, engine="local"), pytest.raises(DeliveryError, match="Run the job with engine='ray'"):
         tw.relay(topic)
     with publishing(f"{topic} 2", tmp_path):
         with pytest.raises(DeliveryError, match="there is no node 'nowhere' in the cluster; those there are"):
