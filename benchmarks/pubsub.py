@@ -39,8 +39,8 @@ from pubsub_traffic import Kind, Order, encoded_bytes, prepare
 from topic_job import produced
 from transport_floor import ray_cluster
 
-OURS, FLOOR = "tidewheel", "bare ZeroMQ"
-BROKERS = {"Redis pub/sub": "redis", "Redis Streams": "streams", "NATS": "nats"}
+OURS, FLOOR, PEER = "tidewheel", "bare ZeroMQ", "Redis pub/sub"
+BROKERS = {PEER: "redis", "Redis Streams": "streams", "NATS": "nats"}
 SERVERS = {"redis": "redis", "streams": "redis", "nats": "nats"}
 SCRIPT = "pubsub_peers.py"
 DELIVERIES_A_SECOND = 2000
@@ -104,6 +104,9 @@ def compare(report: Report, contestants: dict[str, TurnOf], subscribers: int, si
     middle = measure_latency(report, contestants, subscribers, order, size.rounds)
     if subscribers == 1:
         report.expect(f"{say(subscribers)}, {rate:,} messages/s, {OURS}: p50, us", middle[OURS], 1000)
+        if PEER in middle:
+            ratio = middle[OURS] / middle[PEER]
+            report.expect(f"{say(subscribers)}, {rate:,} messages/s: p50 of {OURS} and of {PEER}, ratio", ratio, 1.5)
     sent: dict[Kind, dict[int, int]] = {"tables": size.tables, "lists": size.lists}
     for kind, messages in sent.items():
         if subscribers in messages:
@@ -127,6 +130,8 @@ def measure_throughput(
         lost = [subscribers * order.messages - n for n in messages]
         if any(lost):
             report.add(f"{what}, {name}: lost of {subscribers * order.messages:,} messages", lost, "messages")
+    if PEER in rates and order.kind == "tables" and subscribers == 1:
+        report.expect(f"{what}: bytes a second by {PEER} and by {OURS}, ratio", rates[PEER] / rates[OURS], 1)
     best = max((name for name in rates if name in BROKERS), key=rates.__getitem__, default=None)
     if best is not None and order.kind == "tables" and subscribers in {1, 10}:
         report.expect(f"{what}: bytes a second by the best broker and by {OURS}, ratio", rates[best] / rates[OURS], 1)
