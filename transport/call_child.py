@@ -6,7 +6,7 @@ say with each call what has arrived. Then everything is kept until it has, so th
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from itertools import islice
 from typing import Final
@@ -112,8 +112,10 @@ class CallChild:
         if before and not self.waiting_bytes:
             self._drained()
 
-    def flush(self) -> None:
-        """Do nothing: the child asks."""
+    def tell_now(self, messages: Iterable[Message]) -> None:
+        """Keep messages until they are asked for, as `tell` does."""
+        for message in messages:
+            self.tell(message)
 
     def _wake(self) -> None:
         if self._news is not None:

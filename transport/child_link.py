@@ -7,7 +7,7 @@ up another, nor its parent, and none of them costs more memory than the bound.
 
 import asyncio
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple
 
 from tidewheel.progress import ProtocolError
@@ -42,12 +42,16 @@ class SharedFrames:
     Args:
         codec: of the messages.
         loop: of the children.
+
+    Attributes:
+        children: how many there are; for a single one nothing is kept, which saves a turn of the loop.
     """
 
     def __init__(self, codec: Codec, loop: asyncio.AbstractEventLoop) -> None:
         self.codec = codec
         self._loop = loop
         self._frames: dict[int, Frame] = {}
+        self.children = 0
 
     def of(self, message: Message) -> Frame:
         """Return the frame of a message, the same for the same object."""
@@ -55,6 +59,8 @@ class SharedFrames:
         if found is None:
             parts = self.codec.encode(message)
             found = Frame(message, parts, sum(map(len, parts)))
+            if self.children < 2:
+                return found
             if not self._frames:
                 self._loop.call_soon(self._frames.clear)
             elif len(self._frames) >= _MOST_FRAMES:
@@ -107,6 +113,7 @@ class ChildLink:
         self._is_over = False
         self._is_closed = False
         self.dropped = self.dropped_bytes = 0
+        frames.children += 1
         loop.add_reader(connection, self._readable)
 
     def tell(self, message: Message) -> bool:
@@ -114,6 +121,22 @@ class ChildLink:
 
         What is told to a child that has gone is dropped.
         """
+        is_taken = self._keep(message)
+        if is_taken and not self._will_write and not self._is_full:
+            self._will_write = True
+            self._loop.call_soon(self._flush)  # so that all that is told in one turn goes together
+        return is_taken
+
+    def tell_now(self, messages: Iterable[Message]) -> None:
+        """Write at once, as far as the connection takes it, what waits and these messages.
+
+        Messages without room are dropped as in `tell`.
+        """
+        for message in messages:
+            self._keep(message)
+        self._write()
+
+    def _keep(self, message: Message) -> bool:
         frame = self._frames.of(message)
         if not (self._has_room(frame) or self._frames.codec.must_be_told(message)):
             self._write()  # which may have had no occasion yet
@@ -122,9 +145,6 @@ class ChildLink:
             self.dropped_bytes += frame.size_bytes
             return False
         self._writer.add(frame.parts)
-        if not self._will_write and not self._is_full:
-            self._will_write = True
-            self._loop.call_soon(self.flush)  # so that all that is told in one turn goes together
         return True
 
     def _has_room(self, frame: Frame) -> bool:
@@ -141,8 +161,7 @@ class ChildLink:
         """How much the connection has taken."""
         return self._writer.written_bytes
 
-    def flush(self) -> None:
-        """Write at once what was told, as far as the connection takes it."""
+    def _flush(self) -> None:
         self._will_write = False
         if not self._is_full:
             self._write()
@@ -187,6 +206,7 @@ class ChildLink:
         if self._is_closed:
             return
         self._is_closed = self._is_over = True
+        self._frames.children -= 1
         self._loop.remove_reader(self._connection)
         self._loop.remove_writer(self._connection)
         self._connection.close()

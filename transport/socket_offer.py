@@ -21,7 +21,8 @@ TICKET_BYTES: Final = 32
 _LOG = logging.getLogger(__name__)
 _CONNECT_TIMEOUT_S = 10.0
 _SOCKET_BUFFER_BYTES = 4 * 1024 * 1024
-_STEADY_BUFFER_BYTES = 256 * 1024
+# Several batches: with room for one, publisher and subscriber sleep and wake each other for each.
+_STEADY_BUFFER_BYTES = 1024 * 1024
 _CREDENTIALS = struct.Struct("iII")
 
 

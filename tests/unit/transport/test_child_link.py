@@ -60,6 +60,16 @@ def test_children_are_told_everything_in_order(loop: TurnedLoop) -> None:
     assert not any(child.link.dropped for child in children)
 
 
+def test_what_is_told_now_is_written_within_the_call(loop: TurnedLoop) -> None:
+    """In order, without a turn of the loop; a single child needs no frames kept for others."""
+    child = loop.child()
+    parent = ParentLink(CODEC, child.end)
+    messages = [knowledge(tick, 3000) for tick in range(3)]
+    child.link.tell_now(messages)
+    assert parent.read() == messages
+    assert not len(loop.frames)
+
+
 def test_who_does_not_read_is_told_no_more(loop: TurnedLoop) -> None:
     """Of what it does not take no more than the bound waits, the rest is counted, and others do not notice."""
     stuck, reads = loop.child(BOUND), loop.child(BOUND)
