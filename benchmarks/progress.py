@@ -267,7 +267,7 @@ class Workers(SteppedWorkers):
         for worker in range(workers):
             self.command(worker, InputCommand("numbers", "advance", self.time))
         self.run()
-        assert not self.cores[-1].probe("done").less_than(self.time)
+        assert not self.cores[-1].probes.frontier("done").less_than(self.time)
 
     def measure(self, epochs: int, batches: int) -> EpochCost:
         """Return the cost of one epoch, on average; one before it does not count."""

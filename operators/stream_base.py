@@ -1,4 +1,4 @@
-"""What all methods of a stream build on: where it comes from, and how an operator is put behind it.
+"""The base of all methods of a stream: it knows where the stream comes from, and puts operators behind it.
 
 `Stream` is made of classes that each have the operators of one kind, in a file of their own.
 """

@@ -1,4 +1,4 @@
-"""Which times can still occur where: orders, frontiers, and the protocol that keeps them. Standard library only."""
+"""The progress protocol: orders of times, frontiers, and the exchange of progress. Standard library only."""
 
 from tidewheel.progress.accumulated import Accumulated
 from tidewheel.progress.antichain import Antichain

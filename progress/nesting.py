@@ -1,4 +1,4 @@
-"""Where a location stands among nested scopes, which decides the domain of its times.
+"""The place of a location among nested scopes, which decides the domain of its times.
 
 The graph of a dataflow is flat; a scope only adds a coordinate. A location at depth ``d`` has times
 ``((outermost, c1), ...), cd)``: the outermost scope's own time, paired with one coordinate for each scope around it.

@@ -1,4 +1,4 @@
-"""How times change along a path between two locations, across scopes.
+"""The change of times along a path between two locations, across scopes.
 
 A path keeps the outermost coordinates of a time, each advanced by a summary of its own domain, and drops the others:
 those belong to scopes that the path has left. The scopes that it has entered since add coordinates whose values are the

@@ -1,4 +1,4 @@
-"""How what is known of one location bears on others: the compiled graph, reduced to the locations somebody asks about.
+"""The compiled graph, reduced to the locations of interest: what is known of one bears on the others.
 
 Between two locations of interest many paths lead through others of interest, and their frontiers sum up all that is
 before them. So a count at a location is carried only as far as the next stations, which are the locations of interest,

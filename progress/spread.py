@@ -1,4 +1,4 @@
-"""How workers tell each other what happened to their pointstamps.
+"""The exchange of progress: the ways in which workers tell each other what happened to their pointstamps.
 
 Invariants of every way to do so:
 

@@ -1,4 +1,4 @@
-"""What a message carries: a list, an Arrow table or record batch, or a NumPy array, handled alike.
+"""The batch of a message: a list, an Arrow table or record batch, or a NumPy array, handled alike.
 
 Arrow and NumPy are looked up among the modules that are loaded already: a batch of theirs cannot exist before.
 """

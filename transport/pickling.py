@@ -18,8 +18,7 @@ def dumps(value: Any) -> bytes:
     Raises:
         TypeError, AttributeError, PicklingError: something in it cannot be pickled.
     """
-    head: bytes = _dump(value, None)[0]
-    return head
+    return bytes(_dump(value, None)[0])
 
 
 def dump_frames(value: Any, large: int) -> list[Any]:

@@ -1,4 +1,4 @@
-"""The time to wait for an answer before asking again, learned from how long answers have taken.
+"""The time to wait for an answer before asking again, by how long answers have taken.
 
 Source: Van Jacobson, "Congestion Avoidance and Control" (SIGCOMM 1988), as in RFC 6298.
 """

@@ -1,1 +1,1 @@
-"""What is made of whole epochs, and kept from one to the next."""
+"""Operators on whole epochs, and state kept from one epoch to the next."""

@@ -1,4 +1,4 @@
-"""What workers tell each other of the columns of a stream, so that one that got no rows knows them too.
+"""The columns of a stream, as workers tell each other: a worker that received no rows knows them, too.
 
 In an outer join a worker fills the columns of the other side with nulls, also if no row of it came here. A schema is
 sent to all workers at the first times at which there are rows, so at any time it is known or unknown everywhere.

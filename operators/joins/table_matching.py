@@ -1,4 +1,4 @@
-"""Which rows of two tables belong together: their keys as numbers, and the numbers matched by sorting.
+"""The rows of two tables that belong together: keys as numbers, and the numbers matched by sorting.
 
 Arrow's own ``Table.join`` is no faster, takes no lists or structs along, tells 0.0 from -0.0 and knows no mixed keys.
 """

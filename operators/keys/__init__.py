@@ -1,1 +1,1 @@
-"""Which records belong together, and in which order they are."""
+"""Keys and orders of records."""

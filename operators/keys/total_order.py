@@ -1,4 +1,4 @@
-"""Where epochs come one after the other, which is where something can be kept from one epoch to the next."""
+"""The check that epochs come one after the other, as they must where state is kept from one to the next."""
 
 from typing import Any
 

@@ -1,1 +1,1 @@
-"""What becomes of single records and batches."""
+"""Operators on single records and batches."""

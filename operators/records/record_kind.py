@@ -1,4 +1,4 @@
-"""What kind of records an input was promised, and the check of each batch against it.
+"""The kind of records that an input was promised, and the check of each batch against it.
 
 A type is compared with the first record of a batch: what is wrong is mostly wrong throughout, and looking at all of
 them would cost more than many an operator. A schema is compared with that of the batch, which holds for all its rows.

@@ -1,4 +1,4 @@
-"""What operators do that only pass batches on: those that join streams, enter, leave and feed back.
+"""Operators that only pass batches on: they join streams, enter, leave and feed back.
 
 They never ask for a frontier, so progress tracking keeps none for them.
 """

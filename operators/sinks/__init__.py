@@ -1,1 +1,1 @@
-"""Where records go to."""
+"""Sinks: operators by which records leave a dataflow."""

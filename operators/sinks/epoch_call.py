@@ -1,4 +1,4 @@
-"""What for_each_epoch does with a whole epoch."""
+"""The call of for_each_epoch with a whole epoch."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,1 +1,1 @@
-"""Where records come from."""
+"""Sources: where a dataflow gets its records."""

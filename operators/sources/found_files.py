@@ -1,4 +1,4 @@
-"""Which files a source reads, in one order that all workers know, and how errors say which of them they are about."""
+"""The files of a source, in one order that all workers know, and their names in errors."""
 
 import os
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,4 +1,4 @@
-"""When the substreams of one worker time out.
+"""The deadlines of the substreams of one worker that end by a time-out.
 
 A heap has one entry for each substream, by the deadline that it had when it was entered or last looked at; one that has
 been put off since is found there too early, and put back. So a record that puts off a deadline costs no more than a

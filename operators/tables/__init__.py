@@ -1,1 +1,1 @@
-"""What runs on the kernels of Arrow: expressions, schemas, groups."""
+"""Operators on Arrow's kernels: expressions, schemas, groups."""

@@ -1,4 +1,4 @@
-"""What becomes of the records of a window: they are folded one by one, or kept together until it closes."""
+"""The fold of a window: records are folded one by one, or kept together until the window closes."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What comes out of windows: a result for each key and window, and a word on each record that came too late for one."""
+"""The output of windows: a result for each key and window, and a note on each record that came too late for one."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar

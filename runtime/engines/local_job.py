@@ -213,7 +213,7 @@ class LocalJob(Job):
     def _frontier(self, probe: str) -> Antichain:
         with self._lock:
             self._check_alive()
-            return self._cores[0].probe(probe)
+            return self._cores[0].probes.frontier(probe)
 
     def _wait_for(
         self, condition: Callable[[], bool], what: str, timeout: float | None, probe: str | None = None

@@ -1,1 +1,1 @@
-"""How a dataflow's inputs are fed: handles, each of which stands for a token, and what carries their commands."""
+"""The inputs of a dataflow: handles, each of which stands for a token, and the feeds that carry their commands."""

@@ -1,4 +1,4 @@
-"""Which other processes feed a dataflow, as one of its workers knows them: who has which handle, and who lives."""
+"""The other processes that feed a dataflow, as one of its workers knows them: their handles, and whether they live."""
 
 import threading
 from collections.abc import Callable, Mapping

@@ -1,4 +1,4 @@
-"""What feeders have sent to one worker's share of an input and the operator has not done yet."""
+"""The mailbox of one worker's share of an input: what feeders have sent and the operator has not done yet."""
 
 from collections import deque
 

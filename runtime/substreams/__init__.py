@@ -1,1 +1,1 @@
-"""Substreams in a running dataflow: who counts what of them, who lets their records in, and who tells of their ends."""
+"""Substreams in a running dataflow: gates that let records in, books that count them, and news of their ends."""

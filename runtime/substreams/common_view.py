@@ -1,4 +1,4 @@
-"""What worker 0 knows of the substreams of all workers."""
+"""The view that worker 0 has of the substreams of all workers."""
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping

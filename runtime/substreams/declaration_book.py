@@ -1,4 +1,4 @@
-"""What has happened on one worker to the substreams of one declaration, and of which of them that is to be told."""
+"""The book that one worker keeps of the substreams of one declaration."""
 
 from collections.abc import Collection, Iterable
 

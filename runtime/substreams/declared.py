@@ -1,4 +1,4 @@
-"""Which substreams a dataflow declares, and where somebody asks for their ends."""
+"""The substreams that a dataflow declares, and the inputs where operators are told of their ends."""
 
 from collections import defaultdict
 from collections.abc import Mapping

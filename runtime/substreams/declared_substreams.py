@@ -1,4 +1,4 @@
-"""What a dataflow says of one declaration of substreams, for those who run it."""
+"""One declaration of substreams, as the runtime sees it."""
 
 from dataclasses import dataclass
 

@@ -26,10 +26,10 @@ from tidewheel.progress.substream_tracker import Key
 from tidewheel.runtime.substreams.labelled_message import EndOfPiece, LabelledMessage
 from tidewheel.runtime.substreams.labels import Labels, MixedLabel
 from tidewheel.runtime.worker.message import Message
+from tidewheel.runtime.worker.port_host import PortHost
 
 if TYPE_CHECKING:
     from tidewheel.runtime.substreams.substream_input import SubstreamInput
-    from tidewheel.runtime.worker.worker_core import WorkerCore
 
 MessageType = TypeVar("MessageType", bound=Message)
 
@@ -46,9 +46,7 @@ class FirmMailbox:
 
     __slots__ = ("_between", "_core", "_held", "_outputs", "_port", "_turns")
 
-    def __init__(
-        self, core: "WorkerCore", port: "SubstreamInput", outputs: tuple[int, ...], *, takes_turns: bool
-    ) -> None:
+    def __init__(self, core: PortHost, port: "SubstreamInput", outputs: tuple[int, ...], *, takes_turns: bool) -> None:
         self._core = core
         self._port = port
         self._outputs = outputs

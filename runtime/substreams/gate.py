@@ -1,4 +1,4 @@
-"""Where records get the key of their substream, on one worker: which keys are open, which have ended.
+"""The gate where records get the key of their substream, on one worker: it knows which keys are open or have ended.
 
 Invariants:
 

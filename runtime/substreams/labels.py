@@ -1,4 +1,4 @@
-"""What a message says of the substreams that its records belong to.
+"""The label of a message: the substreams that its records belong to.
 
 A message of one substream has a label, as a token has: (number of the declaration, key). Records of several travel in
 one message, with the key of each beside it, so that small substreams do not cost a message each.

@@ -1,4 +1,4 @@
-"""What workers tell each other of substreams."""
+"""The news of substreams that workers send each other."""
 
 from typing import TypeAlias
 

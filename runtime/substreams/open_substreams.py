@@ -1,4 +1,4 @@
-"""What a worker says of substreams that have not ended."""
+"""The report of a worker on substreams that have not ended."""
 
 from dataclasses import dataclass
 

@@ -1,15 +1,11 @@
 """The channel of one edge in a dataflow that declares substreams."""
 
-from typing import TYPE_CHECKING
-
 from tidewheel.progress import Time
 from tidewheel.runtime.substreams.labelled_message import LabelledMessage
 from tidewheel.runtime.substreams.labels import Labels
 from tidewheel.runtime.worker.channel import Channel, ExchangeError
+from tidewheel.runtime.worker.port_host import PortHost
 from tidewheel.transport.batches import Batch, length
-
-if TYPE_CHECKING:
-    from tidewheel.runtime.worker.worker_core import WorkerCore
 
 
 class SubstreamChannel(Channel):
@@ -17,7 +13,7 @@ class SubstreamChannel(Channel):
 
     __slots__ = ()
 
-    def push_labelled(self, core: "WorkerCore", time: Time, batch: Batch, count: int, label: Labels) -> None:
+    def push_labelled(self, core: PortHost, time: Time, batch: Batch, count: int, label: Labels) -> None:
         """Carry a batch of ``count`` records of the substreams that ``label`` says over the edge."""
         if self._pact is None:
             self._deliver_labelled(core, time, batch, self._count(batch, count), label)
@@ -35,6 +31,6 @@ class SubstreamChannel(Channel):
                 core.books.record(of_part, self._location, time, 1)
                 self._deliver_to(core, worker, LabelledMessage(self._location, time, part, size, core.worker, of_part))
 
-    def _deliver_labelled(self, core: "WorkerCore", time: Time, batch: Batch, size: int, label: Labels) -> None:
+    def _deliver_labelled(self, core: PortHost, time: Time, batch: Batch, size: int, label: Labels) -> None:
         core.books.produce_here(label, self._location, time)
         self._deliver_here(core, LabelledMessage(self._location, time, batch, size, core.worker, label))

@@ -21,11 +21,11 @@ from tidewheel.runtime.substreams.substream_instance import SubstreamInstance
 from tidewheel.runtime.substreams.substream_output import SubstreamOutput
 from tidewheel.runtime.tokens.token_ledger import Change
 from tidewheel.runtime.worker.envelope import Envelope
+from tidewheel.runtime.worker.port_host import PortHost
 
 if TYPE_CHECKING:
     from tidewheel.runtime.tokens.timestamp_token import LentToken, TimestampToken
     from tidewheel.runtime.worker.operator_instance import OperatorInstance
-    from tidewheel.runtime.worker.worker_core import WorkerCore
 
 
 class WorkerSubstreams:
@@ -43,7 +43,7 @@ class WorkerSubstreams:
 
     def __init__(
         self,
-        core: "WorkerCore",
+        core: PortHost,
         plan: Plan,
         compiled: CompiledGraph,
         instances: "list[OperatorInstance]",
@@ -160,7 +160,7 @@ class WorkerSubstreams:
 
 
 def _receive_firmly(
-    core: "WorkerCore",
+    core: PortHost,
     plan: Plan,
     compiled: CompiledGraph,
     declared: DeclaredSubstreams,

@@ -4,16 +4,67 @@ Source: seed "Timestamp tokens" (Lattuada and McSherry), section 3.
 """
 
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Protocol, Self
 
-from tidewheel.progress import Time, TimeDomain
+from tidewheel.progress import Antichain, Time, TimeDomain
 from tidewheel.runtime.errors import TokenError
 from tidewheel.runtime.substreams.labels import Label, Labels, MixedLabel
 from tidewheel.runtime.tokens.token_ledger import Leak, TokenLedger
 
-if TYPE_CHECKING:
-    from tidewheel.runtime.worker.input_port import InputPort
-    from tidewheel.runtime.worker.output_port import OutputPort
+
+class TokenOutput(Protocol):
+    """An output of an operator as tokens see it."""
+
+    @property
+    def location(self) -> int:
+        """The number of its location."""
+
+    @property
+    def ledger(self) -> TokenLedger:
+        """The ledger of its worker."""
+
+    @property
+    def port(self) -> int:
+        """The number of the output."""
+
+    @property
+    def domain(self) -> TimeDomain:
+        """The times of the output."""
+
+    @property
+    def operator(self) -> str:
+        """The name of the operator."""
+
+    @property
+    def schedule(self) -> int:
+        """The number of the operator's current call, -1 between two."""
+
+    def new_token(self, time: Time, lender: "TokenLender", label: Label | None) -> "TimestampToken":
+        """Make a token from one that ``lender`` has lent for ``time``, and count it."""
+
+
+class TokenLender(Protocol):
+    """An input of an operator as the tokens see it that its messages lend."""
+
+    @property
+    def operator(self) -> str:
+        """The name of the operator."""
+
+    @property
+    def schedule(self) -> int:
+        """The number of the operator's current call, -1 between two."""
+
+    def only_output(self) -> TokenOutput:
+        """Return the operator's output if it has exactly one; raise TokenError otherwise."""
+
+    def arrivals(self, output: TokenOutput, time: Time) -> Antichain:
+        """Return the least times at which a message at ``time`` allows to send on ``output``."""
+
+    def time_on(self, output: TokenOutput, time: Time) -> Time:
+        """Return the least time at which a message at ``time`` allows to send on ``output``; there must be one."""
+
+    def say_what_is_lent(self, output: TokenOutput, least: Antichain) -> str:
+        """Say for people at which times a message lets its receiver send."""
 
 
 class TimestampToken:
@@ -33,7 +84,7 @@ class TimestampToken:
         location: int,
         time: Time,
         operator: str,
-        port: "InputPort | OutputPort | None" = None,
+        port: TokenLender | TokenOutput | None = None,
         label: Label | None = None,
     ) -> None:
         self._label = label
@@ -135,7 +186,7 @@ class TimestampToken:
                 "a token only moves forward"
             )
 
-    def time_on(self, output: "OutputPort") -> Time:
+    def time_on(self, output: TokenOutput) -> Time:
         """Return the time at which this token sends on ``output``; raise TokenError if it does not."""
         self._check_live()
         if output.location != self._location or output.ledger is not self._ledger:
@@ -184,7 +235,7 @@ class LentToken:
 
     __slots__ = ("_input", "_schedule", "label", "time")
 
-    def __init__(self, lender: "InputPort", schedule: int, time: Time, label: Labels | None = None) -> None:
+    def __init__(self, lender: TokenLender, schedule: int, time: Time, label: Labels | None = None) -> None:
         self._input = lender
         self._schedule = schedule
         self.time = time
@@ -205,7 +256,7 @@ class LentToken:
         assert self.label is not None, "it was asked before"
         return self.label
 
-    def retain(self, output: "OutputPort | None" = None) -> TimestampToken:
+    def retain(self, output: TokenOutput | None = None) -> TimestampToken:
         """Return a token at this message's time for ``output``, by default the only one.
 
         Raises:
@@ -215,7 +266,7 @@ class LentToken:
         chosen = output if output is not None else self._input.only_output()
         return chosen.new_token(self.time_on(chosen), self._input, None if self.label is None else self._one_label())
 
-    def delayed(self, time: Time, output: "OutputPort | None" = None) -> TimestampToken:
+    def delayed(self, time: Time, output: TokenOutput | None = None) -> TimestampToken:
         """Return a token at ``time`` for ``output``, by default the only one.
 
         Raises:
@@ -240,7 +291,7 @@ class LentToken:
                 "returned: retain() it while the message is at hand"
             )
 
-    def time_on(self, output: "OutputPort") -> Time:
+    def time_on(self, output: TokenOutput) -> Time:
         """Return the least time at which this message lets its receiver send on ``output``."""
         self._check_lent()
         return self._input.time_on(output, self.time)

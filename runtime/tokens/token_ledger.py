@@ -1,4 +1,4 @@
-"""What happened to the timestamp tokens of one worker since its last step.
+"""The ledger of one worker: what happened to its timestamp tokens since its last step.
 
 Tokens may be used from any thread. Each use is recorded as one group of changes, and a group is never taken apart: a
 downgrade cannot be seen half done. The lock guards the tokens' own state; a token that is collected as garbage records

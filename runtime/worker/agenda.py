@@ -1,17 +1,21 @@
-"""Which operators of a worker are to be scheduled: in the step that is under way, in the next, or once they may."""
+"""The agenda of a worker: the operators to schedule in this step, in the next, or once they may run."""
 
 import heapq
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 
 class Agenda:
     """Operators, by number, in the order in which they were described; each at most once a step.
 
     Everything but `activate_later` belongs to the worker's own thread.
+
+    Args:
+        wake: called when `activate_later` was; the worker may be asleep.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, wake: Callable[[], None] = lambda: None) -> None:
+        self._wake = wake
         self._current: list[int] = []
         self._in_current: set[int] = set()
         self._next: set[int] = set()
@@ -32,6 +36,7 @@ class Agenda:
     def activate_later(self, operator: int) -> None:
         """Schedule an operator in the next step; from any thread."""
         self._later.append(operator)
+        self._wake()
 
     def hold(self, operator: int) -> None:
         """Schedule an operator once `let_go` is called."""

@@ -1,17 +1,12 @@
 """The channel of one edge: it carries batches from an output to an input, on this worker or another."""
 
-from typing import TYPE_CHECKING
-
 from tidewheel.progress import Time
 from tidewheel.runtime.description.pacts import Pact
 from tidewheel.runtime.explaining.statistics import EdgeStatistics
 from tidewheel.runtime.worker.flow_control import OVERHEAD_BYTES
 from tidewheel.runtime.worker.message import Message
+from tidewheel.runtime.worker.port_host import PortHost, Receiving
 from tidewheel.transport.batches import Batch, length, size_in_bytes
-
-if TYPE_CHECKING:
-    from tidewheel.runtime.worker.input_port import InputPort
-    from tidewheel.runtime.worker.worker_core import WorkerCore
 
 
 class ExchangeError(Exception):
@@ -31,17 +26,17 @@ class Channel:
 
     __slots__ = ("_location", "_name", "_pact", "_target", "bytes", "messages", "operator", "records")
 
-    def __init__(self, target: "InputPort", operator: int, name: str, pact: Pact | None) -> None:
+    def __init__(self, target: Receiving, worker: int, operator: int, name: str, pact: Pact | None) -> None:
         self._target = target
         self._location = target.location
         self._name = name
         self.operator = operator
-        self._pact = None if pact is None else pact.for_worker(target.worker)
+        self._pact = None if pact is None else pact.for_worker(worker)
         self.messages = 0
         self.records = 0
         self.bytes = 0
 
-    def push(self, core: "WorkerCore", time: Time, batch: Batch, count: int) -> None:
+    def push(self, core: PortHost, time: Time, batch: Batch, count: int) -> None:
         """Carry a batch of ``count`` records over the edge."""
         if self._pact is None:
             size = self._count(batch, count)
@@ -60,13 +55,13 @@ class Channel:
             else:
                 self._deliver_to(core, worker, message)
 
-    def _deliver_here(self, core: "WorkerCore", message: Message) -> None:
+    def _deliver_here(self, core: PortHost, message: Message) -> None:
         core.produce(self._location, message.time)
         core.flow.add(message.size)
         self._target.put(message)
         core.activate(self.operator)
 
-    def _deliver_to(self, core: "WorkerCore", worker: int, message: Message) -> None:
+    def _deliver_to(self, core: PortHost, worker: int, message: Message) -> None:
         core.produce(self._location, message.time)
         core.flow.add(message.size)
         core.outbox.put(worker, message)

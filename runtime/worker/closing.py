@@ -1,4 +1,4 @@
-"""What operators of one worker want done when their dataflow ends there."""
+"""The functions that operators of one worker have called when their dataflow ends there."""
 
 import logging
 from collections.abc import Callable

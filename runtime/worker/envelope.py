@@ -1,4 +1,4 @@
-"""What travels between workers, and from the driver to a worker."""
+"""The envelope: all that travels at once between two workers, or from the driver to a worker."""
 
 from typing import Any, Literal, TypeAlias
 

@@ -1,4 +1,4 @@
-"""How a failure inside an operator is told."""
+"""The report of a failure inside an operator."""
 
 import sys
 import traceback

@@ -2,18 +2,14 @@
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tidewheel.progress import Antichain, PathSummary, Time
 from tidewheel.runtime.errors import TokenError
-from tidewheel.runtime.tokens.timestamp_token import LentToken
+from tidewheel.runtime.tokens.timestamp_token import LentToken, TokenOutput
 from tidewheel.runtime.worker.message import Message
+from tidewheel.runtime.worker.port_host import PortHost, PortOwner
 from tidewheel.transport.batches import Batch, length
-
-if TYPE_CHECKING:
-    from tidewheel.runtime.worker.operator_instance import OperatorInstance
-    from tidewheel.runtime.worker.output_port import OutputPort
-    from tidewheel.runtime.worker.worker_core import WorkerCore
 
 
 class InputPort:
@@ -42,8 +38,8 @@ class InputPort:
 
     def __init__(
         self,
-        core: "WorkerCore",
-        instance: "OperatorInstance",
+        core: PortHost,
+        instance: PortOwner,
         port: int,
         location: int,
         operator: int,
@@ -143,7 +139,7 @@ class InputPort:
         """The number of the operator's current call, by which lent tokens know that it has returned; -1 between two."""
         return self._instance.call
 
-    def only_output(self) -> "OutputPort":
+    def only_output(self) -> TokenOutput:
         """Return the operator's output if it has exactly one; raise TokenError otherwise."""
         outputs = self._instance.outputs
         if len(outputs) != 1:
@@ -153,13 +149,13 @@ class InputPort:
             )
         return outputs[0]
 
-    def arrivals(self, output: "OutputPort", time: Time) -> Antichain:
+    def arrivals(self, output: TokenOutput, time: Time) -> Antichain:
         """Return the least times at which a message at ``time`` here allows to send on ``output``; none if it does not.
 
         Raises:
             TokenError: ``output`` belongs to another operator.
         """
-        if not output.belongs_to(self._instance):
+        if output not in self._instance.outputs:
             raise TokenError(
                 f"operator {output.operator!r} used a token lent to operator {self.operator!r}: "
                 "a token lets its holder send on its own output only"
@@ -167,9 +163,9 @@ class InputPort:
         arriving = (path.results_in(time) for path in self._paths[output.port])
         return Antichain(output.domain, (arrival for arrival in arriving if arrival is not None))
 
-    def time_on(self, output: "OutputPort", time: Time) -> Time:
+    def time_on(self, output: TokenOutput, time: Time) -> Time:
         """Return the least time at which a message at ``time`` here allows to send on ``output``; there must be one."""
-        if output.belongs_to(self._instance):
+        if output in self._instance.outputs:
             paths = self._paths[output.port]
             if len(paths) == 1 and paths[0].is_identity:
                 return time
@@ -182,7 +178,7 @@ class InputPort:
             + (": say which, delayed(time, output)" if len(least) else "")
         )
 
-    def say_what_is_lent(self, output: "OutputPort", least: Antichain) -> str:
+    def say_what_is_lent(self, output: TokenOutput, least: Antichain) -> str:
         """Say for people at which times a message lets its receiver send, given the least of them."""
         if len(least):
             return f"it lets its receiver send there from {' or '.join(map(repr, least))} on"

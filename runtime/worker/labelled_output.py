@@ -1,4 +1,4 @@
-"""What operators print or log, with a word on who it was."""
+"""Output of operators, printed or logged, with the name of the operator."""
 
 import io
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What an operator's build function gets to know and to use on its worker."""
+"""The context of an operator on its worker: what its build function may know and use."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

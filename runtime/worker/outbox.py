@@ -1,4 +1,4 @@
-"""What a worker's step has for its peers, put together in one envelope for each."""
+"""The outbox of a step: what a worker has for its peers, in one envelope for each."""
 
 from collections.abc import Mapping
 

@@ -1,19 +1,13 @@
 """The output of an operator, on which its schedule function sends."""
 
-from typing import TYPE_CHECKING
-
 from tidewheel.progress import Time, TimeDomain
 from tidewheel.runtime.errors import TokenError
 from tidewheel.runtime.substreams.labels import Label, Labels
-from tidewheel.runtime.tokens.timestamp_token import LentToken, TimestampToken
+from tidewheel.runtime.tokens.timestamp_token import LentToken, TimestampToken, TokenLender
 from tidewheel.runtime.tokens.token_ledger import TokenLedger
+from tidewheel.runtime.worker.channel import Channel
+from tidewheel.runtime.worker.port_host import PortHost, PortOwner
 from tidewheel.transport.batches import Batch, check_batch, length
-
-if TYPE_CHECKING:
-    from tidewheel.runtime.worker.channel import Channel
-    from tidewheel.runtime.worker.input_port import InputPort
-    from tidewheel.runtime.worker.operator_instance import OperatorInstance
-    from tidewheel.runtime.worker.worker_core import WorkerCore
 
 
 class OutputPort:
@@ -21,9 +15,7 @@ class OutputPort:
 
     __slots__ = ("_channels", "_core", "_instance", "domain", "location", "port", "records", "sent")
 
-    def __init__(
-        self, core: "WorkerCore", instance: "OperatorInstance", port: int, location: int, domain: TimeDomain
-    ) -> None:
+    def __init__(self, core: PortHost, instance: PortOwner, port: int, location: int, domain: TimeDomain) -> None:
         self._core = core
         self._instance = instance
         self._channels: list[Channel] = []
@@ -38,10 +30,6 @@ class OutputPort:
         """The name of the operator."""
         return self._instance.name
 
-    def belongs_to(self, instance: "OperatorInstance") -> bool:
-        """Tell whether this is an output of ``instance``."""
-        return self._instance is instance
-
     @property
     def ledger(self) -> TokenLedger:
         """Where tokens for this output are recorded; it belongs to one worker."""
@@ -53,7 +41,7 @@ class OutputPort:
         self.ledger.held.update((self.location, minimum), 1)
         return TimestampToken(self.ledger, self.domain, self.location, minimum, self.operator, self)
 
-    def connect(self, channel: "Channel") -> None:
+    def connect(self, channel: Channel) -> None:
         """Add an edge that leads from here."""
         self._channels.append(channel)
 
@@ -105,6 +93,7 @@ class OutputPort:
         """The number of the operator's current call, -1 between two."""
         return self._instance.call
 
-    def new_token(self, time: Time, lender: "InputPort", label: Label | None) -> TimestampToken:
+    def new_token(self, time: Time, lender: TokenLender, label: Label | None) -> TimestampToken:
         """Make a token from one that ``lender`` has lent for ``time``, and count it."""
-        return self._core.new_token(self._instance, self, time, lender, label)
+        self.ledger.record(((self.location, time), 1), label=label)
+        return TimestampToken(self.ledger, self.domain, self.location, time, self.operator, lender, label)

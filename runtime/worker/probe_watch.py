@@ -1,20 +1,28 @@
-"""The probes of a dataflow as one worker sees them: which have moved, and who follows them."""
+"""The probes of a dataflow as one worker sees them: their frontiers, and the operators that follow them."""
 
 from collections.abc import Callable
 
-from tidewheel.progress import CompiledGraph, GraphError
+from tidewheel.progress import Antichain, CompiledGraph, GraphError
 from tidewheel.runtime.description.plan import Plan
 
 
 class ProbeWatch:
-    """Which probes have moved since somebody looked.
+    """The probes that have moved, and their frontiers.
 
     Args:
         plan: the dataflow, and ``compiled``, its graph.
         activate: has an operator scheduled, given its number.
+        frontier: returns the frontier at a location, given its number.
     """
 
-    def __init__(self, plan: Plan, compiled: CompiledGraph, activate: Callable[[int], None]) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        compiled: CompiledGraph,
+        activate: Callable[[int], None],
+        frontier: Callable[[int], Antichain],
+    ) -> None:
+        self._frontier = frontier
         self._dataflow = plan.name
         self._places = {name: compiled.index[source] for name, source in plan.probes.items()}
         self._names: dict[int, list[str]] = {}
@@ -24,9 +32,9 @@ class ProbeWatch:
         self._moved = set(plan.probes)
         self._followers: set[int] = set()
 
-    def location(self, name: str) -> int:
-        """Return the number of a probe's location."""
-        return self._places[name]
+    def frontier(self, name: str) -> Antichain:
+        """Return the frontier at a probe: the lower bound on the times that can still pass there, on any worker."""
+        return self._frontier(self._places[name])
 
     def moved(self, location: int) -> None:
         """Take note that the frontier at a location has moved."""
@@ -40,8 +48,13 @@ class ProbeWatch:
         moved, self._moved = self._moved, set()
         return moved
 
-    def follow(self, operator: int, name: str) -> None:
-        """Have an operator scheduled whenever a probe moves; raise GraphError if there is none of that name."""
+    def follow(self, operator: int, name: str) -> Antichain:
+        """Return the frontier at a probe, and schedule an operator whenever a probe moves.
+
+        Raises:
+            GraphError: there is no probe of that name.
+        """
         if name not in self._places:
             raise GraphError(f"dataflow {self._dataflow!r} has no probe {name!r}; it has {sorted(self._places)}")
         self._followers.add(operator)
+        return self.frontier(name)

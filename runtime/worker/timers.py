@@ -10,9 +10,11 @@ class Timers:
 
     Args:
         clock: returns seconds, from any start.
+        wake: called when an operator asks; the worker may be asleep.
     """
 
-    def __init__(self, clock: Callable[[], float]) -> None:
+    def __init__(self, clock: Callable[[], float], wake: Callable[[], None] = lambda: None) -> None:
+        self._wake = wake
         self._clock = clock
         self._asked: deque[tuple[float, int]] = deque()
         self._waiting: list[tuple[float, int]] = []
@@ -20,6 +22,7 @@ class Timers:
     def set(self, operator: int, seconds: float) -> None:
         """Have an operator scheduled so many seconds from now; from any thread."""
         self._asked.append((self._clock() + seconds, operator))
+        self._wake()
 
     def pop_due(self) -> Iterator[int]:
         """Take the operators whose time has come."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from tidewheel.progress import CompiledGraph, Source, Target
 from tidewheel.runtime.description.plan import Plan
@@ -15,9 +15,7 @@ from tidewheel.runtime.worker.channel import Channel
 from tidewheel.runtime.worker.input_port import InputPort
 from tidewheel.runtime.worker.operator_instance import OperatorInstance
 from tidewheel.runtime.worker.output_port import OutputPort
-
-if TYPE_CHECKING:
-    from tidewheel.runtime.worker.worker_core import WorkerCore
+from tidewheel.runtime.worker.port_host import PortHost
 
 Edges: TypeAlias = list[tuple[Source, Target, Channel]]
 """The ends of each edge, and what this worker sends over it."""
@@ -37,7 +35,7 @@ _OF_SUBSTREAMS = _Kinds(SubstreamInstance, SubstreamInput, SubstreamOutput, Subs
 
 
 def wire(
-    core: "WorkerCore", plan: Plan, compiled: CompiledGraph, clock: Callable[[], float]
+    core: PortHost, plan: Plan, compiled: CompiledGraph, clock: Callable[[], float]
 ) -> tuple[list[OperatorInstance], Edges]:
     """Make an instance of each operator of ``plan`` with its ports; connect these, and return instances and edges.
 
@@ -58,14 +56,14 @@ def wire(
     for index, operator in enumerate(plan.operators):
         for port, source in enumerate(operator.sources):
             asking = operator.stages[0].name if operator.stages else operator.name
-            channel = kinds.channel(instances[index].inputs[port], index, asking, operator.pacts[port])
+            channel = kinds.channel(instances[index].inputs[port], core.worker, index, asking, operator.pacts[port])
             instances[source.operator].outputs[source.port].connect(channel)
             edges.append((source, Target(index, port), channel))
     return instances, edges
 
 
 def _input_port(
-    kinds: _Kinds, core: "WorkerCore", plan: Plan, compiled: CompiledGraph, instance: OperatorInstance, at: Target
+    kinds: _Kinds, core: PortHost, plan: Plan, compiled: CompiledGraph, instance: OperatorInstance, at: Target
 ) -> InputPort:
     shape = plan.operators[at.operator].shape
     paths = [shape.summaries.get((at.port, output), ()) for output in range(len(shape.outputs))]

@@ -15,11 +15,20 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from tidewheel.progress import Accumulated, Antichain, Broadcast, CompiledGraph, Spread, SpreadName, Time, Tracker
+from tidewheel.progress import (
+    Accumulated,
+    Antichain,
+    Broadcast,
+    CompiledGraph,
+    Location,
+    Spread,
+    SpreadName,
+    Time,
+    Tracker,
+)
 from tidewheel.runtime.description.plan import Plan, checked_schedule
 from tidewheel.runtime.explaining.statistics import WorkerStatistics
 from tidewheel.runtime.inputs.mailbox import Intake, Mailbox
-from tidewheel.runtime.substreams.labels import Label
 from tidewheel.runtime.substreams.worker_substreams import WorkerSubstreams
 from tidewheel.runtime.tokens.timestamp_token import TimestampToken
 from tidewheel.runtime.tokens.token_ledger import Leak, TokenLedger
@@ -29,11 +38,8 @@ from tidewheel.runtime.worker.closing import Closing
 from tidewheel.runtime.worker.envelope import Envelope
 from tidewheel.runtime.worker.failure import operator_failure, raise_step_failure
 from tidewheel.runtime.worker.flow_control import DEFAULT_BYTES_IN_FLIGHT, FlowControl
-from tidewheel.runtime.worker.input_port import InputPort
 from tidewheel.runtime.worker.operator_context import OperatorContext, WorkerHooks
-from tidewheel.runtime.worker.operator_instance import OperatorInstance
 from tidewheel.runtime.worker.outbox import Outbox
-from tidewheel.runtime.worker.output_port import OutputPort
 from tidewheel.runtime.worker.probe_watch import ProbeWatch
 from tidewheel.runtime.worker.timers import Timers
 from tidewheel.runtime.worker.wiring import wire
@@ -42,8 +48,9 @@ from tidewheel.runtime.worker.worker_report import (
     WorkerReport,
     awaited_by,
     edges_of,
+    held_at,
     operators_of,
-    waiting_at,
+    unread_at,
 )
 from tidewheel.transport.batches import Batch
 from tidewheel.transport.ordered_inbox import OrderedInbox
@@ -66,6 +73,10 @@ class WorkerCore:
         bytes_in_flight: how many bytes this worker may answer for before sources wait.
         clock: returns seconds, from any start; for statistics only.
         nodes: where the workers are, as `OperatorContext` has it.
+
+    Attributes:
+        probes: the frontiers at the probes.
+        leaks: the tokens that were collected as garbage while live, so far.
     """
 
     def __init__(  # noqa: PLR0913 - what a shell decides, one by one
@@ -100,19 +111,17 @@ class WorkerCore:
         self._to_release = 1
         self.outbox = Outbox(worker, workers, incarnation)
         self._frontiers: dict[int, Antichain] = {}
-        self._probes = ProbeWatch(plan, self._compiled, self.activate)
-        self._agenda = Agenda()
-        self.timers = Timers(clock)
+        self.probes = ProbeWatch(plan, self._compiled, self.activate, self.frontier)
+        self._agenda = Agenda(self.ledger.wake)
+        self.timers = Timers(clock, self.ledger.wake)
         self.closing = Closing()
-        self._leaks: list[Leak] = []
+        self.leaks: list[Leak] = []
         self._steps = 0
         self._instances, self._edges = wire(self, plan, self._compiled, clock)
         self._ports = {port.location: port for instance in self._instances for port in instance.inputs}
         self._substreams = WorkerSubstreams(self, plan, self._compiled, self._instances)
         self.books = self._substreams.books
         self._build(attachments or {}, nodes or [""] * workers)
-
-    # ------------------------------------------------------------------ building
 
     def _build(self, attachments: Mapping[str, Any], nodes: Sequence[str]) -> None:
         for index, (operator, instance) in enumerate(zip(self.plan.operators, self._instances, strict=True)):
@@ -125,10 +134,10 @@ class WorkerCore:
                 self.flow,
                 attachments,
                 WorkerHooks(
-                    Activator(partial(self._activate_later, index), partial(self._activate_after, index)),
+                    Activator(partial(self._agenda.activate_later, index), partial(self.timers.set, index)),
                     partial(self.closing.add, instance.name),
                     partial(self._agenda.expect, index, at_work=bool(instance.inputs)),
-                    partial(self._follow, index),
+                    partial(self.probes.follow, index),
                     partial(self._substreams.mark_ends, instance),
                 ),
                 self._clock,
@@ -142,8 +151,6 @@ class WorkerCore:
             finally:
                 context.discard_initial_tokens()
             self._agenda.activate(index)
-
-    # ------------------------------------------------------------------ events in
 
     def receive(self, envelope: Envelope) -> None:
         """Take an envelope from a peer or the driver; what is in it takes effect once all before it has come.
@@ -177,8 +184,6 @@ class WorkerCore:
             self._mailboxes[operator].put(envelope.sender, command)
             self.activate(operator)
 
-    # ------------------------------------------------------------------ the step
-
     def step(self) -> list[tuple[int, Envelope]]:
         """Run what there is to run once, and return the envelopes for the peers, as (worker number, envelope).
 
@@ -203,8 +208,9 @@ class WorkerCore:
             except (Exception, SystemExit, GeneratorExit) as error:  # noqa: BLE001 - not the driver's KeyboardInterrupt
                 raise_step_failure(instance.name, self.worker, instance.time, error)
         self.count_tokens()
-        if self.ledger.has_leaks:
-            self._collect_leaks()
+        for leak in self.ledger.drain_leaks() if self.ledger.has_leaks else ():
+            self.leaks.append(leak)
+            _LOGGER.warning("worker %d: %s", self.worker, leak.describe())
         committed = self._progress.commit()
         self._frontiers_moved(committed.moved)
         news = self._substreams.commit(out_of_work=self._agenda.is_empty)
@@ -238,30 +244,13 @@ class WorkerCore:
     def _frontiers_moved(self, locations: set[int]) -> None:
         for number in locations:
             self._frontiers.pop(number, None)
-            self._probes.moved(number)
+            self.probes.moved(number)
             if number in self._ports:
                 self.activate(self._compiled.locations[number].operator)
-
-    def _collect_leaks(self) -> None:
-        for leak in self.ledger.drain_leaks():
-            self._leaks.append(leak)
-            _LOGGER.warning("worker %d: %s", self.worker, leak.describe())
-
-    # ------------------------------------------------------------------ for ports and tokens
 
     def activate(self, operator: int) -> None:
         """Schedule an operator: still in this step if its turn has not passed, else in the next."""
         self._agenda.activate(operator)
-
-    def _activate_later(self, operator: int) -> None:
-        """Schedule an operator in the next step; from any thread."""
-        self._agenda.activate_later(operator)
-        self.ledger.wake()
-
-    def _activate_after(self, operator: int, seconds: float) -> None:
-        """Schedule an operator after some time; from any thread."""
-        self.timers.set(operator, seconds)
-        self.ledger.wake()
 
     def produce(self, location: int, time: Time) -> None:
         """Count a message on its way to an input port."""
@@ -270,13 +259,6 @@ class WorkerCore:
     def consume(self, location: int, time: Time) -> None:
         """Count a message as received at an input port."""
         self._progress.record_one(location, time, -1)
-
-    def new_token(
-        self, instance: OperatorInstance, output: OutputPort, time: Time, lender: InputPort, label: Label | None
-    ) -> TimestampToken:
-        """Make a token and count it."""
-        self.ledger.record(((output.location, time), 1), label=label)
-        return TimestampToken(self.ledger, output.domain, output.location, time, instance.name, lender, label)
 
     def count_tokens(self) -> None:
         """Take note of what has happened to tokens."""
@@ -291,31 +273,13 @@ class WorkerCore:
             found = self._frontiers[location] = self._tracker.frontier(self._compiled.locations[location])
         return found
 
-    # ------------------------------------------------------------------ looking in
-
-    def _follow(self, operator: int, probe: str) -> Antichain:
-        self._probes.follow(operator, probe)
-        return self.probe(probe)
-
-    def probe(self, name: str) -> Antichain:
-        """Return the frontier at a probe: the lower bound on the times that can still pass there, on any worker."""
-        return self.frontier(self._probes.location(name))
-
-    def drain_probes_moved(self) -> set[str]:
-        """Return the names of the probes whose frontiers have moved since the last call; the first time, all."""
-        return self._probes.drain_moved()
-
     def captured(self, name: str) -> list[tuple[Time, Batch]]:
         """Return what this worker captured under ``name``, as (time, batch) in order of arrival."""
         return self._instances[self.plan.captures[name]].context.captured
 
-    def describe(self, location: int) -> str:
-        """Return a location's name for people, such as ``input 0 of 'map'``."""
-        return self.plan.describe(self._compiled.locations[location])
-
-    def operator_at(self, location: int) -> str:
-        """Return the name of the operator whose port a location is."""
-        return self.plan.name_at(self._compiled.locations[location])
+    def location(self, number: int) -> Location:
+        """Return a location by its number."""
+        return self._compiled.locations[number]
 
     def view(self) -> dict[tuple[int, Time], int]:
         """Return the counts of all pointstamps, by (location number, time), as far as this worker knows."""
@@ -327,28 +291,26 @@ class WorkerCore:
 
     def report(self) -> WorkerReport:
         """Return what this worker knows and has done, for `Job.explain` and `Job.statistics`; between steps only."""
-        queued, held = waiting_at(list(self._ports.values()))
-        statistics = WorkerStatistics(
-            self.worker,
-            self._steps,
-            self._progress.batches_sent,
-            self._progress.changes_sent,
-            self.outbox.progress_bytes,
-            len(self._leaks),
-            self.flow.load,
-            dict(part for instance in self._instances for part in operators_of(instance)),
-            edges_of(self._edges, self.plan),
-        )
         return WorkerReport(
             self.worker,
             self._progress.knowledge(),
             self.ledger.tokens(),
             awaited_by(self._instances),
-            queued,
+            unread_at(self._ports.values()),
             self._agenda.scheduled(),
-            statistics,
+            WorkerStatistics(
+                self.worker,
+                self._steps,
+                self._progress.batches_sent,
+                self._progress.changes_sent,
+                self.outbox.progress_bytes,
+                len(self.leaks),
+                self.flow.load,
+                dict(part for instance in self._instances for part in operators_of(instance)),
+                edges_of(self._edges, self.plan),
+            ),
             self._substreams.open_substreams(),
-            held,
+            held_at(self._ports.values()),
         )
 
     def running(self) -> BusyWorker:
@@ -384,8 +346,3 @@ class WorkerCore:
     def is_complete(self) -> bool:
         """Whether nothing can ever occur again, as far as this worker knows, and it has acted on that."""
         return self._tracker.is_complete and self.is_idle and self._substreams.is_over
-
-    @property
-    def leaks(self) -> list[Leak]:
-        """The tokens that were collected as garbage while live, so far."""
-        return self._leaks

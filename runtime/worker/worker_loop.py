@@ -280,10 +280,11 @@ class WorkerLoop:
         for message in envelope.messages:
             reason = unpicklable(message)
             if reason is not None:
+                plan, at = self._core.plan, self._core.location(message.target)
                 return JobError(
-                    f"worker {self._worker}: a record on its way to {self._core.describe(message.target)} at time "
-                    f"{message.time!r} cannot be pickled, so it cannot go to another worker: {reason}",
-                    operator=self._core.operator_at(message.target),
+                    f"worker {self._worker}: a record on its way to {plan.describe(at)} at time {message.time!r} "
+                    f"cannot be pickled, so it cannot go to another worker: {reason}",
+                    operator=plan.name_at(at),
                     worker=self._worker,
                     time=message.time,
                 )
@@ -293,13 +294,13 @@ class WorkerLoop:
         self._report(Phase.COMPLETE if self._core.is_complete else Phase.RUNNING)
 
     def _report(self, phase: Phase, failure: Exception | None = None) -> None:
-        moved = self._core.drain_probes_moved()
+        moved = self._core.probes.drain_moved()
         before = self._status
         intake = self._core.intake
         if before.phase is phase and not moved and intake.total - self._told < self._untold_limit:
             return
         self._told = intake.total
-        probes = {**before.probes, **{name: tuple(self._core.probe(name)) for name in moved}}
+        probes = {**before.probes, **{name: tuple(self._core.probes.frontier(name)) for name in moved}}
         with self._changed:
             self._status = WorkerStatus(before.version + 1, phase, probes, intake.by_feeder(), failure)
             self._changed.notify_all()

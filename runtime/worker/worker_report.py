@@ -1,7 +1,7 @@
-"""What a worker says of itself between two steps, for `Job.explain` and `Job.statistics`."""
+"""The report of a worker on itself between two steps, for `Job.explain` and `Job.statistics`."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -71,13 +71,16 @@ def awaited_by(instances: Iterable[OperatorInstance]) -> Counts:
     return Counter(token.stamp for notificator in notificators for token in notificator.tokens)
 
 
-def waiting_at(ports: Sequence[InputPort]) -> tuple[Counts, Counts]:
-    """Return how many messages wait at some inputs, and how many have come there and may not be received yet."""
-    queued = Counter(
+def unread_at(ports: Iterable[InputPort]) -> Counts:
+    """Return the number of messages that operators have not received, by location and time."""
+    return Counter(
         (port.location, message.time) for port in ports for message in port.queue if isinstance(message, Message)
     )
-    held = Counter((port.location, message.time) for port in ports for message in port.held)
-    return queued, held
+
+
+def held_at(ports: Iterable[InputPort]) -> Counts:
+    """Return the number of messages that have arrived and that operators may not receive yet, by location and time."""
+    return Counter((port.location, message.time) for port in ports for message in port.held)
 
 
 def edges_of(edges: Edges, plan: Plan) -> tuple[EdgeStatistics, ...]:

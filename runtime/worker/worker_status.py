@@ -1,4 +1,4 @@
-"""What a worker tells the driver about itself."""
+"""The status of a worker, as it tells the driver."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

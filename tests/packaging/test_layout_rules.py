@@ -24,14 +24,14 @@ from tests.packaging.layout import (
 )
 from tests.packaging.repository import name_of, shipped_modules
 
-MOST_CROWDED_FILES = 5
+MOST_CROWDED_FILES = 3
 MOST_PRODUCT_LINES = 32_300
-MOST_PUBSUB_LINES = 10_000
+MOST_PUBSUB_LINES = 9_850
 
-PERMITTED_CIRCLES = {"operators": 25, "runtime": 18, "pubsub": 4}
-PERMITTED_CLASSES = {"runtime": 2}
-PERMITTED_DOCSTRINGS = {"operators": 17, "progress": 5, "pubsub": 1, "runtime": 22, "spark_bridge": 9, "transport": 2}
-PERMITTED_SENTENCES = {"operators": 19, "pubsub": 10, "runtime": 5, "spark_bridge": 14, "transport": 2}
+PERMITTED_CIRCLES = {"operators": 25, "pubsub": 4}
+PERMITTED_CLASSES = {"runtime": 1}
+PERMITTED_DOCSTRINGS: dict[str, int] = {"pubsub": 1, "runtime": 1, "spark_bridge": 9}
+PERMITTED_SENTENCES: dict[str, int] = {"operators": 19, "pubsub": 10, "runtime": 4, "spark_bridge": 14, "transport": 2}
 
 
 def _more_than(permitted: dict[str, int], offenders: list[str]) -> list[str]:

@@ -11,7 +11,6 @@ from tidewheel.runtime.tokens.timestamp_token import LentToken, TimestampToken
 from tidewheel.runtime.worker.agenda import Agenda
 from tidewheel.runtime.worker.channel import Channel
 from tidewheel.runtime.worker.envelope import InputCommand
-from tidewheel.runtime.worker.worker_core import WorkerCore
 
 
 def message_lost() -> Injection:
@@ -55,10 +54,10 @@ def early_command_lost() -> Injection:
 
 
 def activation_unheard() -> Injection:
-    def wrong(core: WorkerCore, operator: int) -> None:
-        core._agenda.activate_later(operator)
+    def wrong(agenda: Agenda, operator: int) -> None:
+        agenda._later.append(operator)
 
-    return replaced(WorkerCore, "_activate_later", lambda _: wrong)
+    return replaced(Agenda, "activate_later", lambda _: wrong)
 
 
 def scheduled_twice() -> Injection:

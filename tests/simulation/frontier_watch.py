@@ -86,4 +86,4 @@ def port_frontier(number: int) -> Callable[[WorkerCore], Antichain]:
 
 def probe_frontier(name: str) -> Callable[[WorkerCore], Antichain]:
     """Return what reads the frontier of a probe as a job does."""
-    return lambda core: core.probe(name)
+    return lambda core: core.probes.frontier(name)

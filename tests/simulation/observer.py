@@ -76,8 +76,8 @@ class Observer:
         """Check, when nothing is on its way, that nothing is left, and that every worker knows."""
         left = list(self._truth.live())
         if left:
-            describe = self._cores[0].describe
-            found = ", ".join(f"{time!r} at {describe(location)}" for location, time in left)
+            core = self._cores[0]
+            found = ", ".join(f"{time!r} at {core.plan.describe(core.location(location))}" for location, time in left)
             raise ViolationError("liveness", f"at the end there is still {found}")
         self._world.mail.check_end()
         self._watch.check_exact("liveness")

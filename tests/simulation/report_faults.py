@@ -15,7 +15,6 @@ from tidewheel.runtime.tokens.token_ledger import Leak, TokenLedger
 from tidewheel.runtime.tokens.token_set import TokenSet
 from tidewheel.runtime.worker.envelope import Envelope
 from tidewheel.runtime.worker.input_port import InputPort
-from tidewheel.runtime.worker.operator_instance import OperatorInstance
 from tidewheel.runtime.worker.output_port import OutputPort
 from tidewheel.runtime.worker.worker_core import WorkerCore
 from tidewheel.transport.batches import Batch
@@ -23,41 +22,32 @@ from tidewheel.transport.batches import Batch
 _Sent: TypeAlias = list[tuple[int, Envelope]]
 
 
-def _token_of(
-    core: WorkerCore, instance: OperatorInstance, output: OutputPort, time: Time, lender: InputPort, _: Label | None
-) -> TimestampToken:
-    return TimestampToken(core.ledger, output.domain, output.location, time, instance.name, lender)
+def _token_of(output: OutputPort, time: Time, lender: InputPort, _: Label | None) -> TimestampToken:
+    return TimestampToken(output.ledger, output.domain, output.location, time, output.operator, lender)
 
 
 def retained_token_lost() -> Injection:
-    return replaced(WorkerCore, "new_token", lambda _: _token_of)
+    return replaced(OutputPort, "new_token", lambda _: _token_of)
 
 
 @contextmanager
 def retained_token_late() -> Iterator[None]:
-    late: WeakKeyDictionary[WorkerCore, list[Change]] = WeakKeyDictionary()
+    late: WeakKeyDictionary[TokenLedger, list[Change]] = WeakKeyDictionary()
 
-    def wrong_token(
-        core: WorkerCore,
-        instance: OperatorInstance,
-        output: OutputPort,
-        time: Time,
-        lender: InputPort,
-        label: Label | None,
-    ) -> TimestampToken:
-        late.setdefault(core, []).append(((output.location, time), 1))
-        return _token_of(core, instance, output, time, lender, label)
+    def wrong_token(output: OutputPort, time: Time, lender: InputPort, label: Label | None) -> TimestampToken:
+        late.setdefault(output.ledger, []).append(((output.location, time), 1))
+        return _token_of(output, time, lender, label)
 
     def make(step: Callable[[WorkerCore], _Sent]) -> Callable[[WorkerCore], _Sent]:
         def wrong_step(core: WorkerCore) -> _Sent:
             sent = step(core)
-            for change in late.pop(core, []):
+            for change in late.pop(core.ledger, []):
                 core.ledger.record(change)
             return sent
 
         return wrong_step
 
-    with replaced(WorkerCore, "new_token", lambda _: wrong_token), replaced(WorkerCore, "step", make):
+    with replaced(OutputPort, "new_token", lambda _: wrong_token), replaced(WorkerCore, "step", make):
         yield
 
 

@@ -100,9 +100,9 @@ class Reports(ABC):
             raise ViolationError("timely", f"worker {worker} did not hold back {batch}")
 
     def _fail(self, check: str, what: str, found: Counts, expected: Counts) -> None:
-        describe = self._cores[0].describe
+        core = self._cores[0]
         wrong = ", ".join(
-            f"{count:+d} at {describe(location)} for {time!r}"
+            f"{count:+d} at {core.plan.describe(core.location(location))} for {time!r}"
             for (location, time), count in difference(found, expected).items()
         )
         raise ViolationError(check, f"{what}: {wrong}")

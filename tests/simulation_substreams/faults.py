@@ -59,15 +59,14 @@ def _retained_uncounted() -> Injection:
     """A token that is retained is not counted for its substream."""
 
     def make(new_token: Any) -> Any:
-        def uncounted(
-            core: WorkerCore, instance: Any, output: OutputPort, time: Time, lender: InputPort, label: Label | None
-        ) -> TimestampToken:
-            core.ledger.record(((output.location, time), 1))
-            return TimestampToken(core.ledger, output.domain, output.location, time, instance.name, lender, label)
+        def uncounted(output: OutputPort, time: Time, lender: InputPort, label: Label | None) -> TimestampToken:
+            ledger = output.ledger
+            ledger.record(((output.location, time), 1))
+            return TimestampToken(ledger, output.domain, output.location, time, output.operator, lender, label)
 
         return uncounted
 
-    return replaced(WorkerCore, "new_token", make)
+    return replaced(OutputPort, "new_token", make)
 
 
 def _gate_reopens_early() -> Injection:

@@ -52,7 +52,7 @@ def test_an_operator_may_take_one_message_a_call() -> None:
     for step in range(1, 4):
         group.step(0)
         assert (len(calls), len(group.captured("results"))) == (step, step)
-        assert set(group.cores[0].probe("done")) == ({0} if step < 3 else set())
+        assert set(group.cores[0].probes.frontier("done")) == ({0} if step < 3 else set())
     group.run()
     assert group.captured("results") == [(0, [0]), (0, [1]), (0, [2])]
     assert group.is_complete
@@ -66,7 +66,7 @@ def test_an_operator_that_takes_nothing_is_not_called_for_ever() -> None:
     group.run()
     assert len(calls) < 10
     assert not group.is_complete
-    assert set(group.cores[0].probe("done")) == {0}
+    assert set(group.cores[0].probes.frontier("done")) == {0}
 
 
 def test_sending_outside_the_call_is_refused() -> None:

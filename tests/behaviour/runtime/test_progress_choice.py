@@ -190,7 +190,7 @@ def test_views_may_differ_at_rest_but_frontiers_do_not(progress: SpreadName) -> 
             job.input("numbers").send([number])
             job.input("numbers").advance_to(number)
             settle(job)
-            frontiers = {tuple(core.probe("done")) for core in job._cores}
+            frontiers = {tuple(core.probes.frontier("done")) for core in job._cores}
             assert frontiers == {(min(token.time for token in kept),)}
             if number % 3 == 2:
                 kept.pop(0).discard()

@@ -162,7 +162,7 @@ def test_a_set_that_is_forgotten_is_reported(caplog: pytest.LogCaptureFixture) -
     group = WorkerGroup(bitemporal_source(sets), workers=1)
     sets[0].downgrade([A, B])
     group.run()
-    assert set(group.cores[0].probe("done")) == {A, B}
+    assert set(group.cores[0].probes.frontier("done")) == {A, B}
     with caplog.at_level(logging.WARNING, logger="tidewheel.runtime"):
         sets.clear()
         gc.collect()

@@ -117,7 +117,7 @@ def test_a_worker_that_steps_meanwhile_completes_in_the_end() -> None:
     def step_while_they_work() -> None:
         while not working.wait(0):
             group.run()
-            frontiers.append(set(group.cores[0].probe("done")))
+            frontiers.append(set(group.cores[0].probes.frontier("done")))
 
     stepper = threading.Thread(target=step_while_they_work)
     stepper.start()
@@ -126,7 +126,7 @@ def test_a_worker_that_steps_meanwhile_completes_in_the_end() -> None:
     stepper.join(DEADLINE_S)
     group.run()
     assert all(frontier == {0} for frontier in frontiers)
-    assert set(group.cores[1].probe("done")) == {0}
+    assert set(group.cores[1].probes.frontier("done")) == {0}
     guard.discard()
     group.run()
     assert group.is_complete

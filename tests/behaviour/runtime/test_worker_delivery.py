@@ -73,7 +73,7 @@ def test_behind_a_lost_envelope_everything_waits(lost: int) -> None:
     assert all(core.is_idle for core in group.cores)
     assert group.cores[1]._inbox.waiting() == {0: lost}
     assert not group.cores[1].is_complete
-    assert len(group.cores[1].probe("done")) > 0
+    assert len(group.cores[1].probes.frontier("done")) > 0
     assert collected(group.captured("counts")).keys() < plain_counts(epochs).keys()
     group.cores[1].receive(missing[0])
     group.run()

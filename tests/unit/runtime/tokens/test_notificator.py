@@ -57,7 +57,7 @@ def test_a_time_is_not_ready_before_it_is_complete() -> None:
     group.send("numbers", [2])
     group.run()
     assert group.captured("results") == [(0, [0])]
-    assert [set(core.probe("done")) for core in group.cores] == [{1}, {1}]
+    assert [set(core.probes.frontier("done")) for core in group.cores] == [{1}, {1}]
     group.close("numbers")
     group.run()
     assert group.captured("results") == [(0, [0]), (1, [1])]
@@ -120,7 +120,7 @@ def test_tokens_are_discarded_one_after_the_other() -> None:
     group.feed("numbers", [1], [2], [3])
     group.run()
     assert live == [[True], [False, True], [False, False, True]]
-    assert set(group.cores[0].probe("done")) == {1}
+    assert set(group.cores[0].probes.frontier("done")) == {1}
     kept.pop().discard()
     group.run()
     assert group.is_complete

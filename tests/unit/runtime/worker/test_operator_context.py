@@ -150,7 +150,7 @@ def test_an_initial_token_that_is_not_taken_is_gone() -> None:
     group.run()
     group.advance("numbers", 3)
     group.run()
-    assert set(group.cores[0].probe("done")) == {3}
+    assert set(group.cores[0].probes.frontier("done")) == {3}
     assert group.cores[0].leaks == []
     with pytest.raises(tw.TokenError, match="was taken already, or build has returned"):
         contexts[0].token()

@@ -249,7 +249,7 @@ def test_a_core_is_complete_when_nothing_can_happen_any_more() -> None:
     assert [core.is_complete for core in group.cores] == [False, True]
     group.deliver(0)
     assert [core.is_complete for core in group.cores] == [True, True]
-    assert list(group.cores[0].probe("done")) == []
+    assert list(group.cores[0].probes.frontier("done")) == []
 
 
 @pytest.mark.parametrize("when", ["building", "running"])
