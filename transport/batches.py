@@ -43,12 +43,12 @@ def check_batch(batch: Batch) -> None:
     if not (isinstance(batch, list) or is_arrow(batch) or is_numpy(batch)):
         raise TypeError(
             f"a batch is a list, a pyarrow.Table, a pyarrow.RecordBatch or a numpy.ndarray, not "
-            f"{type(batch).__qualname__}: make it [record] for a single record, list(...) for an iterable, "
+            f"{type(batch).__qualname__}. Make it [record] for a single record, list(...) for an iterable, "
             "pyarrow.Table.from_pandas(...) for a DataFrame of pandas"
         )
     if _is_masked(batch):
         raise TypeError(
-            "a masked array of NumPy is no batch, since its mask gets lost on the way: fill it, array.filled(value), "
+            "a masked array of NumPy is no batch, since its mask gets lost on the way. Fill it, array.filled(value), "
             "or make it a column with nulls, pyarrow.table({name: pyarrow.array(array)})"
         )
 

@@ -52,8 +52,8 @@ class KeyFold:
         first = self.add(state, rows[0])
         if first is None and state is not None:
             raise TypeError(
-                f"{short(rows[0])} was added to {short(state)}, and the function returned None: it must return the new "
-                "state, or the one it was given if it has changed that in place"
+                f"{short(rows[0])} was added to {short(state)}, and the function returned None. It must "
+                "return the new state, or the one it was given if it has changed that in place"
             )
         return reduce(self.add, rows[1:], first)
 

@@ -93,8 +93,8 @@ class JoinedColumns:
         free = f"{name}{self.suffix}" if name in lefts else name
         if free in columns:
             raise ValueError(
-                f"both sides of the join have a column {free!r}: rename one before, or give the join another suffix= "
-                "to put behind the names of the other side's"
+                f"both sides of the join have a column {free!r}. Rename one before, or give the join another "
+                "suffix= to put behind the names of the other side's"
             )
         return free
 

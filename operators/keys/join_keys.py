@@ -62,8 +62,8 @@ def make_keys(name: str, key: Key, other_key: Key | None) -> KeyFunctions | KeyC
         return KeyFunctions(left, right)
     if left is None or right is None or callable(left) or callable(right):
         raise GraphError(
-            f"operator {name!r}: the keys of both sides are functions of a record or names of columns, not {left!r} on "
-            f"one side and {right!r} on the other"
+            f"operator {name!r}: the keys of both sides are functions of a record, or names of columns. They are "
+            f"{left!r} on one side and {right!r} on the other"
         )
     names, other_names = ((side,) if isinstance(side, str) else side for side in (left, right))
     if len(names) != len(other_names):

@@ -250,7 +250,7 @@ class Keys:
                 hash(as_key(key) if self.key is None else key)
             except TypeError as error:
                 raise TypeError(
-                    f"{short(key)} of type {type(key).__qualname__} cannot be a key, {error}: a key is something that "
+                    f"{short(key)} of type {type(key).__qualname__} cannot be a key, {error}. A key is something that "
                     "can be hashed, such as a string, a number or a tuple of these"
                 ) from error
 

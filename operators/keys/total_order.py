@@ -23,5 +23,5 @@ def check_total_order(name: str, stream: StreamBase[Any]) -> None:
     if not is_total(stream.nesting.domain):
         raise GraphError(
             f"operator {name!r} processes one epoch after the other, but times in {stream.outlet.scope.describe()} are "
-            "not all before or after one another: put it outside of loops, in a dataflow whose epochs are integers"
+            "not all before or after one another. Put it outside of loops, in a dataflow whose epochs are integers"
         )

@@ -182,8 +182,8 @@ class OutputOperators(StreamBase[Record]):
             )
         if isinstance(publication.domain, ProductDomain):
             raise GraphError(
-                f"{where}: inside a loop, or at pairs, times are in no order, so no epoch is the one that a substream "
-                "ends with: publish what leaves the loop"
+                f"{where}: inside a loop, or at pairs, times are in no order, so a substream ends with no one epoch. "
+                "Publish what leaves the loop"
             )
         return partial(PublishedEnds, publication.topic, publication.domain, publication.partition == "merged")
 

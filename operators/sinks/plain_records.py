@@ -78,7 +78,8 @@ def _tagged(value: Any) -> Any:
         return _extension(code, write(value))
     raise TypeError(
         f"a {kind.__qualname__} is no plain value, such as numbers, text, dates, and tuples, lists, dicts and sets of "
-        f"those; pickling it would have whoever reads the file run its code: map to plain values first: {value!r:.200}"
+        "those. Pickling it would run its code in the program that reads the file. Map to plain values first: "
+        f"{value!r:.200}"
     )
 
 

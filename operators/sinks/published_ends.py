@@ -9,7 +9,7 @@ Invariants:
 - It is never before the end of what had the key earlier, whose records may have been delayed by more.
 """
 
-from typing import Any
+from typing import Any, cast
 
 from tidewheel.progress import Antichain, Time, TimeDomain
 from tidewheel.pubsub.errors import DeliveryError
@@ -81,9 +81,9 @@ class PublishedEnds:
 
     def are_all(self, input: InputPort) -> bool:
         """Tell whether every end was told, as no substream is left, and none can come."""
-        assert isinstance(input, SubstreamInput), "the stream has substreams"
-        assert input.ends is not None, "the operator was described so"
-        return input.ends.are_all and not input.ends
+        ends = cast(SubstreamInput, input).ends
+        assert ends is not None, "the operator was described so"
+        return ends.are_all and not ends
 
     def _time_of(self, key: Any, lower: Antichain) -> Time:
         """Return the first time that is none of `lower`'s past, nor before the records and the last end of a key."""

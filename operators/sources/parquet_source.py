@@ -205,8 +205,8 @@ def _check_alike(first: "tuple[Path, pa.Schema]", other: "tuple[Path, pa.Schema]
         ours, theirs = (f"{has[name]}" if name in has else "missing" for has in types)
         if ours != theirs:
             raise GraphError(
-                f"ParquetSource: column {name!r} is {ours} in {first[0]}, and {theirs} in {other[0]}: files of one "
-                "source have the same columns; leave it out by columns=, or read them by sources of their own"
+                f"ParquetSource: column {name!r} is {ours} in {first[0]}, and {theirs} in {other[0]}. Files of one "
+                "source have the same columns. Leave it out by columns=, or read them by sources of their own"
             )
 
 

@@ -161,7 +161,7 @@ class QueueSource(OperatorSource[Record], Generic[Record]):
         if self._own is not None:
             raise TypeError(
                 "a QueueSource with a queue of its own is filled by threads of this process, so it cannot be sent to "
-                "another: give it one that processes share, such as ray.util.queue.Queue(), or use flow.input()"
+                "another. Give it one that processes share, such as ray.util.queue.Queue(), or use flow.input()"
             )
         return _shared, (self._queue, self._batch_size, self._poll_s)
 

@@ -69,7 +69,7 @@ class RecordSource(Generic[Record]):
     def _once(self, records: Iterator[Record]) -> Iterator[tuple[int, list[Record]]]:
         if self._is_begun:
             raise RuntimeError(
-                f"RecordSource: {records!r} was read before, and an iterator can be read once only: give a list, or a "
+                f"RecordSource: {records!r} was read before, and an iterator can be read once only. Give a list, or a "
                 "function of (worker, workers) that returns a new one for each job"
             )
         self._is_begun = True

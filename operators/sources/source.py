@@ -224,7 +224,7 @@ class IterableSource(Generic[Record_co]):
             if not isinstance(partition, Iterable) or not (first is None or isinstance(first, tuple | Pause)):
                 raise GraphError(
                     "IterableSource takes a list of partitions, each a list of (time, batch), such as "
-                    f"[[(0, [1, 2]), (1, [3])]], not {shortened(given)}; for plain records use RecordSource"
+                    f"[[(0, [1, 2]), (1, [3])]], not {shortened(given)}. For plain records use RecordSource"
                 )
         self._partitions = partitions
 

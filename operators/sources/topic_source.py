@@ -85,8 +85,8 @@ class TopicSource(OperatorSource[Any]):
         if subscription.domain != self._domain:
             subscription.close()
             raise DeliveryError(
-                f"topic {self._topic!r} has times of {subscription.domain!r}, and this dataflow of {self._domain!r}: "
-                "publish it outside of loops, or read it into a dataflow that has its times",
+                f"topic {self._topic!r} has times of {subscription.domain!r}, and this dataflow of {self._domain!r}. "
+                "Publish it outside of loops, or read it into a dataflow that has its times",
                 topic=self._topic,
             )
         return subscription

@@ -190,8 +190,8 @@ class SubstreamOperators(StreamBase[Record]):
         check_function(f"{what}, for last,", last)
         if self.flow.input_at(self.outlet) is not None:
             raise GraphError(
-                f"{what}: the records of an input come to any worker, so none knows which is the last of a key: "
-                "promise ends by job.input(...).end_substream(key), or have them end by a time-out"
+                f"{what}: the records of an input come to any worker, so none knows which is the last of a key. "
+                "Promise ends by job.input(...).end_substream(key), or have them end by a time-out"
             )
 
     def without_substreams(self) -> "Stream[Record]":

@@ -57,7 +57,7 @@ def make_time_out(
         return None
     if at is None or timeout is None:
         raise GraphError(
-            f"{what}: a substream ends by itself when nothing of it has happened for some time: give both at, when a "
+            f"{what}: a substream ends by itself when nothing of it has happened for some time. Give both at, when a "
             "record happened, and timeout, for how long"
         )
     if by_name:

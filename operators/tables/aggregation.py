@@ -217,8 +217,8 @@ class Aggregation:
                 for name, (_, column) in zip(self.keys, self._keys(known), strict=True)
             }
             raise OverflowError(
-                f"{made.name}: the sum of column {made.column!r} has no room in {total.type} where the key is {key}: "
-                "cast the column to float64 or decimal128(38, 0) before, by select(...)"
+                f"{made.name}: the sum of column {made.column!r} has no room in {total.type} where the key is {key}. "
+                "Cast the column to float64 or decimal128(38, 0) before, by select(...)"
             )
 
     def _explain(self, schema: "pa.Schema") -> None:

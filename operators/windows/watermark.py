@@ -120,6 +120,6 @@ def check_lateness(name: str, lateness: object) -> None:
     zero = timedelta() if isinstance(lateness, timedelta) else 0
     if not is_distance(lateness) or lateness < zero:  # type: ignore[operator]
         raise GraphError(
-            f"operator {name!r}: lateness is how far the watermark lies behind the greatest event time, a number or "
-            f"timedelta that is not negative, as the difference of two event times is; not {lateness!r}"
+            f"operator {name!r}: lateness is how far the watermark lies behind the greatest event time. It is a "
+            f"number or timedelta that is not negative, as the difference of two event times is; not {lateness!r}"
         )

@@ -45,8 +45,8 @@ class Reduction:
         first = self.add_one(state, rows[0])
         if first is None and state is not None:
             raise TypeError(
-                f"{shortened(rows[0])} was added to {shortened(state)}, and add returned None: it must return the new "
-                "state, or the one it was given if it has changed that in place"
+                f"{shortened(rows[0])} was added to {shortened(state)}, and add returned None. It must "
+                "return the new state, or the one it was given if it has changed that in place"
             )
         return reduce(self.add_one, rows[1:], first)
 
@@ -107,8 +107,8 @@ def make_fold(
             raise GraphError(f"operator 'window': {name} is a function, not {function!r}")
     if (start is None) != (add is None) or (combine is not None and add is None):
         raise GraphError(
-            "operator 'window': start, which makes the state of a window, and add, which returns it with one record "
-            "more, go together, and combine with both of them; leave them out to have the records themselves"
+            "operator 'window': start makes the state of a window, and add returns it with one record more. They go "
+            "together, and combine goes with both. Leave them out to have the records themselves"
         )
     if not callable(start) or not callable(add):
         return Collection(finish)

@@ -148,7 +148,7 @@ class SlidingWindows:
         if self.step > self.length:  # type: ignore[operator]
             raise GraphError(
                 f"SlidingWindows: windows of {self.length!r} that start every {self.step!r} leave gaps, and records in "
-                "them would be lost; use a step that is no longer, and filter out before what is not wanted"
+                "them would be lost. Use a step that is no longer, and filter out before what is not wanted"
             )
         _check_offset("SlidingWindows", self.offset, self.length)
 

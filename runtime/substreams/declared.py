@@ -84,8 +84,8 @@ def _asked_by(
             )
         if operator.ends is not None and operator.ends.holds and Source(number, 0) in compiled.reaching(target):
             raise GraphError(
-                f"operator {operator.name!r} sends what it has of a substream when that has ended, and that comes "
-                "back to it round a loop: so it would wait for itself. Let it read what leaves the loop"
+                f"operator {operator.name!r} sends what it has of a substream when that has ended. That comes "
+                "back to it round a loop, so it would wait for itself. Let it read what leaves the loop"
             )
         found += ((name, target) for name in names)
     return found
@@ -124,8 +124,8 @@ def _check_firm(plan: Plan, compiled: CompiledGraph, declared: DeclaredSubstream
         before = [compiled.reaching(Target(divider, port)) for port in range(len(plan.operators[divider].shape.inputs))]
         if any(output in reaching for output in outputs for reaching in before):
             raise GraphError(
-                f"operator {name!r} holds each substream until it has ended, and what it sends comes back round a "
-                f"loop to where substreams {declared.name!r} are declared, which would wait for it: divide the stream "
+                f"operator {name!r} holds each substream until it has ended. What it sends comes back round a "
+                f"loop to where substreams {declared.name!r} are declared, which would wait for it. Divide the stream "
                 'before the loop, or use bound="soft"'
             )
         for number, operator in enumerate(plan.operators if at in declared.turns else ()):
@@ -134,7 +134,7 @@ def _check_firm(plan: Plan, compiled: CompiledGraph, declared: DeclaredSubstream
                 continue
             if any(at in compiled.reaching(target) for target in inputs):
                 raise GraphError(
-                    f"operator {name!r} takes one substream after the other in a loop, and {operator.name!r} there "
-                    "waits until times are complete, for which others would have to get through: have one of them "
+                    f"operator {name!r} takes one substream after the other in a loop. {operator.name!r} there "
+                    "waits until times are complete, for which others would have to get through. Have one of them "
                     'outside the loop, or use bound="soft"'
                 )

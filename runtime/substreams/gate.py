@@ -116,7 +116,7 @@ class SubstreamGate:
     def _refuse(self, key: Key, time: Time, ended_at: Time, what: str) -> NoReturn:
         raise TokenError(
             f"{what} of substream {key!r} of {self.name!r} came at time {time!r}, but that substream has ended at time "
-            f"{ended_at!r}: its source has promised that nothing more would come. The key may be used again at a later "
+            f"{ended_at!r}. Its source has promised that nothing more would come. The key may be used again at a later "
             "time, and is another substream then"
         )
 

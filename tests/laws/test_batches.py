@@ -148,7 +148,7 @@ def test_fields_that_do_not_go_together_are_refused(other: Any) -> None:
 def test_masked_arrays_are_refused() -> None:
     """They would lose their mask; the error says how to keep it."""
     with pytest.raises(
-        TypeError, match=r"masked array .* fill it, array.filled\(value\), or make it a column with nulls"
+        TypeError, match=r"masked array .* Fill it, array.filled\(value\), or make it a column with nulls"
     ):
         check_batch(np.ma.masked_array([1, 2], [True, False]))
 
@@ -267,5 +267,5 @@ def test_a_batch_of_one_owner_is_not_copied() -> None:
 )
 def test_anything_else_is_no_batch(batch: object) -> None:
     """A single record, or something that can be iterated over once, is refused: the error says what to do."""
-    with pytest.raises(TypeError, match=rf"not {type(batch).__qualname__}: .*single record"):
+    with pytest.raises(TypeError, match=rf"not {type(batch).__qualname__}\. .*single record"):
         check_batch(batch)

@@ -281,5 +281,5 @@ def test_times_in_no_order_are_refused(topic: str) -> None:
         return halve(walks)
 
     flow = tw.Dataflow("loop")
-    with pytest.raises(tw.GraphError, match="publish what leaves the loop"):
+    with pytest.raises(tw.GraphError, match="Publish what leaves the loop"):
         flow.input("walks").substreams("walks", lambda walk: walk[0]).iterate(body)

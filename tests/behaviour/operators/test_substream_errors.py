@@ -88,11 +88,11 @@ WRONG: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "a time and no time-out": (
         lambda: tw.Dataflow("i").input("n").substreams("rests", rest, at=abs),
-        "substreams rests: .*give both at, when a record happened, and timeout",
+        "substreams rests: .*Give both at, when a record happened, and timeout",
     ),
     "a time-out and no time": (
         lambda: tw.Dataflow("i").input("n").substreams("rests", rest, timeout=3),
-        "give both at, when a record happened, and timeout",
+        "Give both at, when a record happened, and timeout",
     ),
     "only lateness": (
         lambda: tw.Dataflow("i").input("n").substreams("rests", rest, lateness=3),

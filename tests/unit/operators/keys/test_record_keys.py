@@ -96,7 +96,7 @@ def test_keys_that_cannot_be_hashed_are_named(unhashable: Any) -> None:
     keys = Keys(lambda record: record)
     for find in (keys.hashable, keys.grouped):
         with pytest.raises(
-            TypeError, match=r"cannot be a key, unhashable type: .*: a key is something that can be hashed"
+            TypeError, match=r"cannot be a key, unhashable type: .*\. A key is something that can be hashed"
         ):
             find(["fine", unhashable])
     whole = Keys(None)

@@ -90,7 +90,7 @@ class Number(int):
 @pytest.mark.parametrize("value", [object(), Point(1), Number(3), {"a": [object()]}, (1, {2: {object()}}), print])
 def test_what_is_not_plain_is_refused(value: Any) -> None:
     """The error names the type, and says why and what to do; a subclass would not come back as what it is."""
-    with pytest.raises(TypeError, match=r"a \w+ is no plain value, .* map to plain values first"):
+    with pytest.raises(TypeError, match=r"a \w+ is no plain value, .* Map to plain values first"):
         encode([value])
 
 

@@ -32,6 +32,10 @@ class Port:
         self.queue: list[Any] = []
         self.frontier = Antichain(domain, frontier)
 
+    @property
+    def is_empty(self) -> bool:
+        return not self.queue and not self.ends
+
     def whole(self) -> Any:
         return iter(())
 

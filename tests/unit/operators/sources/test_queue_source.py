@@ -241,7 +241,7 @@ def test_only_a_queue_that_processes_share_goes_to_workers() -> None:
     with tw.run(flow_of(copy), engine="local") as job:
         job.wait(DEADLINE_S)
         assert records_of(job) == [1]
-    with pytest.raises(TypeError, match=r"give it one that processes share, such as ray.util.queue.Queue\(\), or"):
+    with pytest.raises(TypeError, match=r"Give it one that processes share, such as ray.util.queue.Queue\(\), or"):
         pickle.dumps(tw.QueueSource())
 
 

@@ -81,7 +81,7 @@ def test_an_iterator_is_read_once() -> None:
     """A second job would find nothing there, and so would a second stream; it is told what to do."""
     source = tw.RecordSource(number for number in range(3))
     assert bags_of(source, 2) == {0: bag(0, 1, 2)}
-    message = "RuntimeError: RecordSource: .* was read before, .* give a list, or a function"
+    message = "RuntimeError: RecordSource: .* was read before, .* Give a list, or a function"
     with pytest.raises(tw.JobError, match=message):
         read(source)
     flow = tw.Dataflow("test")

@@ -147,7 +147,7 @@ def test_what_is_no_time_or_no_batch_fails_the_job(batch: Any, message: str) -> 
 @pytest.mark.parametrize("partitions", [[1, 2, 3], [[1, 2]], [["ab", "cd"]], 7, [[{"n": 1}]]], ids=repr)
 def test_what_are_no_partitions_is_refused(partitions: Any) -> None:
     """Where it is given, with what is meant and what else there is."""
-    with pytest.raises(tw.GraphError, match=r"each a list of \(time, batch\), .*; for plain records use RecordSource"):
+    with pytest.raises(tw.GraphError, match=r"each a list of \(time, batch\), .*\. For plain records use RecordSource"):
         tw.IterableSource(partitions)
 
 
