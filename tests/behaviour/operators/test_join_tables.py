@@ -160,7 +160,7 @@ def test_the_key_keeps_its_name_before_the_left_side_is_known(how: Any) -> None:
     assert (first.time, second.time) == (0, 1)
     assert first.batch.to_pylist() == [{"id": 1, "id_r": 10, "x": "a"}, {"id": 2, "id_r": 20, "x": "b"}]
     assert second.batch.select(["id", "id_r", "x"]).to_pylist() == first.batch.to_pylist()
-    with pytest.raises(tw.JobError, match="at time 0: ValueError: both sides of the join have a column 'id'. Rename"):
+    with pytest.raises(tw.JobError, match=r"at time 0: ValueError: both sides of the join have a column 'id'\. Rename"):
         run("")
 
 
@@ -243,7 +243,7 @@ def both_have(names: tuple[str, str], suffix: str) -> Any:
 
 def test_columns_of_one_name_need_a_suffix() -> None:
     """Two columns of one name are an error that says so; with a suffix the other's gets it, and only where needed."""
-    with pytest.raises(tw.JobError, match="both sides of the join have a column 'x'. Rename one before, or give"):
+    with pytest.raises(tw.JobError, match=r"both sides of the join have a column 'x'\. Rename one before, or give"):
         both_have(("x", "x"), "")
     assert both_have(("x", "x"), "_b") == [{"k": 1, "x": 7, "x_b": 7}]
     assert both_have(("x", "y"), "_b") == [{"k": 1, "x": 7, "y": 7}]
