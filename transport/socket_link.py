@@ -62,10 +62,11 @@ class SocketAddress:
 
 @dataclass(frozen=True, slots=True)
 class SocketPeers:
-    """What it takes to reach the workers of a dataflow: where they listen, and its keys."""
+    """What it takes to reach the members of a dataflow: where the workers and the driver listen, and its keys."""
 
     addresses: Sequence[SocketAddress]
     keys: SocketKeys
+    driver: SocketAddress
 
     def reachable_from(self, node: str) -> bool:
         """Tell whether a member on ``node`` can connect to all of them."""
@@ -157,7 +158,7 @@ class SocketReceiver(Receiver[Item]):
                     raise PeerLost("it was dropped before all members were connected")
                 left_s = deadline - time.monotonic()
                 if left_s <= 0:
-                    names = ", ".join("the driver" if one == DRIVER else f"worker {one}" for one in sorted(missing))
+                    names = ", ".join(map(_named, sorted(missing)))
                     where = self.address.tcp or self.address.ipc
                     raise PeerLost(
                         f"{names} did not connect to {where} within {timeout_s:g} s: can the nodes reach each other on "
@@ -304,7 +305,7 @@ class SocketSender(Sender[Item]):
                 socket.send_multipart(frames, copy=self._copies)
         except zmq.Again:
             # A peer that refuses the handshake leaves the socket without a connection to queue for.
-            raise PeerLost(f"worker {peer} has refused the connection: it is none of this job", worker=peer) from None
+            raise _lost(peer, f"{_named(peer)} has refused the connection: it is none of this job") from None
 
     def check(self) -> None:
         """Look for connections that broke: the peer's process has ended, or its node cannot be reached.
@@ -318,9 +319,7 @@ class SocketSender(Sender[Item]):
                 self._lost.setdefault(peer, now)
         for peer, since in self._lost.items():
             if now - since > _LOST_FOR_S:
-                raise PeerLost(
-                    f"the connection to worker {peer} has broken: its process or its node is gone", worker=peer
-                )
+                raise _lost(peer, f"the connection to {_named(peer)} has broken: its process or its node is gone")
 
     def close(self) -> None:
         """Disconnect from every peer."""
@@ -333,6 +332,14 @@ class SocketSender(Sender[Item]):
             datagrams.close()
         if self._own_context is not None:
             self._own_context.destroy(linger=0)
+
+
+def _named(member: int) -> str:
+    return "the driver" if member == DRIVER else f"worker {member}"
+
+
+def _lost(peer: int, reason: str) -> PeerLost:
+    return PeerLost(reason, worker=None if peer == DRIVER else peer)
 
 
 class _Callers:

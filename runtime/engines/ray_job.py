@@ -12,6 +12,7 @@ from tidewheel.runtime.engines.captured import CapturedBatches, CapturedOnWorker
 from tidewheel.runtime.engines.job import Job
 from tidewheel.runtime.engines.ray_workers import RayWorkers
 from tidewheel.runtime.engines.runtime_config import RuntimeConfig
+from tidewheel.runtime.engines.worker_news import WorkerNews
 from tidewheel.runtime.errors import JobError, lost_peers_fail_the_job
 from tidewheel.runtime.inputs.feed import Admission
 from tidewheel.runtime.inputs.ray_feed import FeedAddress, RayFeed
@@ -25,7 +26,7 @@ from tidewheel.transport.pickling import unpicklable
 from tidewheel.transport.ray_cluster import connect
 from tidewheel.transport.ray_link import RaySender
 from tidewheel.transport.socket_keys import SocketKeys
-from tidewheel.transport.socket_link import DRIVER, SocketAddress, SocketPeers, SocketSender
+from tidewheel.transport.socket_link import DRIVER, SocketAddress, SocketPeers, SocketReceiver, SocketSender
 
 _TOLD_WITHIN_S = 10.0
 
@@ -52,6 +53,7 @@ class RayJob(Job):
         super().__init__(plan, workers, config)
         self._statuses: dict[int, WorkerStatus] = {}
         self._feed: _DriverFeed | None = None
+        self._news: WorkerNews | None = None
         self._is_host = host is None
         connect(JobError)
         packed = _pack(plan)
@@ -103,10 +105,13 @@ class RayJob(Job):
             for worker in range(self.workers)
         ]
         self._workers.call(self.name, "deploy", arguments, by)
+        if self._news is not None:
+            with lost_peers_fail_the_job():
+                self._news.start(by)
         self._inputs.open(self.plan, self._feed)
 
     def _connect(self, by: float) -> tuple[Sender[Envelope], SocketPeers | None]:
-        """Open this process's end of the link; return what the workers need to open theirs, if it is sockets."""
+        """Open the driver's end of the link; return what the workers need to open theirs, if it is sockets."""
         import ray
 
         if self.config.link == "ray":
@@ -114,12 +119,15 @@ class RayJob(Job):
         node, keys = ray.get_runtime_context().get_node_id(), SocketKeys.make()
         each = [(self.name,)] * self.workers
         addresses: list[SocketAddress] = self._workers.call(self.name, "listen", each, by)
+        receiver = SocketReceiver(node, ENVELOPES)
+        self._news = WorkerNews(self, self._workers, receiver)
+        driver = receiver.withdraw_file()
         if any(address.node != node for address in addresses):
+            driver = receiver.listen_to_other_nodes(ray.util.get_node_ip_address(), keys)
             each_with_keys = [(self.name, keys)] * self.workers
             addresses = self._workers.call(self.name, "listen_to_other_nodes", each_with_keys, by)
-        return SocketSender(DRIVER, node, dict(enumerate(addresses)), keys, 0, ENVELOPES, copies=True), SocketPeers(
-            addresses, keys
-        )
+        sender = SocketSender(DRIVER, node, dict(enumerate(addresses)), keys, 0, ENVELOPES, copies=True)
+        return sender, SocketPeers(addresses, keys, driver)
 
     def start(self) -> None:
         """Let the workers run. Idempotent."""
@@ -145,10 +153,15 @@ class RayJob(Job):
     # ------------------------------------------------------------------ for the workers' watch
 
     def take(self, worker: int, status: WorkerStatus) -> None:
-        """Take in how far a worker has come."""
+        """Receive the status of a worker; an older one than the last is late, and changes nothing."""
+        if status.failure is not None:
+            self._workers.fail(self, status.failure)
+            return
         with self._changed:
-            self._statuses[worker] = status
-            self._changed.notify_all()
+            before = self._statuses.get(worker)
+            if before is None or before.version < status.version:
+                self._statuses[worker] = status
+                self._changed.notify_all()
 
     def check(self) -> None:
         """Raise JobError if a publication has died, or a connection has broken."""
@@ -207,6 +220,8 @@ class RayJob(Job):
             self._workers.drop(self.name)
         if self._feed is not None:
             self._feed.close()
+        if self._news is not None:
+            self._news.close()
 
 
 class _DriverFeed(RayFeed):

@@ -30,7 +30,7 @@ class Hosted(Protocol):
         """The name of its job."""
 
     def take(self, worker: int, status: WorkerStatus) -> None:
-        """Take in how far a worker has come."""
+        """Receive the status of a worker."""
 
     def check(self) -> None:
         """Raise a `TidewheelError` if something that it needs has died without a word."""
@@ -212,9 +212,7 @@ class RayWorkers:
         while not self._released:
             for worker, name, status in self._watch.news(_CHECK_S):
                 job = self._snapshot().get(name)
-                if job is not None and status.failure is not None:
-                    self._fail(job, status.failure)
-                elif job is not None:
+                if job is not None:
                     job.take(worker, status)
             if time.monotonic() >= next_check:
                 next_check = time.monotonic() + _CHECK_S
@@ -223,15 +221,16 @@ class RayWorkers:
                     try:
                         job.check()
                     except TidewheelError as error:
-                        self._fail(job, error)
+                        self.fail(job, error)
 
-    def _fail(self, job: Hosted, error: Exception) -> None:
-        """Fail one job, unless it is a worker's death that is behind that: then raise it."""
+    def fail(self, job: Hosted, error: Exception) -> None:
+        """Fail one job; fail all if the death of a worker is behind the error. From any thread."""
         cause = error if isinstance(error, TidewheelError) else JobError(f"job {job.name!r} failed: {error!r}")
         death = self._watch.death_behind(cause)
-        if death is not None:
-            raise death
-        job.fail(cause)
+        if death is None:
+            job.fail(cause)
+        else:
+            self._fail_all(death)
 
     def _fail_all(self, error: JobError) -> None:
         with self._lock:

@@ -1,4 +1,4 @@
-"""The envelope: all that travels at once between two workers, or from the driver to a worker."""
+"""The envelope: all that travels at once between two workers, or between the driver and a worker."""
 
 from typing import Any, Literal, TypeAlias
 
@@ -8,6 +8,7 @@ from tidewheel.progress import ProgressBatch, Time
 from tidewheel.runtime.substreams.news import SubstreamNews
 from tidewheel.runtime.worker.flow_control import Credit
 from tidewheel.runtime.worker.message import Message
+from tidewheel.runtime.worker.worker_status import WorkerStatus
 from tidewheel.transport.packed_batch import pack, unpack
 
 FIRST_HANDLE = 0
@@ -39,6 +40,8 @@ class InputCommand(msgspec.Struct, frozen=True, array_like=True):
 class Envelope(msgspec.Struct, frozen=True, array_like=True):
     """All that one step of a sender has for one receiver: data and progress together, applied at once.
 
+    A worker tells the driver its ``status`` in an envelope of its own; `WorkerStatus.version` numbers those.
+
     ``sequence`` counts from 0 for each sender and receiver; see `OrderedInbox`. ``substreams`` is what the sender tells
     of substreams, and ``heard`` how much it had heard of them itself; see `SubstreamBooks`.
     """
@@ -52,6 +55,7 @@ class Envelope(msgspec.Struct, frozen=True, array_like=True):
     credit: Credit | None = None
     substreams: SubstreamNews | None = None
     heard: int = 0
+    status: WorkerStatus | None = None
 
 
 def _command(

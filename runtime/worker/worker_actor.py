@@ -110,6 +110,7 @@ class WorkerActor:
                 config,
                 changed=self._changed,
                 nodes=nodes,
+                tells_driver=isinstance(peers, SocketPeers),
             )
         if job in self._dropped:
             self.drop(job, 0.0)
@@ -124,11 +125,12 @@ class WorkerActor:
             return RaySender(peers, job, ENVELOPES), CallReceiver()
         sockets = self._sockets[job]
         addresses = {peer: address for peer, address in enumerate(peers.addresses) if peer != self._worker}
+        addresses[DRIVER] = peers.driver
         sender = SocketSender(
             self._worker, sockets.address.node, addresses, peers.keys, incarnation, ENVELOPES, sockets.context
         )
         with lost_peers_fail_the_job():
-            sockets.meet([DRIVER, *addresses], _MEET_TIMEOUT_S)
+            sockets.meet(addresses, _MEET_TIMEOUT_S)
         return sender, sockets
 
     def start(self, job: str) -> None:
@@ -171,11 +173,12 @@ class WorkerActor:
     def watch(self, seen: Mapping[str, int], timeout: float) -> dict[str, WorkerStatus]:
         """Return the status of each dataflow whose version is not as in ``seen``; wait until there is one.
 
-        Returns after ``timeout`` seconds in any case.
+        Returns after ``timeout`` seconds in any case, which is a sign of life. Dataflows that tell the driver their
+        status over the link are left out.
         """
 
         def news() -> dict[str, WorkerStatus]:
-            statuses = {job: loop.status for job, loop in list(self._loops.items())}
+            statuses = {job: loop.status for job, loop in list(self._loops.items()) if not loop.tells_driver}
             return {job: status for job, status in statuses.items() if seen.get(job) != status.version}
 
         with self._changed:

@@ -1,4 +1,4 @@
-"""The thread that runs one worker: sleeps until something arrives, steps, sends, and says how far it has come."""
+"""The thread that runs one worker: it sleeps until something arrives, steps, sends, and reports its progress."""
 
 import logging
 import threading
@@ -24,6 +24,7 @@ from tidewheel.runtime.worker.worker_status import Phase, WorkerStatus
 from tidewheel.transport.errors import PeerLost
 from tidewheel.transport.link import Receiver, Sender
 from tidewheel.transport.pickling import unpicklable
+from tidewheel.transport.socket_link import DRIVER
 
 _LOGGER = logging.getLogger(__name__)
 _LINK_CHECK_S = 1.0
@@ -40,6 +41,7 @@ class WorkerLoop:
         receiver: takes what the peers and the driver send.
         config: how the job runs.
         changed: guards the status, and is notified when it changes.
+        tells_driver: whether ``sender`` reaches the driver, so that the loop sends it each new status.
 
     Attributes:
         feeders: the other processes that feed the dataflow, those that were told to this worker.
@@ -58,7 +60,10 @@ class WorkerLoop:
         *,
         changed: threading.Condition | None = None,
         nodes: Sequence[str] | None = None,
+        tells_driver: bool = False,
     ) -> None:
+        self.tells_driver = tells_driver
+        self._incarnation = incarnation
         self._sender = sender
         self._receiver = receiver
         self._worker = worker
@@ -304,3 +309,19 @@ class WorkerLoop:
         with self._changed:
             self._status = WorkerStatus(before.version + 1, phase, probes, intake.by_feeder(), failure)
             self._changed.notify_all()
+        if self.tells_driver:
+            self._tell_driver(self._status)
+
+    def _tell_driver(self, status: WorkerStatus) -> None:
+        """Send the driver a status; sending the failure of this worker does not fail again."""
+        try:
+            self._sender.send(DRIVER, Envelope(self._worker, self._incarnation, status.version, status=status))
+        except PeerLost as error:
+            if status.failure is None:
+                raise
+            _LOGGER.warning("worker %d cannot tell the driver why it has failed: %s", self._worker, error)
+        except (TypeError, AttributeError, PicklingError):
+            if status.failure is None:
+                raise
+            text = JobError(str(status.failure), worker=self._worker)  # without what cannot be pickled, such as a time
+            self._tell_driver(WorkerStatus(status.version, Phase.FAILED, failure=text))

@@ -19,8 +19,8 @@ class Phase(Enum):
 class WorkerStatus:
     """A worker's state at one moment; ``version`` grows with every change of it.
 
-    ``failure`` is the error that ended the worker. ``probes`` has the elements of each probe's frontier. ``taken`` is
-    how many bytes of what each feeder has sent its inputs have taken.
+    ``failure`` is the error that ended the worker. ``probes`` has the elements of each probe's frontier. ``taken`` has,
+    for each feeder, how many of its bytes the worker's inputs have taken.
     """
 
     version: int

@@ -30,9 +30,9 @@ def complete(job: tw.Job) -> None:
 
 
 def test_traces_are_seen(topic: str) -> None:
-    """While a job runs, its workers (two sockets each), publishers, named actors and topic are there to be seen."""
+    """While a job runs, its sockets (two for each worker and the driver), publishers, actors and topic are seen."""
     before = traces()
-    expected = ["actor"] * 2 + ["publisher"] * 2 + ["socket"] * 4 + ["topic"] + ["worker"] * 2
+    expected = ["actor"] * 2 + ["publisher"] * 2 + ["socket"] * 6 + ["topic"] + ["worker"] * 2
     with tw.run(halving(topic), workers=WORKERS) as job:
         # A job may run before the processes of its publishers have come up.
         assert eventually(lambda: sorted(trace.split()[0] for trace in traces() - before) == expected)

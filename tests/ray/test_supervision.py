@@ -122,7 +122,10 @@ def test_a_death_is_told_before_lost_connections(topic: str) -> None:
         job.probe("done").wait_until(1, timeout=DEADLINE_S)
         members.note()
         actors = vars(job)["_workers"].actors
-        with vars(job)["_lock"]:  # the driver cannot look at what it hears
+        news, may_look = vars(job)["_news"], threading.Event()
+        take = news._take
+        news._take = lambda *status: may_look.wait(DEADLINE_S) and take(*status)
+        with vars(job)["_lock"]:  # the driver looks neither at its connections nor at what the workers tell it
             assert eventually(lambda: looks_at_connections(job))
             os.kill(job.pids[1], signal.SIGKILL)
             assert eventually(lambda: ray.get(actors[0].status.remote(job.name, -1, 0.0)).failure is not None)
@@ -132,6 +135,7 @@ def test_a_death_is_told_before_lost_connections(topic: str) -> None:
             assert "(process B) died" in str(watch.death_behind(told))
             lost = tw.JobError("a publisher is lost, which was on the same node")
             assert "(process B) died" in str(watch.death_behind(lost))
+        may_look.set()
         with pytest.raises(tw.JobError, match=rf"worker 1 of job .*process {job.pids[1]} .*died") as failure:
             job.wait(timeout=ENDS_WITHIN_S)
         assert failure.value.worker == 1

@@ -33,6 +33,7 @@ class QuietSender(Sender[Envelope]):
         self.sent: list[tuple[int, Envelope]] = []
 
     def send(self, peer: int, envelope: Envelope) -> None:
+        pickle.dumps(envelope.status)
         self.sent.append((peer, envelope))
 
     def check(self) -> None:
@@ -43,7 +44,9 @@ class QuietSender(Sender[Envelope]):
         pass
 
 
-def loop_of(flow: tw.Dataflow, sender: Sender[Envelope] | None = None, workers: int = 1) -> WorkerLoop:
+def loop_of(
+    flow: tw.Dataflow, sender: Sender[Envelope] | None = None, workers: int = 1, *, tells_driver: bool = False
+) -> WorkerLoop:
     """Make a worker to which envelopes are delivered by calls; it is not started."""
     return WorkerLoop(
         flow.plan(),
@@ -54,13 +57,16 @@ def loop_of(flow: tw.Dataflow, sender: Sender[Envelope] | None = None, workers: 
         CallReceiver[Envelope](),
         0,
         tw.RuntimeConfig(),
+        tells_driver=tells_driver,
     )
 
 
 @contextmanager
-def running(flow: tw.Dataflow, link: QuietSender | None = None, workers: int = 1) -> Iterator[WorkerLoop]:
+def running(
+    flow: tw.Dataflow, link: QuietSender | None = None, workers: int = 1, *, tells_driver: bool = False
+) -> Iterator[WorkerLoop]:
     """Run a worker, and end its thread."""
-    loop = loop_of(flow, link, workers)
+    loop = loop_of(flow, link, workers, tells_driver=tells_driver)
     loop.start()
     loop.start()
     try:
@@ -104,6 +110,37 @@ def test_it_works_off_what_arrives_and_reports_how_far_it_is() -> None:
         command(loop, 2, "close")
         status = watch_until(loop, lambda status: status.phase is Phase.COMPLETE)
         assert (status.probes, status.failure) == ({"done": ()}, None)
+
+
+def test_it_sends_the_driver_each_status_if_the_link_reaches_the_driver() -> None:
+    """The driver need not ask; versions grow, since small envelopes may overtake others."""
+    link = QuietSender()
+    with running(squares(), link, tells_driver=True) as loop:
+        command(loop, 0, "advance", 1)
+        command(loop, 1, "close")
+        last = watch_until(loop, lambda status: status.phase is Phase.COMPLETE)
+    told = [envelope.status for peer, envelope in link.sent if peer == DRIVER]
+    assert told[-1] == last
+    versions = [status.version for status in told if status is not None]
+    assert versions == list(range(1, len(told) + 1))
+
+
+class UnpicklableError(Exception):
+    """An error that cannot leave its process."""
+
+    def __reduce__(self) -> Any:
+        raise TypeError("it stays here")
+
+
+def test_a_failure_that_cannot_be_pickled_reaches_the_driver_as_text() -> None:
+    """The driver learns of every failure."""
+    failure = tw.JobError("the link has broken")
+    failure.cause_of_it = UnpicklableError()  # type: ignore[attr-defined]
+    link = QuietSender(failure)
+    with running(squares(), link, tells_driver=True) as loop:
+        watch_until(loop, lambda status: status.phase is Phase.FAILED)
+    (told,) = (envelope.status for _, envelope in link.sent if envelope.status is not None and envelope.status.failure)
+    assert (told.phase, str(told.failure)) == (Phase.FAILED, "the link has broken")
 
 
 def test_watching_returns_at_once_on_news_and_in_the_end_without() -> None:
