@@ -6,7 +6,7 @@ from tidewheel.progress import SpreadName
 from tidewheel.runtime.description.plan import Plan
 from tidewheel.runtime.worker.envelope import Envelope, InputCommand
 from tidewheel.runtime.worker.worker_core import WorkerCore
-from tidewheel.transport.socket_link import DRIVER
+from tidewheel.transport.socket_address import DRIVER
 
 
 class SteppedWorkers:

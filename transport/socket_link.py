@@ -11,11 +11,10 @@ Source: ZeroMQ's guide for PUSH and PULL; RFC 26/CURVEZMQ and RFC 27/ZAP for the
 
 import os
 import shutil
-import tempfile
 import threading
 import time
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 from math import ceil
 from pathlib import Path
 from typing import Any, Final
@@ -28,15 +27,13 @@ from tidewheel.transport.datagrams import DatagramReceiver, DatagramSender
 from tidewheel.transport.eager_poll import EagerPoll
 from tidewheel.transport.errors import PeerLost
 from tidewheel.transport.link import Codec, Item, Receiver, Sender
+from tidewheel.transport.socket_address import DRIVER, SocketAddress, private_directory
 from tidewheel.transport.socket_keys import SocketKeys
 
 GREETING: Final = -1
 """The sequence number of the first item over each connection, which says who is there and nothing else."""
 
-DRIVER: Final = -1
-"""The number of the driver; workers count from 0, other processes that feed inputs have numbers below."""
 
-_LONGEST_PATH = 100
 _MOST_AT_ONCE = 1000
 _LOST_FOR_S = 3.0
 _HEARTBEAT_MS = 5_000
@@ -45,32 +42,6 @@ _SILENCE_MS = 30_000
 _EVENTS = int(zmq.EVENTS)
 _POLLIN = int(zmq.POLLIN)
 _BROKEN = zmq.EVENT_DISCONNECTED | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL | zmq.EVENT_HANDSHAKE_FAILED_AUTH
-
-
-@dataclass(frozen=True, slots=True)
-class SocketAddress:
-    """Where a member listens: ``ipc`` and ``datagrams`` for members on the same node, ``tcp`` for any others.
-
-    ``datagrams`` is a path; the others are addresses of ZeroMQ.
-    """
-
-    node: str
-    ipc: str
-    datagrams: str
-    tcp: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class SocketPeers:
-    """What it takes to reach the members of a dataflow: where the workers and the driver listen, and its keys."""
-
-    addresses: Sequence[SocketAddress]
-    keys: SocketKeys
-    driver: SocketAddress
-
-    def reachable_from(self, node: str) -> bool:
-        """Tell whether a member on ``node`` can connect to all of them."""
-        return all(address.node == node or address.tcp is not None for address in self.addresses)
 
 
 class SocketReceiver(Receiver[Item]):
@@ -86,7 +57,7 @@ class SocketReceiver(Receiver[Item]):
         self._codec = codec
         self.context = zmq.Context()
         self._authenticator: ThreadAuthenticator | None = None
-        self._directory = _private_directory()
+        self._directory = private_directory()
         self._descriptors: list[int] = []
         self._pull = self.context.socket(zmq.PULL)
         self._pull.set(zmq.RCVHWM, 0)
@@ -356,12 +327,3 @@ def _keep_alive(socket: Any) -> None:
     """Find out when a peer falls silent, as when its node loses power."""
     socket.set(zmq.HEARTBEAT_IVL, _HEARTBEAT_MS)
     socket.set(zmq.HEARTBEAT_TIMEOUT, _SILENCE_MS)
-
-
-def _private_directory() -> str:
-    """Make a directory that only this user can enter, with a path short enough for a socket's address."""
-    directory = tempfile.mkdtemp(prefix=f"tidewheel-{os.getpid()}-")
-    if len(directory) > _LONGEST_PATH:
-        Path(directory).rmdir()
-        directory = tempfile.mkdtemp(prefix=f"tidewheel-{os.getpid()}-", dir="/tmp")
-    return directory

@@ -20,7 +20,7 @@ from tidewheel.runtime.worker.worker_core import WorkerCore
 from tidewheel.runtime.worker.worker_report import BusyWorker, WorkerReport
 from tidewheel.transport.attachment import Attachment, AttachmentHost
 from tidewheel.transport.batches import copy_of
-from tidewheel.transport.socket_link import DRIVER
+from tidewheel.transport.socket_address import DRIVER
 
 _QUIET_S = 0.2
 

@@ -25,8 +25,9 @@ from tidewheel.transport.link import Sender
 from tidewheel.transport.pickling import unpicklable
 from tidewheel.transport.ray_cluster import connect
 from tidewheel.transport.ray_link import RaySender
+from tidewheel.transport.socket_address import DRIVER, SocketAddress, SocketPeers
 from tidewheel.transport.socket_keys import SocketKeys
-from tidewheel.transport.socket_link import DRIVER, SocketAddress, SocketPeers, SocketReceiver, SocketSender
+from tidewheel.transport.socket_link import SocketReceiver, SocketSender
 
 _TOLD_WITHIN_S = 10.0
 

@@ -156,10 +156,15 @@ class InputHandle:
         if not count:
             return
         size = size_in_bytes(batch) + OVERHEAD_BYTES
-        self._wait(lambda: self._feed.has_room(self._chosen(worker), size), timeout, "too much is in flight")
+        self._wait(
+            lambda: self._feed.has_room(self._next_worker if worker is None else worker, size),
+            timeout,
+            "too much is in flight",
+        )
         with self._feed.lock:
             self._check_open("send to")
-            self._feed.submit(self._chosen(worker), self._command("send", self._time, batch, size))
+            chosen = self._next_worker if worker is None else worker
+            self._feed.submit(chosen, self._command("send", self._time, batch, size))
             if worker is None:
                 self._next_worker = (self._next_worker + 1) % self._feed.workers
             self._fed.batches += 1
@@ -299,9 +304,6 @@ class InputHandle:
         return ticket
 
     # ------------------------------------------------------------------ commands
-
-    def _chosen(self, worker: int | None) -> int:
-        return self._next_worker if worker is None else worker
 
     def _command(self, action: InputAction, time: Time = None, batch: Any = None, size: int = 0) -> InputCommand:
         return InputCommand(self.name, action, time, batch, size, self._number)

@@ -18,7 +18,7 @@ from tidewheel.runtime.worker.worker_status import WorkerStatus
 from tidewheel.transport.errors import PeerLost
 from tidewheel.transport.link import Sender
 from tidewheel.transport.pickling import unpicklable
-from tidewheel.transport.socket_link import SocketPeers
+from tidewheel.transport.socket_address import SocketPeers
 
 _REPORT_TIMEOUT_S = 2.0
 _QUIET_S = 0.2

@@ -20,7 +20,8 @@ from tidewheel.runtime.worker.envelope_codec import ENVELOPES
 from tidewheel.runtime.worker.worker_status import WorkerStatus
 from tidewheel.transport.link import Sender
 from tidewheel.transport.ray_link import RaySender
-from tidewheel.transport.socket_link import DRIVER, SocketSender
+from tidewheel.transport.socket_address import DRIVER
+from tidewheel.transport.socket_link import SocketSender
 
 _LOGGER = logging.getLogger(__name__)
 _BEAT_S = 1.0

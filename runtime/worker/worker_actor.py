@@ -22,8 +22,9 @@ from tidewheel.transport.link import Receiver, Sender
 from tidewheel.transport.packed_batch import pack
 from tidewheel.transport.process_memory import collect_rarely, keep_freed_memory
 from tidewheel.transport.ray_link import CallReceiver, RaySender
+from tidewheel.transport.socket_address import DRIVER, SocketAddress, SocketPeers
 from tidewheel.transport.socket_keys import SocketKeys
-from tidewheel.transport.socket_link import DRIVER, SocketAddress, SocketPeers, SocketReceiver, SocketSender
+from tidewheel.transport.socket_link import SocketReceiver, SocketSender
 
 CONCURRENT_CALLS = 32
 """Calls run on threads and in any order: envelopes are numbered, and calls that wait leave room for others."""

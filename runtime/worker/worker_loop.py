@@ -24,7 +24,7 @@ from tidewheel.runtime.worker.worker_status import Phase, WorkerStatus
 from tidewheel.transport.errors import PeerLost
 from tidewheel.transport.link import Receiver, Sender
 from tidewheel.transport.pickling import unpicklable
-from tidewheel.transport.socket_link import DRIVER
+from tidewheel.transport.socket_address import DRIVER
 
 _LOGGER = logging.getLogger(__name__)
 _LINK_CHECK_S = 1.0

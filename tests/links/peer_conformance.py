@@ -10,7 +10,7 @@ from tests.links.batch_kinds import same
 from tests.links.link_kind import Arrivals, LinkKind, Reflection, letter, within
 from tests.waiting import eventually
 from tidewheel.transport.errors import PeerLost
-from tidewheel.transport.socket_link import DRIVER
+from tidewheel.transport.socket_address import DRIVER
 
 MEGABYTE = 1 << 20
 TOLD_WITHIN_S = 10.0

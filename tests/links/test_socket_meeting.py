@@ -26,8 +26,9 @@ from tidewheel.runtime.worker.envelope import Envelope
 from tidewheel.runtime.worker.envelope_codec import ENVELOPES, decode
 from tidewheel.transport import socket_link
 from tidewheel.transport.errors import PeerLost
+from tidewheel.transport.socket_address import DRIVER, SocketAddress
 from tidewheel.transport.socket_keys import SocketKeys
-from tidewheel.transport.socket_link import DRIVER, SocketAddress, SocketReceiver, SocketSender
+from tidewheel.transport.socket_link import SocketReceiver, SocketSender
 
 KINDS = {"within": WITHIN_A_NODE, "between": BETWEEN_NODES, "mixed": MIXED}
 

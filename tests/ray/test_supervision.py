@@ -122,9 +122,8 @@ def test_a_death_is_told_before_lost_connections(topic: str) -> None:
         job.probe("done").wait_until(1, timeout=DEADLINE_S)
         members.note()
         actors = vars(job)["_workers"].actors
-        news, may_look = vars(job)["_news"], threading.Event()
-        take = news._take
-        news._take = lambda *status: may_look.wait(DEADLINE_S) and take(*status)
+        take, may_look = vars(type(job))["take"], threading.Event()
+        vars(job)["take"] = lambda *status: may_look.wait(DEADLINE_S) and take(job, *status)
         with vars(job)["_lock"]:  # the driver looks neither at its connections nor at what the workers tell it
             assert eventually(lambda: looks_at_connections(job))
             os.kill(job.pids[1], signal.SIGKILL)

@@ -11,7 +11,7 @@ from tests.simulation.world import World
 from tidewheel.runtime.description.plan import Plan
 from tidewheel.runtime.worker.envelope import Envelope
 from tidewheel.runtime.worker.worker_core import WorkerCore
-from tidewheel.transport.socket_link import DRIVER
+from tidewheel.transport.socket_address import DRIVER
 
 
 class Observer:

@@ -7,7 +7,7 @@ from random import Random
 from tests.simulation.event import Event
 from tests.simulation.links import Link
 from tests.simulation.simulation import Simulation
-from tidewheel.transport.socket_link import DRIVER
+from tidewheel.transport.socket_address import DRIVER
 
 _FEEDERS = 3
 

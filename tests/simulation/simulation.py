@@ -23,7 +23,7 @@ from tidewheel.runtime.worker.envelope import Envelope, InputAction, InputComman
 from tidewheel.runtime.worker.operator_context import OperatorContext
 from tidewheel.runtime.worker.output_port import OutputPort
 from tidewheel.runtime.worker.worker_core import WorkerCore
-from tidewheel.transport.socket_link import DRIVER
+from tidewheel.transport.socket_address import DRIVER
 
 _MOST_ROUNDS = 20_000
 _FLOW_CHECKED_EVERY = 16

@@ -10,7 +10,7 @@ import tidewheel as tw
 from tests.simulation.links import Links
 from tidewheel.runtime.worker.envelope import Envelope, InputAction, InputCommand
 from tidewheel.runtime.worker.worker_core import WorkerCore
-from tidewheel.transport.socket_link import DRIVER
+from tidewheel.transport.socket_address import DRIVER
 
 KEYS = 50
 MOST_A_WORKER = 3

@@ -9,7 +9,7 @@ import tidewheel as tw
 from tidewheel.progress import Target, Time
 from tidewheel.runtime.worker.envelope import Envelope, InputCommand
 from tidewheel.runtime.worker.worker_core import WorkerCore
-from tidewheel.transport.socket_link import DRIVER
+from tidewheel.transport.socket_address import DRIVER
 
 MOST_ROUNDS = 5000
 

@@ -15,8 +15,9 @@ from tidewheel.runtime.worker.envelope import Envelope
 from tidewheel.runtime.worker.envelope_codec import ENVELOPES
 from tidewheel.runtime.worker.worker_status import Phase, WorkerStatus
 from tidewheel.transport.errors import PeerLost
+from tidewheel.transport.socket_address import DRIVER
 from tidewheel.transport.socket_keys import SocketKeys
-from tidewheel.transport.socket_link import DRIVER, SocketReceiver, SocketSender
+from tidewheel.transport.socket_link import SocketReceiver, SocketSender
 
 DEADLINE_S = 30.0
 NODE = "a"

@@ -102,7 +102,7 @@ def test_an_input_advances_to_times_only(handle: tw.InputHandle, submitted: list
 @pytest.mark.parametrize("batch", [(1, 2), "text", 7, None, {1: 2}, iter([1]), range(3), np.array(1), pa.array([1])])
 def test_only_batches_are_sent(handle: tw.InputHandle, submitted: list[Any], batch: Any) -> None:
     """A tuple, a generator, a text or a single record is refused at once, and says what to do."""
-    with pytest.raises(TypeError, match=rf"not {type(batch).__qualname__}: .*single record"):
+    with pytest.raises(TypeError, match=rf"not {type(batch).__qualname__}\. .*single record"):
         handle.send(batch)
     assert submitted == []
 

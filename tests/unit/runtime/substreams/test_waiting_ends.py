@@ -6,7 +6,7 @@ import tidewheel as tw
 from tests.kit.runtime.worker_group import WorkerGroup
 from tidewheel.runtime.substreams.waiting_ends import WaitingEnds
 from tidewheel.runtime.worker.envelope import Envelope, InputCommand
-from tidewheel.transport.socket_link import DRIVER
+from tidewheel.transport.socket_address import DRIVER
 
 
 def test_ends_are_taken_in_the_order_in_which_they_came() -> None:

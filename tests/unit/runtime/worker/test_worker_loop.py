@@ -19,7 +19,7 @@ from tidewheel.runtime.worker.worker_loop import WorkerLoop
 from tidewheel.runtime.worker.worker_status import Phase, WorkerStatus
 from tidewheel.transport.link import Sender
 from tidewheel.transport.ray_link import CallReceiver
-from tidewheel.transport.socket_link import DRIVER
+from tidewheel.transport.socket_address import DRIVER
 
 DEADLINE_S = 30.0
 SOON_S = 2.0
