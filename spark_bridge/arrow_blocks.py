@@ -9,21 +9,16 @@ takes the same path from Spark, and then runs Ray tasks that need a free CPU: it
 from collections import Counter
 from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tidewheel.runtime import Pause
 from tidewheel.spark_bridge.arrival import arrival
 from tidewheel.spark_bridge.block_stream import put_block
-from tidewheel.spark_bridge.cached_blocks import (
-    CACHED,
-    SILENCE_SECONDS,
-    STORED_ADVICE,
-    CachedBlocks,
-    is_determinate,
-)
+from tidewheel.spark_bridge.cached_blocks import CACHED, SILENCE_SECONDS, STORED_ADVICE, CachedBlocks
 from tidewheel.spark_bridge.driver_transport import collected, is_on_ray, note
 from tidewheel.spark_bridge.errors import BridgeError
 from tidewheel.spark_bridge.java_errors import computing
+from tidewheel.spark_bridge.jvm import arrow_schema_stream, column_types, is_determinate, partition_count
 from tidewheel.spark_bridge.spark_types import readable_schema
 
 if TYPE_CHECKING:
@@ -74,7 +69,7 @@ def arrow_schema(df: "DataFrame", name: str) -> "pa.Schema":
     Raises:
         BridgeError: columns are of a type that Arrow does not have, or share a name; ``name`` says which DataFrame.
     """
-    types = [(field.name(), field.dataType().simpleString()) for field in df._jdf.schema().fields()]
+    types = column_types(df)
     counts = Counter(column for column, _ in types)
     repeated = [column for column, count in counts.items() if count > 1]
     if repeated:
@@ -102,11 +97,11 @@ def cached_blocks(df: "DataFrame", name: str, count: int | None = None) -> Arrow
     schema = arrow_schema(df, name)
     if not is_on_ray(df.sparkSession):
         return ArrowBlocks(schema, tuple(_put_blocks(df, name, schema, count)))
-    if not df._jdf.queryExecution().toRdd().getNumPartitions():
+    if not partition_count(df):
         return ArrowBlocks(schema, ())
     with computing(name):
         blocks = CACHED.add(df, schema)
-    return blocks if is_determinate(df, blocks) else _stored(df, blocks)
+    return blocks if is_determinate(df.sparkSession, blocks.rdd.number) else _stored(df, blocks)
 
 
 def store_blocks(df: "DataFrame", name: str, count: int | None = None) -> ArrowBlocks:
@@ -169,13 +164,8 @@ def _arrow_schema(df: "DataFrame") -> "pa.Schema | None":
             return readable_schema(to_arrow_schema(df.schema), "the DataFrame")
         except (PySparkException, ValueError):  # of types that PySpark does not even know
             return None
-    jvm: Any = df.sparkSession._jvm
-    stream = jvm.java.io.ByteArrayOutputStream()
-    channel = jvm.org.apache.arrow.vector.ipc.WriteChannel(jvm.java.nio.channels.Channels.newChannel(stream))
     try:
-        java_schema = jvm.org.apache.spark.sql.raydp.ObjectStoreWriter.toArrowSchema(df._jdf)
-        jvm.org.apache.arrow.vector.ipc.message.MessageSerializer.serialize(channel, java_schema)
-        schema = pa.ipc.read_schema(pa.py_buffer(stream.toByteArray())).remove_metadata()
+        schema = pa.ipc.read_schema(pa.py_buffer(arrow_schema_stream(df))).remove_metadata()
     except (Py4JError, PySparkException, pa.ArrowException):
         return None
     return schema if all(map(_has_arrays, schema.types)) else None

@@ -19,13 +19,14 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from tidewheel.runtime import Pause
+from tidewheel.spark_bridge import jvm
 from tidewheel.spark_bridge.arrival import arrival
 from tidewheel.spark_bridge.errors import BridgeError
 from tidewheel.spark_bridge.executors import Executors, Reading
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
     from ray import ObjectRef
 
 _logger = logging.getLogger(__name__)
@@ -209,13 +210,9 @@ class CachedDataFrames:
         Raises:
             py4j.protocol.Py4JError: Spark could not compute it, and keeps nothing of it.
         """
-        from pyspark import StorageLevel
-
         self.prune(df)
-        context: Any = df.sparkSession.sparkContext
-        level = context._getJavaStorageLevel(StorageLevel.MEMORY_AND_DISK)
-        with _nothing_left_on_failure(context):
-            info = _writer(df).prepareRecoverableRDD(df._jdf, level)
+        with _nothing_left_on_failure(df.sparkSession):
+            info = jvm.cache_as_arrow(df)
         reading = Reading(info.schemaJson(), info.driverAgentUrl())
         rdd = CachedRdd(info.rddId(), reading, tuple(info.locations()), Executors.running())
         blocks = CachedBlocks(schema, rdd, places=rdd.places)
@@ -262,22 +259,16 @@ class CachedDataFrames:
         with self._lock:
             was_there = self._cached.pop(key, None) is not None
         if was_there and application == _application(df):
-            _writer(df).releaseRecoverableRDD(number)
-
-
-def is_determinate(df: "DataFrame", blocks: CachedBlocks) -> bool:
-    """Tell whether Spark would compute the same rows in each partition, if it had to do so again."""
-    context: Any = df.sparkSession.sparkContext._jsc
-    rdd = context.getPersistentRDDs().get(blocks.rdd.number).rdd()
-    return str(rdd.outputDeterministicLevel().toString()) != "INDETERMINATE"
+            jvm.drop_cached(df.sparkSession, number)
 
 
 @contextmanager
-def _nothing_left_on_failure(context: Any) -> Iterator[None]:
+def _nothing_left_on_failure(spark: "SparkSession") -> Iterator[None]:
     """Drop the RDDs from Spark's cache that the block has marked to be cached, if it raises.
 
     RayDP tells the number of its RDD only when that is computed: it is found by the call site, which is the thread's.
     """
+    context: Any = spark.sparkContext
     site = context.getLocalProperty(_CALL_SITE)
     ours = f"from_spark {uuid4().hex[:8]}"
     context.setLocalProperty(_CALL_SITE, ours)
@@ -285,9 +276,7 @@ def _nothing_left_on_failure(context: Any) -> Iterator[None]:
         yield
     except BaseException:
         with suppress(Exception):  # Spark has stopped
-            for rdd in list(context._jsc.getPersistentRDDs().values()):
-                if rdd.rdd().getCreationSite() == ours:
-                    rdd.unpersist(False)
+            jvm.drop_cached_at(spark, ours)
         raise
     finally:
         with suppress(Exception):
@@ -296,11 +285,6 @@ def _nothing_left_on_failure(context: Any) -> Iterator[None]:
 
 def _application(df: "DataFrame") -> str:
     return str(df.sparkSession.sparkContext.applicationId)
-
-
-def _writer(df: "DataFrame") -> Any:
-    jvm: Any = df.sparkSession._jvm
-    return jvm.org.apache.spark.sql.raydp.ObjectStoreWriter
 
 
 CACHED = CachedDataFrames()

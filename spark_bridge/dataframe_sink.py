@@ -16,9 +16,11 @@ from tidewheel.spark_bridge.block_lease import LEASES
 from tidewheel.spark_bridge.block_stream import ROWS_PER_BATCH, in_blocks, put_block
 from tidewheel.spark_bridge.driver_transport import created, is_on_ray, note
 from tidewheel.spark_bridge.errors import BridgeError
+from tidewheel.spark_bridge.jvm import dataframe_of_rdd, driver_jvm, rdd_of_objects
 from tidewheel.spark_bridge.record_tables import RecordTables
 from tidewheel.spark_bridge.spark_types import spark_schema
 from tidewheel.spark_bridge.worker_blocks import worker_blocks
+from tidewheel.transport.ray_internals import owner_address
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -112,14 +114,7 @@ def _messages(source: Any) -> Iterator[tuple[Any, Any]]:
 
 def _read(spark: "SparkSession", put: "list[tuple[ObjectRef[bytes], int]]", schema: "pa.Schema") -> "DataFrame":
     """Return the DataFrame that reads blocks, which come with their sizes, in the executors' JVMs."""
-    from pyspark.sql import DataFrame
-    from ray._private.worker import global_worker
-
-    jvm: Any = spark._jvm
-    worker: Any = global_worker
     blocks = [block for block, _ in put]
-    owners = [worker.core_worker.get_owner_address(block) for block in blocks]
-    rdd = jvm.org.apache.spark.rdd.RayDatasetRDD(spark._jsc, [block.binary() for block in blocks], owners)
-    LEASES.hold(jvm, rdd, blocks, sum(size for _, size in put))
-    reader = jvm.org.apache.spark.sql.raydp.ObjectStoreReader
-    return DataFrame(reader.RayDatasetToDataFrame(spark._jsparkSession, rdd, spark_schema(schema).json()), spark)
+    rdd = rdd_of_objects(spark, [block.binary() for block in blocks], list(map(owner_address, blocks)))
+    LEASES.hold(driver_jvm(spark), rdd, blocks, sum(size for _, size in put))
+    return dataframe_of_rdd(spark, rdd, spark_schema(schema).json())

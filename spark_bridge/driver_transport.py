@@ -5,9 +5,10 @@ was computed: that is what a session of ``tidewheel.spark_bridge.session`` is fo
 """
 
 import logging
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING
 
 from tidewheel.spark_bridge.errors import BridgeError
+from tidewheel.spark_bridge.jvm import collected_batches, dataframe_of_table
 from tidewheel.spark_bridge.spark_types import spark_schema
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def collected(df: "DataFrame", schema: "pa.Schema") -> "pa.Table":
     """Compute a DataFrame, and return its rows in order, as a table of the schema that `arrow_schema` gives it."""
     import pyarrow as pa
 
-    batches = df._collect_as_arrow()
+    batches = collected_batches(df)
     return pa.Table.from_batches(batches).cast(schema) if batches else schema.empty_table()
 
 
@@ -61,20 +62,7 @@ def created(spark: "SparkSession", table: "pa.Table", rows: int) -> "DataFrame":
         table: of a schema that `readable_schema` made.
         rows: how many a partition has at most.
     """
-    from pyspark.sql import DataFrame
-
-    jvm: Any = spark._jvm
-
-    def from_file(path: str) -> Any:
-        return jvm.PythonSQLUtils.readArrowStreamFromFile(path)
-
-    def from_server() -> Any:
-        return jvm.ArrowIteratorServer()
-
-    context: Any = spark.sparkContext
-    batches = context._serialize_to_jvm(table, _ArrowStream(rows), from_file, from_server)
-    schema = spark_schema(table.schema).json()
-    return DataFrame(jvm.PythonSQLUtils.toDataFrame(batches, schema, spark._jsparkSession), spark)
+    return dataframe_of_table(spark, table, _ArrowStream(rows), spark_schema(table.schema).json())
 
 
 class _ArrowStream:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tidewheel.spark_bridge.arrow_blocks import quoted
 from tidewheel.spark_bridge.errors import BridgeError
+from tidewheel.spark_bridge.jvm import first_row
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -96,8 +97,7 @@ def checked_row_count(df: "DataFrame", epochs: EpochColumn) -> int:
     time = epochs.column
     epoch = functions.col(quoted(time))
     aggregates = (functions.count(functions.lit(1)), functions.count(epoch), functions.min(epoch).cast("long"))
-    row = df.agg(*aggregates)._jdf.head()
-    rows, present, least = (row.get(column) for column in range(3))
+    rows, present, least = first_row(df.agg(*aggregates), 3)
     column = epochs.words(df.schema[time].dataType.simpleString())
     if present < rows:
         cure = (

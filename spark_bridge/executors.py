@@ -1,18 +1,16 @@
 """Calls to the executors of a Spark session on Ray, which are Java actors with names of their own."""
 
-import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tidewheel.spark_bridge.errors import BridgeError
 from tidewheel.spark_bridge.ray_cluster import EXECUTOR
+from tidewheel.transport.ray_internals import actor_id, call_java, node_of
 
 if TYPE_CHECKING:
     from ray import ObjectRef
-
-_calling = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +35,7 @@ class Executors:
 
         names = [name for name in ray.util.list_named_actors() if name.startswith(EXECUTOR)]
         actors = {name.removeprefix(EXECUTOR): _named(name) for name in names}
-        ids = {number: _id(actor) for number, actor in actors.items() if actor is not None}
+        ids = {number: actor_id(actor) for number, actor in actors.items() if actor is not None}
         return cls(ids, {number: _node(actor) for number, actor in ids.items()})
 
     def request_partition(self, holder: str | None, rdd: int, partition: int, how: "Reading") -> "ObjectRef[bytes]":
@@ -55,10 +53,7 @@ class Executors:
         Raises:
             BridgeError: there are no executors: Spark has stopped.
         """
-        actor = self._actor(holder)
-        with _cross_language_calls():
-            reference: ObjectRef[bytes] = actor.getRDDPartition.remote(rdd, partition, how.schema_json, how.agent)
-        return reference
+        return call_java(self._actor(holder), "getRDDPartition", rdd, partition, how.schema_json, how.agent)
 
     def probe(self, holder: str | None, rdd: int) -> "ObjectRef[Any]":
         """Ask an executor for something that it can say at once, or fails to say as long as it has not started.
@@ -70,16 +65,13 @@ class Executors:
         Raises:
             BridgeError: there are no executors: Spark has stopped.
         """
-        actor = self._actor(holder)
-        with _cross_language_calls():
-            reference: ObjectRef[Any] = actor.getBlockLocations.remote(rdd, 1)
-        return reference
+        return call_java(self._actor(holder), "getBlockLocations", rdd, 1)
 
     def _actor(self, holder: str | None) -> Any:
         """Return the actor of an executor, or of another one if that is gone."""
         for number in sorted(self.ids, key=lambda number: number != holder):
             actor = _named(f"{EXECUTOR}{number}")
-            if actor is not None and _id(actor) == self.ids[number]:
+            if actor is not None and actor_id(actor) == self.ids[number]:
                 return actor
         raise BridgeError("the Spark session has ended: none of its executors is left")
 
@@ -107,28 +99,8 @@ def _named(name: str) -> Any:
         return None
 
 
-def _id(actor: Any) -> str:
-    return str(actor._actor_id.hex())
-
-
 def _node(actor: str) -> str:
-    """Return the node of an actor, empty if that cannot be had; Ray's public calls for it need its dashboard."""
-    with suppress(Exception):  # nothing is wrong without it
-        from ray._private.state import actors
-
-        return str(actors(actor)["Address"]["NodeID"])
+    """Return the node of an actor, empty if Ray does not say."""
+    with suppress(Exception):  # without it, a block may be read on another node than its own
+        return node_of(actor)
     return ""
-
-
-@contextmanager
-def _cross_language_calls() -> Iterator[None]:
-    """Allow this process to call Java actors; Ray has no public switch for it, and exports no functions meanwhile."""
-    from ray._private.worker import global_worker
-
-    with _calling:
-        before = global_worker.load_code_from_local
-        global_worker.set_load_code_from_local(True)
-        try:
-            yield
-        finally:
-            global_worker.set_load_code_from_local(before)

@@ -6,7 +6,6 @@ the namespace, a cluster whose nodes have no Java 17.
 
 import shutil
 import time
-from collections.abc import Mapping
 from pathlib import Path
 
 from tidewheel.runtime.errors import JobError
@@ -14,6 +13,7 @@ from tidewheel.spark_bridge.cluster_capacity import ExecutorDemand
 from tidewheel.spark_bridge.errors import BridgeError
 from tidewheel.spark_bridge.java import REQUIRED_VERSION, Java, probe_java
 from tidewheel.transport import ray_cluster as cluster
+from tidewheel.transport.ray_internals import available_by_node
 
 APP_MASTER = "RAY_APP_MASTER"
 """The name that RayDP gives the actor of its application master, one in a Ray namespace."""
@@ -60,20 +60,13 @@ def await_room(demand: ExecutorDemand) -> None:
             "Ask for fewer executors or cores, or start Ray with more (ray.init(num_cpus=...))."
         )
     deadline = time.monotonic() + _RELEASE_SECONDS
-    while (shortage := demand.shortage(_free_by_node())) is not None:
+    while (shortage := demand.shortage(available_by_node())) is not None:
         if time.monotonic() > deadline:
             raise BridgeError(
                 f"the Ray cluster has no room for this Spark session beside what it is running: {shortage} free. "
                 "Stop other jobs, ask for fewer executors or cores, or start Ray with more."
             )
         time.sleep(_POLL_SECONDS)
-
-
-def _free_by_node() -> list[Mapping[str, float]]:
-    """Return what is free on each node; an executor has to fit on one. Ray has no public call for it."""
-    from ray._private.state import available_resources_per_node
-
-    return list(available_resources_per_node().values())
 
 
 def require_free_name() -> None:

@@ -2,10 +2,10 @@
 
 import logging
 import os
-import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tidewheel.spark_bridge.errors import BridgeError
+from tidewheel.spark_bridge.jvm import raydp_session, was_stopped
 from tidewheel.spark_bridge.spark_configuration import JAVA_OPTIONS_SETTINGS, OPENED_PACKAGES
 
 if TYPE_CHECKING:
@@ -20,17 +20,16 @@ def running_session() -> "SparkSession | None":
     Raises:
         BridgeError: it was started without what conversions need.
     """
-    context = sys.modules.get("raydp.context")
-    running: Any = None if context is None else context._global_spark_context
-    if running is None or running._spark_session is None:
+    running = raydp_session()
+    if running is None:
         return None
-    spark: SparkSession = running.get_or_create_session()
-    if spark.sparkContext._jsc is None:
+    spark = running.spark
+    if was_stopped(spark):
         raise BridgeError(
             "RayDP's Spark session of this process was stopped by spark.stop(), which leaves its actors running: call "
             "raydp.stop_spark() before another session"
         )
-    if not running._fault_tolerant_mode:
+    if not running.is_connected:
         raise BridgeError(
             f"the Spark session {spark.sparkContext.appName!r} was started without a connection from its JVM to Ray: "
             "call raydp.init_spark(..., fault_tolerant_mode=True), which is the default"

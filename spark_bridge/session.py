@@ -5,12 +5,14 @@ This module starts one with everything around it in order (Java, Python, Ray, ro
 process as it found it.
 """
 
+import atexit
 import logging
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +22,7 @@ from tidewheel.spark_bridge.cached_blocks import CACHED
 from tidewheel.spark_bridge.cluster_capacity import executor_demand
 from tidewheel.spark_bridge.errors import BridgeError
 from tidewheel.spark_bridge.java import find_java, java_environment
+from tidewheel.spark_bridge.jvm import active_context, disconnect_from_ray
 from tidewheel.spark_bridge.process_environment import process_environment
 from tidewheel.spark_bridge.running_session import running_session
 from tidewheel.spark_bridge.spark_configuration import (
@@ -31,6 +34,7 @@ from tidewheel.spark_bridge.spark_configuration import (
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from raydp.spark import SparkCluster
 
 _logger = logging.getLogger(__name__)
 _only_one = threading.Lock()
@@ -88,11 +92,11 @@ def session(
             ray_cluster.await_room(demand)
             with _quiet_driver() as log_configuration:
                 settings.setdefault(DRIVER_LOG_SETTING, str(log_configuration))
-                spark = _start(app_name, executors, cores, memory, settings)
+                spark, stop = _start(app_name, executors, cores, memory, settings)
             try:
                 yield spark
             finally:
-                _stop()
+                stop()
                 LEASES.clear()
                 CACHED.clear()
     finally:
@@ -101,9 +105,7 @@ def session(
 
 def _refuse_foreign_session() -> None:
     """Raise if PySpark already runs in this process: RayDP would be handed that SparkContext instead of its own."""
-    from pyspark import SparkContext
-
-    context = SparkContext._active_spark_context
+    context = active_context()
     if context is not None:
         raise BridgeError(
             f"this process already runs Spark ({context.appName!r} on {context.master}), and can run one: "
@@ -120,32 +122,49 @@ def _quiet_driver() -> Iterator[Path]:
         yield path
 
 
-def _start(app_name: str, executors: int, cores: int, memory: str, settings: dict[str, str]) -> "SparkSession":
-    import raydp
+def _start(
+    app_name: str, executors: int, cores: int, memory: str, settings: dict[str, str]
+) -> "tuple[SparkSession, Callable[[], None]]":
+    """Return a new session, and what stops it.
+
+    The session is not ``raydp.init_spark``'s, which RayDP would stop by a call to Ray even after Ray was shut down.
+    """
+    from raydp.spark import SparkCluster
 
     _logger.info("starting Spark %r on Ray: %d executor(s) of %d core(s)", app_name, executors, cores)
-    try:
-        spark: SparkSession = raydp.init_spark(app_name, executors, cores, memory, configs=settings)
-    except Exception as error:
-        raise BridgeError(f"RayDP could not start Spark {app_name!r} on Ray: {error}") from error
+    with ExitStack() as undo:
+        try:
+            cluster = SparkCluster(app_name, executors, cores, memory, enable_hive=False, configs=settings)
+            undo.callback(cluster.stop, cleanup_data=True)
+            spark: SparkSession = cluster.get_spark_session()
+            cluster.connect_spark_driver_to_ray()
+        except Exception as error:
+            raise BridgeError(f"RayDP could not start Spark {app_name!r} on Ray: {error}") from error
+        undo.pop_all()
     spark.sparkContext.setLogLevel("ERROR")
-    return spark
+    at_exit = partial(_stop, spark, cluster)
+
+    def stop() -> None:
+        atexit.unregister(at_exit)
+        at_exit()
+
+    atexit.register(at_exit)  # a program may end without leaving the block
+    return spark, stop
 
 
-def _stop() -> None:
-    """Stop Spark and wait until its actors have given their names and CPUs back."""
+def _stop(spark: "SparkSession", cluster: "SparkCluster") -> None:
+    """Stop Spark and wait until its actors have returned their names and CPUs."""
     import ray
-    import raydp
 
     if not ray.is_initialized():
         _logger.warning("Ray was shut down before the Spark session that ran on it ended")
-        # Without this RayDP would call its master's actor, and the call would start another Ray.
-        raydp.context._global_spark_context._spark_cluster = None
-        raydp.stop_spark()
+        disconnect_from_ray(spark)
+        spark.stop()  # without the cluster's own stop(), which would call an actor, and so start another Ray
         return
     try:
         CACHED.store_unread()
     finally:
-        raydp.stop_spark()
+        disconnect_from_ray(spark)
+        cluster.stop(cleanup_data=True)
     if not ray_cluster.await_free_name():
-        _logger.warning("the actors of the Spark session are still going: their CPUs will be free later")
+        _logger.warning("the actors of the Spark session have not ended yet: their CPUs will be free later")

@@ -1,17 +1,22 @@
-"""Arrow Flight: a topic is a stream that goes on for as long as the topic does, one record batch an epoch.
+"""The Arrow Flight server of the gateway: a topic is a stream with one record batch an epoch, until the topic ends.
 
-A flight is asked for by the topic's name, as a path of one part, or by a command in JSON, and read with the ticket that
-this gives, which is the same JSON. Whatever goes wrong is a `pyarrow.flight.FlightError`: any other exception would
-show the client where this code lies.
+A client asks for a flight by the topic's name, as a path of one part, or by a command in JSON. It reads the flight with
+the ticket of the answer, which is the same JSON. Every error is a `pyarrow.flight.FlightError`: any other exception
+would show the client the paths of this code.
+
+A thread of gRPC waits for its client, and for nothing else that may hang. Calls that may hang run on a thread of the
+gateway, and a Flight call ends when its client leaves. So neither the server nor the process waits for such a call when
+it ends.
 """
 
 import logging
 import threading
-import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import closing, contextmanager
 from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -22,9 +27,10 @@ from tidewheel.pubsub import topics
 from tidewheel.pubsub.gateway.clients import STOPPED, Clients
 from tidewheel.pubsub.gateway.epoch_tables import TimedBatch, timed_batches
 from tidewheel.pubsub.gateway.errors import BadRequest, GatewayError
-from tidewheel.pubsub.gateway.listening import Address, cut_connections
+from tidewheel.pubsub.gateway.forwarder import Forwarder
+from tidewheel.pubsub.gateway.listening import Address, listen
 from tidewheel.pubsub.gateway.token import is_token
-from tidewheel.pubsub.gateway.topic_feed import TopicFeed
+from tidewheel.pubsub.gateway.topic_feed import OwnThread, TopicFeed
 from tidewheel.pubsub.gateway.topic_request import TopicRequest, check_exists
 
 _LOG = logging.getLogger(__name__)
@@ -39,10 +45,10 @@ _HOW = "send the header 'authorization: Bearer TOKEN' with the token that the ga
 
 
 class TokenFactory(flight.ServerMiddlewareFactory):  # type: ignore[misc,unused-ignore]
-    """Looks at the token of every call before anything else does.
+    """Checks the token of every call before anything else runs.
 
     Args:
-        token: what has to be shown.
+        token: the token that a call has to send.
     """
 
     def __init__(self, token: str) -> None:
@@ -50,7 +56,7 @@ class TokenFactory(flight.ServerMiddlewareFactory):  # type: ignore[misc,unused-
         self._token = token
 
     def start_call(self, info: Any, headers: dict[str, list[str]]) -> None:
-        """Raise FlightUnauthenticatedError unless the call shows the token and nothing else."""
+        """Raise FlightUnauthenticatedError unless the call sends the token, and no other one."""
         shown = [str(value) for name, values in headers.items() if name.lower() == "authorization" for value in values]
         if not shown:
             raise flight.FlightUnauthenticatedError(f"there is no token: {_HOW}")
@@ -63,45 +69,48 @@ class TokenFactory(flight.ServerMiddlewareFactory):  # type: ignore[misc,unused-
 class FlightServer:
     """The server; it listens from the start.
 
+    Arrow Flight itself listens at a Unix socket in a folder that only this user can open, behind a `Forwarder`. So the
+    gateway can break the connection of a client that reads nothing, for which Arrow Flight would wait forever.
+
     Args:
-        address: where.
-        port: which, 0 for any.
-        token: what clients have to show, None for nothing.
-        clients: where those who read are counted.
+        address: where it listens.
+        port: the port, 0 for any.
+        token: the token that clients have to send, None for none.
+        clients: where clients that read are counted.
+        stall_s: after how many seconds a connection breaks whose client acknowledges nothing.
 
     Raises:
-        GatewayError: it cannot listen there.
+        GatewayError: the port is taken, or the address is not this machine's.
     """
 
-    def __init__(self, address: Address, port: int, token: str | None, clients: Clients) -> None:
+    def __init__(self, address: Address, port: int, token: str | None, clients: Clients, stall_s: float) -> None:
         middleware = {} if token is None else {"token": TokenFactory(token)}
+        listener = listen(address, port, stall_s, "--flight-port")
+        self.port = int(listener.getsockname()[1])
+        """The port where it listens."""
+        self._folder = TemporaryDirectory(prefix="tidewheel-")
+        path = str(Path(self._folder.name, "flight"))
         try:
-            self._server = _Flights(clients, address.url("grpc", port), middleware)
+            self._server = _Flights(clients, f"grpc+unix://{path}", middleware)
         except (pa.ArrowException, OSError) as error:
-            raise GatewayError(f"Arrow Flight cannot listen at {address.ip}, port {port}: {error}") from error
-        self.port = int(self._server.port)
-        """Where it is."""
+            listener.close()
+            self._folder.cleanup()
+            raise GatewayError(f"Arrow Flight cannot listen at the Unix socket {path}: {error}") from error
+        self._forwarder = Forwarder(listener, path, "tidewheel-gateway-flight")
 
     def stop(self) -> None:
-        """Stop listening, let what is under way end, and cut off after a while whoever takes nothing of it.
+        """Stop listening, let calls that still run end, and break the connections of clients that read nothing.
 
-        The feeds of all streams have to be closed.
+        The feeds of all streams have to be closed before.
         """
-        are_over = self._server.streams.wait_until_none(_GRACE_S)
+        self._forwarder.close_listener()
+        have_ended = self._server.streams.wait_until_none(_GRACE_S)
         thread = threading.Thread(target=self._server.shutdown, name="tidewheel-gateway-flight-end", daemon=True)
         thread.start()
-        thread.join(_STOPS_WITHIN_S if are_over else _FAREWELL_S)
-        if thread.is_alive():
-            cut_connections(self.port)
-            thread.join(_STOPS_WITHIN_S)
-        if thread.is_alive():
-            self._leave_to_the_end_of_the_process()
-
-    def _leave_to_the_end_of_the_process(self) -> None:
-        """Keep pyarrow from waiting, when the process ends, for a call that hangs."""
-        for reference in weakref.getweakrefs(self._server):
-            if isinstance(reference.__callback__, weakref.finalize):
-                reference.__callback__.atexit = False
+        thread.join(_STOPS_WITHIN_S if have_ended else _FAREWELL_S)
+        self._forwarder.stop()  # calls that still run are cancelled by this
+        thread.join(_STOPS_WITHIN_S)
+        self._folder.cleanup()
 
 
 class _Flights(flight.FlightServerBase):  # type: ignore[misc,unused-ignore]
@@ -113,24 +122,24 @@ class _Flights(flight.FlightServerBase):  # type: ignore[misc,unused-ignore]
         self.streams = _Streams()
 
     def list_flights(self, context: Any, criteria: bytes) -> Iterator[Any]:
-        """Return a flight for each topic that there is."""
+        """Return a flight for each topic."""
         with _flight_errors():
-            names = [topic.name for topic in topics()]
+            names = _asked(context, lambda: [topic.name for topic in topics()])
         return iter([_info(TopicRequest(name), flight.FlightDescriptor.for_path(name)) for name in names])
 
     def get_flight_info(self, context: Any, descriptor: Any) -> Any:
         """Return the flight of a topic."""
         with _flight_errors():
             request = _request(descriptor)
-            check_exists(request.topic)
+            _asked(context, partial(check_exists, request.topic))
         return _info(request, descriptor)
 
     def get_schema(self, context: Any, descriptor: Any) -> Any:
-        """Refuse: nobody knows it before the first epoch has come."""
+        """Refuse: the first epoch that arrives decides the schema."""
         raise flight.FlightServerError("the schema of a topic is that of the first epoch to come: read it with do_get")
 
     def do_get(self, context: Any, ticket: Any) -> Any:
-        """Return the stream of a topic, as soon as there is an epoch to tell the schema by."""
+        """Return the stream of a topic, once the first epoch has arrived, which decides the schema."""
         with _flight_errors():
             request = TopicRequest.from_command(ticket.ticket)
             feed = self._clients.admit(request, partial(timed_batches, max_epoch_bytes=self._clients.max_epoch_bytes))
@@ -139,7 +148,7 @@ class _Flights(flight.FlightServerBase):  # type: ignore[misc,unused-ignore]
 
 
 class _Streams:
-    """Counts the streams under way."""
+    """Counts the streams that run."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -147,7 +156,7 @@ class _Streams:
 
     @contextmanager
     def one_more(self) -> Iterator[None]:
-        """Count one while the block runs."""
+        """Count one more stream while the block runs."""
         self._add(1)
         try:
             yield
@@ -155,11 +164,11 @@ class _Streams:
             self._add(-1)
 
     def wait_until_none(self, timeout_s: float) -> bool:
-        """Wait until there is none, and then a moment for its end to go out; return False if there still is one."""
+        """Wait until no stream runs, then a moment until its end is sent; return False if one still runs."""
         with self._changed:
-            are_over = self._changed.wait_for(lambda: not self._count, timeout_s)
+            have_ended = self._changed.wait_for(lambda: not self._count, timeout_s)
             self._changed.wait(_FAREWELL_S)
-            return are_over
+            return have_ended
 
     def _add(self, count: int) -> None:
         with self._changed:
@@ -170,7 +179,7 @@ class _Streams:
 def _live(context: Any, feed: "TopicFeed[TimedBatch]", streams: _Streams) -> Iterator[Any]:
     """Yield the schema, then each batch with the time of its epoch.
 
-    It is begun before the stream is made of it, so that it is closed however the stream ends.
+    The iterator is started before it becomes a stream, so that it is closed however the stream ends.
     """
     with streams.one_more(), closing(feed):
         with _flight_errors():
@@ -190,8 +199,16 @@ def _next(context: Any, feed: "TopicFeed[TimedBatch]") -> TimedBatch | None:
     return found
 
 
+def _asked(context: Any, question: "Callable[[], T]") -> T:
+    """Return the answer of a call that may hang, such as to the catalog of topics; wait as long as the client does."""
+    thread = OwnThread("tidewheel-gateway-question")
+    answer = thread.submit(question)
+    thread.stop()
+    return _result(context, answer)
+
+
 def _result(context: Any, future: "Future[T]") -> T:
-    """Wait for a result, for as long as the client does."""
+    """Wait for a result as long as the client waits."""
     while True:
         try:
             return future.result(_LOOK_EVERY_S)
@@ -216,13 +233,13 @@ def _request(descriptor: Any) -> TopicRequest:
 
 def _info(request: TopicRequest, descriptor: Any) -> Any:
     ticket = descriptor.command if descriptor.descriptor_type == flight.DescriptorType.CMD else request.command()
-    # An endpoint without a place is this very server, by whatever name and way the client came to it.
+    # An endpoint without a location is this server, at the address that the client has connected to.
     return flight.FlightInfo(None, descriptor, [flight.FlightEndpoint(flight.Ticket(ticket), [])])
 
 
 @contextmanager
 def _flight_errors() -> Iterator[None]:
-    """Turn what goes wrong into what Flight knows."""
+    """Turn every error into one of Flight's."""
     try:
         yield
     except flight.FlightError:

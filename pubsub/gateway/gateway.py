@@ -8,7 +8,7 @@ from tidewheel.pubsub.gateway.access import Access
 from tidewheel.pubsub.gateway.clients import Clients
 from tidewheel.pubsub.gateway.errors import GatewayError
 from tidewheel.pubsub.gateway.gateway_config import GatewayConfig
-from tidewheel.pubsub.gateway.listening import check_free, listen
+from tidewheel.pubsub.gateway.listening import listen
 
 if TYPE_CHECKING:
     from typing import Self
@@ -68,13 +68,12 @@ class Gateway:
         from tidewheel.pubsub.gateway.flight_server import FlightServer
         from tidewheel.pubsub.gateway.web_server import WebServer
 
-        check_free(config.address, config.flight_port)
         listener = listen(config.address, config.port, config.stall_s)
         self._port = listener.getsockname()[1]
         access = Access(config.token, config.hosts, config.origins)
         web = WebServer(application(access, self._clients, config.keep_alive_s), listener, config.stall_s)
         try:
-            self._flight = FlightServer(config.address, config.flight_port, config.token, self._clients)
+            self._flight = FlightServer(config.address, config.flight_port, config.token, self._clients, config.stall_s)
         except BaseException:
             listener.close()
             raise

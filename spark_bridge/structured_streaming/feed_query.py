@@ -24,6 +24,7 @@ from tidewheel.progress.errors import TidewheelError
 from tidewheel.runtime.errors import JobError
 from tidewheel.runtime.inputs.input_handle import InputHandle
 from tidewheel.spark_bridge.java_errors import readable
+from tidewheel.spark_bridge.jvm import is_stopped_under
 from tidewheel.spark_bridge.structured_streaming.feed_batches import deliver
 from tidewheel.spark_bridge.structured_streaming.feed_rows import rows_of
 
@@ -210,7 +211,7 @@ class StreamingFeed:
                 raise JobError(f"the Spark session was stopped while its query feeds input {self._input.name!r}")
 
     def _spark_is_stopped(self) -> bool:
-        return bool(self._query._jsq.sparkSession().sparkContext().isStopped())
+        return is_stopped_under(self._query)
 
     def _end_input(self, failure: Exception | None) -> None:
         if self._job_is_over or self._is_abandoned:

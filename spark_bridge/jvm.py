@@ -1,0 +1,202 @@
+"""The private parts of Spark, PySpark and RayDP that the bridge uses, all of them.
+
+PySpark has no public way from a session or a DataFrame to its Java object, and RayDP none to the executors' cache. Any
+release may change them. So `pyproject.toml` allows only releases that have passed
+``tests/unit/spark_bridge/test_jvm.py``. That test says what each function relies on.
+"""
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+# ------------------------------------------------------------------ sessions
+
+
+@dataclass(frozen=True, slots=True)
+class RaydpSession:
+    """The session that ``raydp.init_spark`` has started in this process.
+
+    Attributes:
+        spark: the session.
+        is_connected: whether its JVM is connected to Ray.
+    """
+
+    spark: "SparkSession"
+    is_connected: bool
+
+
+def raydp_session() -> RaydpSession | None:
+    """Return the session that RayDP runs in this process, None if it runs none. It is only read, never changed.
+
+    Relies on ``_spark_session`` and ``_fault_tolerant_mode`` of ``raydp.context._global_spark_context``.
+    """
+    context = sys.modules.get("raydp.context")
+    running: Any = None if context is None else context._global_spark_context
+    if running is None or running._spark_session is None:
+        return None
+    return RaydpSession(running._spark_session, bool(running._fault_tolerant_mode))
+
+
+def active_context() -> "SparkContext | None":
+    """Return the SparkContext of this process, None if there is none.
+
+    Relies on ``SparkContext._active_spark_context``. The public ``getOrCreate`` would start one.
+    """
+    from pyspark import SparkContext
+
+    return SparkContext._active_spark_context
+
+
+def was_stopped(spark: "SparkSession") -> bool:
+    """Tell whether ``spark.stop()`` has ended a session; relies on it setting ``SparkContext._jsc`` to None."""
+    return spark.sparkContext._jsc is None
+
+
+def disconnect_from_ray(spark: "SparkSession") -> None:
+    """End the connection of a driver's JVM to Ray, which RayDP makes by ``SparkCluster.connect_spark_driver_to_ray``.
+
+    Relies on ``RayAppMaster.shutdownRay``, which ``raydp.stop_spark`` calls in the same way.
+    """
+    driver_jvm(spark).org.apache.spark.deploy.raydp.RayAppMaster.shutdownRay()
+
+
+def is_stopped_under(query: "StreamingQuery") -> bool:
+    """Tell whether the Spark session of a query was stopped; relies on ``StreamingQuery._jsq``."""
+    java_query: Any = query._jsq
+    return bool(java_query.sparkSession().sparkContext().isStopped())
+
+
+def driver_jvm(spark: "SparkSession") -> Any:
+    """Return the driver's JVM, as Py4J shows it; relies on ``SparkSession._jvm``."""
+    return spark._jvm
+
+
+# ------------------------------------------------------------------ DataFrames
+
+
+def column_types(df: "DataFrame") -> list[tuple[str, str]]:
+    """Return the names and types of columns, also of types that PySpark does not know; relies on ``DataFrame._jdf``."""
+    return [(field.name(), field.dataType().simpleString()) for field in df._jdf.schema().fields()]
+
+
+def partition_count(df: "DataFrame") -> int:
+    """Return how many partitions Spark plans; relies on ``DataFrame._jdf``. The public ``df.rdd`` would plan anew."""
+    return int(df._jdf.queryExecution().toRdd().getNumPartitions())
+
+
+def first_row(df: "DataFrame", columns: int) -> list[Any]:
+    """Return so many columns of the first row, without a Python worker; relies on ``DataFrame._jdf``."""
+    row = df._jdf.head()
+    return [row.get(column) for column in range(columns)]
+
+
+def collected_batches(df: "DataFrame") -> list[Any]:
+    """Compute a DataFrame and return its Arrow record batches in order; relies on ``DataFrame._collect_as_arrow``."""
+    return list(df._collect_as_arrow())
+
+
+def arrow_schema_stream(df: "DataFrame") -> bytes:
+    """Return the Arrow schema of a DataFrame's cached blocks, as an Arrow IPC message.
+
+    Relies on RayDP's ``ObjectStoreWriter.toArrowSchema`` and on the Arrow classes that Spark brings along.
+
+    Raises:
+        py4j.protocol.Py4JError: Arrow has no type for a column.
+    """
+    jvm = driver_jvm(df.sparkSession)
+    stream = jvm.java.io.ByteArrayOutputStream()
+    channel = jvm.org.apache.arrow.vector.ipc.WriteChannel(jvm.java.nio.channels.Channels.newChannel(stream))
+    schema = _writer(df.sparkSession).toArrowSchema(df._jdf)
+    jvm.org.apache.arrow.vector.ipc.message.MessageSerializer.serialize(channel, schema)
+    return bytes(stream.toByteArray())
+
+
+def dataframe_of_table(spark: "SparkSession", table: object, serializer: object, schema_json: str) -> "DataFrame":
+    """Return the DataFrame of an Arrow table that passes the driver.
+
+    Relies on ``SparkContext._serialize_to_jvm``, ``SparkSession._jsparkSession`` and ``PythonSQLUtils``, as PySpark's
+    own ``createDataFrame`` does for pandas.
+
+    Args:
+        spark: the session.
+        table: what the serializer writes.
+        serializer: has ``dump_stream(table, stream)``, which writes an Arrow IPC stream.
+        schema_json: the Spark schema of the rows, as JSON.
+    """
+    from pyspark.sql import DataFrame
+
+    jvm, context = driver_jvm(spark), _any(spark.sparkContext)
+    read: Callable[[str], Any] = jvm.PythonSQLUtils.readArrowStreamFromFile
+    batches = context._serialize_to_jvm(table, serializer, read, jvm.ArrowIteratorServer)
+    return DataFrame(jvm.PythonSQLUtils.toDataFrame(batches, schema_json, _any(spark)._jsparkSession), spark)
+
+
+# ------------------------------------------------------------------ Spark's cache
+
+
+def cache_as_arrow(df: "DataFrame") -> Any:
+    """Compute a DataFrame into the cache as Arrow batches, in memory or on disk; return RayDP's description of it.
+
+    Relies on ``ObjectStoreWriter.prepareRecoverableRDD`` and ``SparkContext._getJavaStorageLevel``. The description has
+    ``rddId()``, ``schemaJson()``, ``driverAgentUrl()`` and ``locations()``.
+
+    Raises:
+        py4j.protocol.Py4JError: Spark could not compute it.
+    """
+    from pyspark import StorageLevel
+
+    level = _any(df.sparkSession.sparkContext)._getJavaStorageLevel(StorageLevel.MEMORY_AND_DISK)
+    return _writer(df.sparkSession).prepareRecoverableRDD(df._jdf, level)
+
+
+def drop_cached(spark: "SparkSession", rdd: int) -> None:
+    """Drop what `cache_as_arrow` has cached, by number; relies on ``ObjectStoreWriter.releaseRecoverableRDD``."""
+    _writer(spark).releaseRecoverableRDD(rdd)
+
+
+def drop_cached_at(spark: "SparkSession", site: str) -> None:
+    """Drop the RDDs that were marked to be cached at a call site; relies on ``SparkContext._jsc``."""
+    for rdd in list(_any(spark.sparkContext)._jsc.getPersistentRDDs().values()):
+        if rdd.rdd().getCreationSite() == site:
+            rdd.unpersist(False)
+
+
+def is_determinate(spark: "SparkSession", rdd: int) -> bool:
+    """Tell whether Spark would compute the same rows of a cached RDD again; relies on ``SparkContext._jsc``."""
+    cached = _any(spark.sparkContext)._jsc.getPersistentRDDs().get(rdd).rdd()
+    return str(cached.outputDeterministicLevel().toString()) != "INDETERMINATE"
+
+
+# ------------------------------------------------------------------ Ray objects
+
+
+def rdd_of_objects(spark: "SparkSession", names: Sequence[bytes], owners: Sequence[bytes]) -> Any:
+    """Return a Java RDD that reads Ray objects in the executors, one a partition.
+
+    Relies on RayDP's ``RayDatasetRDD``, which gets the binary name of each object and the address of its owner.
+    """
+    classes = driver_jvm(spark).org.apache.spark.rdd
+    return classes.RayDatasetRDD(_any(spark)._jsc, list(names), list(owners))
+
+
+def dataframe_of_rdd(spark: "SparkSession", rdd: Any, schema_json: str) -> "DataFrame":
+    """Return the DataFrame of an RDD that `rdd_of_objects` made; relies on RayDP's ``ObjectStoreReader``."""
+    from pyspark.sql import DataFrame
+
+    reader = driver_jvm(spark).org.apache.spark.sql.raydp.ObjectStoreReader
+    return DataFrame(reader.RayDatasetToDataFrame(_any(spark)._jsparkSession, rdd, schema_json), spark)
+
+
+def _writer(spark: "SparkSession") -> Any:
+    return driver_jvm(spark).org.apache.spark.sql.raydp.ObjectStoreWriter
+
+
+def _any(value: Any) -> Any:
+    """Return the value without its static type: PySpark's types do not name its private attributes."""
+    return value

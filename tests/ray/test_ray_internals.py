@@ -1,0 +1,50 @@
+"""Parts of a running Ray that tidewheel relies on beyond its public interface: the contract for a new release."""
+
+from typing import Any
+
+import pytest
+
+from tidewheel.transport.ray_internals import actor_id, available_by_node, node_of, owner_address
+
+pytestmark = pytest.mark.ray
+
+
+def test_actors_nodes_and_owners_are_known(ray_cluster: str) -> None:
+    """Ray says which node an actor is on, what each node has free, and who owns an object."""
+    import ray
+
+    assert ray_cluster
+
+    @ray.remote(num_cpus=0)
+    class Idle:
+        def node(self) -> str:
+            return str(ray.get_runtime_context().get_node_id())
+
+        def name(self) -> str:
+            return str(ray.get_runtime_context().get_actor_id())
+
+    actor = Idle.remote()  # type: ignore[attr-defined]
+    assert actor_id(actor) == ray.get(actor.name.remote())
+    assert node_of(actor_id(actor)) == ray.get(actor.node.remote())
+    assert len(available_by_node()) == len(ray.nodes())
+    assert all(free.get("memory", 0) > 0 for free in available_by_node())
+    assert owner_address(ray.put(b"x")) == owner_address(ray.put(b"y"))
+    ray.kill(actor)
+
+
+def test_a_handle_has_what_a_call_of_java_needs(ray_cluster: str) -> None:
+    """Handles of actors of any language keep their language, class, identifier and CPUs."""
+    import ray
+
+    assert ray_cluster
+
+    @ray.remote(num_cpus=0)
+    class Idle:
+        pass
+
+    actor: Any = Idle.remote()  # type: ignore[attr-defined]
+    assert actor._ray_actor_language == ray.Language.PYTHON
+    assert actor._ray_actor_id.hex() == actor_id(actor)
+    assert actor._ray_actor_creation_function_descriptor.class_name.endswith("Idle")
+    assert isinstance(actor._ray_actor_method_cpus, int | float)
+    ray.kill(actor)

@@ -1,0 +1,95 @@
+"""The private parts of Ray that tidewheel uses, all of them.
+
+Ray may change them in any release. So `pyproject.toml` allows only releases of Ray that
+``tests/unit/transport/test_ray_internals.py`` has passed with. That test says what each function relies on.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ray import ObjectRef
+
+_NO_CONCURRENCY_GROUP = b""
+_NO_BACKPRESSURE = -1
+
+
+def available_by_node() -> "list[Mapping[str, float]]":
+    """Return the free resources of each node that lives.
+
+    Relies on ``ray._private.state.available_resources_per_node``. Ray's public call returns the sum over all nodes.
+    """
+    from ray._private.state import available_resources_per_node
+
+    return list(available_resources_per_node().values())
+
+
+def actor_id(actor: Any) -> str:
+    """Return the identifier of an actor, in hexadecimal digits.
+
+    Relies on ``ActorHandle._actor_id``, which stays the same when Ray restarts the actor.
+    """
+    return str(actor._actor_id.hex())
+
+
+def node_of(actor: str) -> str:
+    """Return the node that an actor was last started on, both by identifier.
+
+    Relies on ``ray._private.state.actors``. Ray's public call, ``ray.util.state.get_actor``, needs the dashboard.
+
+    Raises:
+        Exception: Ray does not know the actor, or its control store does not answer.
+    """
+    from ray._private.state import actors
+
+    return str(actors(actor)["Address"]["NodeID"])
+
+
+def owner_address(reference: "ObjectRef[Any]") -> bytes:
+    """Return the address of the process that owns an object, which a Java worker needs to read the object.
+
+    Relies on ``CoreWorker.get_owner_address`` of ``ray._private.worker.global_worker``.
+    """
+    return bytes(_worker().core_worker.get_owner_address(reference))
+
+
+def call_java(actor: Any, method: str, *arguments: object) -> "ObjectRef[Any]":
+    """Call a method of a Java actor; return the object that the call makes.
+
+    Ray's own ``actor.method.remote`` refuses to call Java unless the whole process loads its code from files. With that
+    setting Ray exports no functions, so tasks of other threads fail. This function submits the call itself instead.
+
+    Relies on the language, the identifier and the class that ``ActorHandle`` keeps, on ``JavaFunctionDescriptor`` with
+    the number of arguments as the signature, and on ``CoreWorker.submit_actor_task``.
+    """
+    import ray._raylet as raylet
+
+    described: Any = raylet  # whose types leave out the descriptors of other languages
+    java_class = actor._ray_actor_creation_function_descriptor.class_name
+    (reference,) = _worker().core_worker.submit_actor_task(
+        language=actor._ray_actor_language,
+        actor_id=actor._ray_actor_id,
+        function_descriptor=described.JavaFunctionDescriptor(java_class, method, str(len(arguments))),
+        args=list(arguments),
+        name="",
+        num_returns=1,
+        max_retries=0,
+        retry_exceptions=False,
+        retry_exception_allowlist=None,
+        num_method_cpus=actor._ray_actor_method_cpus,
+        concurrency_group_name=_NO_CONCURRENCY_GROUP,
+        generator_backpressure_num_objects=_NO_BACKPRESSURE,
+        num_objects_per_yield=1,
+        enable_task_events=True,
+        tensor_transport=None,
+        labels=None,
+    )
+    result: ObjectRef[Any] = reference
+    return result
+
+
+def _worker() -> Any:
+    from ray._private.worker import global_worker
+
+    return global_worker
