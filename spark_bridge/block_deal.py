@@ -1,4 +1,4 @@
-"""Which worker of a job reads which blocks of a DataFrame: those of its own node, as far as others read as many.
+"""The deal of a DataFrame's blocks to workers: each reads those of its own node, as far as shares stay even.
 
 A block that is read on another node than that of the executor which has it crosses the network. So blocks are dealt out
 by where they are, where that is known; who reads how many does not depend on it.

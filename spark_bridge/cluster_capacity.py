@@ -1,4 +1,4 @@
-"""Whether a Ray cluster has room for the executors of a Spark session.
+"""The check that a Ray cluster has room for the executors of a Spark session.
 
 Ray queues what does not fit and RayDP waits for it, so a session on a cluster that is too small would hang; this says
 so beforehand.

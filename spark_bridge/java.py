@@ -1,4 +1,4 @@
-"""Which Java runs Spark.
+"""The Java that runs Spark.
 
 Spark 3.5 runs on Java 17. Three kinds of JVM take part in a session, and each finds Java its own way: the Spark driver
 through ``JAVA_HOME``; RayDP's master through ``java`` on the ``PATH`` of a Ray worker; and the executors through

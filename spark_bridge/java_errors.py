@@ -1,4 +1,4 @@
-"""What has gone wrong in Spark, in a few lines: its own messages bring a page of Java's stack along."""
+"""Errors of Spark in a few lines: its own messages bring a page of Java's stack along."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

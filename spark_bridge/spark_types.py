@@ -1,4 +1,4 @@
-"""Which Arrow types Spark reads, and as what.
+"""The Arrow types that Spark reads, and the Spark types that they become.
 
 Spark reads the buffers of a record batch by its own schema, without looking at the batch's, so the Arrow type must be
 exactly the one that Spark would have chosen. ``readable_type`` widens, decodes or re-encodes a type to that one without

@@ -1,4 +1,4 @@
-"""What a capture has kept as blocks for Spark, made by the workers that keep it: rows do not pass the driver."""
+"""Blocks for Spark, made of a capture by the workers that keep it: rows do not pass the driver."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any

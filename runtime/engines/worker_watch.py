@@ -1,4 +1,4 @@
-"""What the driver hears from its workers: what they report, and that one has died or hangs."""
+"""The watch over the workers: the driver hears that one has died or hangs."""
 
 import time
 from collections import deque

@@ -1,4 +1,4 @@
-"""What a folder of epochs holds, in a size that does not grow with it: the commit record. No I/O.
+"""The commit record: the contents of a folder of epochs, in a size that does not grow with it. No I/O.
 
 Epochs come in a linear extension of their order, and each once it is complete. So whatever is at or before an epoch
 that was written, and has rows, was written before it: the maximal times that were written say of every other time

@@ -1,4 +1,4 @@
-"""Which epochs go into one file. No I/O, no clock.
+"""The group of epochs that go into one file. No I/O, no clock.
 
 Whoever reads the folder live takes every file that appears as new rows, so small files cannot be put together after
 they were seen: small epochs wait for each other before they are.

@@ -1,4 +1,4 @@
-"""What becomes of the epochs of a topic, one after the other: left out, put into the next file, or nothing to write."""
+"""The sink of the epochs of a topic: each in turn is left out, put into the next file, or has nothing to write."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -25,12 +25,12 @@ from tests.packaging.layout import (
 from tests.packaging.repository import name_of, shipped_modules
 
 MOST_CROWDED_FILES = 3
-MOST_PRODUCT_LINES = 32_550
+MOST_PRODUCT_LINES = 32_530
 MOST_PUBSUB_LINES = 9_850
 
 PERMITTED_CIRCLES = {"operators": 25, "pubsub": 4}
 PERMITTED_CLASSES: dict[str, int] = {}
-PERMITTED_DOCSTRINGS: dict[str, int] = {"pubsub": 1, "runtime": 1, "spark_bridge": 9}
+PERMITTED_DOCSTRINGS: dict[str, int] = {}
 PERMITTED_SENTENCES: dict[str, int] = {"pubsub": 10, "spark_bridge": 14}
 
 
