@@ -41,7 +41,8 @@ class RaySender(Sender[Item]):
 
     def _call(self, peer: int, item: Item) -> Any:
         head, *buffers = self._codec.encode(item)
-        return self._peers[peer].receive.remote(self._job, head, *map(pickle.PickleBuffer, buffers))
+        # One argument: of several, Ray would make an object of each that is large.
+        return self._peers[peer].receive.remote(self._job, [head, *map(pickle.PickleBuffer, buffers)])
 
     def check(self) -> None:
         """Look at all calls that have ended."""

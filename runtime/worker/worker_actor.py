@@ -167,9 +167,9 @@ class WorkerActor:
 
     # ------------------------------------------------------------------ while it runs
 
-    def receive(self, job: str, head: bytes, *buffers: Any) -> None:
+    def receive(self, job: str, frames: Sequence[Any]) -> None:
         """Receive the frames of an envelope from a peer, the driver or another feeder."""
-        self._loop(job).deliver(ENVELOPES.decode(head, buffers))
+        self._loop(job).deliver(ENVELOPES.decode(frames[0], frames[1:]))
 
     def watch(self, seen: Mapping[str, int], timeout: float) -> dict[str, WorkerStatus]:
         """Return the status of each dataflow whose version is not as in ``seen``; wait until there is one.

@@ -28,9 +28,9 @@ class HostActor:
         self._receivers = {test: CallReceiver[Envelope]()}
         return os.getpid()
 
-    def receive(self, test: int, head: bytes, *buffers: Any) -> None:
+    def receive(self, test: int, frames: Sequence[Any]) -> None:
         if test in self._receivers:
-            self._receivers[test].deliver(ENVELOPES.decode(head, buffers))
+            self._receivers[test].deliver(ENVELOPES.decode(frames[0], frames[1:]))
 
     def take(self, test: int, timeout_s: float) -> list[Envelope]:
         return self._receivers[test].receive(timeout_s)
@@ -52,7 +52,7 @@ class HostActor:
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """An actor as `RaySender` calls it, ``address.receive.remote(job, head, *buffers)``, and the number of the test."""
+    """An actor as `RaySender` calls it, ``address.receive.remote(job, frames)``, and the number of the test."""
 
     actor: Any
     test: int
@@ -61,8 +61,8 @@ class Address:
     def receive(self) -> "Address":
         return self
 
-    def remote(self, _job: str, head: bytes, *buffers: Any) -> Any:
-        return self.actor.receive.remote(self.test, head, *buffers)
+    def remote(self, _job: str, frames: Sequence[Any]) -> Any:
+        return self.actor.receive.remote(self.test, frames)
 
 
 class HostedReceiver(Receiver[Envelope]):
