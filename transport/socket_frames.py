@@ -129,6 +129,8 @@ class FrameReader(Generic[M]):
                 if self._filled == len(self._payload):
                     self._start = self._end = 0
                     yield self._large()
+            if count < len(room):
+                return  # there was no more, so there is no need to ask
 
     def _frames(self) -> Iterator[M]:
         """Yield the messages that are in the buffer, and move the beginning of the next to its front."""

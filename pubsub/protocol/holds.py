@@ -24,6 +24,10 @@ class Holds:
     def __init__(self) -> None:
         self._seen: dict[str, tuple[int, float]] = {}
 
+    def __bool__(self) -> bool:
+        """Whether any subscriber held at the last look."""
+        return bool(self._seen)
+
     def expired(self, holders: Mapping[str, float], now_s: float, taken: Callable[[str], int]) -> list[str]:
         """Take note of who holds now, and for how many seconds each may; return those whose time is over.
 

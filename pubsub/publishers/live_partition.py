@@ -97,14 +97,18 @@ class LivePartition:
                 events.append(event)
         finally:
             self._unconfirmed += len(events)
-            self.take(events)
+            self._take(events)
 
     def take(self, events: Sequence[FeedEvent]) -> None:
-        """Take events of the worker, in order; they wait while the publisher is held back."""
+        """Receive events of a worker without a connection, in order; they wait while a subscriber holds back."""
+        self._take(events)
+        self._settle()
+
+    def _take(self, events: Sequence[FeedEvent]) -> None:
         if not self._refusal:
             self._untaken.extend(events)
         self._told += len(events)
-        self.go_on()
+        self._pass_on()
 
     async def taken(self, again_s: float) -> None:
         """Wait until all events that have come are told to the subscribers; raise ProtocolError if one is wrong."""
@@ -145,33 +149,44 @@ class LivePartition:
     # ------------------------------------------------------------------ going on
 
     def go_on(self) -> None:
-        """Take pending events, send pending messages, and wake all who wait."""
-        self._give_up_late()
-        while self._go_on_once():
-            pass
+        """Pass on what has come, read from the worker if there is room, and wake all who wait."""
+        self._pass_on()
+        self._settle()
+
+    def _settle(self) -> None:
         for worker in self._workers:
             worker.settle()
+
+    def _pass_on(self) -> None:
+        if self._awaited_until_s:
+            self._give_up_late()
+        while self._pass_on_once():
+            pass
         self._set_alarm()
         self._changed.notify()
 
-    def _go_on_once(self) -> bool:
-        """Go on with what can be done now; return whether more can be done after that."""
-        self._take_in()
+    def _pass_on_once(self) -> bool:
+        """Pass on what can be passed on now; return whether there is more after that."""
+        if self._untaken and not self._publisher.holders():
+            self._take_in()
         for name in self._children.names:
             self._fill(name)
         holders = self._publisher.holders()
-        late = self._holds.expired(holders, self._clock(), self.taken_by)
+        late = self._holds.expired(holders, self._clock(), self.taken_by) if holders or self._holds else ()
         for subscriber in late:
             self._publisher.cut_off(subscriber, held_too_long(holders[subscriber]))
         return bool(late) or (bool(self._untaken) and not holders)
 
     def _take_in(self) -> None:
+        """Give the publisher events until a subscriber holds it back, or it is the subscribers' turn."""
         taken_bytes = 0
         try:
-            while self._untaken and taken_bytes <= self._take_bytes and not self._publisher.holders():
+            while self._untaken and taken_bytes <= self._take_bytes:
                 event = self._untaken.popleft()
                 taken_bytes += size_of(event)
                 self._publisher.feed([event])
+                if self._publisher.holders():
+                    break
         except ProtocolError as error:
             self._fail_for(str(error))
 
@@ -211,9 +226,8 @@ class LivePartition:
         if self._alarm is not None:
             self._alarm.cancel()
             self._alarm = None
-        left_s = self._holds.left_s(self._clock())
-        if left_s is not None:
-            self._alarm = self._loop.call_later(left_s, self.go_on)
+        if self._holds:
+            self._alarm = self._loop.call_later(self._holds.left_s(self._clock()) or 0.0, self.go_on)
 
     # ------------------------------------------------------------------ subscribers
 

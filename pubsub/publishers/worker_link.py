@@ -99,6 +99,8 @@ class WorkerLink:
             self._telling = self._loop.call_later(wait_s, self._tell)
         if self._sink.has_room:
             self._resume()
+        else:
+            self._pause()
 
     def _tell(self) -> None:
         if self._telling is not None:
@@ -130,8 +132,6 @@ class WorkerLink:
         if self._reader.is_at_end:
             self.close()
             return
-        if not self._sink.has_room:
-            self._pause()
         self.settle()
 
     def _feed(self, messages: list[EncodedMessage]) -> None:

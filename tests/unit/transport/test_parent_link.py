@@ -174,6 +174,7 @@ def test_a_parent_that_goes_in_the_middle(ends: tuple[ParentLink, socket.socket]
     parent.sendall(bytes_of([knowledge(2, 30_000)])[:cut_at])
     parent.close()
     assert link.read() == [knowledge(1, 10)]
+    assert link.read() == []
     assert link.is_lost
     assert link.why_lost == HAS_GONE
     link.say([Ack(0, {"name": ((0, 1),)})])

@@ -87,8 +87,9 @@ def test_it_is_lost_with_the_first_that_is_needed(ends: Ends) -> None:
     ends.tell(1, known(1))
     ends.leave(1)
     assert ends.parents.read() == [known(1)]
-    assert ends.why_lost() == "pubend 1: it has gone"
+    assert ends.is_ready()
     assert ends.parents.read() == []
+    assert ends.why_lost() == "pubend 1: it has gone"
 
 
 def test_what_a_pubend_does_not_take_is_written_when_it_does(ends: Ends) -> None:
