@@ -4,20 +4,55 @@ import asyncio
 import logging
 import uuid
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
-from tidewheel.progress import IntegerDomain
+from tidewheel.progress import IntegerDomain, ProtocolError
 from tidewheel.pubsub.catalog.catalog import TopicInfo
 from tidewheel.pubsub.catalog.topic_event import CATALOG_TOPIC, TopicEvent, declared_events, messages, start_at
 from tidewheel.pubsub.messages.wire import FeedEvent
 from tidewheel.pubsub.protocol.publisher import DEFAULT_CAPACITY_BYTES
+from tidewheel.pubsub.publishers.live_partition import LEASE_S, LivePartition
 from tidewheel.pubsub.publishers.publisher_actor import PublisherActor
+from tidewheel.transport.change_signal import ChangeSignal
+from tidewheel.transport.ordered_inbox import OrderedInbox
 
 _LOG = logging.getLogger(__name__)
 
 
 class CatalogPublisher(PublisherActor):
-    """The publisher of ``tidewheel/catalog``, with a name of its own in Ray's lists of actors."""
+    """The publisher of ``tidewheel/catalog``, which the catalog calls: it has no socket to it.
+
+    Calls on asyncio actors do not keep their order, so the catalog numbers its calls.
+    """
+
+    def __init__(self, make: Callable[[ChangeSignal], LivePartition] | None = None) -> None:
+        name = f"{CATALOG_TOPIC!r}[0]"
+        super().__init__(
+            CATALOG_TOPIC, 0, make or partial(LivePartition, name, IntegerDomain(), DEFAULT_CAPACITY_BYTES)
+        )
+        self._inbox: OrderedInbox[list[FeedEvent]] = OrderedInbox()
+
+    async def feed(self, incarnation: int, sequence: int, events: list[FeedEvent]) -> None:
+        """Receive events; return once the subscribers are told of them.
+
+        Args:
+            incarnation: the same for all calls of one catalog; a second catalog is refused.
+            sequence: 0 for its first call, and so on.
+            events: what happened, in order.
+
+        Raises:
+            ProtocolError: the events are impossible; the topic has failed.
+        """
+        partition = self.partition
+        assert isinstance(partition, LivePartition), "the catalog has no log"
+        try:
+            for batch in self._inbox.accept(CATALOG_TOPIC, incarnation, sequence, events):
+                partition.take(batch)
+        except ProtocolError as error:
+            partition.fail(str(error))
+            raise
+        await partition.taken(LEASE_S)
 
 
 def start_publisher() -> Any:
@@ -25,7 +60,7 @@ def start_publisher() -> Any:
     import ray
 
     actor: Any = ray.remote(CatalogPublisher).options(num_cpus=0, max_restarts=0, max_task_retries=0)
-    return actor.remote(CATALOG_TOPIC, 0, IntegerDomain(), DEFAULT_CAPACITY_BYTES)
+    return actor.remote()
 
 
 class CatalogTopic:

@@ -197,11 +197,6 @@ class Audience:
         """How many subscriptions somebody reads."""
         return len(self._living.living(self._now_s))
 
-    async def wait_for(self, count: int, timeout_s: float) -> int:
-        """Wait until somebody reads so many subscriptions; return how many there are in the end."""
-        await self._changed.wait_until(lambda: self.count >= count, timeout_s)
-        return self.count
-
     def unread(self) -> dict[str, int]:
         """Return the subscriptions that somebody reads and that have not acknowledged everything.
 

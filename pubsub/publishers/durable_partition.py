@@ -6,23 +6,26 @@ All happens on the loop but what waits for the disk.
 import asyncio
 import logging
 import socket
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 from tidewheel.progress import TimeDomain
-from tidewheel.pubsub.exactly_once.codec import CODEC
 from tidewheel.pubsub.exactly_once.fanout import Outgoing
 from tidewheel.pubsub.exactly_once.frames import ChildMessage, Join
-from tidewheel.pubsub.exactly_once.living_readers import LivingReaders
+from tidewheel.pubsub.exactly_once.living_readers import LEASE_S, LivingReaders
 from tidewheel.pubsub.exactly_once.messages import Ack, Nack, Rejected
 from tidewheel.pubsub.log.errors import LogError
 from tidewheel.pubsub.log.record_format import LogIdentity
+from tidewheel.pubsub.log.segmented_log import SEGMENT_BYTES
 from tidewheel.pubsub.publishers.audience import Audience
 from tidewheel.pubsub.publishers.durable_pubend import DurablePubend
+from tidewheel.pubsub.publishers.partition import Partition
+from tidewheel.pubsub.publishers.pubend_statistics import PubendStatistics, statistics_of
 from tidewheel.pubsub.publishers.room_watch import RoomWatch
-from tidewheel.pubsub.publishers.worker_link import WorkerLink
+from tidewheel.pubsub.publishers.topic_log import RETENTION_S
+from tidewheel.pubsub.publishers.worker_link import MessageSink
 from tidewheel.transport.change_signal import ChangeSignal
-from tidewheel.transport.children import Children
 
 _LOG = logging.getLogger(__name__)
 
@@ -33,16 +36,19 @@ _TOLD_WITHIN_S = 1.0
 _TOLD_LOOKS = 100
 
 
-class DurablePartition:
-    """A pubend with its log, its worker and its children. To be used on the loop only.
+class DurablePartition(Partition):
+    """A pubend with its log, its worker and its children.
 
     Args:
         directory: of its log alone, on this node.
         identity: whose log it is.
         domain: the times of the topic.
+        node: the node of the cluster that this process is on.
         changed: is notified of everything that others may wait for.
-        retention_s: for how long a durable subscription that nobody reads keeps messages, in seconds.
-        lease_s: for how long a reader lives of which something was heard, in seconds.
+        retention_s: for how long a durable subscription that nobody reads keeps messages, and for how long messages are
+            kept where there are no subscriptions, in seconds.
+        lease_s: for how long a reader that is connected to a relay lives when it was heard of, a subscription that is
+            not durable waits for its reader, and nothing is forgotten after the start, in seconds.
         clock: seconds since 1970.
         segment_bytes: how long the files of the log become.
 
@@ -52,35 +58,33 @@ class DurablePartition:
     Attributes:
         core: the pubend.
         audience: its readers.
-        children: the relays and subscribers that are connected.
         problem: why nothing is published any more; empty as long as something is.
         refusal: why the partition ended before its time, if it did.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what a publisher's log needs, one by one
         self,
         directory: Path,
         identity: LogIdentity,
         domain: TimeDomain,
+        node: str,
         changed: ChangeSignal,
         *,
-        retention_s: float,
-        lease_s: float,
-        clock: Callable[[], float],
-        segment_bytes: int,
+        retention_s: float = RETENTION_S,
+        lease_s: float = LEASE_S,
+        clock: Callable[[], float] = time.time,
+        segment_bytes: int = SEGMENT_BYTES,
     ) -> None:
+        super().__init__(f"topic {identity.topic!r}, partition {identity.partition}", node, changed)
         self._identity = identity
-        self._changed = changed
         self._retention_s = retention_s
+        self._lease_s = lease_s
         self._clock = clock
-        self._loop = asyncio.get_running_loop()
-        self._workers: list[WorkerLink] = []
         self._room = RoomWatch(self)
         self._is_over = False
         self._housekeeping: asyncio.Task[None] | None = None
         self._kept_house_s = 0.0
         self.problem = self.refusal = ""
-        self.children = Children(CODEC, self._loop, self._hear, self._gone)
         self.core = DurablePubend(
             directory,
             identity,
@@ -91,8 +95,7 @@ class DurablePartition:
             wait_s=PREDECESSOR_ENDS_WITHIN_S,
             segment_bytes=segment_bytes,
         )
-        where = f"topic {identity.topic!r}, partition {identity.partition}"
-        self.audience = Audience(where, self.core, changed, LivingReaders(lease_s, retention_s), grace_s=lease_s)
+        self.audience = Audience(self._name, self.core, changed, LivingReaders(lease_s, retention_s), grace_s=lease_s)
         self._timer = self._loop.call_soon(self._look)
 
     @property
@@ -112,10 +115,9 @@ class DurablePartition:
             return
         call()
         if self.core.error is not None:
-            self._fail(str(self.core.error))
+            self._refuse(str(self.core.error))
         self._room.look(self.core.writer.full)
-        for worker in self._workers:
-            worker.settle()
+        self._settle()
         self._changed.notify()
 
     def _look(self) -> None:
@@ -142,7 +144,7 @@ class DurablePartition:
             self._kept_house_s += _HOUSE_S
         core.resume()
 
-    def _fail(self, reason: str) -> None:
+    def _refuse(self, reason: str) -> None:
         if not self.problem:
             self.problem = reason
             _LOG.error("%r publishes nothing more: %s", self, reason)
@@ -150,17 +152,14 @@ class DurablePartition:
 
     # ------------------------------------------------------------------ the worker and the children
 
-    def connect(self, connection: socket.socket, child: str | None) -> None:
-        """Take on a connection, of the worker if ``child`` is None, or of a child."""
-        if child is not None:
-            self.children.connect(child, connection)
-            return
-        for worker in self._workers:
-            worker.close()  # it has connected anew
-        worker = WorkerLink(connection, self._loop, self.core, self._fail)
-        self._workers = [worker]
-        if self.refusal:
-            worker.refuse(self.refusal)
+    @property
+    def _sink(self) -> MessageSink:
+        return self.core
+
+    def _admitted(self, connection: socket.socket, child: str | None) -> None:
+        super()._admitted(connection, child)
+        if child is None and self.refusal and self._worker is not None:
+            self._worker.refuse(self.refusal)
 
     def _hear(self, child: str, said: list[ChildMessage]) -> None:
         for message in said:
@@ -190,25 +189,49 @@ class DurablePartition:
     # ------------------------------------------------------------------ the end
 
     def fail(self, reason: str) -> None:
-        """End the partition before its time, with ``reason`` for who reads, or comes to; acknowledgements are taken."""
+        """End the partition before its time, with ``reason`` for its readers; acknowledgements are received."""
         if self.refusal:
             return
         self.refusal, self.problem = reason, self.problem or reason
-        for worker in self._workers:
-            worker.refuse(reason)
+        if self._worker is not None:
+            self._worker.refuse(reason)
         for child in self.children.names:
             self._reject(child, reason)
         self.audience.fail()
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether the last message is durable, or nothing more will be."""
+        return self.core.told.has_ended or bool(self.problem)
+
+    @property
+    def readers(self) -> int:
+        """How many subscriptions are read."""
+        return self.audience.count
+
+    async def drained(self, timeout_s: float, but_for: str | None) -> bool:
+        """Wait until all readers have acknowledged all that was published; tell whether they have."""
+        return await self.audience.drained(timeout_s, but_for)
+
+    async def read_by_all(self, owner: str) -> None:
+        """Wait until all readers have acknowledged everything, or nothing for as long as a lease."""
+        await self.audience.read_by_all(owner, self._lease_s)
+
+    def statistics(self) -> PubendStatistics:
+        """Return counts of what happened so far, and of what there is."""
+        return statistics_of(self.core, self.audience, self.children)
+
     async def close(self) -> None:
-        """Let go of everybody, with a word to those who need one, and close the log. Raises LogError."""
-        for worker in self._workers:
-            worker.refuse(self.problem or f"{self!r} is closed: its topic has ended")
-        await self._dismiss()
-        await self.stop()
+        """Let go of everything, with a word to children that need one, and close the log. Raises LogError."""
+        if self._worker is not None:
+            self._worker.refuse(self.problem or f"{self!r} is closed: its topic has ended")
+        try:
+            await self._dismiss()
+        finally:
+            await self.stop()
 
     async def _dismiss(self) -> None:
-        """Tell those why who have not had everything and do not know; others know that it has ended."""
+        """Tell children why which have not received everything and do not know; others know that it has ended."""
         core = self.core
         late: set[str | None] = set() if self.refusal else set(self.children.names)
         if core.told.has_ended and not self.problem:
@@ -221,13 +244,11 @@ class DurablePartition:
                 break
 
     async def stop(self) -> None:
-        """Let go of everything without a word, and close the log. Raises LogError."""
+        """Let go of everything without a word, as the end of a process does, and close the log. Raises LogError."""
         self._timer.cancel()
         if self._housekeeping is not None:
             await self._housekeeping
-        for worker in self._workers:
-            worker.close()
-        self.children.close()
+        self._let_go()
         self.audience.end()
         self._is_over = True
         await asyncio.to_thread(self.core.close)

@@ -7,144 +7,88 @@ where it is bounded. While a subscriber holds the publisher back, nothing is rea
 import asyncio
 import logging
 import socket
-from collections import deque
+import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from tidewheel.progress import ProtocolError
-from tidewheel.pubsub.exactly_once.codec import CODEC
+from tidewheel.progress import ProtocolError, TimeDomain
 from tidewheel.pubsub.exactly_once.frames import ChildMessage, Join, Told
-from tidewheel.pubsub.exactly_once.journal import WorkerPosition
 from tidewheel.pubsub.messages.delivery_options import DeliveryOptions
-from tidewheel.pubsub.messages.encoded_message import EncodedMessage, decode
-from tidewheel.pubsub.messages.wire import DataMessage, FeedEvent, LastMessage, LowerFrontierUpdate, Numbered
+from tidewheel.pubsub.messages.wire import FeedEvent, LastMessage, Numbered
 from tidewheel.pubsub.protocol.holds import Holds, held_too_long
-from tidewheel.pubsub.protocol.outgoing_queue import size_of
-from tidewheel.pubsub.protocol.publisher import Publisher
-from tidewheel.pubsub.publishers.worker_link import Confirmed, WorkerLink
+from tidewheel.pubsub.protocol.publisher import Publisher, PublisherStatistics
+from tidewheel.pubsub.publishers.live_intake import LiveIntake
+from tidewheel.pubsub.publishers.partition import Partition
+from tidewheel.pubsub.publishers.worker_link import MessageSink
 from tidewheel.transport import socket_offer
 from tidewheel.transport.change_signal import ChangeSignal
-from tidewheel.transport.children import Children
 from tidewheel.transport.codec import HAS_GONE
+from tidewheel.transport.socket_offer import SocketOffer
 
 _LOG = logging.getLogger(__name__)
 
-ENDED_ALREADY: Final = "the topic has been ended already"
-
-_TAKEN_AT_ONCE = 4
-"""Of its capacity, a publisher takes one part in so many at a time; then its subscribers have a chance to take that."""
+LEASE_S: Final = 60.0
 _WRITE_BYTES = 1024 * 1024
 _MOST_WRITES = 8
 
 
-class LivePartition:
-    """A publisher without a log, its worker and its subscribers. To be used on the loop only.
+class LivePartition(Partition):
+    """A publisher without a log, its worker and its subscribers.
 
     Args:
-        name: of the partition, for the log of the process.
-        publisher: the machine.
+        name: of the partition, for messages and logs.
+        domain: the times of the topic.
+        capacity_bytes: how much may wait for one subscriber.
         changed: is notified of everything that others may wait for.
+        node: the node of the cluster that this process is on; None for a partition without sockets.
         lease_s: a subscriber without a connection that is silent for longer is given up.
         clock: seconds, which never go back.
-        left: is told of each subscriber that is not attached any more.
     """
 
     def __init__(
         self,
         name: str,
-        publisher: Publisher,
+        domain: TimeDomain,
+        capacity_bytes: int,
         changed: ChangeSignal,
-        lease_s: float,
-        clock: Callable[[], float],
-        left: Callable[[str], None],
+        *,
+        node: str | None = None,
+        lease_s: float = LEASE_S,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._name = name
-        self._publisher = publisher
-        self._changed = changed
+        super().__init__(name, node, changed, self._drained, lease_s)
+        self._publisher = Publisher(domain, capacity_bytes)
         self._clock = clock
-        self._left = left
-        self._loop = asyncio.get_running_loop()
-        self._children = Children(CODEC, self._loop, self._hear, self._gone, drained=self._drained, silent_s=lease_s)
-        self._workers: list[WorkerLink] = []
         self._lease_s = lease_s
         self._awaited_until_s: dict[str, float] = {}
         self._holds = Holds()
         self._last: dict[str, Numbered] = {}
-        self._untaken: deque[FeedEvent] = deque()
-        self._told = self._unconfirmed = 0
-        self._take_bytes = publisher.capacity_bytes // _TAKEN_AT_ONCE
+        self._intake = LiveIntake(self._publisher, self._pass_on)
         self._alarm: asyncio.TimerHandle | None = None
         self._goes_on_soon = False
-        self._refusal = ""
 
     # ------------------------------------------------------------------ the worker
 
-    def connect_worker(self, connection: socket.socket) -> None:
-        """Take on the connection of a worker."""
-        self._workers.append(WorkerLink(connection, self._loop, self, self.refuse))
-
-    def begin(self, position: WorkerPosition) -> None:
-        """Do nothing: a worker begins with its first event, as nothing is kept."""
-
-    def feed(self, sent: Sequence[EncodedMessage]) -> None:
-        """Take messages of the worker, in order; raises ProtocolError for what a worker does not send."""
-        events: list[FeedEvent] = []
-        try:
-            for message in sent:
-                event = decode(message)
-                if not isinstance(event, DataMessage | LowerFrontierUpdate):
-                    raise ProtocolError(f"a worker does not send {event!r}")
-                events.append(event)
-        finally:
-            self._unconfirmed += len(events)
-            self._take(events)
+    @property
+    def _sink(self) -> MessageSink:
+        return self._intake
 
     def take(self, events: Sequence[FeedEvent]) -> None:
         """Receive events of a worker without a connection, in order; they wait while a subscriber holds back."""
-        self._take(events)
+        self._intake.take(events)
         self._settle()
-
-    def _take(self, events: Sequence[FeedEvent]) -> None:
-        if not self._refusal:
-            self._untaken.extend(events)
-        self._told += len(events)
-        self._pass_on()
 
     async def taken(self, again_s: float) -> None:
         """Wait until all events that have come are told to the subscribers; raise ProtocolError if one is wrong."""
-        told = self._told
-        while not await self._changed.wait_until(lambda: self._told - len(self._untaken) >= told, again_s):
+        received = self._intake.received
+        while not await self._changed.wait_until(lambda: self._intake.passed_on >= received, again_s):
             pass
-        if self._refusal:
-            raise ProtocolError(self._refusal)
+        if self._intake.refusal:
+            raise ProtocolError(self._intake.refusal)
 
-    def confirmed(self) -> Confirmed:
-        """Return how many messages a worker may forget: all of them once the partition has ended."""
-        if not self._publisher.is_finished:
-            return Confirmed(0, 0)
-        messages, self._unconfirmed = self._unconfirmed, 0
-        return Confirmed(messages, 0)
-
-    @property
-    def has_room(self) -> bool:
-        """Whether no subscriber holds the publisher back."""
-        return not self._publisher.holders()
-
-    @property
-    def error(self) -> ProtocolError | None:
-        """Why nothing more is taken of the worker, if that is so."""
-        reason = self._refusal or (ENDED_ALREADY if self._publisher.has_failed else "")
-        return ProtocolError(reason) if reason else None
-
-    def refuse(self, reason: str) -> None:
-        """End the partition before its time, since what the worker sent makes no sense."""
-        self._fail_for(reason)
+    def _refuse(self, reason: str) -> None:
+        self._intake.refuse(reason)
         self.go_on()
-
-    def _fail_for(self, reason: str) -> None:
-        self._refusal = self._refusal or reason
-        self._untaken.clear()
-        self._publisher.fail(reason)
 
     # ------------------------------------------------------------------ going on
 
@@ -152,10 +96,6 @@ class LivePartition:
         """Pass on what has come, read from the worker if there is room, and wake all who wait."""
         self._pass_on()
         self._settle()
-
-    def _settle(self) -> None:
-        for worker in self._workers:
-            worker.settle()
 
     def _pass_on(self) -> None:
         if self._awaited_until_s:
@@ -166,34 +106,20 @@ class LivePartition:
         self._changed.notify()
 
     def _pass_on_once(self) -> bool:
-        """Pass on what can be passed on now; return whether there is more after that."""
-        if self._untaken and not self._publisher.holders():
-            self._take_in()
-        for name in self._children.names:
+        """Pass on what can be passed on now; return whether to look again after that."""
+        has_more = self._intake.pass_on()
+        for name in self.children.names:
             self._fill(name)
         holders = self._publisher.holders()
         late = self._holds.expired(holders, self._clock(), self.taken_by) if holders or self._holds else ()
         for subscriber in late:
             self._publisher.cut_off(subscriber, held_too_long(holders[subscriber]))
-        return bool(late) or (bool(self._untaken) and not holders)
-
-    def _take_in(self) -> None:
-        """Give the publisher events until a subscriber holds it back, or it is the subscribers' turn."""
-        taken_bytes = 0
-        try:
-            while self._untaken and taken_bytes <= self._take_bytes:
-                event = self._untaken.popleft()
-                taken_bytes += size_of(event)
-                self._publisher.feed([event])
-                if self._publisher.holders():
-                    break
-        except ProtocolError as error:
-            self._fail_for(str(error))
+        return bool(late) or (has_more and not holders)
 
     def _fill(self, name: str) -> None:
         """Tell a subscriber what there is for it, until its connection takes no more, or it is the turn of others."""
         for _ in range(_MOST_WRITES):
-            child = self._children.get(name)
+            child = self.children.get(name)
             if child is None or child.waiting_bytes:
                 return
             last = self._last.get(name)
@@ -231,55 +157,57 @@ class LivePartition:
 
     # ------------------------------------------------------------------ subscribers
 
-    def attach(self, subscriber: str, options: DeliveryOptions) -> None:
-        """Take on a subscriber: from now on it misses nothing that it wants, if it connects or calls in time."""
-        self._publisher.subscribe(subscriber, options)
-        self._awaited_until_s[subscriber] = self._clock() + self._lease_s
+    def attach(self, child: str, options: DeliveryOptions) -> SocketOffer | None:
+        """Take on a subscriber; return where it can connect to if it is on this node."""
+        self._publisher.subscribe(child, options)
+        self._awaited_until_s[child] = self._clock() + self._lease_s
         self.go_on()
+        return self.offer(child)
 
-    def connect(self, subscriber: str, connection: socket.socket) -> None:
+    def connect(self, child: str, connection: socket.socket) -> None:
         """Take on the connection of a subscriber."""
-        socket_offer.prepare(connection, steadily=self._publisher.may_hold(subscriber))
-        self._children.connect(subscriber, connection)
-        self._connected(subscriber)
+        socket_offer.prepare(connection, steadily=self._publisher.may_hold(child))
+        super().connect(child, connection)
+        self._connected(child)
 
     def _connected(self, subscriber: str) -> None:
         self._awaited_until_s.pop(subscriber, None)
         self._fill(subscriber)
 
     async def talk(
-        self, subscriber: str, said: list[ChildMessage], wait_s: float, received: int | None, *, again: bool
+        self, child: str, said: list[ChildMessage], wait_s: float, received: int | None, *, again: bool
     ) -> list[Told]:
-        """Answer a subscriber without a connection, as `Children.talk` does; one that was given up hears that."""
+        """Answer a subscriber without a connection; one that was given up is told so."""
         self._give_up_late()
-        if not self._publisher.has_subscriber(subscriber):
-            return list(self._publisher.fetch(subscriber, -1))
-        return await self._children.talk(subscriber, said, wait_s, received, again=again)
+        if not self._publisher.has_subscriber(child):
+            return list(self._publisher.fetch(child, -1))
+        return await super().talk(child, said, wait_s, received, again=again)
 
-    def _hear(self, subscriber: str, said: list[ChildMessage]) -> None:
+    def _hear(self, child: str, said: list[ChildMessage]) -> None:
         if all(isinstance(message, Join) for message in said):
-            self._connected(subscriber)
+            self._connected(child)
         else:
-            _LOG.warning("%s: subscriber %s is cut off, as it sent what no subscriber sends", self._name, subscriber)
-            self.leave(subscriber)
+            _LOG.warning("%s: subscriber %s is cut off, as it sent what no subscriber sends", self._name, child)
+            self.leave(child)
 
-    def _gone(self, subscriber: str, why: str) -> None:
+    def _gone(self, child: str, why: str) -> None:
         if why != HAS_GONE:
-            _LOG.warning("%s gives up subscriber %s: %s", self._name, subscriber, why)
-        self.leave(subscriber)
+            _LOG.warning("%s gives up subscriber %s: %s", self._name, child, why)
+        self.leave(child)
 
-    def leave(self, subscriber: str) -> None:
+    def leave(self, child: str) -> None:
         """Forget a subscriber that has gone, or has everything."""
-        self._publisher.unsubscribe(subscriber)
-        self._awaited_until_s.pop(subscriber, None)
-        self._last.pop(subscriber, None)
-        self._children.let_go(subscriber)
-        self._left(subscriber)
+        self._publisher.unsubscribe(child)
+        self._awaited_until_s.pop(child, None)
+        self._last.pop(child, None)
+        super().leave(child)
+        if self._listener is not None:
+            self._listener.withdraw(child)
         self.go_on_soon()
 
     def taken_by(self, subscriber: str) -> int:
         """Return a number that grows as a subscriber takes what there is for it."""
-        child = self._children.get(subscriber)
+        child = self.children.get(subscriber)
         if child is not None:
             child.tell_now(())  # a socket says that it takes more only when three quarters of it were read
         return self._publisher.taken(subscriber) + (0 if child is None else child.written_bytes)
@@ -291,10 +219,45 @@ class LivePartition:
             _LOG.warning("%s gives up subscriber %s, which has not connected in time", self._name, subscriber)
             self.leave(subscriber)
 
-    def close(self) -> None:
+    # ------------------------------------------------------------------ the state of the partition
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the partition has ended or failed."""
+        return self._publisher.is_finished
+
+    @property
+    def readers(self) -> int:
+        """How many subscribers are connected."""
+        return self._publisher.subscribers
+
+    async def drained(self, timeout_s: float, but_for: str | None) -> bool:
+        """Wait until the partition is finished and every subscriber has all of it; tell whether that is so."""
+        self.go_on()
+        return await self._changed.wait_until(lambda: self._publisher.is_drained_but_for(but_for), timeout_s)
+
+    async def read_by_all(self, owner: str) -> None:
+        """Wait until every subscriber has all of it, was cut off, or has received nothing for as long as a lease."""
+        taken: dict[str, int] = {}
+        while not await self._changed.wait_until(lambda: not self._publisher.unread(), self._lease_s):
+            self.go_on()
+            for subscriber in self._publisher.unread():
+                is_idle = taken.get(subscriber) == self.taken_by(subscriber)
+                if is_idle and not subscriber.startswith(f"{owner}/"):
+                    self.leave(subscriber)
+            taken = {subscriber: self.taken_by(subscriber) for subscriber in self._publisher.unread()}
+
+    def fail(self, reason: str) -> None:
+        """End the partition before its time, with ``reason`` for the subscribers."""
+        self._publisher.fail(reason)
+        self.go_on()
+
+    def statistics(self) -> PublisherStatistics:
+        """Return counts of what happened so far."""
+        return self._publisher.statistics()
+
+    async def close(self) -> None:
         """Let go of the worker and of all subscribers."""
-        for worker in self._workers:
-            worker.close()
-        self._children.close()
+        self._let_go()
         if self._alarm is not None:
             self._alarm.cancel()

@@ -1,117 +1,72 @@
 """The actor that publishes one partition: over sockets to processes on its node, by calls to those on other nodes.
 
-It is an asyncio actor, so that subscribers can wait in it for news, and all happens on its loop. Calls on asyncio
-actors do not keep their order, so a worker that calls numbers its calls and an `OrderedInbox` restores it. This module
-does not import Ray: the class is plain, and `ray_publishers` makes it an actor.
+It is an asyncio actor, and all happens on its loop but what waits for the disk. This module does not import Ray: the
+class is plain, and `ray_publishers` makes it an actor. Where the partition has a log, Ray starts the actor again on the
+same node when it has died. Then it goes on from the log, and its worker and children connect anew.
 """
 
-import socket
-import time
+import logging
 from collections.abc import Callable
+from typing import Any
 
-from tidewheel.progress import ProtocolError, TimeDomain
+from tidewheel.progress import Time
+from tidewheel.pubsub.errors import DeliveryError
+from tidewheel.pubsub.exactly_once.begun import Begun
 from tidewheel.pubsub.exactly_once.frames import ChildMessage, Told
+from tidewheel.pubsub.exactly_once.messages import Ranges
+from tidewheel.pubsub.log.errors import LogError
 from tidewheel.pubsub.messages.delivery_options import EVERYTHING, DeliveryOptions
-from tidewheel.pubsub.messages.wire import FeedEvent
-from tidewheel.pubsub.protocol.publisher import Publisher, PublisherStatistics
-from tidewheel.pubsub.publishers.live_partition import LivePartition
+from tidewheel.pubsub.publishers.durable_partition import DurablePartition
+from tidewheel.pubsub.publishers.partition import Partition
 from tidewheel.transport.change_signal import ChangeSignal
-from tidewheel.transport.ordered_inbox import OrderedInbox
 from tidewheel.transport.process_memory import keep_freed_memory
 from tidewheel.transport.socket_offer import SocketOffer
-from tidewheel.transport.ticket_listener import TicketListener
 
-LEASE_S = 60.0
+_LOG = logging.getLogger(__name__)
 
 
 class PublisherActor:
-    """Publishes one partition of a topic. To be made on a running loop.
+    """Publishes one partition of a topic.
 
     Args:
         topic: its name.
         partition: the number of the partition.
-        domain: the times of the topic.
-        capacity_bytes: how much may wait for one subscriber.
-        node: the node of the cluster that it is on; None for one without sockets.
-        lease_s: a subscriber without a connection that is silent for longer is given up.
-        clock: seconds that never go back.
+        make: makes the partition, on the loop; the first call has it made.
     """
 
-    def __init__(
-        self,
-        topic: str,
-        partition: int,
-        domain: TimeDomain,
-        capacity_bytes: int,
-        node: str | None = None,
-        lease_s: float = LEASE_S,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, topic: str, partition: int, make: Callable[[ChangeSignal], Partition]) -> None:
         keep_freed_memory()
-        self._name = f"{topic!r}[{partition}]"
-        self._publisher = Publisher(domain, capacity_bytes)
-        self._inbox: OrderedInbox[list[FeedEvent]] = OrderedInbox()
-        self._lease_s = lease_s
-        self._clock = clock
+        self._topic = topic
+        self._number = partition
+        self._make = make
         self._changed = ChangeSignal()
-        self._node = node
-        self._live_partition: LivePartition | None = None
-        self._listener: TicketListener[str | None] | None = None
+        self._opened: Partition | None = None
+        self._is_closed = False
+        self._problem = ""
 
     @property
-    def _partition(self) -> LivePartition:
-        if self._live_partition is None:
-            self._live_partition = LivePartition(
-                repr(self), self._publisher, self._changed, self._lease_s, self._clock, self._withdraw
-            )
-        return self._live_partition
+    def partition(self) -> Partition:
+        """The partition. Raises LogError, or DeliveryError if this was closed."""
+        if self._is_closed:
+            raise DeliveryError(f"{self!r} is closed: its topic has ended", topic=self._topic)
+        if self._opened is None:
+            self._opened = self._make(self._changed)
+        return self._opened
 
-    def _offer(self, subscriber: str | None) -> SocketOffer | None:
-        if self._node is None:
-            return None
-        if self._listener is None:
-            self._listener = TicketListener(self._node, self._admitted)
-        return self._listener.offer(subscriber)
+    @property
+    def _durable(self) -> DurablePartition:
+        partition = self.partition
+        assert isinstance(partition, DurablePartition), "only topics with a log are asked this"
+        return partition
 
-    def _withdraw(self, subscriber: str) -> None:
-        if self._listener is not None:
-            self._listener.withdraw(subscriber)
-
-    def _admitted(self, connection: socket.socket, subscriber: str | None) -> None:
-        if subscriber is None:
-            self._partition.connect_worker(connection)
-        else:
-            self._partition.connect(subscriber, connection)
-
-    # ------------------------------------------------------------------ calls of the worker
+    # ------------------------------------------------------------------ calls of the worker and of children
 
     async def listen(self) -> SocketOffer | None:
         """Return where the worker can connect to, if it is on this node; None if there are no sockets here."""
-        return self._offer(None)
+        return self.partition.offer(None)
 
-    async def feed(self, incarnation: int, sequence: int, events: list[FeedEvent]) -> None:
-        """Take events of a worker that has no connection; return once they are told to the subscribers.
-
-        Args:
-            incarnation: the same for all calls of one worker; a second worker is refused.
-            sequence: 0 for its first call, and so on.
-            events: what happened, in order.
-
-        Raises:
-            ProtocolError: the events are impossible; the topic has failed.
-        """
-        try:
-            for batch in self._inbox.accept(self._name, incarnation, sequence, events):
-                self._partition.take(batch)
-        except ProtocolError as error:
-            self._partition.refuse(str(error))
-            raise
-        await self._partition.taken(LEASE_S)
-
-    # ------------------------------------------------------------------ calls of subscribers
-
-    async def attach(self, subscriber: str, options: DeliveryOptions = EVERYTHING) -> SocketOffer | None:
-        """Take on a subscriber: from now on it misses nothing that it wants, if it connects or calls in time.
+    async def attach(self, child: str, options: DeliveryOptions = EVERYTHING) -> SocketOffer | None:
+        """Take on a subscriber or relay: from now on it misses nothing that it wants, if it connects or calls in time.
 
         Returns:
             Where it can connect to if it is on this node; None if there are no sockets here.
@@ -119,71 +74,155 @@ class PublisherActor:
         Raises:
             ProtocolError: it is attached already.
         """
-        self._partition.attach(subscriber, options)
-        return self._offer(subscriber)
+        return self.partition.attach(child, options)
 
     async def talk(
         self,
-        subscriber: str,
+        child: str,
         said: list[ChildMessage],
         wait_s: float,
         received: int | None = None,
         again: bool = False,
     ) -> list[Told]:
-        """Return the next messages of a subscriber without a connection, as soon as there are any."""
-        return await self._partition.talk(subscriber, said, wait_s, received, again=again)
+        """Return the next messages for a child without a connection, as soon as there are any.
 
-    async def detach(self, subscriber: str) -> None:
-        """Forget a subscriber, which is its last acknowledgement too; a call of it that waits returns at once."""
-        self._partition.leave(subscriber)
+        Raises:
+            ProtocolError: the child is not known, or no more: it has to join first.
+        """
+        return await self.partition.talk(child, said, wait_s, received, again=again)
+
+    async def detach(self, child: str) -> None:
+        """Forget a child; a call of it that waits returns at once."""
+        self.partition.leave(child)
 
     # ------------------------------------------------------------------ calls of the publication
 
     async def wait_for_subscribers(self, count: int, timeout_s: float) -> int:
-        """Wait until ``count`` subscribers are connected; return how many are in the end."""
-        await self._changed.wait_until(lambda: self._publisher.subscribers >= count, timeout_s)
-        return self._publisher.subscribers
+        """Wait until ``count`` subscriptions are read; return how many are in the end."""
+        partition = self.partition
+        await self._changed.wait_until(lambda: partition.readers >= count, timeout_s)
+        return partition.readers
 
     async def ended(self, timeout_s: float) -> bool:
-        """Wait until the partition has ended or failed; tell whether it has."""
-        return await self._changed.wait_until(lambda: self._publisher.is_finished, timeout_s)
+        """Wait until the partition has ended or failed, durably if it has a log; tell whether it has."""
+        partition = self.partition
+        return await self._changed.wait_until(lambda: partition.has_ended, timeout_s)
 
     async def drained(self, timeout_s: float, but_for: str | None = None) -> bool:
-        """Wait until the partition is finished and every subscriber has all of it; tell whether that is so.
+        """Wait until the partition is finished and all who read have all of it; tell whether they have.
 
-        Subscribers of the process ``but_for`` do not count: that process waits here, and they cannot read meanwhile.
+        Readers of the process ``but_for`` do not count: that process waits here, and they cannot read meanwhile.
         """
-        self._partition.go_on()
-        return await self._changed.wait_until(lambda: self._publisher.is_drained_but_for(but_for), timeout_s)
+        return await self.partition.drained(timeout_s, but_for)
 
     async def retire(self, owner: str) -> None:
-        """End this actor once every subscriber has all of it, was cut off, or has taken nothing for as long as a lease.
+        """End this actor once all who read have everything, or received nothing for as long as a lease.
 
-        Those of the process ``owner`` have all the time that they want.
+        Readers of the process ``owner`` have all the time that they want.
         """
         import ray
 
-        taken: dict[str, int] = {}
-        while not await self._changed.wait_until(lambda: not self._publisher.unread(), self._lease_s):
-            self._partition.go_on()
-            for subscriber in self._publisher.unread():
-                is_idle = taken.get(subscriber) == self._partition.taken_by(subscriber)
-                if is_idle and not subscriber.startswith(f"{owner}/"):
-                    self._partition.leave(subscriber)
-            taken = {subscriber: self._partition.taken_by(subscriber) for subscriber in self._publisher.unread()}
+        await self.partition.read_by_all(owner)
+        try:
+            await self.close()
+        except LogError as error:
+            _LOG.error("%r: the log could not be closed: %s", self, error)
         ray.actor.exit_actor()
 
     async def fail(self, reason: str) -> None:
-        """End the partition before its time, with ``reason`` for the subscribers."""
-        self._publisher.fail(reason)
-        self._partition.go_on()
+        """End the partition before its time, with ``reason`` for its subscribers; acknowledgements are received."""
+        self.partition.fail(reason)
+
+    async def close(self) -> None:
+        """Make durable what was sent and acknowledged, and let go of everything for good. Raises LogError."""
+        self._is_closed = True
+        partition, self._opened = self._opened, None
+        if partition is not None:
+            if isinstance(partition, DurablePartition):
+                self._problem = partition.problem
+            await partition.close()
 
     async def ping(self) -> None:
         """Answer, which shows that the actor lives."""
 
-    async def statistics(self) -> PublisherStatistics:
-        """Return counts of what happened so far."""
-        return self._publisher.statistics()
+    async def statistics(self) -> Any:
+        """Return `PublisherStatistics`, or `PubendStatistics` if the topic has a log."""
+        return self.partition.statistics()
+
+    # ------------------------------------------------------------------ calls of the publication of a topic with a log
+
+    async def open(self) -> bool:
+        """Open the log, in the actor's first life, and return whether it has anything; later the first call opens it.
+
+        Raises LogError, or DeliveryError if this was closed.
+        """
+        partition = self._durable
+        partition.audience.expect_nobody()
+        return partition.core.told.has_begun
+
+    async def reached(self, time: Time, timeout_s: float) -> bool:
+        """Wait until everything before a time is durable; tell whether that is so."""
+        core = self._durable.core
+        return await self._changed.wait_until(lambda: not core.told.lower.less_than(time), timeout_s)
+
+    async def problem(self, known: str = "", timeout_s: float = 0.0) -> str:
+        """Return why nothing is published now, for good or while the disk is full, once that is not what is known."""
+        if self._is_closed:
+            return self._problem
+        partition = self._durable
+        await self._changed.wait_until(lambda: partition.why_not != known, timeout_s)
+        return partition.why_not
+
+    # ------------------------------------------------------------------ calls of readers of a topic with a log
+
+    async def subscribe(
+        self,
+        name: str,
+        reader: str,
+        start: int | None = None,
+        *,
+        durable: bool = False,
+        again: bool = False,
+        acknowledged: Ranges = (),
+    ) -> Begun:
+        """Take on a subscription, or go on with the one of that name, and give it to a reader.
+
+        Args:
+            name: of the subscription.
+            reader: the id of who reads it, unique; who had it before gets nothing more.
+            start: the first tick that a new one wants; by default what is told next, and 0 for all that is kept. With
+                ``again``, the first tick that this reader has not acknowledged.
+            durable: whether it is remembered over restarts; if so this returns when that is sure.
+            again: whether this reader had it already, before the pubend was started again.
+            acknowledged: for ``again``: what was, as this reader has learnt from other pubends.
+
+        Raises:
+            DeliveryError: another reader has the subscription by now, or it was ended, or so was the topic.
+            LogError: the log is damaged, or takes nothing.
+        """
+        partition = self._durable
+        if partition.refusal:
+            raise DeliveryError(f"{self!r}: {partition.refusal}", topic=self._topic)
+        return await partition.audience.subscribe(
+            name, reader, start, durable=durable, again=again, acknowledged=acknowledged
+        )
+
+    async def unsubscribe(self, reader: str, acknowledged: Ranges = (), everywhere: tuple[Ranges, ...] = ()) -> None:
+        """Let a reader go: its subscription ends if it is not durable, and otherwise waits for another reader.
+
+        Args:
+            reader: its id; of one that is not known, or no more, nothing is taken.
+            acknowledged: all that it has acknowledged: what it says by its connection may come later. Of a durable
+                subscription this returns when that is durable.
+            everywhere: the same for each pubend of the topic.
+
+        Raises LogError: the log takes nothing.
+        """
+        await self._durable.audience.unsubscribe(reader, acknowledged, everywhere)
+
+    async def end_subscription(self, name: str) -> list[str]:
+        """End a durable subscription for good, and whoever reads it; return all that there were. Raises LogError."""
+        return await self._durable.audience.end_durable(name)
 
     def __repr__(self) -> str:
-        return f"Publisher({self._name})"
+        return f"Publisher({self._topic!r}[{self._number}])"

@@ -1,50 +1,55 @@
 """The actors that publish the partitions of one topic, each on the node of its worker, and how workers reach them."""
 
 import re
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 from tidewheel.progress import TimeDomain
 from tidewheel.pubsub.log.record_format import LogIdentity
-from tidewheel.pubsub.publishers.pubend_actor import PubendActor
+from tidewheel.pubsub.publishers.durable_partition import DurablePartition
+from tidewheel.pubsub.publishers.live_partition import LivePartition
+from tidewheel.pubsub.publishers.partition import Partition
 from tidewheel.pubsub.publishers.publication import Publication
 from tidewheel.pubsub.publishers.publisher_actor import PublisherActor
 from tidewheel.pubsub.publishers.ray_connection import RayConnection
 from tidewheel.transport.attachment import AttachmentHost
+from tidewheel.transport.change_signal import ChangeSignal
 
 
 def start_publishers(publication: Publication, host: AttachmentHost) -> list[Any]:
-    """Start an actor for each partition; return their handles."""
-    start = _best_effort if publication.log is None else _exactly_once
+    """Start an actor for each partition; return their handles.
+
+    Ray starts an actor with a log again when it has died, and only where its log is.
+    """
+    import ray
+
+    restarts = 0 if publication.log is None else -1
+    actor: Any = ray.remote(num_cpus=0, max_restarts=restarts, max_task_retries=0)(PublisherActor)
     nodes = host.nodes[: publication.partitions(host)]
-    return [start(publication, partition, len(nodes), node) for partition, node in enumerate(nodes)]
+    return [
+        actor.options(scheduling_strategy=_only_on(node)).remote(
+            publication.topic, number, _maker(publication, number, len(nodes), node)
+        )
+        for number, node in enumerate(nodes)
+    ]
+
+
+def _maker(publication: Publication, number: int, partitions: int, node: str) -> Callable[[ChangeSignal], Partition]:
+    """Return what makes a partition."""
+    topic, domain, log = publication.topic, publication.domain, publication.log
+    if log is None:
+        return partial(LivePartition, f"{topic!r}[{number}]", domain, publication.capacity_bytes, node=node)
+    identity = LogIdentity(topic, number, partitions, _named(domain))
+    directory = Path(log.of_partition(topic, number))
+    return partial(DurablePartition, directory, identity, domain, node, retention_s=log.retention_s)
 
 
 def connection(publication: Publication, partition: int, publisher: Any) -> RayConnection:
     """Return the connection for the worker of a partition."""
     has_log = publication.log is not None
     return RayConnection(publication.topic, partition, publication.domain, publisher, has_log=has_log)
-
-
-def _best_effort(publication: Publication, partition: int, partitions: int, node: str) -> Any:
-    import ray
-
-    actor: Any = ray.remote(num_cpus=0, max_restarts=0, max_task_retries=0)(PublisherActor)
-    return actor.options(scheduling_strategy=_only_on(node)).remote(
-        publication.topic, partition, publication.domain, publication.capacity_bytes, node
-    )
-
-
-def _exactly_once(publication: Publication, partition: int, partitions: int, node: str) -> Any:
-    """Start one that Ray starts again when it has died, and only where its log is."""
-    import ray
-
-    assert publication.log is not None, "this is for topics with a log"
-    actor: Any = ray.remote(num_cpus=0, max_restarts=-1, max_task_retries=0)(PubendActor)
-    identity = LogIdentity(publication.topic, partition, partitions, _named(publication.domain))
-    directory = publication.log.of_partition(publication.topic, partition)
-    return actor.options(scheduling_strategy=_only_on(node)).remote(
-        directory, identity, publication.domain, node, retention_s=publication.log.retention_s
-    )
 
 
 def _only_on(node: str) -> Any:

@@ -25,7 +25,6 @@ from tidewheel.pubsub.catalog.catalog_actor import CATALOG_NAME, catalog_actor
 TITLES = {
     "worker": "ray::WorkerActor",
     "publisher": "ray::PublisherActor",
-    "pubend": "ray::PubendActor",
     "relay": "ray::RelayActor",
 }
 """How Ray names the processes of actors while they live, by what they are."""

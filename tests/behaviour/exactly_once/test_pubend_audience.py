@@ -82,8 +82,8 @@ def test_a_last_word_is_durable_when_the_call_returns(tmp_path: Path) -> None:
         published(host, 1)
         host.call(host.actor.unsubscribe(reader.id, ((0, 1 << 61),)))
         host.call(host.actor.unsubscribe("nobody", ((0, 5),)))
-        assert cursors(host.actor._core) == {"billing": ((0, 1 << 61),)}
-        assert host.run(lambda: host.actor._core.logged_subscriptions.is_logged("billing"))
+        assert cursors(host.actor._durable.core) == {"billing": ((0, 1 << 61),)}
+        assert host.run(lambda: host.actor._durable.core.logged_subscriptions.is_logged("billing"))
         reader.close()
 
 
@@ -168,10 +168,10 @@ def test_readers_behind_a_relay_live_while_it_says_so(tmp_path: Path) -> None:
 
         def has_ended() -> bool:
             relay.say("p/said/1")
-            return "silent" not in host.run(lambda: host.actor._core.subscriptions.names)
+            return "silent" not in host.run(lambda: host.actor._durable.core.subscriptions.names)
 
         assert eventually(has_ended)
-        assert host.run(lambda: host.actor._core.subscriptions.names) == ["said", "billing"]
+        assert host.run(lambda: host.actor._durable.core.subscriptions.names) == ["said", "billing"]
         assert relay.strangers() == ["p/silent/1"]
         assert host.call(host.actor.statistics()).subscribers == 1
         relay.say("p/silent/1", "p/said/1", "p/billing/1")
@@ -191,12 +191,12 @@ def test_nothing_is_forgotten_at_the_start(tmp_path: Path) -> None:
         durable.read(lambda _: bool(host.call(acknowledged(host, "billing"))))
         looks = looks_of(host)
         assert eventually(lambda: looks() > 3)
-        assert host.actor._core._pubend.first_tick == 0
+        assert host.actor._durable.core._pubend.first_tick == 0
         begun = host.call(host.actor.subscribe("live", live.id, 0, again=True))
         assert begun.lost_end == 0
         live.read(lambda events: len(contents(events)) == 6)
-        host.actor._open().audience._grace_s = 0.0
-        live.read(lambda _: host.actor._core._pubend.first_tick > host.actor._core.written_tick)
+        host.actor._durable.audience._grace_s = 0.0
+        live.read(lambda _: host.actor._durable.core._pubend.first_tick > host.actor._durable.core.written_tick)
         live.close()
         durable.close()
 

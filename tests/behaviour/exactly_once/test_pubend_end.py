@@ -91,7 +91,7 @@ def test_it_retires_when_everybody_has_read(
             host.call(host.actor.subscribe("late", "late"))
         host.restart()
         host.call(host.actor.open())
-        assert host.run(host.actor._core.unread) == ["b"]
+        assert host.run(host.actor._durable.core.unread) == ["b"]
         for reader in readers:
             reader.close()
 
@@ -140,7 +140,7 @@ def test_what_was_acknowledged_before_a_failure_is_noted_after_it(tmp_path: Path
             assert reader.hear() == [Rejected(0, "it rains")]
             reader.close()
         assert not host.call(host.actor.drained(0.0, "own"))
-        tick = host.run(lambda: host.actor._core.writer.durable_tick)
+        tick = host.run(lambda: host.actor._durable.core.writer.durable_tick)
         for reader in readers[::-1]:
             assert not host.call(host.actor.drained(0.0))
             host.call(host.actor.unsubscribe(reader.id, ((0, tick),)))
@@ -148,7 +148,7 @@ def test_what_was_acknowledged_before_a_failure_is_noted_after_it(tmp_path: Path
         assert host.call(host.actor.drained(0.0))
         host.restart()
         again = Reader(host, "a", start=0)
-        assert host.run(lambda: host.actor._core.subscriptions.acknowledged("a")[0][1]) >= tick
+        assert host.run(lambda: host.actor._durable.core.subscriptions.acknowledged("a")[0][1]) >= tick
         again.close()
         with pytest.raises(FeedRefused, match="it rains"):
             finish(feed, 1)
@@ -184,7 +184,9 @@ def test_a_worker_is_refused_at_the_end(tmp_path: Path) -> None:
         feed = Feed(SentEvents(DOMAIN), host.connection)
         send(feed, 0)
         assert eventually(
-            lambda: host.run(lambda: host.actor._core.messages > 0 and host.actor._core.writer.is_durable)
+            lambda: host.run(
+                lambda: host.actor._durable.core.messages > 0 and host.actor._durable.core.writer.is_durable
+            )
         )
         host.call(host.actor.close())
         with pytest.raises(FeedRefused, match=r"is closed: its topic has ended"):
@@ -226,7 +228,7 @@ def test_what_was_acknowledged_before_it_closes_is_durable(tmp_path: Path) -> No
         host.call(host.actor.close())
         host.restart()
         again = Reader(host, "billing", start=0)
-        assert host.run(host.actor._core.unread) == []
+        assert host.run(host.actor._durable.core.unread) == []
         reader.close()
         again.close()
 

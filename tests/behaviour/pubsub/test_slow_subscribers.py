@@ -104,7 +104,7 @@ def test_one_that_is_disconnected_costs_the_others_nothing(
     """It is told why, its queue is freed, and it never has more than the capacity."""
     stopped, reads = publisher.subscription("stopped"), publisher.subscription("reads", BLOCK)
     worker = Worker(publisher.feed(), ENOUGH)
-    queue = publisher.actor._publisher._queues["stopped"]
+    queue = publisher.partition._publisher._queues["stopped"]
     with stopped, reads:
         worker.start()
         for expected, one in enumerate(reads.epochs(timeout=DEADLINE_S)):
@@ -126,7 +126,7 @@ def test_one_that_drops_epochs_costs_the_others_nothing(
     stopped = publisher.subscription("stopped", DeliveryOptions(slow="drop_epochs"))
     reads = publisher.subscription("reads", BLOCK)
     worker = Worker(publisher.feed(), ENOUGH)
-    queue = publisher.actor._publisher._queues["stopped"]
+    queue = publisher.partition._publisher._queues["stopped"]
     with stopped, reads:
         worker.start()
         for expected, one in enumerate(reads.epochs(timeout=DEADLINE_S)):
@@ -154,7 +154,7 @@ def test_one_that_blocks_holds_the_worker(publisher: ActorThread, peaks: dict[Ou
         assert worker.sent < ENOUGH
         statistics = publisher.statistics()
         assert statistics.holders == 1
-        assert len(publisher.partition._untaken) * SIZE <= 2 * (8 << 20)
+        assert len(publisher.partition._intake._waiting) * SIZE <= 2 * (8 << 20)
         assert worker.most_waiting <= ROOM_BYTES + 2 * SIZE
         assert times(holds) == list(range(ENOUGH))
         worker.join(DEADLINE_S)
@@ -322,7 +322,7 @@ def test_leases_are_given_back_with_a_connection(publisher: ActorThread) -> None
     """One that has a connection and nothing to read is not given up; one that was announced and never came is."""
     reader = publisher.reader("connected")
     publisher.call(publisher.actor.attach("announced"))
-    listener = publisher.actor._listener
+    listener = publisher.actor.partition._listener
     assert listener is not None
     assert len(listener._tickets) == 1
     publisher.advance(61.0)

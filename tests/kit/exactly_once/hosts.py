@@ -9,6 +9,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
@@ -27,8 +28,9 @@ from tidewheel.pubsub.exactly_once.tick_set import TickSet
 from tidewheel.pubsub.log import LogIdentity
 from tidewheel.pubsub.messages.encoded_message import EncodedMessage, decode, size_of
 from tidewheel.pubsub.messages.wire import DataMessage, LowerFrontierUpdate
+from tidewheel.pubsub.publishers.durable_partition import DurablePartition
 from tidewheel.pubsub.publishers.feed import Feed, FeedLost
-from tidewheel.pubsub.publishers.pubend_actor import PubendActor
+from tidewheel.pubsub.publishers.publisher_actor import PublisherActor
 from tidewheel.transport.parent_link import ParentLink
 
 DOMAIN = IntegerDomain()
@@ -39,6 +41,19 @@ DEADLINE_S = 30.0
 _IDS = count()
 
 Result = TypeVar("Result")
+
+
+def durable_actor(directory: Path, identity: LogIdentity = IDENTITY, **options: Any) -> PublisherActor:
+    """Return an actor with a log."""
+    make = partial(DurablePartition, directory, identity, DOMAIN, NODE, **options)
+    return PublisherActor(identity.topic, identity.partition, make)
+
+
+async def die(actor: PublisherActor) -> None:
+    """Let go of everything that an actor with a log has, without a word, as the end of a process does."""
+    partition, actor._opened = actor._opened, None
+    if isinstance(partition, DurablePartition):
+        await partition.stop()
 
 
 class Host:
@@ -59,12 +74,12 @@ class Host:
         self.actor = self._new()
         self.call(self.actor.open())
 
-    def _new(self) -> PubendActor:
-        return PubendActor(str(self._directory), IDENTITY, DOMAIN, NODE, **self._options)
+    def _new(self) -> PublisherActor:
+        return durable_actor(self._directory, **self._options)
 
     def restart(self) -> None:
         """End the actor, without a word to anybody, and start another."""
-        self.call(self.actor._stop())
+        self.call(die(self.actor))
         self.actor = self._new()
 
     def run(self, work: Callable[[], Result]) -> Result:
@@ -219,7 +234,7 @@ def everything(times: range) -> list[tuple[int, bytes]]:
 
 async def acknowledged(host: Host, name: str) -> bool:
     """Tell whether it is noted in the log that a subscription is at the end."""
-    core = host.actor._core
+    core = host.actor._durable.core
     [(_, end), *rest] = cursors(core).get(name) or ((0, 0),)
     return not rest and end > core.written_tick and core.writer.is_durable
 
@@ -246,7 +261,7 @@ def finish(feed: Feed, at: int) -> None:
 def read_all(reader: Reader, host: Host, epochs: int) -> None:
     """Read everything, and have it known that it is read."""
     reader.read(lambda events: len(contents(events)) == 2 * epochs)
-    reader.read(lambda _: not host.run(host.actor._core.unread))
+    reader.read(lambda _: not host.run(host.actor._durable.core.unread))
 
 
 def told(link: ParentLink, kind: type) -> list[Any]:
@@ -264,11 +279,11 @@ def told(link: ParentLink, kind: type) -> list[Any]:
 def looks_of(host: Host) -> Callable[[], int]:
     """Return what counts how often the actor has looked since."""
     count = [0]
-    look = host.actor._core.look
+    look = host.actor._durable.core.look
 
     def counted(**options: Any) -> None:
         count[0] += 1
         look(**options)
 
-    host.actor._core.look = counted  # type: ignore[method-assign]
+    host.actor._durable.core.look = counted  # type: ignore[method-assign]
     return lambda: count[0]

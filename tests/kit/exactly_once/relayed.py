@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from tests.kit.exactly_once.hosts import Times
+from tests.kit.exactly_once.hosts import Times, die, durable_actor
 from tidewheel.progress import IntegerDomain
 from tidewheel.pubsub.exactly_once.frames import Join
 from tidewheel.pubsub.exactly_once.messages import RELAY_PREFIX, KnowledgeMessage, Stranger
@@ -22,7 +22,7 @@ from tidewheel.pubsub.log import LogIdentity
 from tidewheel.pubsub.messages.encoded_message import decode, size_of
 from tidewheel.pubsub.messages.wire import DataMessage, LowerFrontierUpdate
 from tidewheel.pubsub.publishers.feed import Feed, FeedLost
-from tidewheel.pubsub.publishers.pubend_actor import PubendActor
+from tidewheel.pubsub.publishers.publisher_actor import PublisherActor
 from tidewheel.pubsub.relays.relay_actor import RelayActor, TopicLife
 from tidewheel.pubsub.relays.relay_statistics import RelayStatistics
 from tidewheel.pubsub.subscribers.parents import Parent, ParentGone, find_parent
@@ -99,7 +99,7 @@ class Handle:
         """Let the actor die; who is connected only sees that its connection ends."""
         actor, self.actor = self.actor, None
         if actor is not None:
-            self.run(actor._stop() if isinstance(actor, PubendActor) else actor.close())
+            self.run(die(actor) if isinstance(actor, PublisherActor) else actor.close())
 
 
 class OneTopic:
@@ -145,7 +145,7 @@ class Topic:
 
     def _pubend(self, directory: Path, number: int, pubends: int) -> Handle:
         identity = LogIdentity("topic", number, pubends, "integers")
-        return Handle(self.loop, lambda: PubendActor(str(directory), identity, DOMAIN, NODE))
+        return Handle(self.loop, lambda: durable_actor(directory, identity))
 
     def relay(self, *parents: Handle, node: str = NODE, **options: int) -> Handle:
         """Start a relay, of the pubends if nothing else is said."""

@@ -5,18 +5,19 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
 from typing import Any, Self, TypeVar
 
 from tidewheel.progress import IntegerDomain
 from tidewheel.pubsub import PublisherLost, Subscription
 from tidewheel.pubsub.catalog.catalog import TopicInfo
+from tidewheel.pubsub.catalog.catalog_topic import CatalogPublisher
 from tidewheel.pubsub.exactly_once.sent_events import PassingEvents
 from tidewheel.pubsub.messages.delivery_options import EVERYTHING, DeliveryOptions
 from tidewheel.pubsub.messages.wire import DataMessage, FeedEvent, LowerFrontierUpdate
 from tidewheel.pubsub.protocol.publisher import PublisherStatistics
 from tidewheel.pubsub.publishers.feed import Feed
 from tidewheel.pubsub.publishers.live_partition import LivePartition
-from tidewheel.pubsub.publishers.publisher_actor import PublisherActor
 from tidewheel.pubsub.subscribers.live_reader import LiveReader
 
 Result = TypeVar("Result")
@@ -36,16 +37,22 @@ class ActorThread:
         self._ahead_s = 0.0
         self.loop = asyncio.new_event_loop()
         self.loop.time = self.now_s  # type: ignore[method-assign]
-        self.actor = PublisherActor(
-            "ranks", 0, IntegerDomain(), capacity_bytes, NODE if has_sockets else None, clock=self.now_s
+        node = NODE if has_sockets else None
+        self.actor = CatalogPublisher(
+            partial(LivePartition, "'ranks'[0]", IntegerDomain(), capacity_bytes, node=node, clock=self.now_s)
         )
         self._thread = threading.Thread(target=self.loop.run_forever)
+        self._partition: LivePartition | None = None
         self._feeds: list[Feed] = []
 
     @property
     def partition(self) -> LivePartition:
         """What the actor is around."""
-        return self.actor._partition
+        if self._partition is None:
+            partition = self.actor.partition
+            assert isinstance(partition, LivePartition)
+            self._partition = partition
+        return self._partition
 
     def now_s(self) -> float:
         return time.monotonic() + self._ahead_s
@@ -75,12 +82,10 @@ class ActorThread:
     def die(self) -> None:
         """Close all sockets, as the end of a process does."""
 
-        def close() -> None:
-            self.partition.close()
-            if self.actor._listener is not None and self.actor._listener._listener.fileno() >= 0:
-                self.actor._listener.close()
+        async def close() -> None:
+            await self.partition.close()
 
-        self.run(close)
+        self.call(close())
 
     def call(self, work: Coroutine[Any, Any, Result]) -> Result:
         """Call a method of the actor."""
@@ -99,7 +104,7 @@ class ActorThread:
         return self.call(work())
 
     def statistics(self) -> PublisherStatistics:
-        return self.call(self.actor.statistics())
+        return self.run(self.partition.statistics)
 
     def feed(self) -> Feed:
         """Return a worker's way to the publisher."""

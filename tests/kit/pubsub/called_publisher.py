@@ -3,12 +3,14 @@
 import asyncio
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from tidewheel.progress import IntegerDomain, Time
 from tidewheel.pubsub import Batch, Subscriber, TopicEvent
+from tidewheel.pubsub.catalog.catalog_topic import CatalogPublisher
 from tidewheel.pubsub.messages.wire import FeedEvent
-from tidewheel.pubsub.publishers.publisher_actor import PublisherActor
+from tidewheel.pubsub.publishers.live_partition import LivePartition
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +28,7 @@ class CalledPublisher:
 
     def __init__(self) -> None:
         self.is_dead = False
-        self._actor = PublisherActor("called", 0, IntegerDomain(), 1 << 20)
+        self._actor = CatalogPublisher(partial(LivePartition, "called", IntegerDomain(), 1 << 20))
         self._attached = Method(self._actor.attach).remote("reader")
 
     @property
@@ -43,7 +45,7 @@ class CalledPublisher:
         """What the subscriber has got: each record with its time."""
         subscriber = Subscriber(IntegerDomain(), 1)
         found = []
-        for numbered in vars(self._actor)["_publisher"].fetch("reader", acknowledged=-1):
+        for numbered in vars(self._actor.partition)["_publisher"].fetch("reader", acknowledged=-1):
             for event in subscriber.receive(0, numbered):
                 if isinstance(event, Batch):
                     found += [(event.time, record) for record in event.records]

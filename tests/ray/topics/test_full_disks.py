@@ -18,12 +18,12 @@ def fill_disk(actor: Any) -> None:
     def write(*_: object) -> int:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    actor._core.log._writer._files.write = write
+    actor._durable.core.log._writer._files.write = write
 
 
 def make_room(actor: Any) -> None:
     """Undo `fill_disk`."""
-    del actor._core.log._writer._files.write
+    del actor._durable.core.log._writer._files.write
 
 
 def test_who_waits_for_the_job_is_told(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ def publisher() -> Iterator[ActorThread]:
 
 
 def listener_of(publisher: ActorThread) -> TicketListener[str | None]:
-    listener = publisher.actor._listener
+    listener = publisher.actor.partition._listener
     assert listener is not None
     return listener
 
@@ -100,7 +100,7 @@ def test_who_shows_no_good_ticket_is_turned_away(publisher: ActorThread, said: A
     assert is_turned_away(connection)
     assert not listener_of(publisher)._strangers
     with call_at(offer, offer.ticket):
-        assert eventually(lambda: len(publisher.partition._children) == 1)
+        assert eventually(lambda: len(publisher.partition.children) == 1)
 
 
 @pytest.mark.usefixtures("nothing_unpickled")
@@ -125,7 +125,7 @@ def test_a_ticket_is_for_one_purpose(publisher: ActorThread) -> None:
         connection.send(struct.pack("<IQ", 20, 0) + b"x" * 20)
         assert eventually(lambda: publisher.statistics().subscribers == 0)
     assert publisher.statistics().sequence == 0
-    assert publisher.partition.error is None
+    assert publisher.partition._intake.error is None
 
 
 @pytest.mark.parametrize("leaves", ["detach", "lease"])

@@ -48,10 +48,10 @@ def send_on(send: Callable[[list[FeedEvent]], None]) -> None:
 
 
 def nothing_left(publisher: ActorThread) -> bool:
-    partition, listener, statistics = publisher.partition, publisher.actor._listener, publisher.statistics()
+    partition, listener, statistics = publisher.partition, publisher.actor.partition._listener, publisher.statistics()
     assert listener is not None
-    assert all(worker.is_closed for worker in partition._workers)
-    left = len(partition._children) + len(partition._last) + len(listener._strangers) + len(listener._tickets)
+    assert partition._worker is None or partition._worker.is_closed
+    left = len(partition.children) + len(partition._last) + len(listener._strangers) + len(listener._tickets)
     return left + statistics.subscribers + statistics.queued_bytes == 0
 
 
@@ -176,12 +176,13 @@ def test_garbage_of_a_worker_fails_the_topic() -> None:
 
 def test_a_worker_whose_publisher_has_gone_is_told() -> None:
     """Whether it sends, asks for room, or finishes."""
-    with ActorThread() as publisher:
-        feed, other = publisher.feed(), publisher.feed()
+    with ActorThread() as publisher, ActorThread() as second:
+        feed, other = publisher.feed(), second.feed()
         feed.send(epoch(0))
         assert eventually(lambda: publisher.statistics().sequence == 2)
-        other.send(epoch(1))
+        other.send(epoch(0))
         publisher.die()
+        second.die()
         with pytest.raises(FeedLost, match="has broken"):
             send_on(feed.send)
         with pytest.raises(FeedLost, match="has broken"):
@@ -274,14 +275,14 @@ def test_one_that_is_far_behind_gives_others_their_turn() -> None:
         for time in range(40):
             feed.send(epoch(time, 1_000_000))
         assert eventually(lambda: publisher.statistics().sequence == 80)
-        offer = publisher.run(lambda: publisher.actor._offer("far behind"))
+        offer = publisher.run(lambda: publisher.partition.offer("far behind"))
         assert offer is not None
         connection = offer.connect(NODE)
         assert connection is not None
         goes: list[int] = []
 
         def look() -> None:
-            child = publisher.partition._children.get("far behind")
+            child = publisher.partition.children.get("far behind")
             goes.append(goes[-1] if child is None and goes else 0 if child is None else child.written_bytes)
             if goes[-1] < 40_000_000:
                 publisher.loop.call_soon(look)
@@ -302,7 +303,7 @@ def test_finishing_takes_the_reason_whole() -> None:
     with ActorThread() as publisher:
         feed = publisher.feed()
         feed.send(epoch(0))
-        publisher.run(lambda: publisher.partition.refuse("so wrong " * 1000))
+        publisher.run(lambda: publisher.partition._refuse("so wrong " * 1000))
         with pytest.raises(FeedRefused, match=f"^{'so wrong ' * 1000}$"):
             feed.finish()
 

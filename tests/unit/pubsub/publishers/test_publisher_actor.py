@@ -2,10 +2,12 @@
 
 import asyncio
 import logging
+from functools import partial
 
 import pytest
 
 from tidewheel.progress import IntegerDomain, ProtocolError
+from tidewheel.pubsub.catalog.catalog_topic import CatalogPublisher
 from tidewheel.pubsub.exactly_once.frames import ChildMessage, Join
 from tidewheel.pubsub.messages.wire import (
     DataMessage,
@@ -17,6 +19,7 @@ from tidewheel.pubsub.messages.wire import (
     Numbered,
     PartitionEnded,
 )
+from tidewheel.pubsub.publishers.live_partition import LivePartition
 from tidewheel.pubsub.publishers.publisher_actor import PublisherActor
 
 LONG_S = 60.0
@@ -36,8 +39,11 @@ def data(time: int) -> DataMessage:
     return DataMessage(time, b"x", "pickle", 1)
 
 
-def actor(clock: Clock | None = None) -> PublisherActor:
-    return PublisherActor("ranks", 0, IntegerDomain(), 10_000, lease_s=60.0, clock=clock or Clock())
+def actor(clock: Clock | None = None) -> CatalogPublisher:
+    """An actor that is fed by calls."""
+    return CatalogPublisher(
+        partial(LivePartition, "ranks", IntegerDomain(), 10_000, lease_s=60.0, clock=clock or Clock())
+    )
 
 
 class Polling:

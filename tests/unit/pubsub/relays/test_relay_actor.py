@@ -152,7 +152,7 @@ def test_a_parent_that_tells_of_another_pubend_is_not_believed(
         pubend = topic.pubends[0].actor
         strange = KnowledgeMessage(5, ((0, 7),))
         topic.loop.call_soon_threadsafe(
-            lambda: [pubend._open().children._children[name].tell(strange) for name in pubend._open().children.names]
+            lambda: [pubend._durable.children._children[name].tell(strange) for name in pubend._durable.children.names]
         )
         assert eventually(lambda: "it tells of pubend 5 of 1" in caplog.text)
         topic.publish()
@@ -194,13 +194,13 @@ def test_readers_are_known_to_be_there(tmp_path: Path, monkeypatch: pytest.Monke
         topic.read_all()
         heard: list[Ack] = []
         pubend = topic.pubends[0].actor
-        core_ack = pubend._core.ack
+        core_ack = pubend._durable.core.ack
 
         def hear(child: str, ack: Ack) -> None:
             heard.append(ack)
             core_ack(child, ack)
 
-        pubend._core.ack = hear
+        pubend._durable.core.ack = hear
         for _ in range(3):
             heard.clear()
             assert eventually(lambda: {name for ack in heard for name in ack.acks} == {"near", "far"})

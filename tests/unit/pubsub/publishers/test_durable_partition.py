@@ -10,12 +10,11 @@ import pytest
 from tests.kit.exactly_once.hosts import (
     DEADLINE_S,
     DOMAIN,
-    IDENTITY,
-    NODE,
     Reader,
     Times,
     acknowledged,
     contents,
+    durable_actor,
     everything,
     hosted,
     send,
@@ -27,7 +26,6 @@ from tidewheel.pubsub.exactly_once.sent_events import SentEvents
 from tidewheel.pubsub.log import LogLocked
 from tidewheel.pubsub.messages.wire import LowerFrontierUpdate
 from tidewheel.pubsub.publishers.feed import Feed
-from tidewheel.pubsub.publishers.pubend_actor import PubendActor
 from tidewheel.transport.parent_link import ParentLink
 
 
@@ -99,7 +97,7 @@ def test_the_log_belongs_to_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     """A second actor waits for the first to end, and then says who has it."""
     monkeypatch.setattr("tidewheel.pubsub.publishers.durable_partition.PREDECESSOR_ENDS_WITHIN_S", 0.1)
     with hosted(tmp_path) as host:
-        other = PubendActor(str(tmp_path), IDENTITY, DOMAIN, NODE)
+        other = durable_actor(tmp_path)
         with pytest.raises(LogLocked, match=r"is in use by process \d+ .*, also after waiting for 0.1 s"):
             host.call(other.open())
         host.call(other.close())
