@@ -18,7 +18,8 @@ from tidewheel.progress import ProtocolError
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.exactly_once.sent_events import SentEvents
 from tidewheel.pubsub.messages.wire import FeedEvent
-from tidewheel.pubsub.publishers.worker_frames import Answers, message_frame, position_frame
+from tidewheel.pubsub.publishers.worker_frames import Answer, decode_answer, message_frame, position_frame
+from tidewheel.transport.socket_frames import FrameReader
 from tidewheel.transport.socket_writer import SocketWriter
 
 ROOM_BYTES: Final = 4 * 1024 * 1024
@@ -33,7 +34,6 @@ BROKEN: Final = "its connection has broken, so its process has ended"
 
 _LOOK_MS = 1000
 _AGAIN_S = 0.2
-_ANSWER_BYTES = 64 * 1024
 
 
 class FeedLost(Exception):  # noqa: N818 - it names what happened
@@ -160,8 +160,9 @@ class Feed:
 
     def _talk(self) -> None:
         """Write and listen until the connection breaks, or all is over."""
-        connection, answers = self._connection, Answers()
+        connection = self._connection
         assert connection is not None
+        answers = FrameReader(connection, decode_answer, most_payload_bytes=0)
         poll = select.poll()
         poll.register(self._bell, select.POLLIN)
         while not self._is_over():
@@ -173,20 +174,16 @@ class Feed:
                 if descriptor == self._bell:
                     with suppress(BlockingIOError):
                         os.eventfd_read(self._bell)
-            self._listen(connection, answers)
+            self._listen(answers)
 
-    def _listen(self, connection: socket.socket, answers: Answers) -> None:
-        try:
-            content = connection.recv(_ANSWER_BYTES)
-        except (BlockingIOError, InterruptedError):
-            return
-        if not content:
-            raise FeedLost(BROKEN)
-        for answer in answers.take(content):
+    def _listen(self, answers: FrameReader[Answer]) -> None:
+        for answer in answers.read():
             if isinstance(answer, str):
                 self._fail(FeedRefused(answer))
                 return
             self._durable(answer)
+        if answers.is_at_end:
+            raise FeedLost(BROKEN)
 
     def _durable(self, count: int) -> None:
         with self._changed:

@@ -14,7 +14,7 @@ from tidewheel.progress import ProtocolError
 from tidewheel.pubsub.exactly_once.journal import WorkerPosition
 from tidewheel.pubsub.log.errors import LogError
 from tidewheel.pubsub.messages.encoded_message import EncodedMessage
-from tidewheel.pubsub.publishers.worker_frames import decode_frame, durable_answer, position_of, refusal_answer
+from tidewheel.pubsub.publishers.worker_frames import Answer, answer_frame, decode_frame, position_of
 from tidewheel.transport.socket_frames import FrameReader
 from tidewheel.transport.socket_writer import SocketWriter
 
@@ -109,7 +109,7 @@ class WorkerLink:
         if not self._is_closed:
             self._told_s = self._loop.time()
             durable, self._untold, self._untold_bytes = self._untold, 0, 0
-            self._say(durable_answer(durable))
+            self._say(durable)
 
     def _resume(self) -> None:
         if self._is_paused and not self._is_closed:
@@ -148,12 +148,12 @@ class WorkerLink:
     def refuse(self, reason: str) -> None:
         """Tell the worker that nothing more is taken of it, and why, and let go of the connection."""
         if not self._is_closed:
-            self._say(refusal_answer(reason))
+            self._say(reason)
             self.close()
 
-    def _say(self, answer: bytes) -> None:
+    def _say(self, answer: Answer) -> None:
         """Write an answer; a worker that does not read them has more than enough of them waiting, and is not there."""
-        self._writer.add([answer])
+        self._writer.add(answer_frame(answer))
         with suppress(OSError):
             self._writer.write()
 

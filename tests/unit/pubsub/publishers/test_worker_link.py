@@ -8,8 +8,9 @@ import pytest
 
 from tidewheel.pubsub.exactly_once.journal import WorkerPosition
 from tidewheel.pubsub.messages.encoded_message import EncodedMessage
-from tidewheel.pubsub.publishers.worker_frames import Answers, message_frame, position_frame
+from tidewheel.pubsub.publishers.worker_frames import decode_answer, message_frame, position_frame
 from tidewheel.pubsub.publishers.worker_link import TOLD_BYTES, TOLD_EVERY_S, Confirmed, WorkerLink
+from tidewheel.transport.socket_frames import FrameReader
 
 
 class Timer:
@@ -96,7 +97,7 @@ class Linked:
         self._worker.settimeout(10)
         link: Any = WorkerLink
         self.link: WorkerLink = link(theirs, self.loop, self.pubend, pytest.fail)
-        self._answers = Answers()
+        self._answers = FrameReader(self._worker, decode_answer)
         self._write(position_frame(WorkerPosition([0], {})))
 
     def _write(self, parts: list[Any]) -> None:
@@ -115,9 +116,7 @@ class Linked:
         """Return what the worker has been told and has not looked at."""
         self._worker.setblocking(False)
         try:
-            return list(self._answers.take(self._worker.recv(1000)))
-        except BlockingIOError:
-            return []
+            return list(self._answers.read())
         finally:
             self._worker.settimeout(10)
 
