@@ -48,7 +48,7 @@ class ExecutorDemand:
         wanted = max(1, self.executors * self.cpus)
         return (
             f"it wants {self.executors} executor(s) of {self.cpus:g} CPU(s) and {self.memory_bytes / 2**20:.0f} MiB, "
-            f"{wanted:g} CPU(s) in all, and of these {placed} fit: there are {cpus:g} CPU(s) and "
+            f"{wanted:g} CPU(s) in all. Only {placed} fit: there are {cpus:g} CPU(s) and "
             f"{memory / 2**20:.0f} MiB on {len(nodes)} node(s)"
         )
 
@@ -62,7 +62,7 @@ def executor_demand(executors: int, cpus: float, memory: str) -> ExecutorDemand:
     match = _MEMORY.fullmatch(memory.strip())
     if executors < 1 or cpus < 0 or match is None or not int(match.group(1)):
         raise BridgeError(
-            f"a Spark session needs one executor or more with CPUs and memory, not executors={executors!r}, "
-            f"CPUs {cpus!r}, memory={memory!r} (an amount with a unit, such as '512m' or '1g')"
+            f"a Spark session cannot have executors={executors!r}, CPUs {cpus!r} and memory={memory!r}. It needs at "
+            "least one executor, with CPUs, and with memory that has a unit, such as '512m' or '1g'"
         )
     return ExecutorDemand(executors, cpus, int(match.group(1)) * _UNITS[match.group(2).lower()])

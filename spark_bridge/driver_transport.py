@@ -30,8 +30,8 @@ def is_on_ray(spark: "SparkSession") -> bool:
         return False
     if not ray.is_initialized():
         raise BridgeError(
-            f"Spark {spark.sparkContext.appName!r} runs on a Ray that this process is not connected to any more: do "
-            "not call ray.shutdown() before the block of tidewheel.spark_bridge.session() has ended"
+            f"Spark {spark.sparkContext.appName!r} runs on a Ray that this process has left. Call "
+            "ray.shutdown() only after the block of tidewheel.spark_bridge.session() has ended"
         )
     return True
 

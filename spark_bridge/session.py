@@ -108,8 +108,8 @@ def _refuse_foreign_session() -> None:
     context = active_context()
     if context is not None:
         raise BridgeError(
-            f"this process already runs Spark ({context.appName!r} on {context.master}), and can run one: "
-            "stop that session first, or give it to from_spark and to_spark as it is, through its driver"
+            f"this process already runs Spark ({context.appName!r} on {context.master}), and can run only one. "
+            "Stop that session first, or pass it to from_spark and to_spark: its rows go through the driver"
         )
 
 

@@ -102,9 +102,9 @@ class PublishedEnds:
 
     def _in_no_order(self, key: Any, times: list[Time]) -> DeliveryError:
         return DeliveryError(
-            f"topic {self._topic!r}, worker {self._worker}: substream {key!r} has records at times that are in no "
-            f"order, {' and '.join(map(repr, times))}, so no epoch is the one that it ends with: publish it without "
-            "ends=True, or have it at times of which one is always before the other",
+            f"topic {self._topic!r}, worker {self._worker}: substream {key!r} has records at unordered times, "
+            f"{' and '.join(map(repr, times))}, so it ends with no single epoch. Publish without ends=True, or give "
+            "each substream times that are totally ordered",
             topic=self._topic,
             partition=self._worker,
         )

@@ -123,8 +123,8 @@ class Journal:
             return True
         if logged[number] != checksum:
             raise ResentDifferentlyError(
-                f"batch {number} of time {time!r} is not the one that is logged: a job that starts again has to send "
-                "the same batches in the same order; give the topic a log of its own if this is another job"
+                f"batch {number} of time {time!r} differs from the logged one. A job that starts again must send the "
+                "same batches in the same order. If this is another job, give the topic another log"
             )
         return False
 
@@ -141,8 +141,8 @@ class Journal:
         for time, checksums in self._checksums.items():
             if not self._worker.less_equal(time) and self._sent.get(time, 0) < len(checksums):
                 raise ResentDifferentlyError(
-                    f"{len(checksums)} batches of time {time!r} are logged, and after {self._sent.get(time, 0)} of "
-                    "them the worker says that there are no more: a job that starts again has to send the same batches"
+                    f"{len(checksums)} batches of time {time!r} are logged, but the worker closed the time after "
+                    f"{self._sent.get(time, 0)} of them. A job that starts again must send the same batches"
                 )
         self._sent = {time: sent for time, sent in self._sent.items() if self._worker.less_equal(time)}
         is_abreast, changes = (True, moved) if self._is_abreast else self._caught_up()

@@ -176,8 +176,8 @@ class KnowledgeStream(Generic[M]):
         """
         for tick, message in self._data.between(first, end):
             raise ContradictionError(
-                f"tick {tick} has the message {shortened(message)}, and is now said to have been silent, in the range "
-                f"({first}, {end}): a pubend says so only of ticks on which it never puts a message",
+                f"tick {tick} has the message {shortened(message)}, but the pubend now declares the range "
+                f"({first}, {end}) silent. A pubend must declare only ticks silent that never get a message",
                 tick=tick,
                 held=message,
                 came=Knowledge.S,

@@ -80,9 +80,9 @@ class Subend:
         # What is acknowledged may have been forgotten here: the horizon is before it then.
         if message.lost_end > incoming.horizon and message.lost_end > incoming.acknowledged.prefix_end:
             raise DeliveryError(
-                f"subscription {self._name!r} has had all of pubend {message.pubend} before tick {incoming.horizon}, "
-                f"and what was published before tick {message.lost_end} is no longer kept: messages may be lost to it. "
-                "Keep messages for longer, or subscribe anew",
+                f"subscription {self._name!r} may have lost messages: it has had all of pubend {message.pubend} before "
+                f"tick {incoming.horizon}, and messages before tick {message.lost_end} are no longer kept. Keep "
+                "messages for longer, or subscribe anew",
                 partition=message.pubend,
             )
         incoming.learn(message, now_s)

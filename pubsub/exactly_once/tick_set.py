@@ -26,10 +26,7 @@ def check_range(first: int, end: int) -> None:
         ProtocolError: it ends before it begins, or reaches below 0 or beyond `FOREVER`.
     """
     if not 0 <= first <= end <= FOREVER:
-        raise ProtocolError(
-            f"({first}, {end}) is no range of ticks: it has to begin at 0 or later, and end no earlier than it begins "
-            f"and no later than {FOREVER}"
-        )
+        raise ProtocolError(f"({first}, {end}) is no range of ticks: use 0 <= first <= end <= {FOREVER}")
 
 
 class TickSet:

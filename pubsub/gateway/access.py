@@ -23,8 +23,8 @@ _BEARER_PREFIX = "bearer."
 _HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([^\s:/?#@\[\]]+))(?::\d*)?", re.IGNORECASE)
 _FOREIGN_SITES = {"cross-site", "same-site"}
 _HOW = (
-    "send 'Authorization: Bearer TOKEN' with the token that the gateway showed when it started, or that it was given; "
-    f"a WebSocket may offer the subprotocols {SUBPROTOCOL} and {_BEARER_PREFIX}TOKEN, an EventSource add token=TOKEN"
+    "send 'Authorization: Bearer TOKEN' with the token that was passed to the gateway or that it showed at its start. "
+    f"A WebSocket may offer subprotocols {SUBPROTOCOL} and {_BEARER_PREFIX}TOKEN, an EventSource may add token=TOKEN"
 )
 
 

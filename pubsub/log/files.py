@@ -94,7 +94,7 @@ def check_private(path: Path) -> None:
     if status.st_uid != os.geteuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         mode = stat.filemode(status.st_mode)
         raise LogError(
-            f"the log in {path} is not opened: others than this user may write there (owner {status.st_uid}, mode "
-            f"{mode}): chown it to user {os.geteuid()}, chmod go-w it, or use another directory",
+            f"the log in {path} is not opened: other users may write there (owner {status.st_uid}, mode {mode}). "
+            f"Chown it to user {os.geteuid()}, chmod go-w it, or use another directory",
             path=path,
         )

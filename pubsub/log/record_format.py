@@ -219,8 +219,8 @@ def encode_record(entry: Entry, offset: int, salt: int, durable: int, into: list
             into.append(flat)
     if length > MOST_PAYLOAD_BYTES or not 0 <= entry.tick <= _MOST_TICK or not 0 <= entry.kind <= 255:
         raise ValueError(
-            f"a record of tick {entry.tick}, kind {entry.kind} and {length} bytes does not go into a log: ticks are "
-            f"from 0 to {_MOST_TICK}, kinds from 0 to 255, payloads have at most {MOST_PAYLOAD_BYTES} bytes"
+            f"a log cannot store a record of tick {entry.tick}, kind {entry.kind} and {length} bytes. Ticks are from 0 "
+            f"to {_MOST_TICK}, kinds from 0 to 255, and payloads have at most {MOST_PAYLOAD_BYTES} bytes"
         )
     head = _HEAD.pack(length, checksum, entry.tick, durable, entry.kind)
     into[place] = _START.pack(MAGIC, crc32c(head, (salt + offset) & 0xFFFFFFFF)) + head

@@ -139,9 +139,9 @@ def check_size(message: EncodedMessage) -> None:
     """Raise DeliveryError if a message is larger than a log takes."""
     if len(message.head) > MOST_HEAD_BYTES or message.size_bytes > MOST_BYTES:
         raise DeliveryError(
-            f"a message with {len(message.head)} bytes of times and {len(message.payload)} bytes of records cannot be "
-            f"published with exactly-once delivery, which takes {MOST_HEAD_BYTES} and {MOST_BYTES} together: "
-            "publish smaller batches, and smaller times"
+            f"a message with {len(message.head)} bytes of times and {len(message.payload)} bytes of records is too "
+            f"large for exactly-once delivery. The limits are {MOST_HEAD_BYTES} bytes of times, and {MOST_BYTES} bytes "
+            "together: publish smaller batches, and smaller times"
         )
 
 

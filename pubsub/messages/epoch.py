@@ -90,7 +90,7 @@ def table_of(topic: str, epochs: Sequence[Epoch]) -> Any:
         raise DeliveryError(f"topic {topic!r}: its records do not go into one table: {error}", topic=topic) from error
     other = next(type(record) for record in records if not isinstance(record, dict))
     raise DeliveryError(
-        f"topic {topic!r}: rows of Arrow and dicts make a table, and here is a {other.__qualname__}: use epochs() and "
+        f"topic {topic!r}: a table is made of rows of Arrow and dicts, not of a {other.__qualname__}. Use epochs() and "
         "records, or map the records to dicts before publish",
         topic=topic,
     )

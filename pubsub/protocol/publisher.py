@@ -320,5 +320,5 @@ class Publisher:
         what_else = "" if queue.drops_epochs else ', or with slow="drop_epochs" or slow="block"'
         return (
             f"it fell too far behind: {queue.bytes} bytes in {len(queue)} messages were waiting, and the publisher "
-            f"keeps no more than {self._capacity_bytes} bytes; read faster, or subscribe to less with where={what_else}"
+            f"keeps no more than {self._capacity_bytes} bytes. Read faster, or subscribe to less with where={what_else}"
         )

@@ -101,9 +101,8 @@ class RayPublication(RunningPublication):
     def _refuse_to_go_on(self) -> None:
         """Raise DeliveryError: where a log goes on, some ends of substreams might be in it twice, and others never."""
         reason = (
-            f"the log in {self._log} has something already, and with ends=True a job that is started again does not "
-            "send the same: in which epoch an end is told differs from run to run. Give this run a log of its own, or "
-            "publish without ends"
+            f"the log in {self._log} has something already, and a job that starts again with ends=True may tell an end "
+            "in another epoch. Give this run a log of its own, or publish without ends"
         )
         self._entry.retract(reason)
         raise DeliveryError(f"topic {self._topic!r}: {reason}", topic=self._topic)
@@ -112,8 +111,8 @@ class RayPublication(RunningPublication):
         """Say so if the log is that of a job which ran to its end: what another run publishes is not in it then."""
         if all(self._ask("ended", 0.0, within_s=0.0, give_up=False)):
             _LOG.warning(
-                "topic %r: the log in %s has the topic to its end already. What this job publishes is taken for the "
-                "same again, and left out: give another run a log of its own, or remove that directory first",
+                "topic %r: the log in %s has the topic to its end already, so what this job publishes is left out. "
+                "Give another run a log of its own, or remove that directory first",
                 self._topic,
                 self._log,
             )

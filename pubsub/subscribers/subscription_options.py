@@ -75,8 +75,8 @@ def check_options(info: TopicInfo, options: DeliveryOptions, asked: Subscription
         )
     if info.delivery == "exactly_once" and options.slow == "drop_epochs":
         raise DeliveryError(
-            f"topic {info.name!r} has exactly-once delivery: its log keeps what a subscriber has not read, however "
-            f"slow that is, and leaves out nothing: slow={options.slow!r} is not for it",
+            f"topic {info.name!r} has exactly-once delivery, so slow={options.slow!r} is not for it. The log keeps all "
+            "unread epochs, however slow the subscriber is: leave slow= out",
             topic=info.name,
         )
 

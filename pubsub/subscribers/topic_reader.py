@@ -127,8 +127,8 @@ class LocalTopicReader(TopicReader):
 
     def _idle(self) -> DeliveryError:
         return DeliveryError(
-            f"topic {self._topic!r}: the local job that publishes it is idle, so nothing will come: "
-            "send to its inputs, and advance or close them, before reading on",
+            f"topic {self._topic!r}: the local job that publishes it is idle, so nothing will come. "
+            "Send to its inputs, and advance or close them, before reading on",
             topic=self._topic,
         )
 

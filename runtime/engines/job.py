@@ -260,8 +260,8 @@ class Job(ABC):
     ) -> None:
         if kind is None and not self._has_ended and not self._inputs.are_fed and not self.is_complete:
             _LOGGER.warning(
-                "job %r is cut short: its with block was left before all was done, and the rest is lost; call "
-                "job.wait() there, or job.stop() if that is what you want",
+                "job %r is cut short: its with block ended before the job was done, and the rest is lost. Call "
+                "job.wait() in the block, or job.stop() if you want to stop early",
                 self.name,
             )
         self.stop()

@@ -198,8 +198,8 @@ class Explainer:
             advice = f"its notificator keeps it on purpose: {operator!r} waits until {self._something_new(ports, plan)}"
             return _Account(held, advice, workers, ports, told_last=True)
         advice = (
-            f"probably the token leaked: {remedy}, or call context.activate() while there is work left or when a "
-            f"thread is done, and context.expect_activation() in each call until it is. Otherwise "
+            f"probably the token leaked: {remedy}. While there is work left, or when a thread is done, call "
+            f"context.activate(), and context.expect_activation() in each call until then. Otherwise "
             f"{operator!r} waits until {self._something_new(ports, plan)}"
         )
         return _Account(held, advice, workers, ports)
@@ -270,8 +270,8 @@ class Explainer:
         if ends is not None and ends.firm:
             why = (
                 'with bound="firm" a substream waits there until all of it has come: end it. In a loop it also waits '
-                "until those that were closed before it have ended, so no operator of the loop must keep their tokens "
-                "until a time is complete"
+                "for the end of the substreams that were closed before it. So no operator of the loop must keep their "
+                "tokens until a time is complete"
             )
         else:
             why = "their key is used again, and waits until the marker of what had it before has gone on"

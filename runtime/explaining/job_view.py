@@ -98,15 +98,14 @@ class JobView:
             most = max(found, key=lambda one: one.count)
             if most.count:
                 notes.append(
-                    f"substreams {name!r} of {most.count} key(s) are open, such as {', '.join(most.keys)}: who waits "
-                    "for their ends waits for end_substream(...), their last record, their time-out, or the end of the "
-                    "stream"
+                    f"substreams {name!r} of {most.count} key(s) are open, such as {', '.join(most.keys)}. "
+                    "They end with end_substream(...), their last record, their time-out, or the end of the stream"
                 )
             if any(one.waiting for one in found):
                 notes.append(
                     f"substreams {name!r}: {max(one.waiting for one in found)} key(s) that are used again wait until "
-                    "nothing is left of what had them before: who is told of ends has to look at input.ended, and must "
-                    "not keep its tokens until a later time is complete"
+                    "nothing is left of the substreams that had them before. An operator that is told of ends must "
+                    "look at input.ended, and must not keep its tokens until a later time is complete"
                 )
         return notes
 

@@ -79,8 +79,8 @@ class EpochCheckpoint:
         for name, wanted in asked.fields().items():
             if name != "writer" and found.get(name) != wanted:
                 raise BridgeError(
-                    f"the checkpoint {self._folder} was made for {name} {found.get(name)!r}, not {wanted!r}: a "
-                    "checkpoint goes with one topic, path, format and time column; use another one, and another path"
+                    f"the checkpoint {self._folder} was made for {name} {found.get(name)!r}, not {wanted!r}. A "
+                    "checkpoint is for one topic, path, format and time column: use another one, and another path"
                 )
         if found.get("version") != _VERSION or not isinstance(found.get("writer"), str):
             raise self._damaged(path, f"version {found.get('version')!r}")
@@ -111,8 +111,8 @@ class EpochCheckpoint:
         foreign = sorted({entry.name for entry in self._folder.iterdir()} - {IDENTITY_FILE + _NEW})
         if foreign:
             raise BridgeError(
-                f"{self._folder} is no checkpoint of write_epochs, and has {foreign[0]!r} in it: use an empty or a new "
-                "folder, of its own, not the one of a Spark query"
+                f"{self._folder} is no checkpoint of write_epochs, and has {foreign[0]!r} in it. Use an empty or a new "
+                "folder, not the checkpoint of a Spark query"
             )
 
     def _read(self, path: Path) -> dict[str, Any]:

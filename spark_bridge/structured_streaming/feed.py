@@ -172,8 +172,8 @@ def _check_dataframe(df: object, name: str) -> None:
         )
     if not df.isStreaming:
         raise BridgeError(
-            f"the DataFrame that is to feed input {name!r} is no streaming one: read it with spark.readStream, or make "
-            "it a source of the dataflow with from_spark()"
+            f"the DataFrame that is to feed input {name!r} is not streaming. Read it with spark.readStream, or make it "
+            "a source of the dataflow with from_spark()"
         )
     arrow_schema(df, name)
 

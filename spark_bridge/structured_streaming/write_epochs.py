@@ -105,7 +105,7 @@ def _folders(path: str | os.PathLike[str], checkpoint: str | os.PathLike[str]) -
     place, saved = _local("path", path), _local("checkpoint", checkpoint)
     if saved == place or (saved.is_relative_to(place) and not saved.relative_to(place).parts[0].startswith((".", "_"))):
         raise BridgeError(
-            f"the checkpoint {saved} is where Spark looks for epochs ({place}): use a folder elsewhere, or one in it "
+            f"the checkpoint {saved} is where Spark looks for epochs ({place}). Use a folder elsewhere, or one in it "
             "whose name begins with a dot or an underscore"
         )
     if place.is_relative_to(saved):

@@ -19,7 +19,7 @@ MOST_WORDS = 25
 LARGEST_CIRCLE = 2
 
 _QUESTION = re.compile(r"(What|Who|How|Where|When|Which|Whether)\b")
-_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n\s*\n")
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\s*\n\s*")
 
 
 @cache
@@ -127,24 +127,28 @@ def questioning_docstrings() -> list[str]:
     return [f"{name}: {text.splitlines()[0]}" for name, text in found.items() if _QUESTION.match(text)]
 
 
-def long_error_sentences() -> list[str]:
-    """The sentences of more than 25 words in error messages that are raised where they are written."""
+def long_sentences() -> list[str]:
+    """The sentences of more than 25 words in texts of the program: errors, advice, notes of the log."""
     return [
         f"{name_of(path)}:{line}: {len(sentence.split())} words: {sentence}"
         for path in shipped_modules()
-        for line, sentence in error_sentences(_tree(path))
+        for line, sentence in sentences(_tree(path))
         if len(sentence.split()) > MOST_WORDS
     ]
 
 
-def error_sentences(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """The sentences of all literal texts in `raise X(...)`, with their lines; a placeholder is the word `{}`."""
-    for node in ast.walk(tree):
-        if not isinstance(node, ast.Raise) or not isinstance(node.exc, ast.Call):
-            continue
-        arguments = [*node.exc.args, *(keyword.value for keyword in node.exc.keywords)]
-        for text in (text for argument in arguments for text in _texts(argument)):
-            yield from ((node.lineno, sentence) for sentence in _SENTENCE_END.split(text))
+def sentences(node: ast.AST) -> Iterator[tuple[int, str]]:
+    """The sentences of all literal texts but docstrings, with their lines; a placeholder is the word `{}`.
+
+    A line break ends a sentence. A text that is joined of others with `+` counts as a whole, and its parts do, too.
+    """
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.Constant | ast.JoinedStr | ast.BinOp):
+            for text in _texts(child):
+                yield from ((child.lineno, sentence) for sentence in _SENTENCE_END.split(text))
+        is_docstring = isinstance(child, ast.Expr) and isinstance(child.value, ast.Constant)
+        if not is_docstring and not isinstance(child, ast.JoinedStr):
+            yield from sentences(child)
 
 
 def _texts(node: ast.expr) -> list[str]:
@@ -171,7 +175,7 @@ def _main(folder: str) -> None:
         "files of more than 350 lines": crowded_files(),
         "classes of more than 30 methods": large_classes(),
         "module docstrings that begin with a question word": questioning_docstrings(),
-        "error sentences of more than 25 words": long_error_sentences(),
+        "sentences of more than 25 words": long_sentences(),
     }
     for rule, offenders in rules.items():
         shown = [offender for offender in offenders if folder in offender]

@@ -210,7 +210,7 @@ def test_what_is_wrong_is_said_at_once(spark: "SparkSession", tmp_path: Path) ->
     with tw.run(flow_of(), engine="local") as job, tw.run(units, engine="local") as unit_job:
         input = job.input("rows")
         refused: dict[str, Callable[[], object]] = {
-            "is no streaming one: read it with spark.readStream, or make it a source of the dataflow with from_spark": (
+            "is not streaming. Read it with spark.readStream, or make it a source of the dataflow with from_spark": (
                 lambda: feed(input, spark.range(3), checkpoint=check)
             ),
             r"what feeds input 'rows' is a builtins\.list, not a streaming DataFrame": (

@@ -245,7 +245,7 @@ def test_workers_agree_on_the_columns(spark: "SparkSession") -> None:
             to_spark(spark, captured, schema=pa.schema([("n", pa.int16())]))
         assert not captured.is_fetched
     with captured_by_two([(0, pa.table({"n": [1]})), (1, pa.table({"m": [1]}))]) as (_, captured):
-        with pytest.raises(BridgeError, match="a DataFrame has one schema") as caught:
+        with pytest.raises(BridgeError, match="A DataFrame has one schema") as caught:
             to_spark(spark, captured)
         assert "Traceback" not in str(caught.value)
     with captured_by_two([]) as (_, captured):

@@ -19,7 +19,7 @@ def test_explain_says_which_substreams_are_open() -> None:
         handle.end_substream(0)
         handle.advance_to(1)
         with pytest.raises(
-            tw.JobError, match=r"substreams 'rests' of 1 key\(s\) are open, such as 1: who waits"
+            tw.JobError, match=r"substreams 'rests' of 1 key\(s\) are open, such as 1. They end"
         ) as told:
             job.probe("done").wait_until(1)
         assert "close() lets it go on; its substreams end by end_substream(...) or close()" in str(told.value)

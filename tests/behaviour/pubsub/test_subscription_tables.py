@@ -108,9 +108,9 @@ def test_rows_of_arrow_and_dicts_go_together(running: RunningPublication, topic:
 @pytest.mark.parametrize(
     ("batches", "text"),
     [
-        ([[1, 2]], "here is a int: use epochs"),
-        ([[{"n": 1}], [(1, 2)]], "here is a tuple"),
-        ([pa.table({"n": [1]}), ["one"]], "here is a str"),
+        ([[1, 2]], "not of a int. Use epochs"),
+        ([[{"n": 1}], [(1, 2)]], "not of a tuple"),
+        ([pa.table({"n": [1]}), ["one"]], "not of a str"),
         ([[{"n": 1}], [{"n": "one"}]], "do not go into one table"),
         ([pa.table({"n": [1]}), pa.table({"n": ["one"]})], "do not go into one table"),
         ([[{"n": 2**70}]], "do not go into one table"),

@@ -158,7 +158,7 @@ def test_a_job_that_sends_something_else_at_the_same_place_fails(topic: str, tmp
             assert [next(batches), next(batches)] == [[1], [2]]
         job.stop()
     with (
-        pytest.raises(tw.TidewheelError, match="a job that starts again has to send the same batches"),
+        pytest.raises(tw.TidewheelError, match="A job that starts again must send the same batches"),
         publishing(topic, tmp_path, workers=1) as job,
         job.input("numbers") as numbers,
     ):

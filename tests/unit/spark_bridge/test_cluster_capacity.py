@@ -48,5 +48,5 @@ def test_memory_is_read_as_spark_writes_it(memory: str, size: int) -> None:
 )
 def test_nonsense_is_refused(executors: int, cpus: float, memory: str) -> None:
     """An amount without a unit is refused too: Spark would read MiB and RayDP bytes."""
-    with pytest.raises(BridgeError, match="one executor or more"):
+    with pytest.raises(BridgeError, match="least one executor"):
         executor_demand(executors, cpus, memory)

@@ -166,9 +166,11 @@ def test_records_at_times_in_no_order_are_an_error() -> None:
     ends.note((0, "a"), 2)
     ends.note((0, "a"), 4)
     port.ends.add(["a"])
-    with pytest.raises(tw.DeliveryError, match=r"'orders', worker 0: substream 'a' .* 4 and 6, so no epoch"):
+    with pytest.raises(
+        tw.DeliveryError, match=r"'orders', worker 0: substream 'a' .* 4 and 6, so it ends with no single epoch"
+    ):
         ends.note((0, "a"), 6)
-    with pytest.raises(tw.DeliveryError, match="4 and 3, so no epoch"):
+    with pytest.raises(tw.DeliveryError, match="4 and 3, so it ends with no single epoch"):
         ends.publish(cast(tw.InputPort, port), port.frontier, cast(Any, context))
 
 

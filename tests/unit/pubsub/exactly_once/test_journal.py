@@ -92,12 +92,12 @@ def test_what_is_not_the_same_is_an_error() -> None:
     journal = Journal(INTEGERS)
     send(journal, [("data", 0, 0, 5), ("data", 0, 1, 6)])
     journal.begin()
-    with pytest.raises(ResentDifferentlyError, match=r"batch 0 of time 0 is not the one that is logged"):
+    with pytest.raises(ResentDifferentlyError, match=r"batch 0 of time 0 differs from the logged one"):
         journal.data(0, 0, 7)
     with pytest.raises(ProtocolError, match=r"batch 2 of time 0 is missing: batch 3 came"):
         journal.data(0, 3, 7)
     assert not journal.data(0, 0, 5)
-    with pytest.raises(ResentDifferentlyError, match=r"2 batches of time 0 are logged, and after 1 of them"):
+    with pytest.raises(ResentDifferentlyError, match=r"2 batches of time 0 are logged, .* after 1 of them"):
         journal.frontier([(0, -1), (1, 1)])
 
 

@@ -235,7 +235,7 @@ def test_a_worker_that_sends_something_else_is_refused(tmp_path: Path) -> None:
         assert eventually(lambda: not feed._sent.waiting, DEADLINE_S)
     with published(tmp_path) as (publisher, feed):
         feed.send([DataMessage(1, b"c", "pickle", 1)])
-        with pytest.raises(FeedRefused, match=r"batch 0 of time 1 is not the one that is logged"):
+        with pytest.raises(FeedRefused, match=r"batch 0 of time 1 differs from the logged one"):
             feed.finish()
         with pytest.raises(FeedRefused):
             feed.send([])
