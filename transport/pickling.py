@@ -8,6 +8,8 @@ import cloudpickle
 PROTOCOL = 5
 """Protocol 5 of pickle hands over large buffers without a copy (PEP 574)."""
 
+_MAIN = pickle.SHORT_BINUNICODE + bytes([len("__main__")]) + b"__main__"
+
 
 def dumps(value: Any) -> bytes:
     """Return ``value`` pickled.
@@ -57,8 +59,14 @@ def _frames(dump: Any, value: Any, large: int | None) -> list[Any]:
 
 
 def _goes_by_value(head: bytes) -> bool:
-    """Tell whether a pickle may name a class or function that other processes cannot import."""
-    return b"__main__" in head or any(name.encode() in head for name in cloudpickle.list_registry_pickle_by_value())
+    """Tell whether a pickle may name a class or function that other processes cannot import.
+
+    A pickle of protocol 5 names a class by the short text of its module and the opcode STACK_GLOBAL. So records that
+    mention the main program are not taken for classes of it, unless a text is just its name and a class is there too.
+    """
+    if _MAIN in head and pickle.STACK_GLOBAL in head:
+        return True
+    return any(name.encode() in head for name in cloudpickle.list_registry_pickle_by_value())
 
 
 def unpicklable(value: Any, otherwise: Exception | None = None) -> str | None:

@@ -26,8 +26,8 @@ from tidewheel.pubsub.exactly_once.messages import Ack, Downstream, KnowledgeMes
 from tidewheel.pubsub.exactly_once.tick_set import FOREVER, check_range
 from tidewheel.pubsub.messages import encoded_message
 from tidewheel.pubsub.messages.encoded_message import EncodedMessage, slice_of
-from tidewheel.pubsub.messages.payload import pickled
 from tidewheel.pubsub.messages.wire import Numbered
+from tidewheel.transport.pickling import dumps
 from tidewheel.transport.socket_frames import LARGE, Payload, frame_of, unpickled
 
 FRAME_BYTES: Final = 1024 * 1024
@@ -142,7 +142,7 @@ def encode(message: Told | ChildMessage) -> list[Any]:
         case Stranger(pubend, reader):
             return _frame(_StrangerHead(pubend, reader))
         case Join(name, where):
-            return _frame(_JoinHead(name, b"" if where is None else pickled(where)))
+            return _frame(_JoinHead(name, b"" if where is None else dumps(where)))
 
 
 def _frame(head: _Head) -> list[Any]:

@@ -22,8 +22,8 @@ import msgspec
 
 from tidewheel.progress import ProtocolError, Time
 from tidewheel.pubsub.errors import DeliveryError
-from tidewheel.pubsub.messages.payload import pickled
 from tidewheel.pubsub.messages.wire import DataMessage, Encoding, LowerFrontierUpdate, Message, Notice, PartitionEnded
+from tidewheel.transport.pickling import dumps
 from tidewheel.transport.socket_frames import LARGE, Payload, unpickled
 
 MOST_HEAD_BYTES: Final = 16 * 1024 * 1024
@@ -126,13 +126,13 @@ def encode(message: Message, number: int = 0) -> EncodedMessage:
     (Place(time=(3, 1), number=2), DataMessage(time=(3, 1), payload=b'batch', encoding='pickle', records=7))
     """
     if isinstance(message, DataMessage):
-        return EncodedMessage(pickled((message.time, message.encoding, message.records, number)), message.payload)
+        return EncodedMessage(dumps((message.time, message.encoding, message.records, number)), message.payload)
     fields: tuple[Any, ...] = ()
     if isinstance(message, LowerFrontierUpdate):
         fields = (message.updates,)
     elif not isinstance(message, PartitionEnded):
         fields = (message,)
-    return EncodedMessage(pickled(fields), b"")
+    return EncodedMessage(dumps(fields), b"")
 
 
 def check_size(message: EncodedMessage) -> None:

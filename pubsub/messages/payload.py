@@ -1,17 +1,16 @@
 """The encoding of batches as bytes.
 
-Arrow stays Arrow, as an IPC stream; everything else is pickled. Nobody here imports pyarrow unless a batch is Arrow.
+Arrow stays Arrow, as an IPC stream; everything else is pickled. The module imports pyarrow only for a batch of Arrow.
 """
 
 import pickle
 from dataclasses import dataclass
 from typing import Any
 
-import cloudpickle
-
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.messages.wire import Encoding
 from tidewheel.transport.batches import is_arrow
+from tidewheel.transport.pickling import dumps
 from tidewheel.transport.socket_frames import Payload
 
 
@@ -47,7 +46,7 @@ def encode(batch: Any) -> EncodedBatch:
             f"a {type(batch).__qualname__} is no batch: publish lists, NumPy arrays or Arrow tables"
         ) from None
     try:
-        payload = pickled(batch)
+        payload = dumps(batch)
     except Exception as error:
         raise DeliveryError(
             f"a batch of {records} records cannot be published because it cannot be pickled ({error}): "
@@ -66,24 +65,12 @@ def encode_ends(keys: list[Any]) -> EncodedBatch:
     ['a', 'b']
     """
     try:
-        return EncodedBatch("ends", pickled(keys), 0)
+        return EncodedBatch("ends", dumps(keys), 0)
     except Exception as error:
         raise DeliveryError(
             f"the ends of substreams cannot be published because a key cannot be pickled ({error}): divide the stream "
             "by keys of plain values"
         ) from error
-
-
-def pickled(value: Any) -> bytes:
-    """Return ``value`` pickled; raise what cloudpickle raises if that is not possible.
-
-    Classes of a script or notebook travel by value, which takes many times as long, so the fast way is tried first.
-    """
-    try:
-        return pickle.dumps(value, 5)
-    except Exception:  # noqa: BLE001 - whatever it is, cloudpickle may be able to do it, or say why not
-        by_value: bytes = cloudpickle.dumps(value, protocol=5)
-        return by_value
 
 
 def decode(encoded: EncodedBatch) -> Any:

@@ -17,7 +17,7 @@ import msgspec
 from tidewheel.progress import ProtocolError
 from tidewheel.pubsub.exactly_once.journal import WorkerPosition
 from tidewheel.pubsub.messages.encoded_message import EncodedMessage
-from tidewheel.pubsub.messages.payload import pickled
+from tidewheel.transport.pickling import dumps
 from tidewheel.transport.socket_frames import Payload, frame_of, unpickled
 
 Answer: TypeAlias = int | str
@@ -28,7 +28,7 @@ _ANSWER: msgspec.msgpack.Decoder[Answer] = msgspec.msgpack.Decoder(Answer)
 
 def position_frame(position: WorkerPosition) -> list[Any]:
     """Return the parts of the first frame."""
-    return frame_of(pickled((position.lower, position.sent)), ())
+    return frame_of(dumps((position.lower, position.sent)), ())
 
 
 def message_frame(message: EncodedMessage) -> list[Any]:

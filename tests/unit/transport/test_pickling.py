@@ -35,9 +35,10 @@ def made_here() -> Iterator[Any]:
 
 
 def test_what_pickle_can_do_is_not_cloudpickled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Plain records, and instances of classes that can be imported."""
+    """Plain records, also such that mention the main program, and instances of classes that can be imported."""
     monkeypatch.setattr(cloudpickle, "dumps", lambda *_, **__: pytest.fail("cloudpickle was asked"))
-    for value in ([1, "a", None], {"a": (1.5, b"x")}, Counter("ab")):
+    mentions = [["__main__", 1], Counter({"if __name__ == '__main__':": 1, b"__main__": 2})]
+    for value in ([1, "a", None], {"a": (1.5, b"x")}, Counter("ab"), *mentions):
         assert pickle.loads(dumps(value)) == value
 
 
@@ -58,16 +59,16 @@ def test_what_is_registered_goes_by_value(made_here: Any) -> None:
 
 
 def test_classes_of_the_main_program_go_by_value() -> None:
-    """Another process has another main program."""
+    """Another process has another main program, though the records name it too."""
     program = """
 import sys
 from tidewheel.transport.pickling import dumps
 class Made:
     def __repr__(self): return "made"
-sys.stdout.buffer.write(dumps([Made()]))
+sys.stdout.buffer.write(dumps([Made.__module__, {Made.__module__: Made()}]))
 """
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
-    assert read_elsewhere(ran.stdout) == "[made]"
+    assert read_elsewhere(ran.stdout) == "['__main__', {'__main__': made}]"
 
 
 def test_large_buffers_are_frames_of_their_own() -> None:

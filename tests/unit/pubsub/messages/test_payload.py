@@ -1,6 +1,7 @@
 """Encoding and decoding of batches."""
 
 import pickle
+import sys
 import threading
 from typing import Any
 
@@ -46,14 +47,17 @@ def test_a_slice_does_not_carry_the_whole_table() -> None:
     assert len(encode(large.slice(5, 10)).payload) < 10_000
 
 
-def test_classes_of_a_script_travel_by_value() -> None:
+def test_classes_of_a_script_travel_by_value(monkeypatch: pytest.MonkeyPatch) -> None:
     """Records of a class that the subscriber cannot import are decoded all the same."""
 
     class Local:
         value = 7
 
-    Local.__module__ = "__main__"
-    [copy] = decode(encode([Local()]))
+    Local.__module__, Local.__qualname__ = "__main__", "Local"
+    with monkeypatch.context() as script:
+        script.setattr(sys.modules["__main__"], "Local", Local, raising=False)
+        encoded = encode([Local()])
+    [copy] = decode(encoded)
     assert copy.value == 7
 
 
