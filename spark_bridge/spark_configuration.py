@@ -9,24 +9,11 @@ from collections.abc import Mapping
 
 from tidewheel.spark_bridge.errors import BridgeError
 
-OPENED_PACKAGES = (
-    "java.base/java.io",
-    "java.base/java.lang",
-    "java.base/java.lang.invoke",
-    "java.base/java.lang.reflect",
-    "java.base/java.math",
-    "java.base/java.net",
-    "java.base/java.nio",
-    "java.base/java.text",
-    "java.base/java.util",
-    "java.base/java.util.concurrent",
-    "java.base/java.util.concurrent.atomic",
-    "java.base/sun.nio.ch",
-    "java.base/sun.nio.cs",
-    "java.base/sun.security.action",
-    "java.base/sun.util.calendar",
-    "java.sql/java.sql",
+_JAVA_BASE = (
+    "java.io java.lang java.lang.invoke java.lang.reflect java.math java.net java.nio java.text java.util "
+    "java.util.concurrent java.util.concurrent.atomic sun.nio.ch sun.nio.cs sun.security.action sun.util.calendar"
 )
+OPENED_PACKAGES = (*(f"java.base/{package}" for package in _JAVA_BASE.split()), "java.sql/java.sql")
 JAVA_OPTIONS_SETTINGS = (
     "spark.driver.extraJavaOptions",
     "spark.executor.extraJavaOptions",

@@ -31,6 +31,7 @@ from tidewheel.pubsub.messages.wire import (
 )
 from tidewheel.pubsub.protocol.epoch_filter import EpochFilter
 from tidewheel.pubsub.protocol.partition_stream import PartitionState, PartitionStream
+from tidewheel.pubsub.protocol.waiting_epochs import WaitingEpochs
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +90,8 @@ class Subscriber:
         self._lower = MutableAntichain(domain)
         self._filter: EpochFilter | None = None
         self._counter = DecodeCounter()
-        self._held: dict[Time, list[Batch | SubstreamsEnded]] | None = {} if may_drop and atomic else None
+        self._holds_epochs = may_drop and atomic
+        self._held = WaitingEpochs[Batch | SubstreamsEnded](domain)
         self._dropped: set[Time] = set()
         self._received = self._delivered = self._filtered = self._epochs_dropped = 0
 
@@ -179,8 +181,8 @@ class Subscriber:
             batch = SubstreamsEnded(message.time, partition, encoded, number)
         else:
             batch = Batch(message.time, partition, encoded, self._counter, self._expected, number)
-        if self._held is not None:
-            self._held.setdefault(message.time, []).append(batch)
+        if self._holds_epochs:
+            self._held.at(message.time).append(batch)
             return []
         self._delivered += 1
         return [batch]
@@ -191,7 +193,9 @@ class Subscriber:
         self._dropped.update(new)
         self._epochs_dropped += len(new)
         for time in new:
-            self._filtered += len(self._held.pop(time, ())) if self._held is not None else 0
+            held = self._held.at(time)
+            self._filtered += len(held)
+            held.clear()
         return [Dropped(tuple(new))] if new else []
 
     def _passes(self, time: Time) -> bool:
@@ -201,17 +205,15 @@ class Subscriber:
         frontier = self._lower.frontier
         if self._filter is not None and self._filter.is_done(frontier):
             self._filter = None
-        self._dropped = {time for time in self._dropped if frontier.less_equal(time)}
         return [*self._completed(frontier), Frontier(frontier)]
 
     def _completed(self, frontier: Antichain) -> list[Event]:
-        """Return the batches of epochs that are complete and were held until now."""
-        if self._held is None:
-            return []
-        complete = [time for time in self._held if not frontier.less_equal(time)]
-        batches = [batch for time in self._domain.in_order(complete) for batch in self._held.pop(time)]
+        """Return the batches of epochs that are complete and were held until now; forget those that were dropped."""
+        complete = self._held.take_passed(frontier)
+        self._dropped.difference_update(time for time, _ in complete)
+        batches: list[Event] = [batch for _, held in complete for batch in held]
         self._delivered += len(batches)
-        return list(batches)
+        return batches
 
     def _error(self, partition: int, message: Failed | Disconnected) -> DeliveryError:
         where = f"topic {self._topic!r}, partition {partition}"

@@ -129,8 +129,8 @@ class RelayHandle:
             )
 
     def statistics(self) -> list[RelayStatistics]:
-        """Return what each relay has done since it was started last; nothing of one that does not answer now."""
-        answers = self._ask(lambda actor: actor.statistics.remote(), CLOSED_WITHIN_S)
+        """Return what each relay has done since its last start; a relay that is closed or does not answer has none."""
+        answers = [] if self._is_closed else self._ask(lambda actor: actor.statistics.remote(), CLOSED_WITHIN_S)
         return [answer for answer in answers if isinstance(answer, RelayStatistics)]
 
     def close(self) -> None:
@@ -140,9 +140,9 @@ class RelayHandle:
         from tidewheel.pubsub.relays.relay_registry import forget_relay
 
         _RUNNING.discard(self)
-        if self._is_closed or not ray.is_initialized():
+        was_closed, self._is_closed = self._is_closed, True
+        if was_closed or not ray.is_initialized():
             return
-        self._is_closed = True
         for name in self._names:
             forget_relay(name)
         self._ask(lambda actor: actor.close.remote(), CLOSED_WITHIN_S)

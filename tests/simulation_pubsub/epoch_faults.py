@@ -1,11 +1,12 @@
 """Faults in which epochs a subscriber sees, and when."""
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 from tests.kit.simulation.injection import Injection, replaced
-from tidewheel.progress import Antichain, Time
-from tidewheel.pubsub import EpochAssembler, Event, Subscriber
+from tidewheel.progress import Time
+from tidewheel.pubsub import Epoch, EpochAssembler, Event, Frontier, Subscriber
 from tidewheel.pubsub.messages.wire import LowerFrontierUpdate, Numbered
 from tidewheel.pubsub.protocol.epoch_filter import EpochFilter
 from tidewheel.pubsub.protocol.epoch_states import EpochStates
@@ -85,12 +86,16 @@ def ended_partition_holds_back() -> Injection:
 def epochs_complete_too_early() -> Injection:
     """Give epochs out as soon as the frontier has reached them."""
 
-    def wrong(assembler: EpochAssembler, frontier: Antichain) -> list[Any]:
-        complete = [time for time in assembler._order if not frontier.less_than(time)]
-        assembler._order = [time for time in assembler._order if frontier.less_than(time)]
-        return [assembler._take(time) for time in complete]
+    def make(receive: Callable[..., list[Epoch]]) -> Callable[..., list[Epoch]]:
+        def wrong(assembler: EpochAssembler, event: Event) -> list[Epoch]:
+            if not isinstance(event, Frontier):
+                return receive(assembler, event)
+            ahead: Any = SimpleNamespace(less_equal=event.frontier.less_than)
+            return receive(assembler, Frontier(ahead))
 
-    return replaced(EpochAssembler, "_complete", lambda _: wrong)
+        return wrong
+
+    return replaced(EpochAssembler, "receive", make)
 
 
 def one_partition_late() -> Injection:

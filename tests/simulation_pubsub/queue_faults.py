@@ -8,6 +8,7 @@ from tidewheel.progress import Time
 from tidewheel.pubsub import Event, Subscriber
 from tidewheel.pubsub.messages.wire import EpochsDropped, LowerFrontierUpdate, Numbered
 from tidewheel.pubsub.protocol.outgoing_queue import OutgoingQueue
+from tidewheel.pubsub.protocol.waiting_epochs import WaitingEpochs
 
 
 def part_of_an_epoch_dropped() -> Injection:
@@ -61,7 +62,7 @@ def drop_heeded_by_one_partition() -> Injection:
 
     def make(drop: Callable[..., list[Event]]) -> Callable[..., list[Event]]:
         def wrong(subscriber: Subscriber, times: list[Time]) -> list[Event]:
-            held, subscriber._held = subscriber._held, None
+            held, subscriber._held = subscriber._held, WaitingEpochs(subscriber._domain)
             events = drop(subscriber, times)
             subscriber._held = held
             return events
@@ -76,7 +77,7 @@ def dropping_without_holding() -> Injection:
 
     def make(data: Callable[..., list[Event]]) -> Callable[..., list[Event]]:
         def wrong(subscriber: Subscriber, *arguments: Any) -> list[Event]:
-            subscriber._held = None
+            subscriber._holds_epochs = False
             return data(subscriber, *arguments)
 
         return wrong
