@@ -1,4 +1,4 @@
-"""The routes: which topics there are, and each of them as Server-Sent Events and over a WebSocket."""
+"""The routes of the gateway: the list of topics, and each topic as Server-Sent Events and over a WebSocket."""
 
 import asyncio
 
@@ -27,7 +27,7 @@ from tidewheel.pubsub.gateway.topic_request import TopicRequest
 
 
 class _TopicName(Convertor[str]):
-    """Any text: the name of a topic may have slashes, blanks and line breaks in it."""
+    """Any text: the name of a topic may contain slashes, blanks and line breaks."""
 
     regex = r"[\s\S]+"
 
@@ -42,11 +42,11 @@ register_url_convertor("tidewheel_topic", _TopicName())
 
 
 class Pages:
-    """What there is to ask for.
+    """The resources of the gateway.
 
     Args:
-        clients: all of them.
-        keep_alive_s: how long nothing may be sent, in seconds.
+        clients: all clients of the gateway.
+        keep_alive_s: an event stream sends a sign of life after so many seconds without an event.
     """
 
     def __init__(self, clients: Clients, keep_alive_s: float) -> None:
@@ -54,7 +54,7 @@ class Pages:
         self._keep_alive_s = keep_alive_s
 
     async def topics(self, request: Request) -> Response:
-        """Answer with the topics that there are."""
+        """Answer with the list of topics."""
         thread = OwnThread("tidewheel-gateway-topics")
         try:
             return answer(await asyncio.wrap_future(thread.submit(topics)))
@@ -62,11 +62,11 @@ class Pages:
             thread.stop()
 
     async def events(self, request: Request) -> ASGIApp:
-        """Answer with a topic as Server-Sent Events."""
+        """Answer with the events of a topic as Server-Sent Events."""
         parameters = [(name, value) for name, value in request.query_params.multi_items() if name != "token"]
         wanted = TopicRequest.from_query(request.path_params["topic"], parameters)
         if request.headers.get("last-event-id") == END_ID:
-            return Response(status_code=204, headers=HEADERS)  # which keeps an EventSource from coming back for ever
+            return Response(status_code=204, headers=HEADERS)  # with 204 an EventSource does not reconnect
         if request.method == "HEAD":
             return Response(headers=HEADERS, media_type=MEDIA_TYPE)
         feed = self._clients.admit(wanted, reader(wanted, self._clients.max_epoch_bytes, as_events=True))
@@ -86,9 +86,9 @@ def application(access: Access, clients: Clients, keep_alive_s: float) -> ASGIAp
     """Return the ASGI application of a gateway.
 
     Args:
-        access: who may ask.
-        clients: where those who read are counted.
-        keep_alive_s: how long nothing may be sent, in seconds, before there is a sign of life.
+        access: the rules for requests.
+        clients: the clients that read now, and their limits.
+        keep_alive_s: an event stream sends a sign of life after so many seconds without an event.
     """
     pages = Pages(clients, keep_alive_s)
     app = Starlette(

@@ -18,14 +18,16 @@ from tidewheel.pubsub.gateway.token import VARIABLE, given_token, new_token
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command to its parser."""
-    parser.add_argument("--host", default="127.0.0.1", help="address to listen at; by default only this machine's own")
+    parser.add_argument(
+        "--host", default="127.0.0.1", help="address to listen at (default: 127.0.0.1, this machine only)"
+    )
     parser.add_argument("--port", type=int, default=8787, help="port of HTTP, 0 for any (default: 8787)")
     parser.add_argument("--flight-port", type=int, default=8788, help="port of Arrow Flight, 0 for any (default: 8788)")
     token = parser.add_mutually_exclusive_group()
     token.add_argument(
         "--token-file",
         metavar="FILE",
-        help=f"file with the token that clients have to show; without it {VARIABLE} may hold one, or a new one is made",
+        help=f"file with the token that clients must show; otherwise the value of {VARIABLE}, otherwise a new token",
     )
     token.add_argument("--no-token", action="store_true", help="let every program on this machine read all topics")
     parser.add_argument(
@@ -33,15 +35,15 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="ORIGIN",
         action="append",
         default=[],
-        help="let pages of this origin read topics, as http://localhost:3000; may be given again",
+        help="let pages of this origin read topics, such as http://localhost:3000; repeat it for more origins",
     )
-    parser.add_argument("--max-clients", type=int, default=100, help="how many may read at once (default: 100)")
+    parser.add_argument("--max-clients", type=int, default=100, help="how many clients may read at once (default: 100)")
     parser.add_argument(
         "--max-epoch-bytes",
         metavar="BYTES",
         type=int,
         default=MAX_EPOCH_BYTES,
-        help="how much of epochs that are not complete is kept for a client before it is cut off (default: 256 MiB)",
+        help="largest size of incomplete epochs that the gateway keeps for a client (default: 256 MiB)",
     )
 
 
@@ -49,13 +51,13 @@ def serve(options: argparse.Namespace, show: Callable[[str], None]) -> None:
     """Run a gateway until SIGTERM or Ctrl-C.
 
     Args:
-        options: those of `add_options`.
-        show: prints a line for whoever started it.
+        options: the options of `add_options`.
+        show: prints a line for the person who runs the command.
 
     Raises:
-        GatewayError: it cannot be started like this.
+        GatewayError: the gateway cannot start with these options.
         DeliveryError: there is no Ray cluster.
-        KeyboardInterrupt: it was ended by Ctrl-C.
+        KeyboardInterrupt: Ctrl-C ended the gateway.
     """
     check_extra()
     given = given_token(options.token_file, os.environ)
@@ -70,7 +72,7 @@ def serve(options: argparse.Namespace, show: Callable[[str], None]) -> None:
         max_clients=options.max_clients,
         max_epoch_bytes=options.max_epoch_bytes,
     )
-    topics()  # connects this process to the cluster, and says now if there is none
+    topics()  # connects this process to the cluster, and fails here if there is none
     with _until_terminated() as ended, Gateway(config) as gateway:
         for line in _announcement(gateway, config, is_new=given is None):
             show(line)
@@ -79,7 +81,7 @@ def serve(options: argparse.Namespace, show: Callable[[str], None]) -> None:
 
 @contextmanager
 def _until_terminated() -> Iterator[threading.Event]:
-    """Give an event that SIGTERM sets; Ctrl-C raises KeyboardInterrupt as ever."""
+    """Yield an event that SIGTERM sets; Ctrl-C still raises KeyboardInterrupt."""
     ended = threading.Event()
 
     def end(number: int, frame: Any) -> None:
@@ -103,4 +105,4 @@ def _announcement(gateway: Gateway, config: GatewayConfig, *, is_new: bool) -> I
     elif is_new:
         yield f"token   {config.token}"
     if not config.address.is_loopback:
-        yield "what is sent is not encrypted, the token included: put a proxy with TLS before it, or use an SSH tunnel"
+        yield "data and token are sent without encryption: put a proxy with TLS before it, or use an SSH tunnel"

@@ -30,21 +30,21 @@ class TimedBatch:
 class EpochTables:
     """Turns epochs into record batches.
 
-    Tables stay as they are, but for dictionaries, which a Flight stream of this kind cannot carry: they become plain
-    columns. Records that are dicts become rows, with null for a key that is missing.
+    Tables stay as they are, except that dictionaries become plain columns: the Flight stream cannot carry them. Dicts
+    become rows, with null for a missing key.
     """
 
     def __init__(self) -> None:
         self._schema: pa.Schema | None = None
 
     def receive(self, epoch: Epoch) -> list[TimedBatch]:
-        """Return the records of an epoch, as one batch unless that would be too large for Arrow; none if it has none.
+        """Return the records of an epoch: one batch, several if one is too large for Arrow, none if there are none.
 
         Raises:
-            TidewheelError: they are neither tables nor dicts, or do not go with the epochs before them.
+            TidewheelError: the records are neither tables nor dicts, or do not fit the schema of the first epoch.
         """
         if not epoch.batches:
-            return []  # it only has ends of substreams, for which a table has no place
+            return []  # the epoch has only ends of substreams, and a table has no place for them
         try:
             table = self._table(epoch)
         except _REFUSALS as error:
@@ -67,7 +67,7 @@ class EpochTables:
         return self._fitted(self._rows(records))
 
     def _rows(self, records: list[Mapping[Any, Any]]) -> Any:
-        """Return a table of dicts, whose types are those of the values, for Arrow would cut them to types given."""
+        """Return dicts as a table. Types come from the values: Arrow would truncate values to given types."""
         names = list(dict.fromkeys(name for record in records for name in record))
         unnamed = [name for name in names if not isinstance(name, str)]
         if unnamed:
@@ -77,7 +77,7 @@ class EpochTables:
         return pa.table({name: pa.array([record.get(name) for record in records]) for name in names})
 
     def _fitted(self, table: Any) -> Any:
-        """Return a table with the schema of the first one; one that is the first, without dictionaries."""
+        """Return a table with the schema of the first one; the first table only loses its dictionaries."""
         if self._schema is None:
             plain = [field.with_type(_without_dictionaries(field.type)) for field in table.schema]
             return table.cast(pa.schema(plain, table.schema.metadata))
@@ -96,15 +96,15 @@ class EpochTables:
 def timed_batches(
     domain: TimeDomain, events: Iterator[Event], max_epoch_bytes: int = MAX_EPOCH_BYTES
 ) -> Iterator[TimedBatch]:
-    """Yield the record batches of a topic, as epochs are complete.
+    """Yield the record batches of a topic, epoch by epoch, each once it is complete.
 
     Args:
-        domain: its times.
-        events: what its subscription brings.
-        max_epoch_bytes: how much of epochs may wait for them to be complete.
+        domain: the times of the topic.
+        events: the events of its subscription.
+        max_epoch_bytes: the largest size of incomplete epochs.
 
     Raises:
-        TidewheelError: the topic failed, too much waits, or what `EpochTables.receive` raises.
+        TidewheelError: the topic failed, incomplete epochs are too large, or an epoch is no table.
     """
     tables = EpochTables()
     assembler = BoundedAssembler(domain, max_epoch_bytes)
@@ -114,7 +114,7 @@ def timed_batches(
 
 
 def _without_dictionaries(kind: Any) -> Any:
-    """Return a type with plain values wherever it has dictionaries."""
+    """Return a type with plain values in place of all dictionaries."""
     if pa.types.is_dictionary(kind):
         return _without_dictionaries(kind.value_type)
     if pa.types.is_struct(kind):

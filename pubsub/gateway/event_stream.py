@@ -1,4 +1,4 @@
-"""Server-Sent Events: an HTTP response that goes on for as long as the topic does.
+"""Server-Sent Events: an HTTP response that lasts as long as the topic.
 
 Source: the HTML standard, section "Server-sent events".
 """
@@ -18,11 +18,11 @@ _KEEP_ALIVE = b": the topic lives\n\n"
 
 
 class EventStream:
-    """The response to one client; it is an ASGI application.
+    """The response to one client, an ASGI application.
 
     Args:
-        feed: connected to the topic; it is closed when the response ends, however it does.
-        keep_alive_s: how long nothing may be sent, in seconds, before a comment is.
+        feed: the feed of the topic, connected already. The stream closes it when the response ends for any reason.
+        keep_alive_s: the stream sends a comment after so many seconds without an event.
     """
 
     def __init__(self, feed: TopicFeed[bytes], keep_alive_s: float) -> None:
@@ -40,13 +40,13 @@ class EventStream:
         headers = {**HEADERS, "Content-Type": MEDIA_TYPE, "X-Accel-Buffering": "no"}
         encoded = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
         await send({"type": "http.response.start", "status": 200, "headers": encoded})
-        await _part(send, _KEEP_ALIVE)  # so that the client's side opens at once
+        await _part(send, _KEEP_ALIVE)  # the client sees an open stream at once
         try:
             async with aclosing(items(self._feed, self._keep_alive_s)) as found:
                 async for item in found:
                     await _part(send, _KEEP_ALIVE if item is None else item)
             last = stopped_message(self._feed)
-        except Exception as error:  # noqa: BLE001  the client is told, and the log has it
+        except Exception as error:  # noqa: BLE001  the error goes to the client and to the log
             last = error_message(unexpected(error))
         if last is not None:
             await _part(send, last.as_event())

@@ -21,15 +21,15 @@ _LEAVE_WITHIN_S = 2.0
 
 
 class Gateway:
-    """Offers the topics of this process, and of the Ray cluster, over HTTP and Arrow Flight while its block runs.
+    """Serves the topics of this process and of the Ray cluster over HTTP and Arrow Flight while its block runs.
 
-    It runs on threads of its own, so that any program can have one. Every client has a subscription of its own.
+    The gateway runs on threads of its own, so any program can start it. Each client has its own subscription.
 
     Args:
-        config: how it is started.
+        config: the addresses, token and limits; the defaults of `GatewayConfig` without it.
 
     Raises:
-        GatewayError: on entering: the libraries that it needs are not installed, or a port is taken.
+        GatewayError: on entering the block, if its libraries are not installed or a port is taken.
     """
 
     def __init__(self, config: GatewayConfig | None = None) -> None:
@@ -41,27 +41,27 @@ class Gateway:
 
     @property
     def token(self) -> str | None:
-        """What clients have to show, None for nothing."""
+        """The token that clients must show; None if they need none."""
         return self._config.token
 
     @property
     def url(self) -> str:
-        """Where HTTP is, such as ``http://127.0.0.1:8787``."""
+        """The URL of HTTP, such as ``http://127.0.0.1:8787``."""
         return self._config.address.url("http", self._port)
 
     @property
     def flight_url(self) -> str:
-        """Where Arrow Flight is, such as ``grpc://127.0.0.1:8788``."""
+        """The URL of Arrow Flight, such as ``grpc://127.0.0.1:8788``."""
         port = self._config.flight_port if self._flight is None else self._flight.port
         return self._config.address.url("grpc", port)
 
     @property
     def clients(self) -> int:
-        """How many clients read."""
+        """The number of clients that read now."""
         return len(self._clients)
 
     def start(self) -> None:
-        """Begin to listen; once in the life of a gateway."""
+        """Begin to listen. A gateway can start only once."""
         config = self._config
         check_extra()
         from tidewheel.pubsub.gateway.application import application
@@ -85,7 +85,7 @@ class Gateway:
         self._web = web
 
     def stop(self) -> None:
-        """End all streams, each told why, and stop listening; takes seconds at most. Called again, it does nothing."""
+        """End all streams, tell each client why, and stop listening. This takes seconds at most. Idempotent."""
         self._clients.close()
         stopping = [threading.Thread(target=server.stop) for server in (self._web, self._flight) if server is not None]
         self._web = self._flight = None
@@ -106,10 +106,10 @@ class Gateway:
 
 
 def check_extra() -> None:
-    """Check that the libraries of the extra are there.
+    """Check that the libraries of the extra ``gateway`` are installed.
 
     Raises:
-        GatewayError: one is not, and how to install them.
+        GatewayError: a library is missing; the message says how to install it.
     """
     try:
         import starlette

@@ -13,19 +13,19 @@ from tidewheel.pubsub.gateway.answers import answer
 Check: TypeAlias = Literal["place", "token"]
 
 EVENTS_SUFFIX = "/events"
-"""How the paths of Server-Sent Events end; only there a token may be in the query."""
+"""The end of the paths of Server-Sent Events. Only these requests may have the token in the query."""
 
 
 class Guard:
-    """Lets requests through that one half of the rules permits.
+    """Passes the requests on that one half of the rules permits.
 
-    It comes twice: what a page may not ask is refused first, whatever else there is; the token is looked at behind
-    CORS, so that a page that may ask is shown the refusal.
+    The application has two guards. The first refuses requests from foreign pages. The second checks the token and runs
+    behind CORS, so that the browser shows its refusal to a permitted page.
 
     Args:
-        app: what the requests are for.
+        app: the application behind the guard.
         access: the rules.
-        check: which of them.
+        check: the half of the rules to apply.
     """
 
     def __init__(self, app: ASGIApp, access: Access, check: Check) -> None:
@@ -34,12 +34,12 @@ class Guard:
         self._refusal = access.place_refusal if check == "place" else access.token_refusal
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, or answer why not; a WebSocket is refused before it is opened."""
+        """Pass a request on, or answer with the reason of a refusal; refuse a WebSocket before it opens."""
         refusal = self._refusal(_credentials(scope)) if scope["type"] in {"http", "websocket"} else None
         if refusal is None:
             await self._app(scope, receive, send)
             return
-        # Whoever is refused does not keep a connection.
+        # A refused client does not keep its connection.
         headers = {"Connection": "close", **({"WWW-Authenticate": "Bearer"} if refusal.status == 401 else {})}
         await answer({"message": refusal.message}, refusal.status, headers)(scope, receive, send)
 

@@ -1,7 +1,7 @@
-"""WebSockets: one JSON object a message. What a client sends is ignored.
+"""WebSockets: one JSON object a message. The gateway ignores what a client sends.
 
-A WebSocket that may not be opened at all is refused over HTTP. Whatever else is wrong is told inside, since a browser
-shows its page nothing of a refusal: an object of type ``error``, and then a close code.
+The guard refuses a WebSocket without a valid token over HTTP. Every other error is an object of type ``error`` on the
+open WebSocket, and then a close code: a browser shows its page nothing of a refusal over HTTP.
 """
 
 import asyncio
@@ -22,21 +22,21 @@ DONE = 1000
 """The close code after an ``end``, or an ``error`` of the topic."""
 
 GOING_AWAY = 1001
-"""The close code when the gateway is stopped."""
+"""The close code when the gateway stops."""
 
 FAILED = 1011
 """The close code when the gateway itself fails."""
 
 REFUSED = 4000
-"""The close code of a refusal is this and the HTTP status that it would have: 4400, 4404, 4503."""
+"""The close code of a refusal is this plus the HTTP status of the same error: 4400, 4404, 4503."""
 
 
 class SocketStream:
     """Serves one client.
 
     Args:
-        socket: its connection, which has not been accepted yet.
-        clients: all of them.
+        socket: the connection of the client, not accepted yet.
+        clients: all clients of the gateway.
     """
 
     def __init__(self, socket: WebSocket, clients: Clients) -> None:
@@ -79,7 +79,7 @@ class SocketStream:
             last, code = stopped_message(feed), GOING_AWAY
         except WebSocketDisconnect:
             raise
-        except Exception as error:  # noqa: BLE001  the client is told, and the log has it
+        except Exception as error:  # noqa: BLE001  the error goes to the client and to the log
             last, code = error_message(unexpected(error)), FAILED
         await self._close(last, DONE if last is None else code)
 

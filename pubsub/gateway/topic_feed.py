@@ -1,7 +1,7 @@
-"""One client's subscription, read on a thread of its own, an item at a time and only when somebody asks.
+"""One client's subscription, read on a thread of its own, one item for each request.
 
-So a client that reads slowly, or not at all, leaves what comes with the publishers, which do with it what they do with
-every slow subscriber; and nothing that takes long, such as decoding, holds up other clients.
+A client that reads slowly, or not at all, leaves its messages with the publishers. They treat it as any other slow
+subscriber. Slow work for one client, such as decoding, does not delay other clients.
 """
 
 import logging
@@ -20,26 +20,26 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 Read: TypeAlias = Callable[[TimeDomain, Iterator[Event]], Iterator[T]]
-"""What makes items for a client of the times and the events of a topic."""
+"""A function that makes a client's items from the times and the events of a topic."""
 
 _IDLE_S = 0.02
 
 
 class OwnThread:
-    """A thread that does what it is given, one thing after the other. It holds up no process that ends."""
+    """A thread that runs calls one after the other. It is a daemon, so it does not keep a process alive."""
 
     def __init__(self, name: str) -> None:
         self._calls: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = SimpleQueue()
         threading.Thread(target=self._run, name=name, daemon=True).start()
 
     def submit(self, call: Callable[[], R]) -> "Future[R]":
-        """Have something done; return where its result will be. After `stop` nothing is done any more."""
+        """Run ``call`` on the thread and return the future of its result. After `stop` the thread runs nothing."""
         future: Future[R] = Future()
         self._calls.put((future, call))
         return future
 
     def stop(self) -> None:
-        """End the thread once it has done what it was given; does not wait."""
+        """End the thread once it has run all calls; do not wait for it."""
         self._calls.put(None)
 
     def _run(self) -> None:
@@ -48,17 +48,17 @@ class OwnThread:
             if future.set_running_or_notify_cancel():
                 try:
                     future.set_result(call())
-                except BaseException as error:  # noqa: BLE001  it is raised where the result is looked at
+                except BaseException as error:  # noqa: BLE001  the future raises it to its reader
                     future.set_exception(error)
 
 
 class TopicFeed(Generic[T]):
-    """A subscription and what is made of it. For any thread; nothing here waits.
+    """A subscription and the items made from its events. Methods may be called on any thread, and none of them waits.
 
     Args:
         subscribe: connects to the topic.
-        read: makes items of the topic's times and its events.
-        left: called once, when the feed is closed and its subscription ended.
+        read: makes items from the topic's times and events.
+        left: a callback, called once after the feed is closed and its subscription has ended.
     """
 
     def __init__(
@@ -76,10 +76,10 @@ class TopicFeed(Generic[T]):
         self._items: Iterator[T] = iter(())
         self._thread = OwnThread("tidewheel-gateway-client")
         self.opened = self._thread.submit(self._open)
-        """Done when it is connected, from when on nothing is missed; raises what that raises."""
+        """The future of the connection, from which on the feed misses nothing; it raises what `subscribe` raises."""
 
     def next(self) -> "Future[T | None]":
-        """Read the next item; the result is None at the end, and after `close`."""
+        """Read the next item; the result is None at the end of the topic and after `close`."""
         with self._lock:
             if not self._closed.is_set():
                 return self._thread.submit(lambda: next(self._items, None))
@@ -89,11 +89,11 @@ class TopicFeed(Generic[T]):
 
     @property
     def is_closed(self) -> bool:
-        """Whether it was closed."""
+        """Whether the feed was closed."""
         return self._closed.is_set()
 
     def close(self) -> None:
-        """End the subscription at once, also while it is being read; called again, it does nothing."""
+        """End the subscription at once, even during a read. Idempotent."""
         with self._lock:
             if self._closed.is_set():
                 return
@@ -109,7 +109,7 @@ class TopicFeed(Generic[T]):
         if not subscription.is_local:
             yield from subscription
             return
-        # A job of this process runs when somebody reads, and has nothing to do until others send to it.
+        # A local job runs only while its subscriber reads, and is idle until another thread sends to its inputs.
         while not self._closed.is_set() and not subscription.is_over:
             events = subscription.take()
             yield from events
@@ -117,12 +117,12 @@ class TopicFeed(Generic[T]):
                 self._closed.wait(_IDLE_S)
 
     def _leave(self) -> None:
-        """End the subscription as soon as there is one; it may wait for a read that is under way."""
+        """End the subscription as soon as it exists; this may wait for a read in progress."""
         wait([self.opened])
         try:
             if self._subscription is not None:
                 self._subscription.close()
-        except Exception:  # noqa: BLE001  nobody is left to whom it could be told
+        except Exception:  # noqa: BLE001  the client has left, so only the log can have it
             _LOG.exception("a client's subscription did not end as it should")
         finally:
             self._left(self)

@@ -18,7 +18,7 @@ _LARGEST_MESSAGE = 64 * 1024
 
 
 class _Http(H11Protocol):
-    """Cuts off who connects and does not ask for anything."""
+    """Closes the connection of a client that sends no request."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -32,7 +32,7 @@ class _Http(H11Protocol):
 
 
 class _Server(uvicorn.Server):
-    """Tells when it listens, and leaves no connection open. On a thread of its own it leaves signals alone."""
+    """Signals when it listens, and closes all connections at its end. Off the main thread it handles no signals."""
 
     def __init__(self, config: uvicorn.Config, listens: threading.Event) -> None:
         super().__init__(config)
@@ -45,20 +45,20 @@ class _Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         await super().shutdown(sockets)
         for connection in list(self.server_state.connections):
-            connection.transport.abort()  # its client takes nothing, so it would wait for ever to send the rest
+            connection.transport.abort()  # its client does not read, so sending the rest would wait for ever
         await asyncio.sleep(0)  # the loop closes them in its next round
 
 
 class WebServer:
     """HTTP and WebSockets at one socket.
 
-    Nothing of a request is logged, since a query may have the token in it: uvicorn's loggers are silenced, in the whole
-    process. What fails here is logged by `answers`.
+    The server logs no requests, because a query may contain the token. So it silences uvicorn's loggers in the whole
+    process. The module `answers` logs failures.
 
     Args:
-        app: what answers.
-        listener: where, already listening; it is closed at the end.
-        stall_s: how long a WebSocket may leave a ping unanswered, in seconds.
+        app: the application that answers.
+        listener: a socket that listens already; the server closes it at the end.
+        stall_s: the server closes a WebSocket that leaves a ping unanswered for so many seconds.
     """
 
     def __init__(self, app: ASGIApp, listener: socket.socket, stall_s: float) -> None:
@@ -69,7 +69,7 @@ class WebServer:
             ws="websockets-sansio",
             ws_max_size=_LARGEST_MESSAGE,
             ws_ping_timeout=stall_s,
-            ws_per_message_deflate=False,  # it would hold up all clients while one message is compressed
+            ws_per_message_deflate=False,  # compressing one message would delay all clients
             lifespan="off",
             log_config=None,
             log_level="critical",
@@ -85,14 +85,14 @@ class WebServer:
         self._thread = threading.Thread(target=self._run, name="tidewheel-gateway-http", daemon=True)
 
     def start(self) -> None:
-        """Begin to answer; raises GatewayError if that does not work."""
+        """Begin to answer; raise GatewayError if the server does not start."""
         self._thread.start()
         if not self._listens.wait(_STARTS_WITHIN_S) or self._error is not None:
             self.stop()
             raise GatewayError(f"the web server did not start: {self._error or 'it hangs'}")
 
     def stop(self) -> None:
-        """Stop listening, and end within seconds whatever is still under way."""
+        """Stop listening, and end all requests in progress within seconds."""
         self._server.should_exit = True
         self._thread.join(_STOPS_WITHIN_S)
         self._listener.close()
@@ -100,7 +100,7 @@ class WebServer:
     def _run(self) -> None:
         try:
             asyncio.run(self._server.serve([self._listener]))
-        except BaseException as error:  # noqa: BLE001  it is raised by `start`
+        except BaseException as error:  # noqa: BLE001  `start` raises it
             self._error = error
         finally:
             self._listens.set()

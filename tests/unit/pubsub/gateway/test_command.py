@@ -106,7 +106,7 @@ def test_no_token_has_to_be_asked_for() -> None:
 
 def test_beyond_this_machine_it_says_that_nothing_is_encrypted() -> None:
     """Which has to be asked for by the address."""
-    assert run_until(signal.SIGTERM, "--host", "0.0.0.0")[-1].startswith("what is sent is not encrypted")
+    assert run_until(signal.SIGTERM, "--host", "0.0.0.0")[-1].startswith("data and token are sent without encryption")
 
 
 @pytest.mark.parametrize(
