@@ -1,4 +1,4 @@
-"""The options of one subscriber: which records it wants, and what happens when it falls behind."""
+"""The options of one subscriber: its condition on records, and the policy for a subscriber that falls behind."""
 
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
@@ -7,10 +7,10 @@ from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.messages.where import Where
 
 Slow: TypeAlias = Literal["disconnect", "drop_epochs", "block"]
-"""What happens to a subscriber for which more waits than the publisher keeps.
+"""The policy of a publisher when more messages wait for a subscriber than the publisher keeps.
 
-``"disconnect"`` cuts it off with an error; ``"drop_epochs"`` leaves out whole epochs, and says which; ``"block"`` holds
-back the dataflow that publishes, which holds back its sources, and cuts off a subscriber that takes nothing for long.
+``"disconnect"`` disconnects the subscriber with an error. ``"drop_epochs"`` leaves out whole epochs and names them.
+``"block"`` makes the publishing dataflow and its sources wait, and disconnects a subscriber that long reads nothing.
 """
 
 BLOCK_LIMIT_S = 60.0
@@ -18,15 +18,15 @@ BLOCK_LIMIT_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class DeliveryOptions:
-    """What a subscriber asks of the publishers of a topic.
+    """The options that a subscriber sends to the publishers of a topic.
 
     Attributes:
-        where: which records it wants; None for all.
-        slow: what happens when it falls behind.
-        block_limit: for how long it may hold back a publisher and take nothing, in seconds.
+        where: the condition on records; None for all records.
+        slow: the policy when the subscriber falls behind.
+        block_limit: the longest time that a subscriber may block a publisher without reading, in seconds.
 
     Raises:
-        DeliveryError: there is no such policy, or the limit is no time.
+        DeliveryError: the policy does not exist, or the limit is no time.
     """
 
     where: Where | None = None
@@ -42,4 +42,4 @@ class DeliveryOptions:
 
 
 EVERYTHING = DeliveryOptions()
-"""What a subscriber gets that asks for nothing in particular."""
+"""The options of a subscriber that sets none."""

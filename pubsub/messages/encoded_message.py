@@ -1,7 +1,7 @@
 """A message of a topic as bytes: on its way from a worker, in the log, and on its way to subscribers.
 
-A message is a head, which says what it is, and a payload. Pubends, relays and the log pass both on as they are. Only
-workers, filters, subscribers, and publishers without a log look inside.
+A message consists of a head, which describes it, and a payload. Pubends, relays and the log pass both on unchanged.
+Only workers, filters, subscribers, and publishers without a log look inside.
 
 ========  ==================================================================  =======
 the rest  as many as that says                                                4 bytes
@@ -10,7 +10,7 @@ payload   the head, pickled: of a batch its time, encoding, records and       le
           the notice itself                                                   head
 ========  ==================================================================  =======
 
-The payload comes first, so that its checksum is a part of the one of the whole.
+The payload comes first, so that its checksum is part of the checksum of the message.
 
 Source: seed "Gryphon exactly-once", section 2.2, whose pubends log messages and serve them from there.
 """
@@ -28,7 +28,7 @@ from tidewheel.transport.socket_frames import LARGE, Payload, unpickled
 
 MOST_HEAD_BYTES: Final = 16 * 1024 * 1024
 MOST_BYTES: Final = (1 << 32) - 1
-"""So many bytes a message may have, as a record of the log has to have a length of 4 bytes."""
+"""The largest size of a message: a record of the log has a length field of 4 bytes."""
 
 _LENGTH = struct.Struct("<I")
 _COMPARED_BYTES = 1024 * 1024
@@ -36,11 +36,11 @@ _ENCODINGS = get_args(Encoding)
 
 
 class Place(NamedTuple):
-    """Which batch it is: a worker that starts again sends the same at the same place.
+    """The identity of a batch: a worker that starts again sends the same batch at the same place.
 
     Attributes:
-        time: of the batch.
-        number: how many batches of that time come before it.
+        time: the time of the batch.
+        number: the number of batches of that time before this one.
     """
 
     time: Time
@@ -48,11 +48,11 @@ class Place(NamedTuple):
 
 
 class EncodedMessage(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """One message, encoded. Two are equal if they have the same bytes, wherever these lie.
+    """One encoded message. Two messages with the same bytes are equal, in any kind of buffer.
 
     Attributes:
-        head: what it is; only `decode` and `place_of` look into it.
-        payload: the batch, encoded; empty for what is none.
+        head: the description of the message; only `decode` and `place_of` read it.
+        payload: the encoded batch; empty for a message without a batch.
     """
 
     head: bytes
@@ -60,10 +60,10 @@ class EncodedMessage(msgspec.Struct, frozen=True, eq=False, gc=False):
 
     @classmethod
     def of(cls, content: Payload) -> "EncodedMessage":
-        """Return the message of which ``content`` is all parts; a large payload is a slice of it, and keeps it alive.
+        """Return the message whose parts, joined, are ``content``; a large payload is a slice that keeps it alive.
 
         Raises:
-            ProtocolError: it is not long enough.
+            ProtocolError: ``content`` is too short.
         """
         size, least = len(content), _LENGTH.size
         if size >= least:
@@ -75,13 +75,13 @@ class EncodedMessage(msgspec.Struct, frozen=True, eq=False, gc=False):
 
     @property
     def parts(self) -> tuple[Payload, ...]:
-        """The bytes of the message: what it is when one comes behind the other. Nothing large is copied."""
+        """The bytes of the message, in parts to be joined. No large payload is copied."""
         end = self.head + _LENGTH.pack(len(self.head))
         return (self.payload, end) if len(self.payload) else (end,)
 
     @property
     def size_bytes(self) -> int:
-        """How many bytes the parts have together."""
+        """The size of all parts together."""
         return _LENGTH.size + len(self.head) + len(self.payload)
 
     def __eq__(self, other: object) -> bool:
@@ -96,7 +96,7 @@ class EncodedMessage(msgspec.Struct, frozen=True, eq=False, gc=False):
         )
 
     def __ne__(self, other: object) -> bool:
-        return not self == other  # what the base class has would compare identities
+        return not self == other  # the base class would compare identities
 
     def __hash__(self) -> int:
         return hash((self.head, len(self.payload)))
@@ -110,7 +110,7 @@ class EncodedMessage(msgspec.Struct, frozen=True, eq=False, gc=False):
 
 
 def size_of(message: EncodedMessage) -> int:
-    """Return how many bytes a message has."""
+    """Return the size of a message in bytes."""
     return message.size_bytes
 
 
@@ -118,8 +118,8 @@ def encode(message: Message, number: int = 0) -> EncodedMessage:
     """Return a message as bytes.
 
     Args:
-        message: what a worker publishes, or a publisher tells a subscriber.
-        number: for a batch, how many of its time come before it.
+        message: a message of a worker, or a notice of a publisher to a subscriber.
+        number: for a batch, the number of batches of its time before it.
 
     >>> message = encode(DataMessage((3, 1), b"batch", "pickle", 7), number=2)
     >>> place_of(message), decode(EncodedMessage.of(b"".join(message.parts)))
@@ -136,7 +136,7 @@ def encode(message: Message, number: int = 0) -> EncodedMessage:
 
 
 def check_size(message: EncodedMessage) -> None:
-    """Raise DeliveryError if a message is larger than a log takes."""
+    """Raise DeliveryError if a message is too large for a log."""
     if len(message.head) > MOST_HEAD_BYTES or message.size_bytes > MOST_BYTES:
         raise DeliveryError(
             f"a message with {len(message.head)} bytes of times and {len(message.payload)} bytes of records is too "
@@ -146,10 +146,10 @@ def check_size(message: EncodedMessage) -> None:
 
 
 def decode(message: EncodedMessage) -> Message:
-    """Return the message that was encoded; the payload of a batch stays as it is.
+    """Return the message that was encoded; the payload of a batch stays encoded.
 
     Raises:
-        ProtocolError: the head cannot be unpickled here, or is none.
+        ProtocolError: the head cannot be unpickled here, or is not the head of a message.
     """
     fields = unpickled(message.head)
     if type(fields) is tuple:  # a match statement takes three times as long
@@ -162,7 +162,7 @@ def decode(message: EncodedMessage) -> Message:
 
 
 def place_of(message: EncodedMessage) -> Place | None:
-    """Return which batch a message is; None if it is none.
+    """Return the place of the batch in a message; None for a message without a batch.
 
     Raises:
         ProtocolError: as `decode` does.
@@ -172,7 +172,7 @@ def place_of(message: EncodedMessage) -> Place | None:
 
 
 def place_or_event(message: EncodedMessage) -> Place | LowerFrontierUpdate | PartitionEnded:
-    """Return which batch a message is, or the event that it is, if it is no batch.
+    """Return the place of the batch in a message, or the event if the message has no batch.
 
     Raises:
         ProtocolError: as `decode` does.
@@ -185,7 +185,7 @@ def place_or_event(message: EncodedMessage) -> Place | LowerFrontierUpdate | Par
 
 
 def _event(fields: object) -> LowerFrontierUpdate | PartitionEnded:
-    """Return what the head of a message without a batch says."""
+    """Return the event in the head of a message without a batch."""
     if type(fields) is tuple:
         if not fields:
             return PartitionEnded()
@@ -195,14 +195,14 @@ def _event(fields: object) -> LowerFrontierUpdate | PartitionEnded:
 
 
 def slice_of(content: Payload, begin: int, end: int) -> Payload:
-    """Return some bytes of others: a copy where they are few, which keeps nothing else alive, and a slice otherwise."""
+    """Return some bytes of a buffer: a copy if they are few, so that it keeps nothing else alive; otherwise a slice."""
     if end - begin < LARGE:
         return bytes(content[begin:end])
     return memoryview(content)[begin:end]
 
 
 def _has_same_bytes(one: Payload, other: Payload) -> bool:
-    """Compare as many bytes of each. A ``memoryview`` would compare byte by byte, at 50 times the cost."""
+    """Compare two payloads of one length. A ``memoryview`` compares byte by byte, at 50 times the cost."""
     if one is other:
         return True
     first, second = memoryview(one), memoryview(other)

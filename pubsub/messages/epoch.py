@@ -26,19 +26,19 @@ class Epoch:
 
     @cached_property
     def records(self) -> list[Any]:
-        """All records, decoded the first time that they are asked for; rows of Arrow are dicts."""
+        """All records, decoded at the first access; rows of Arrow are dicts."""
         return [record for batch in self.batches for record in batch.records]
 
     @cached_property
     def ended(self) -> tuple[Any, ...]:
         """The keys of substreams of which no later epoch has a record, unless the key is used again for another one.
 
-        Each comes once, with one epoch, of a topic that is published with ``ends=True``; of others none does. Who
-        leaves out epochs, by ``slow="drop_epochs"``, misses the ends in them, and is told by `Dropped` which these are.
-        With ``where=`` all ends come, also of keys of which no record does. A key that was used several times may be
-        here as often. Records of this epoch may already be of the key's next use. They are if their batch has the same
-        ``partition`` as the message in ``ends``, and a greater ``number``; iterating over events shows both in their
-        order.
+        A topic that is published with ``ends=True`` sends each end once, with one epoch; other topics send none. With
+        ``slow="drop_epochs"`` a subscriber misses the ends in dropped epochs, and `Dropped` names these epochs. With
+        ``where=`` the subscriber receives all ends, even of keys without records. A key that was used several times may
+        occur as often. Records of this epoch may already belong to the next use of a key. They do if their batch has
+        the same ``partition`` as the message in ``ends`` and a greater ``number``. Iteration over events shows both in
+        their order.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("orders")
@@ -70,12 +70,12 @@ class Epoch:
 
 
 def table_of(topic: str, epochs: Sequence[Epoch]) -> Any:
-    """Return all records of some epochs as one ``pyarrow.Table``: rows of Arrow, or dicts.
+    """Return all records of some epochs, rows of Arrow or dicts, as one ``pyarrow.Table``.
 
-    What a record lacks that another has is null.
+    A column that a record lacks is null.
 
     Raises:
-        DeliveryError: they make no table.
+        DeliveryError: the records make no table.
     """
     import pyarrow as pa
 
@@ -99,7 +99,7 @@ def table_of(topic: str, epochs: Sequence[Epoch]) -> Any:
 def _of_dicts(records: Sequence[dict[str, Any]]) -> Any:
     import pyarrow as pa
 
-    # Table.from_pylist would look for the columns of the first record only.
+    # Table.from_pylist would use only the columns of the first record.
     names = dict.fromkeys(name for record in records for name in record)
     return pa.table({name: [record.get(name) for record in records] for name in names})
 

@@ -10,7 +10,7 @@ from tidewheel.pubsub.messages.payload import EncodedBatch, decode, to_records
 
 
 class DecodeCounter:
-    """Counts how many payloads were decoded on behalf of one subscriber."""
+    """Counts the payloads that were decoded for one subscriber."""
 
     __slots__ = ("decoded",)
 
@@ -20,15 +20,15 @@ class DecodeCounter:
 
 @dataclass(frozen=True)  # without slots: it keeps what it decoded
 class Batch:
-    """One batch of a topic, still encoded; it is decoded the first time that somebody asks for what is in it.
+    """One batch of a topic, decoded at the first access to its records.
 
     Args:
         time: its epoch.
-        partition: the number of the partition that it came from.
+        partition: the number of its partition.
         encoded: its bytes.
         counter: counts the decoding.
-        expected: what its subscriber expects of it, with the name of the topic; None for nothing.
-        number: of its message at its publisher.
+        expected: the name of the topic and the schema that the subscriber expects; None for any records.
+        number: the number of its message at its publisher.
     """
 
     time: Time
@@ -43,8 +43,8 @@ class Batch:
         """The batch as it was published: a list, a NumPy array or a ``pyarrow.Table``.
 
         Raises:
-            DeliveryError: it does not decode in this process.
-            SchemaMismatch: it is not what ``subscribe(..., schema=...)`` has said.
+            DeliveryError: this process cannot decode it.
+            SchemaMismatch: it does not have the schema of ``subscribe(..., schema=...)``.
         """
         self.counter.decoded += 1
         batch = decode(self.encoded)
@@ -70,15 +70,15 @@ class Batch:
 
 @dataclass(frozen=True)  # without slots: it keeps what it decoded
 class SubstreamsEnded:
-    """Nothing more comes of some substreams, each for as long as its key is not used again, at a later time.
+    """The end of some substreams: no record of them follows, unless a key is used again at a later time.
 
-    All records of them have come before, from the same partition, at this time or before it.
+    All their records came before, from the same partition, at this time or an earlier one.
 
     Args:
         time: its epoch.
-        partition: the number of the partition that it came from.
+        partition: the number of its partition.
         encoded: the keys, as bytes.
-        number: of its message at its publisher.
+        number: the number of its message at its publisher.
     """
 
     time: Time
@@ -88,28 +88,28 @@ class SubstreamsEnded:
 
     @cached_property
     def keys(self) -> tuple[Any, ...]:
-        """The keys; raises DeliveryError if they do not decode in this process."""
+        """The keys; raises DeliveryError if this process cannot decode them."""
         return tuple(decode(self.encoded))
 
 
 @dataclass(frozen=True, slots=True)
 class Frontier:
-    """No batch will come at a time that is not at or after some element of ``frontier``."""
+    """Every later batch has a time at or after some element of ``frontier``."""
 
     frontier: Antichain
 
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """Nothing comes of the epochs ``times``, since this subscriber fell behind and asked for ``slow="drop_epochs"``."""
+    """The publisher left out the epochs ``times``: the subscriber fell behind, with ``slow="drop_epochs"``."""
 
     times: tuple[Time, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """Every partition has ended: nothing comes after this."""
+    """The end of all partitions; no event follows."""
 
 
 Event: TypeAlias = Batch | SubstreamsEnded | Frontier | Dropped | End
-"""What iterating over a subscription gives."""
+"""An item of the iteration over a subscription."""

@@ -1,4 +1,4 @@
-"""The filter of a subscription with exactly-once delivery: a condition on records, for what travels encoded."""
+"""The filter of a subscription with exactly-once delivery: a condition on records, applied to encoded messages."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from tidewheel.pubsub.messages.wire import DataMessage
 
 @dataclass(frozen=True, slots=True)
 class MessageFilter:
-    """Passes of each batch the records that meet a condition, and whatever is no batch.
+    """Passes the records of each batch that meet a condition, and all messages without a batch.
 
     Args:
         where: the condition.
@@ -18,10 +18,10 @@ class MessageFilter:
     where: Where
 
     def of(self, message: EncodedMessage) -> EncodedMessage | None:
-        """Return what is wanted of a message, itself if that is all of it; None if it is nothing.
+        """Return a message with the records that meet the condition: itself if all do, None if no record does.
 
         Raises:
-            DeliveryError: the condition raised, or does not go with this kind of batch.
+            DeliveryError: the condition raised, or does not fit this kind of batch.
         """
         place = place_of(message)
         if place is None:

@@ -31,7 +31,7 @@ def encode(batch: Any) -> EncodedBatch:
     """Encode one batch: a list, a NumPy array, a ``pyarrow.RecordBatch`` or a ``pyarrow.Table``.
 
     Raises:
-        DeliveryError: the batch has no length, or something in it cannot be pickled.
+        DeliveryError: the batch has no length, or a record cannot be pickled.
 
     >>> encoded = encode([1, 2, 3])
     >>> encoded.encoding, encoded.records
@@ -56,10 +56,10 @@ def encode(batch: Any) -> EncodedBatch:
 
 
 def encode_ends(keys: list[Any]) -> EncodedBatch:
-    """Encode the keys of substreams that have ended, which are no records.
+    """Encode the keys of ended substreams; they do not count as records.
 
     Raises:
-        DeliveryError: one of them cannot be pickled.
+        DeliveryError: a key cannot be pickled.
 
     >>> decode(encode_ends(["a", "b"]))
     ['a', 'b']
@@ -74,10 +74,10 @@ def encode_ends(keys: list[Any]) -> EncodedBatch:
 
 
 def decode(encoded: EncodedBatch) -> Any:
-    """Return the batch that was encoded; Arrow of either kind comes back as a ``pyarrow.Table``.
+    """Return the batch that was encoded; a batch or table of Arrow comes back as a ``pyarrow.Table``.
 
     Raises:
-        DeliveryError: the bytes do not decode here, as when a class is not importable in this process.
+        DeliveryError: this process cannot decode the bytes, for example because it cannot import a class.
 
     >>> decode(encode(["a", "b"]))
     ['a', 'b']

@@ -18,11 +18,11 @@ class Where:
     """A condition on records; two with the same pickled function or expression are equal.
 
     Args:
-        condition: a function of a record, a dict for a row of Arrow; or for topics of tables an expression of
-            `pyarrow.compute`, such as ``pc.field("n") > 1``.
+        condition: a function of a record, which is a dict for a row of Arrow. For topics of tables it may also be an
+            expression of `pyarrow.compute`, such as ``pc.field("n") > 1``.
 
     Raises:
-        DeliveryError: the condition is neither, or cannot be pickled.
+        DeliveryError: the condition is neither a function nor an expression, or cannot be pickled.
     """
 
     def __init__(self, condition: Callable[[Any], object] | Any) -> None:
@@ -45,7 +45,7 @@ class Where:
         Ends of substreams always pass.
 
         Raises:
-            DeliveryError: the condition raised, or does not go with this kind of batch.
+            DeliveryError: the condition raised, or does not fit this kind of batch.
         """
         if message.encoding == "ends":
             return message
@@ -99,6 +99,6 @@ class Where:
 
 
 def _is_expression(condition: object) -> bool:
-    # An expression that was unpickled brings its own module along, and not pyarrow.compute.
+    # An unpickled expression does not import pyarrow.compute.
     compute = sys.modules.get("pyarrow._compute")
     return compute is not None and isinstance(condition, compute.Expression)

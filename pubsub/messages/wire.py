@@ -1,11 +1,11 @@
 """The messages of the protocol between a publisher and its subscribers, and nothing else.
 
-The first message to a subscriber is an `InitialFrontierSnapshot`. After it come `DataMessage` and `LowerFrontierUpdate`
-in the order in which the publisher took them, and `EpochsDropped` in place of data, then one of `PartitionEnded`,
-`Failed` or `Disconnected`, and nothing after that.
+The first message to a subscriber is an `InitialFrontierSnapshot`. `DataMessage` and `LowerFrontierUpdate` follow in the
+order in which the publisher received them, with `EpochsDropped` in place of dropped data. The last message is
+`PartitionEnded`, `Failed` or `Disconnected`.
 
-Times are hashable picklable values of any kind, so messages travel pickled, as a list of `Numbered`. The payload of a
-`DataMessage` stays encoded until the subscriber knows that its time passes.
+Times are hashable and picklable values of any kind, so messages travel pickled, as a list of `Numbered`. The payload of
+a `DataMessage` stays encoded until the subscriber knows that its time passes its filter.
 
 Source: seed "Strymon publish-subscribe", section "Protocol Messages".
 """
@@ -18,24 +18,24 @@ from tidewheel.progress import Time
 from tidewheel.transport.socket_frames import Payload
 
 Encoding: TypeAlias = Literal["arrow", "pickle", "ends"]
-"""How a payload is encoded: an Arrow IPC stream, a pickle of protocol 5, or such a pickle of keys that have ended."""
+"""The encoding of a payload: an Arrow IPC stream, a pickle of protocol 5, or such a pickle of the keys of ends."""
 
 
 class InitialFrontierSnapshot(msgspec.Struct, frozen=True):
-    """Both frontiers of a partition at the moment of subscription; sent once, first."""
+    """Both frontiers of a partition at the moment of subscription: the first message, sent once."""
 
     lower: list[Time]
     upper: list[Time]
 
 
 class LowerFrontierUpdate(msgspec.Struct, frozen=True):
-    """How the lower frontier changed: +1 for a time that entered it, -1 for one that left. Indivisible."""
+    """An indivisible change of the lower frontier: +1 for a time that entered it, -1 for a time that left it."""
 
     updates: list[tuple[Time, int]]
 
 
 class DataMessage(msgspec.Struct, frozen=True):
-    """One batch of ``records`` records at ``time``, encoded; or, without any, keys of substreams that have ended."""
+    """One encoded batch of ``records`` records at ``time``, or the keys of ended substreams, without records."""
 
     time: Time
     payload: Payload
@@ -48,23 +48,23 @@ class DataMessage(msgspec.Struct, frozen=True):
 
 
 class EpochsDropped(msgspec.Struct, frozen=True):
-    """Nothing of these epochs is sent to this one subscriber, which fell behind; told before they are complete."""
+    """The epochs that the publisher leaves out for this slow subscriber, sent before they are complete."""
 
     times: list[Time]
 
 
 class PartitionEnded(msgspec.Struct, frozen=True):
-    """The lower frontier is empty: all data has been sent, and the partition is finished."""
+    """The end of the partition: the lower frontier is empty, and all data has been sent."""
 
 
 class Failed(msgspec.Struct, frozen=True):
-    """The topic ended for everybody before its time."""
+    """The topic failed, for all subscribers."""
 
     reason: str
 
 
 class Disconnected(msgspec.Struct, frozen=True):
-    """This one subscriber gets no more messages: it fell too far behind, or was away too long."""
+    """The last message to this subscriber: it fell too far behind, or was away too long."""
 
     reason: str
 
@@ -72,25 +72,25 @@ class Disconnected(msgspec.Struct, frozen=True):
 Message: TypeAlias = (
     InitialFrontierSnapshot | LowerFrontierUpdate | DataMessage | EpochsDropped | PartitionEnded | Failed | Disconnected
 )
-"""What a subscriber receives."""
+"""A message to a subscriber."""
 
 LastMessage: TypeAlias = PartitionEnded | Failed | Disconnected
-"""After this a subscriber receives nothing more of a partition."""
+"""The last message of a partition to a subscriber."""
 
 Notice: TypeAlias = InitialFrontierSnapshot | EpochsDropped | Failed | Disconnected
-"""What a publisher without a log tells a subscriber beside what is published."""
+"""A message of a publisher without a log about its subscriber, beside the published messages."""
 
 FeedEvent: TypeAlias = DataMessage | LowerFrontierUpdate
-"""What a worker tells its publisher; the publisher passes these messages on as they are."""
+"""A message of a worker to its publisher, which passes it on unchanged."""
 
 
 class Numbered(msgspec.Struct, frozen=True):
     """A message with its number in the order of its publisher.
 
-    A publisher numbers what it broadcasts 1, 2, 3, and so on from its start. A snapshot, which only one subscriber
-    gets, has the number of the last broadcast that it includes (0 before any), so numbers rise by one at a subscriber
-    wherever it joined, but for what it did not want, or was dropped because it fell behind: ``skipped`` says how many
-    broadcasts before this one were left out. `Failed` and `Disconnected` may come after any gap.
+    A publisher numbers its broadcasts 1, 2, 3 and so on from its start. A snapshot goes to one subscriber only, and has
+    the number of the last broadcast that it includes, 0 before any. So the numbers that a subscriber receives rise by
+    one wherever it joined. The publisher may leave out broadcasts that the subscriber's condition or policy excludes;
+    ``skipped`` is their number directly before this message. `Failed` and `Disconnected` may follow any gap.
     """
 
     sequence: int
