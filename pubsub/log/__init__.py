@@ -1,7 +1,7 @@
-"""The durable log of exactly-once topics: what its publisher must not lose.
+"""The durable log of exactly-once topics: the data that a publisher must not lose.
 
-`Log` keeps records, `GroupCommit` writes those of many callers with one fdatasync. Everything here waits for the disk,
-so an event loop calls it from another thread, but for `GroupCommit.submit`, and `Log.read` of what was written lately.
+`Log` keeps records; `GroupCommit` writes the records of many callers with one fdatasync. All calls wait for the disk,
+so an event loop makes them on another thread. `GroupCommit.submit`, and `Log.read` of recent records, do not wait.
 """
 
 from tidewheel.pubsub.log.errors import LogCorrupted, LogError, LogFailed, LogFull, LogLocked, LogMismatch

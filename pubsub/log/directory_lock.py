@@ -16,17 +16,17 @@ _MOST_BYTES = 300
 
 
 class DirectoryLock:
-    """The lock on a directory, held from `acquire` to `release`; the file stays, and says who has it."""
+    """The lock on a directory, held from `acquire` to `release`; its file stays and names the holder."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
 
     @classmethod
     def acquire(cls, directory: Path, wait_s: float) -> "Self":
-        """Take the lock, which another may hold for so many seconds more.
+        """Take the lock; wait at most so many seconds for another holder.
 
         Raises:
-            LogLocked: it still does; the message names it.
+            LogLocked: another process still holds the lock; the message names it.
         """
         path = directory / "lock"
         descriptor = file_lock.open_locked(path, os.O_RDWR | os.O_CREAT, wait_s)
@@ -45,5 +45,5 @@ class DirectoryLock:
         return cls(descriptor)
 
     def release(self) -> None:
-        """Give the lock back."""
+        """Release the lock."""
         os.close(self._descriptor)

@@ -1,4 +1,4 @@
-"""The errors of a log; always an exception that names the directory or file, never silence."""
+"""The errors of a log. Each is an exception that names the directory or file."""
 
 from pathlib import Path
 
@@ -6,11 +6,11 @@ from tidewheel.pubsub.errors import DeliveryError
 
 
 class LogError(DeliveryError):
-    """A log could not do what was asked of it.
+    """A call of a log failed.
 
     Args:
-        message: what was wrong, where, and what to do about it.
-        path: the directory of the log, or the file that it is about.
+        message: the error, its place, and the remedy.
+        path: the directory of the log, or the file concerned.
     """
 
     def __init__(self, message: str, *, path: Path | None = None) -> None:
@@ -19,32 +19,32 @@ class LogError(DeliveryError):
 
 
 class LogLocked(LogError):  # noqa: N818  it names what is so
-    """Another process, or another part of this one, has the log open."""
+    """Another process, or another part of this process, has the log open."""
 
 
 class LogMismatch(LogError):  # noqa: N818  it names what is so
-    """The directory holds the log of something else, or one in another format."""
+    """The directory holds the log of another partition, or a log in another format."""
 
 
 class LogFull(LogError):  # noqa: N818  it names what happened
-    """There was no room. Nothing of what should have been written is in the log, and it goes on once there is room."""
+    """The disk was full. The log holds nothing of the failed write, and continues once there is room."""
 
 
 class LogFailed(LogError):  # noqa: N818  it names what happened
-    """The log could not be written. It takes nothing more until it is opened anew; what was durable can be read.
+    """A write failed. The log accepts no more records until it is opened again; durable records can be read.
 
-    What was to become durable when it failed may be there then, or not.
+    After reopening, the log may or may not hold the records of the failed write.
     """
 
 
 class LogCorrupted(LogError):  # noqa: N818  it names what happened
-    """What was durable is not what was written; none of it is delivered.
+    """Durable bytes differ from the written ones; the log delivers none of them.
 
     Args:
-        message: what was wrong, where, and what to do about it.
+        message: the error, its place, and the remedy.
         path: the file.
-        offset: the first byte in the file of the header or record that is damaged.
-        tick: of the record; None where that cannot be known.
+        offset: the offset of the damaged header or record in the file.
+        tick: the tick of the record; None if it is unknown.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class LogCorrupted(LogError):  # noqa: N818  it names what happened
 
 
 def corrupted(path: Path, offset: int, what: str, tick: int | None = None) -> LogCorrupted:
-    """Return the error for a file that is damaged; ``what`` says how that showed."""
+    """Return the error for a damaged file; ``what`` describes the damage."""
     at_tick = "" if tick is None else f", tick {tick}"
     return LogCorrupted(
         f"{path} is damaged at byte {offset}{at_tick}: {what}. Nothing of it is delivered. Put back a copy of the "

@@ -1,7 +1,7 @@
 """One holder of a file at a time, among all processes of this machine.
 
-The kernel gives the lock back when the process dies, however it does. It belongs to the open file, so that it also
-keeps two parts of one process apart. A child that was forked without starting another program keeps it as well.
+The kernel releases the lock when the process dies in any way. The lock belongs to the open file, so it also separates
+two parts of one process. A forked child that starts no other program keeps it, too.
 
 Source: flock(2).
 """
@@ -15,9 +15,9 @@ _AGAIN_S = 0.02
 
 
 def open_locked(path: Path, flags: int, within_s: float) -> int | None:
-    """Open a file or a folder and take its lock, which another may hold for so many seconds more.
+    """Open a file or a folder and take its lock; wait at most so many seconds for another holder.
 
-    Returns its descriptor, with which the lock is given back; None if another has the lock still.
+    Returns the descriptor; closing it releases the lock. Returns None if the other holder still has the lock.
     """
     descriptor = os.open(path, flags | os.O_CLOEXEC, 0o600)
     is_taken = False
@@ -40,7 +40,7 @@ def _take(descriptor: int, within_s: float) -> bool:
 
 
 def _is_taken(descriptor: int) -> bool:
-    """Take the lock if nobody has it; return whether that was so."""
+    """Take the lock if it is free; return whether it was."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

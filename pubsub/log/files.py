@@ -1,4 +1,4 @@
-"""The calls by which a log changes files: the one place where tests put disks that fill up, fail or stop."""
+"""The calls by which a log changes files. Tests replace them to simulate disks that are full, fail or stop."""
 
 import errno
 import os
@@ -10,24 +10,24 @@ from tidewheel.pubsub.log.errors import LogError
 from tidewheel.pubsub.log.record_format import Part
 
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
-"""The errors of a disk, a quota or a file that is full."""
+"""The errors of a full disk, a full quota or a file of the largest size."""
 
 _MOST_PARTS = 1024
 
 
 class Files:
-    """The operating system's own. Descriptors are closed with `os.close`."""
+    """The calls of the operating system. `os.close` closes the descriptors."""
 
     def create(self, path: Path) -> int:
         """Return a descriptor of a new, empty file, to read and write."""
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
 
     def write(self, descriptor: int, parts: Sequence[Part], offset: int) -> int:
-        """Write parts one after the other from ``offset`` on; return how many bytes, at least one, were written."""
+        """Write parts one after the other from ``offset`` on; return the number of written bytes, at least one."""
         return os.pwritev(descriptor, parts, offset)
 
     def sync(self, descriptor: int) -> None:
-        """Return once what the file holds, and its size, would survive the loss of power."""
+        """Return once the contents and size of the file would survive a loss of power."""
         os.fdatasync(descriptor)
 
     def cut(self, descriptor: int, size: int) -> None:
@@ -43,7 +43,7 @@ class Files:
         path.unlink(missing_ok=True)
 
     def sync_directory(self, path: Path) -> None:
-        """Return once the names in a directory would survive the loss of power."""
+        """Return once the names in a directory would survive a loss of power."""
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             os.fsync(descriptor)
@@ -52,14 +52,14 @@ class Files:
 
 
 FILES = Files()
-"""What logs use unless they are told otherwise."""
+"""The default for logs."""
 
 
 def write_all(files: Files, descriptor: int, parts: Sequence[Part], offset: int) -> None:
-    """Write all the parts from ``offset`` on; none of them may be empty.
+    """Write all parts from ``offset`` on; no part may be empty.
 
     Raises:
-        OSError: it was not possible; some of it may be written.
+        OSError: the write failed; some parts may be written.
     """
     left = list(parts)
     first = 0
@@ -76,7 +76,7 @@ def write_all(files: Files, descriptor: int, parts: Sequence[Part], offset: int)
 
 
 def make_directory(files: Files, path: Path) -> None:
-    """Make a directory and those above it that are missing, so that they would survive the loss of power."""
+    """Make a directory and its missing parents, so that they would survive a loss of power."""
     if path.is_dir():
         return
     make_directory(files, path.parent)
@@ -85,10 +85,10 @@ def make_directory(files: Files, path: Path) -> None:
 
 
 def check_private(path: Path) -> None:
-    """See to it that nobody else can put anything into a directory: what a log holds is unpickled.
+    """Check that no other user can write to a directory, because readers unpickle the contents of a log.
 
     Raises:
-        LogError: somebody else can.
+        LogError: another user can write there.
     """
     status = path.stat()
     if status.st_uid != os.geteuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):

@@ -1,9 +1,9 @@
-"""One thread that makes durable what many others hand in, as much at a time as has come together.
+"""One thread that makes the entries of many callers durable, in groups.
 
-While one fdatasync runs, the next group collects; so a disk that takes a hundred syncs a second takes any number of
-entries. What is handed in is logged in that order, a group as a whole or not at all.
+While one fdatasync runs, the next group collects. So a disk with a hundred syncs a second stores any number of entries.
+The thread logs entries in the order of submission, and each group as a whole or not at all.
 
-After an error nothing more is taken until `GroupCommit.resume`: what came behind what failed would leave a gap.
+After an error it accepts no entries until `GroupCommit.resume`: entries behind the failed ones would leave a gap.
 """
 
 import logging
@@ -20,13 +20,13 @@ from tidewheel.pubsub.log.segmented_log import Log
 _LOG = logging.getLogger(__name__)
 
 Done: TypeAlias = Callable[[int | LogError], None]
-"""Told, on the committing thread, the last tick that is durable, or why these entries are not known to be.
+"""A callback on the committing thread. It receives the last durable tick, or the error of these entries.
 
-Where that is `LogFull` they are not in the log, and may be handed in again.
+After `LogFull` the entries are not in the log, and the caller may submit them again.
 """
 
 CAPACITY_BYTES = 16 << 20
-"""How much may wait unless a `GroupCommit` is told otherwise."""
+"""The default for the size of the waiting entries."""
 
 _ENTRY_BYTES = HEAD_BYTES + 128
 _BATCH_BYTES = 256
@@ -41,11 +41,11 @@ class _Batch:
 
 
 class GroupCommit:
-    """Writes a log from a thread of its own, from the start until `close`. Nobody else may write that log meanwhile.
+    """The only writer of a log, on a thread of its own, from the start until `close`.
 
     Args:
-        log: what to write; it is not closed.
-        capacity_bytes: how much may wait, with what is just being written.
+        log: the log, which `close` leaves open.
+        capacity_bytes: the largest size of all waiting entries, with those that are being written.
     """
 
     def __init__(self, log: Log, capacity_bytes: int = CAPACITY_BYTES) -> None:
@@ -61,22 +61,22 @@ class GroupCommit:
         self._thread.start()
 
     def submit(self, entries: Sequence[Entry], done: Done, snapshot: Callable[[], bytes] | None = None) -> bool:
-        """Hand in entries, to be logged behind all that were handed in before; waits for nothing.
+        """Submit entries, to be logged behind all earlier ones; do not wait.
 
         Args:
-            entries: with ticks that do not go back.
-            done: called once, in the order of calls of this, unless this returns False or raises.
-            snapshot: called at once, and only if another segment is due, which begins behind these entries: returns
-                the state after them.
+            entries: the entries, with ticks that do not decrease.
+            done: the callback, called once, in the order of submission, unless `submit` returns False or raises.
+            snapshot: returns the state after these entries. It is called at once, and only if a new segment begins
+                behind them.
 
         Returns:
-            False if there is no room; there is once ``done`` has been called for what was handed in before. Entries of
-            any size find room where nothing waits.
+            False if there is no room. There is room again once ``done`` has been called for earlier entries. Entries of
+            any size have room if none wait.
 
         Raises:
-            LogFull: there was no room on the disk; see `resume`.
+            LogFull: the disk was full; see `resume`.
             LogFailed: the log has failed.
-            LogError: this was closed.
+            LogError: the group commit is closed.
         """
         size = _BATCH_BYTES + sum(_ENTRY_BYTES + sum(map(len, entry.parts)) for entry in entries)
         with self._changed:
@@ -95,10 +95,10 @@ class GroupCommit:
             return True
 
     def resume(self) -> None:
-        """Take entries again after `LogFull`; those that failed are to be handed in again first.
+        """Accept entries again after `LogFull`; the caller submits the failed entries first.
 
         Raises:
-            LogFailed: only opening the log anew helps.
+            LogFailed: the log has failed and must be opened again.
         """
         with self._changed:
             if isinstance(self._error, LogFailed):
@@ -110,10 +110,10 @@ class GroupCommit:
             raise type(self._error)(str(self._error), path=self._error.path)
 
     def close(self, timeout_s: float) -> None:
-        """Log what waits, tell those who wait for it, and end the thread.
+        """Log all waiting entries, call their callbacks, and end the thread.
 
         Raises:
-            LogError: that took longer than ``timeout_s`` seconds; the thread goes on, and the log cannot be closed.
+            LogError: this took longer than ``timeout_s`` seconds; the thread continues, and the log cannot be closed.
         """
         with self._changed:
             self._is_closed = True
@@ -131,7 +131,7 @@ class GroupCommit:
                 outcome: int | LogError = self._log.sync()
             except LogError as error:
                 outcome = error
-            except Exception as error:  # noqa: BLE001 - nobody would be told otherwise
+            except Exception as error:  # noqa: BLE001 - otherwise no caller would learn of it
                 outcome = LogFailed(f"what was handed in could not be logged: {error!r}")
             snapshot = group[-1].snapshot
             self._tell(group, outcome)
@@ -139,7 +139,7 @@ class GroupCommit:
                 self._begin_segment(snapshot, outcome)
 
     def _next_group(self) -> list[_Batch]:
-        """Wait for what is handed in, and return it as far as it goes to one segment; nothing at the end."""
+        """Wait for entries, and return those for one segment; none at the end."""
         with self._changed:
             self._changed.wait_for(lambda: self._waiting or self._is_closed)
             group: list[_Batch] = []
@@ -148,25 +148,25 @@ class GroupCommit:
             return group
 
     def _tell(self, group: list[_Batch], outcome: int | LogError) -> None:
-        """Tell those who have handed in a group what became of it, and after an error those behind them, too."""
+        """Call the callbacks of a group, and after an error those of all entries behind it, too."""
         with self._changed:
             if isinstance(outcome, LogError):
                 self._error = outcome
                 group = [*group, *self._waiting]
                 self._waiting.clear()
-                self._awaits_segment = False  # of what will not be logged
+                self._awaits_segment = False  # the callbacks of entries that will not be logged
             self._bytes -= sum(batch.size for batch in group)
         for batch in group:
             try:
                 batch.done(outcome)
-            except Exception:  # noqa: BLE001 - the others are told
+            except Exception:  # noqa: BLE001 - the other callbacks must run
                 _LOG.exception("who is told of the log has failed")
 
     def _begin_segment(self, snapshot: bytes, outcome: int | LogError) -> None:
         try:
             if not isinstance(outcome, LogError):
                 self._log.begin_segment(snapshot)
-        except LogError as error:  # what comes next fails as well, or there is merely no room
+        except LogError as error:  # later writes fail as well, unless only the disk is full
             _LOG.warning("another segment cannot be begun: %s", error)
         finally:
             self._awaits_segment = False

@@ -1,7 +1,7 @@
-"""The mark of a log: how much of it is durable, written beside it after each sync.
+"""The mark of a log: the size of its durable part, written to a file beside it after each sync.
 
-The mark is not synced itself, so it costs a microsecond. After the loss of power it may be an older one; it never says
-that something is durable that is not. A process that is killed leaves the last one.
+The log does not sync the mark, so it costs a microsecond. After a loss of power the mark may be an older one, but it
+never counts bytes that are not durable. A killed process leaves the latest mark.
 """
 
 import logging
@@ -21,14 +21,14 @@ _CHECKSUM = struct.Struct("<I")
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """In the segment of this number so many bytes are durable, and everything in those before it."""
+    """The number of a segment and the size of its durable part; all earlier segments are durable."""
 
     segment: int
     size: int
 
 
 class MarkFile:
-    """The file that the mark is in; made if it is missing."""
+    """The file of the mark, made if it is missing."""
 
     def __init__(self, path: Path, files: Files) -> None:
         self._path = path
@@ -37,7 +37,7 @@ class MarkFile:
         self._warned = False
 
     def read(self) -> Mark | None:
-        """Return the mark; None, and warn, if it is damaged. There is none in an empty file, without a warning."""
+        """Return the mark; None for an empty file; None with a warning for a damaged one."""
         data = os.pread(self._descriptor, _MARK.size + _CHECKSUM.size + 1, 0)
         if not data:
             return None
@@ -52,7 +52,7 @@ class MarkFile:
         return Mark(*_MARK.unpack(content))
 
     def write(self, mark: Mark) -> None:
-        """Put another mark in place of the one that is there; warn, once, if that is not possible."""
+        """Replace the mark; warn once if that fails."""
         content = _MARK.pack(mark.segment, mark.size)
         try:
             write_all(self._files, self._descriptor, [content + _CHECKSUM.pack(crc32c(content))], 0)
@@ -62,7 +62,7 @@ class MarkFile:
             self._warned = True
 
     def close(self) -> None:
-        """Make the mark durable, for the case that nobody writes the log for long; and close the file."""
+        """Make the mark durable, as the log may not be written for long, and close the file."""
         try:
             self._files.sync(self._descriptor)
         except OSError as error:

@@ -1,6 +1,6 @@
 """The bytes of a log: segments, each a header and records one after the other. No I/O.
 
-All numbers are little-endian, checksums are CRC-32C, for which processors have an instruction.
+All numbers are little-endian. Checksums are CRC-32C, for which processors have an instruction.
 
 =========  =====  ===================================================================================================
 of a file  bytes  what
@@ -10,27 +10,26 @@ version        2  of the format
 length         4  of the body
 checksum       4  of the three above and the body
 body              a `SegmentHeader`, as msgpack
-records           to the end of the file, or of what has been written over
+records           to the end of the file, or of its overwritten part
 =========  =====  ===================================================================================================
 
 =========  =====  ===================================================================================================
 of a       bytes  what
 record
 =========  =====  ===================================================================================================
-magic          4  by which records are found again behind one that is damaged
+magic          4  marks a record, so that a reader finds the next one behind damage
 checksum       4  of the five below, begun with the salt of the segment plus the record's offset in the file
 length         4  of the payload
 checksum       4  of the payload
-tick           8  never less than that of the record before
-durable        8  how many bytes of the file were known to be durable when this record was made, all before it
-kind           1  of no concern to the log
+tick           8  at least the tick of the record before
+durable        8  the size of the durable part of the file when the log made this record; all of it lies before it
+kind           1  not used by the log
 payload           bytes
 =========  =====  ===================================================================================================
 
-The salt is the checksum of the file's header. So a record is one only at its own place in its own segment: the bytes of
-a log inside a payload, what is left in a file that is written over, or a block that a disk has put elsewhere, are none.
-The head has a checksum of its own, so that records can be stepped over without reading their payload, and the tick of
-one whose payload is damaged is known.
+The salt is the checksum of the file's header. So a record is valid only at its own place in its own segment. Bytes of
+another log inside a payload, old bytes in an overwritten file, or a misplaced disk block are no records. The head has a
+checksum of its own. So a reader can skip a record without its payload, and knows the tick of a damaged payload.
 """
 
 import struct
@@ -42,10 +41,10 @@ from crc32c import crc32c
 FORMAT_VERSION = 2
 
 Part: TypeAlias = Any
-"""Bytes, wherever they lie: ``bytes``, ``bytearray``, a ``memoryview`` or a ``pyarrow.Buffer``."""
+"""Bytes in any buffer: ``bytes``, ``bytearray``, a ``memoryview`` or a ``pyarrow.Buffer``."""
 
 MAGIC = b"\xd7rec"
-"""What every record begins with."""
+"""The first bytes of every record."""
 
 _FILE_MAGIC = b"tidewlog"
 _FILE = struct.Struct("<8sHI")
@@ -54,23 +53,23 @@ _START = struct.Struct("<4sI")
 _HEAD = struct.Struct("<IIqQB")
 
 PREFIX_BYTES = _FILE.size + _CHECKSUM.size
-"""So many bytes of a file say how long its header is."""
+"""The first bytes of a file that contain the length of its header."""
 
 HEAD_BYTES = _START.size + _HEAD.size
-"""So many bytes has a record beside its payload."""
+"""The size of a record without its payload."""
 
 MOST_PAYLOAD_BYTES = (1 << 32) - 1
 _MOST_TICK = (1 << 63) - 1
 
 
 class LogIdentity(msgspec.Struct, frozen=True):
-    """Whose log it is; one of another identity is not opened.
+    """The owner of a log. `Log.open` refuses a log with another identity.
 
     Args:
-        topic: its name.
+        topic: the name of the topic.
         partition: the number of the partition.
-        partitions: how many the topic has.
-        domain: the order of its times, in words.
+        partitions: the number of partitions of the topic.
+        domain: the domain of its times, as text.
     """
 
     topic: str
@@ -83,16 +82,16 @@ class LogIdentity(msgspec.Struct, frozen=True):
 
 
 class SegmentHeader(msgspec.Struct, frozen=True):
-    """What a segment says of itself.
+    """The header of a segment.
 
     Args:
-        identity: whose log it is of.
-        number: one more than that of the segment before.
-        tick_before: of the last record before this segment; -1 if there never was one.
-        bytes_before: the size of the segment before, which grows no more; 0 if there was none.
-        begun_s: when it was begun, in seconds since 1970.
-        snapshot: what its writer needs to know of all that was before.
-        spare_bytes: the size of its file when it was begun: so much of that may be left of another segment.
+        identity: the owner of the log.
+        number: one more than the number of the segment before.
+        tick_before: the tick of the last record before this segment; -1 if there never was one.
+        bytes_before: the final size of the segment before; 0 for the first.
+        begun_s: the time of its beginning, in seconds since 1970.
+        snapshot: the state of its writer after all records before.
+        spare_bytes: the size of its file at the beginning; so many bytes may be left of another segment.
     """
 
     identity: LogIdentity
@@ -105,13 +104,13 @@ class SegmentHeader(msgspec.Struct, frozen=True):
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """What becomes a record: its payload is the parts, one after the other.
+    """An entry that becomes a record; the joined parts are its payload.
 
     Args:
-        tick: at least 0, and that of the entry before.
+        tick: at least 0, and at least the tick of the entry before.
         kind: 0 to 255.
-        parts: together less than 4 GiB; they must not change any more.
-        checksum: the CRC-32C of the first part that is not empty, if somebody knows it, who is believed.
+        parts: together less than 4 GiB; the caller must not change them any more.
+        checksum: the CRC-32C of the first part that is not empty, if the caller knows it; the log does not check it.
     """
 
     tick: int
@@ -121,7 +120,7 @@ class Entry(msgspec.Struct, frozen=True):
 
 
 class Record(msgspec.Struct, frozen=True):
-    """A record as it was read."""
+    """A record that was read."""
 
     tick: int
     kind: int
@@ -129,7 +128,7 @@ class Record(msgspec.Struct, frozen=True):
 
 
 class RecordHead(msgspec.Struct, frozen=True):
-    """What precedes a payload; see the table above."""
+    """The bytes before a payload; see the table above."""
 
     length: int
     checksum: int
@@ -139,7 +138,7 @@ class RecordHead(msgspec.Struct, frozen=True):
 
     @property
     def size(self) -> int:
-        """How many bytes the whole record has."""
+        """The size of the whole record."""
         return HEAD_BYTES + self.length
 
 
@@ -148,21 +147,21 @@ class HeaderDamaged(ValueError):  # noqa: N818  it names what is so
 
 
 class UnknownFormat(ValueError):  # noqa: N818  it names what is so
-    """The header is whole, and of another version."""
+    """The header is whole, but of another version."""
 
 
 def encode_header(header: SegmentHeader) -> bytes:
-    """Return the bytes with which a segment begins."""
+    """Return the first bytes of a segment."""
     body = msgspec.msgpack.encode(header)
     start = _FILE.pack(_FILE_MAGIC, FORMAT_VERSION, len(body))
     return start + _CHECKSUM.pack(crc32c(body, crc32c(start))) + body
 
 
 def header_bytes(prefix: bytes) -> int:
-    """Return how long a header is, given its first `PREFIX_BYTES`.
+    """Return the length of a header, given its first `PREFIX_BYTES`.
 
     Raises:
-        HeaderDamaged: they are not those of a header.
+        HeaderDamaged: the bytes do not begin a header.
     """
     if len(prefix) < PREFIX_BYTES or not prefix.startswith(_FILE_MAGIC):
         raise HeaderDamaged("it does not begin as a segment of a log does")
@@ -171,11 +170,11 @@ def header_bytes(prefix: bytes) -> int:
 
 
 def decode_header(data: bytes) -> SegmentHeader:
-    """Return the header that ``data`` is all of.
+    """Return the header whose bytes are ``data``.
 
     Raises:
-        HeaderDamaged: its checksum does not match.
-        UnknownFormat: it does, but this is another version.
+        HeaderDamaged: the checksum does not match.
+        UnknownFormat: the header is whole, but of another version.
     """
     body = memoryview(data)[PREFIX_BYTES:]
     if crc32c(body, crc32c(data[: _FILE.size])) != salt_of(data):
@@ -187,20 +186,20 @@ def decode_header(data: bytes) -> SegmentHeader:
 
 
 def salt_of(header: bytes) -> int:
-    """Return with what the checksums of a segment's records begin, given its encoded header."""
+    """Return the salt of a segment's records, given its encoded header."""
     salt: int = _CHECKSUM.unpack_from(header, _FILE.size)[0]
     return salt
 
 
 def encode_record(entry: Entry, offset: int, salt: int, durable: int, into: list[Part]) -> int:
-    """Append the bytes of a record to ``into``, without copying its parts; return how many they are.
+    """Append the bytes of a record to ``into``, without copying its parts; return their number.
 
     Args:
-        entry: what to write.
-        offset: where in the file.
-        salt: of the segment.
-        durable: how many bytes of the file are durable.
-        into: parts, none of them empty.
+        entry: the entry to write.
+        offset: the offset of the record in the file.
+        salt: the salt of the segment.
+        durable: the size of the durable part of the file.
+        into: receives the parts; none of them is empty.
 
     Raises:
         ValueError: the payload, the kind or the tick is too large.
@@ -228,18 +227,18 @@ def encode_record(entry: Entry, offset: int, salt: int, durable: int, into: list
 
 
 def _flat(part: Part) -> Part:
-    """Return a part such that its length is its number of bytes."""
+    """Return a part as a buffer whose length is its number of bytes."""
     return part.cast("B") if isinstance(part, memoryview) and part.nbytes else part
 
 
 def decode_head(data: bytes, start: int, offset: int, salt: int) -> RecordHead | None:
-    """Return the head that lies at ``start`` of ``data``; None if none does.
+    """Return the head at ``start`` of ``data``; None if there is none.
 
     Args:
         data: some bytes of the file.
-        start: where in them.
-        offset: where in the file that is.
-        salt: of the segment.
+        start: a position in ``data``.
+        offset: the offset of that position in the file.
+        salt: the salt of the segment.
     """
     if len(data) < start + HEAD_BYTES or not data.startswith(MAGIC, start):
         return None
@@ -250,5 +249,5 @@ def decode_head(data: bytes, start: int, offset: int, salt: int) -> RecordHead |
 
 
 def payload_matches(head: RecordHead, payload: bytes) -> bool:
-    """Tell whether these are the bytes that the head speaks of."""
+    """Tell whether a payload matches the length and checksum in its head."""
     return len(payload) == head.length and crc32c(payload) == head.checksum

@@ -1,31 +1,29 @@
-"""Recovery of a log that is opened: what is whole, what was never finished, and what is damaged.
+"""The recovery of a log at its opening: it separates whole records, unfinished writes and damage.
 
-Every segment but the last was durable before the next was begun, and that says how long it is. In the last one some
-bytes are known to have been durable:
+Every segment but the last was durable before the next one began, and the header of the next one states its size. In the
+last segment some bytes are known to be durable:
 
-- those that the mark counts (`mark.py`), and
-- those that a whole record counts, which was written behind them (``durable`` in `record_format.py`).
+- the bytes that the mark counts (`mark.py`), and
+- the bytes that a whole record behind them counts (``durable`` in `record_format.py`).
 
-Where the first record lies that is not whole, among those bytes, something is damaged: `LogCorrupted`. Otherwise what
-lies there and behind was never acknowledged, and is cut off.
+If the first record that is not whole lies among the durable bytes, the log is damaged: `LogCorrupted`. Otherwise the
+log has never acknowledged the bytes from there on, and recovery cuts them off.
 
-That tells a write that was torn, at whatever byte, from damage in all cases but these:
+Recovery distinguishes a write that was torn at any byte from damage, with these exceptions:
 
-- After the loss of power the mark may be an older one, by as many seconds as the kernel takes to write it. Then the
-  group that was synced last looks like a write that was torn if it is damaged or missing, too: behind it is no record
-  that was written after it was durable. So do several groups if all records of those behind the first are damaged or
-  missing. `Log.close` makes the mark durable.
-- The same holds if the mark is damaged, which is said, or removed.
-- A last segment that is missing is not missed if the mark is older, damaged or removed, too; nor is a whole log without
-  its mark.
+- After a loss of power the mark may be older, by the seconds that the kernel takes to write it. If the group of the
+  last sync is damaged or missing as well, it looks like a torn write: no later record counts it as durable. The same
+  holds for several groups if all records behind the first are damaged or missing. `Log.close` makes the mark durable.
+- The same holds if the mark was removed, or is damaged. Recovery warns of a damaged mark.
+- Recovery does not notice a missing last segment if the mark is older, damaged or removed, too. It does not notice
+  that a whole log is missing with its mark.
 
-A file that is written over (`spare_segments.py`) is as long as it was: behind what was written lies what it had
-before, of which no record is one of this segment. A part of a write that has no whole head cannot be told from that;
-both are cut off, and what is said of how much that was is of what can be told.
+An overwritten file (`spare_segments.py`) keeps its old length. Behind the new records lie old bytes, and no old record
+is valid in this segment. Recovery cannot distinguish part of a write without a whole head from old bytes. It cuts off
+both, and counts only the bytes that it can attribute to this segment.
 
-What lies behind the mark may be in memory and not on the disk, also when it can be read: after a sync that failed the
-kernel takes the pages for clean, and a second sync succeeds without having written anything. So it is written once more
-before anybody is told of it.
+Readable bytes behind the mark may be in memory and not on the disk. After a failed sync the kernel considers the pages
+clean, and a second sync succeeds without writing. So recovery writes these bytes again before it returns them.
 
 Sources: fsync(2); "PostgreSQL's fsync() surprise", LWN 2018.
 """
@@ -43,11 +41,11 @@ from tidewheel.pubsub.log.segment import READ_BYTES, SUFFIX, Segment, SegmentRea
 
 
 def find_segments(directory: Path, identity: LogIdentity, mark: Mark | None) -> list[Segment]:
-    """Return the segments in a directory, in order, those before the last complete; none in an empty one.
+    """Return the segments in a directory, in order; all but the last are complete. An empty directory has none.
 
     Raises:
-        LogCorrupted: one is damaged, too short, too long or missing.
-        LogMismatch: they are of another log.
+        LogCorrupted: a segment is damaged, too short, too long or missing.
+        LogMismatch: the segments belong to another log.
     """
     paths = sorted(directory.glob(f"*{SUFFIX}"))
     segments = [open_segment(path, identity) for path in paths]
@@ -71,12 +69,12 @@ def find_segments(directory: Path, identity: LogIdentity, mark: Mark | None) -> 
 
 
 def recover(segment: Segment, mark: Mark | None, descriptor: int, files: Files) -> int:
-    """Make what is whole of the last segment durable, and cut off what is not; return how many bytes those were.
+    """Make the whole records of the last segment durable, and cut off the rest; return its size in bytes.
 
-    What is left of the former use of the file is cut off as well, and not counted.
+    Bytes of the former use of the file are cut off as well, but not counted.
 
     Raises:
-        LogCorrupted: something is damaged.
+        LogCorrupted: a durable record is damaged.
         OSError: the disk is full, or fails.
     """
     marked = mark.size if mark is not None and mark.segment == segment.number else segment.start
@@ -101,15 +99,15 @@ def segment_path(directory: Path, number: int) -> Path:
 
 
 def _check(segment: Segment, size: int, marked: int) -> tuple[int, int]:
-    """Return where the last whole record of a segment ends, and all that was written of it, as far as that shows.
+    """Return the end of the last whole record of a segment, and the end of all bytes known to be written to it.
 
     Args:
-        segment: the last one.
-        size: how many bytes its file has.
-        marked: how many of them were durable.
+        segment: the last segment.
+        size: the size of its file.
+        marked: the size of its durable part by the mark.
 
     Raises:
-        LogCorrupted: behind the last whole record was something durable.
+        LogCorrupted: durable bytes lie behind the last whole record.
     """
     with read_segment(segment, size) as reader:
         reader.ahead = READ_BYTES
@@ -131,7 +129,7 @@ def _check(segment: Segment, size: int, marked: int) -> tuple[int, int]:
 
 
 def _heads(reader: SegmentReader, offset: int, size: int) -> Iterator[tuple[int, RecordHead]]:
-    """Yield all heads of records of a segment from ``offset`` on, and where they are; some lie inside of others."""
+    """Yield all heads of records of a segment from ``offset`` on, with their offsets; some lie inside other records."""
     while size - offset >= HEAD_BYTES:
         data, start = reader.bytes_at(offset, HEAD_BYTES)
         found = data.find(MAGIC, start)

@@ -1,8 +1,10 @@
-"""One file of a log: what is known of it, and reading it.
+"""One file of a log: its state, and reading it.
 
-Invariants: nobody reads beyond `Segment.size`, which is what is durable; nothing is returned that does not match its
-checksum, which is looked at each time; a file is only open while somebody reads it, so a log may have any number of
-segments, and one that is removed meanwhile is read to its end.
+Invariants:
+
+- Readers do not read beyond `Segment.size`, the size of the durable part.
+- A reader checks the checksum of a record at each read, and returns no record that does not match.
+- A file is open only during a read, so a log may have any number of segments. A reader reads a removed file to its end.
 """
 
 import os
@@ -34,21 +36,21 @@ SUFFIX = ".segment"
 _STEP_BYTES = 4096
 _INDEX_BYTES = 64 << 10
 READ_BYTES = 1 << 20
-"""At most so many bytes are read at a time, but for a record that has more."""
+"""The largest size of one read; only a larger record needs more."""
 
 
 class Segment:
-    """What is known of one file.
+    """The state of one file.
 
     Args:
         path: the file.
-        header: what it begins with; the snapshot is not kept.
+        header: its header; the segment does not keep the snapshot.
         start: the offset of the first record.
-        salt: of its records.
+        salt: the salt of its records.
 
     Attributes:
-        size: how many bytes of it are durable.
-        last_tick: of the last record that is, here or in a segment before; -1 without any.
+        size: the size of its durable part.
+        last_tick: the tick of the last durable record, here or in an earlier segment; -1 without any.
     """
 
     def __init__(self, path: Path, header: SegmentHeader, start: int, salt: int) -> None:
@@ -68,12 +70,12 @@ class Segment:
 
     @property
     def is_read(self) -> bool:
-        """Whether somebody reads the file. Where it has lost its name, nobody begins to any more."""
+        """Whether a reader has the file open. No reader opens a file that has lost its name."""
         return self._readers > 0
 
     @contextmanager
     def reading(self) -> Iterator[int]:
-        """Return a descriptor of the file, which keeps what it has for so long.
+        """Return a descriptor of the file, which keeps the contents while it is open.
 
         Raises:
             FileNotFoundError: the file has been removed.
@@ -92,17 +94,17 @@ class Segment:
 
     @property
     def first_tick(self) -> int | None:
-        """The tick of its first record; None if it has none."""
+        """The tick of its first record; None without records."""
         first = self.index.first()
         return None if first is None or first[1] >= self.size else first[0]
 
     def read(self, first_tick: int, found: list[Record], left: int) -> int:
-        """Append records from ``first_tick`` on to ``found``, about ``left`` bytes of them; return how many are left.
+        """Append about ``left`` bytes of records from ``first_tick`` on to ``found``; return the bytes still left.
 
-        All records of one tick are read, or none; and at least one tick if nothing was found before.
+        It appends all records of a tick or none, and those of at least one tick if ``found`` is empty.
 
         Raises:
-            LogCorrupted: the next record is damaged; those before it have been appended.
+            LogCorrupted: the next record is damaged; the records before it have been appended.
             FileNotFoundError: the file has been removed.
         """
         if self.size == self.start:
@@ -121,11 +123,11 @@ class Segment:
 
 
 def open_segment(path: Path, identity: LogIdentity) -> Segment:
-    """Return what a file says of itself; none of its records counts as durable yet.
+    """Return the segment of a file; none of its records counts as durable yet.
 
     Raises:
         LogCorrupted: the header is damaged.
-        LogMismatch: it is of another format, or of another log.
+        LogMismatch: the file has another format, or belongs to another log.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -142,7 +144,7 @@ def open_segment(path: Path, identity: LogIdentity) -> Segment:
 
 
 def read_snapshot(segment: Segment) -> bytes:
-    """Return what the header of a segment says of all that was before it.
+    """Return the snapshot in the header of a segment: the state before its first record.
 
     Raises:
         LogCorrupted: the header is damaged.
@@ -166,11 +168,11 @@ def _read_header(path: Path, descriptor: int) -> tuple[SegmentHeader, bytes]:
 
 @contextmanager
 def read_segment(segment: Segment, size: int) -> Iterator["SegmentReader"]:
-    """Return what reads a segment, as far as the end of the block.
+    """Yield a reader of a segment, for the block.
 
     Args:
-        segment: what to read.
-        size: nothing at or behind this offset is looked at.
+        segment: the segment to read.
+        size: the reader reads nothing at or behind this offset.
 
     Raises:
         FileNotFoundError: the file has been removed.
@@ -180,15 +182,15 @@ def read_segment(segment: Segment, size: int) -> Iterator["SegmentReader"]:
 
 
 class SegmentReader:
-    """Reads records of one segment by their offsets; several may do so at a time.
+    """Reads records of one segment by their offsets; a segment may have several readers at a time.
 
     Args:
-        segment: what to read.
-        descriptor: of its file.
-        size: nothing at or behind this offset is looked at.
+        segment: the segment to read.
+        descriptor: the descriptor of its file.
+        size: the reader reads nothing at or behind this offset.
 
     Attributes:
-        ahead: how many bytes to read at a time.
+        ahead: the size of one read, in bytes.
     """
 
     def __init__(self, segment: Segment, descriptor: int, size: int) -> None:
@@ -200,10 +202,10 @@ class SegmentReader:
         self._data_offset = 0
 
     def bytes_at(self, offset: int, least: int) -> tuple[bytes, int]:
-        """Return some bytes of the file, and where in them ``offset`` is; ``least`` from there on if it has them.
+        """Return some bytes of the file and the position of ``offset`` in them, with ``least`` bytes behind it if any.
 
         Raises:
-            LogCorrupted: the disk does not give them.
+            LogCorrupted: the disk does not return them.
         """
         start = offset - self._data_offset
         if start < 0 or start + least > len(self._data):
@@ -215,28 +217,28 @@ class SegmentReader:
         return self._data, start
 
     def peek(self, offset: int) -> RecordHead | None:
-        """Return the head of the record at ``offset``, if there is one, and all of the record lies before `size`."""
+        """Return the head of the record at ``offset``; None unless the whole record lies before `size`."""
         head = self.peek_head(offset)
         return None if head is None or offset + head.size > self.size else head
 
     def peek_head(self, offset: int) -> RecordHead | None:
-        """Return the head at ``offset``, if there is one."""
+        """Return the head at ``offset``; None if there is none."""
         if self.size - offset < HEAD_BYTES:
             return None
         data, start = self.bytes_at(offset, HEAD_BYTES)
         return decode_head(data, start, offset, self._segment.salt)
 
     def peek_payload(self, offset: int, head: RecordHead) -> bytes | None:
-        """Return the payload of the record at ``offset``; None if it is not what was written."""
+        """Return the payload of the record at ``offset``; None if it is damaged."""
         data, start = self.bytes_at(offset, head.size)
         payload = data[start + HEAD_BYTES : start + head.size]
         return payload if payload_matches(head, payload) else None
 
     def head(self, offset: int) -> RecordHead:
-        """Return the head of the record at ``offset``, and let the index know it.
+        """Return the head of the record at ``offset``, and add it to the index.
 
         Raises:
-            LogCorrupted: there is none.
+            LogCorrupted: there is no record.
         """
         head = self.peek(offset)
         if head is None:
@@ -249,7 +251,7 @@ class SegmentReader:
         """Return the payload of the record at ``offset``.
 
         Raises:
-            LogCorrupted: it is not what was written.
+            LogCorrupted: the payload is damaged.
         """
         payload = self.peek_payload(offset, head)
         if payload is None:
@@ -261,7 +263,7 @@ class SegmentReader:
         """Return the offset of the first record at or after ``first_tick``; `size` if there is none.
 
         Raises:
-            LogCorrupted: on the way there is a record whose head is damaged.
+            LogCorrupted: a record on the way has a damaged head.
         """
         offset = self._segment.index.seek(first_tick)
         offset = self._segment.start if offset is None else offset

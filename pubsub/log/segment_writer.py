@@ -1,4 +1,4 @@
-"""The one file of a log that is written. What the operating system raises passes through to `segmented_log.py`."""
+"""The writer of the last file of a log. Errors of the operating system pass through to `segmented_log.py`."""
 
 import os
 from collections.abc import Iterable
@@ -15,18 +15,18 @@ _TOGETHER_BYTES = 1 << 16
 
 
 class SegmentWriter:
-    """Appends to a segment whose last whole record ends where the segment does. One thread at a time.
+    """Appends to a segment that ends with a whole record. One thread at a time may use it.
 
     Args:
-        segment: what is known of it.
-        descriptor: of its file, which `close` closes.
-        files: what changes files.
+        segment: the state of the segment.
+        descriptor: the descriptor of its file; `close` closes it.
+        files: the calls that change files.
 
     Attributes:
         segment: the same.
-        written: how many bytes have been written, durable or not.
-        tick: of the last record that has.
-        is_broken: whether the file has more bytes than that.
+        written: the number of written bytes, durable or not.
+        tick: the tick of the last written record.
+        is_broken: whether the file has more bytes than ``written``.
     """
 
     def __init__(self, segment: Segment, descriptor: int, files: Files) -> None:
@@ -38,11 +38,11 @@ class SegmentWriter:
         self.is_broken = False
 
     def append(self, entries: Iterable[Entry]) -> None:
-        """Write records, all of them or, if this raises, none.
+        """Write all records, or none if this raises.
 
         Raises:
-            ValueError: a tick goes back, or an entry is too large.
-            OSError: the disk is full or fails, see `is_broken`.
+            ValueError: a tick decreases, or an entry is too large.
+            OSError: the disk is full or fails; see `is_broken`.
         """
         segment, offset, tick = self.segment, self.written, self.tick
         wanted = segment.index.wanted
@@ -73,10 +73,10 @@ class SegmentWriter:
         self.is_broken = False
 
     def sync(self) -> bool:
-        """Make durable what was appended; return whether there was anything.
+        """Make the appended records durable; return whether there were any.
 
         Raises:
-            OSError: nobody knows whether it is.
+            OSError: the sync failed, so the records may or may not be durable.
         """
         segment = self.segment
         if self.written == segment.size:
@@ -91,16 +91,16 @@ class SegmentWriter:
 
 
 def prepare_segment(path: Path, header: SegmentHeader, files: Files, spare: Path | None = None) -> SegmentWriter:
-    """Return a segment that is durable, but has another name as yet: `name_segment` gives it its own.
+    """Return a durable segment under a temporary name; `name_segment` gives it its own name.
 
     Args:
-        path: where it will be.
-        header: what it begins with.
-        files: what changes files.
-        spare: a file to write over, rather than a new one; it is not left under this name.
+        path: its later path.
+        header: its header.
+        files: the calls that change files.
+        spare: a file to overwrite in place of a new one; it loses its name.
 
     Raises:
-        OSError: the disk is full or fails; nothing is left.
+        OSError: the disk is full or fails; no file is left.
     """
     temporary = _temporary(path)
     descriptor = files.create(temporary) if spare is None else _reopen(spare, temporary, files)
@@ -129,10 +129,10 @@ def _reopen(spare: Path, path: Path, files: Files) -> int:
 
 
 def name_segment(path: Path, files: Files) -> None:
-    """Give a segment its name for good.
+    """Give a segment its name durably.
 
     Raises:
-        OSError: nobody knows whether it has it.
+        OSError: the call failed, so the segment may or may not have the name.
     """
     files.rename(_temporary(path), path)
     files.sync_directory(path.parent)

@@ -1,13 +1,13 @@
-"""A log in a directory: records in order of their ticks, in files of which whole ones are removed, or written over.
+"""A log in a directory: records in order of their ticks, in files that are removed or overwritten as a whole.
 
 Invariants:
 
-- A record is read only once it is durable: after an fdatasync that succeeded, and covered it, returned.
-- What one `Log.append` was given is in the log as a whole or, while it is not durable, not at all.
-- After an fdatasync that failed nothing is written any more: to try again would tell of success where the kernel has
-  given up the pages. A log that is opened anew finds out what there is (`recovery.py`).
-- A segment has its name only once its header is durable; the segment before it is durable then, and complete.
-- Segments have consecutive numbers: they are removed from the oldest on, one after the other, for good.
+- Readers receive a record only once it is durable: a successful fdatasync that covers it has returned.
+- The log holds all entries of one `Log.append`; before they are durable it may lose all of them together.
+- After a failed fdatasync the log writes nothing. A second try could succeed although the kernel has dropped the pages.
+  A log that is opened again finds out what it holds (`recovery.py`).
+- A segment has its name only once its header is durable. The segment before it is then durable and complete.
+- Segments have consecutive numbers. They are removed durably, one after the other, from the oldest on.
 
 Source: fsync(2); seed "Gryphon exactly-once", 2.2 "Pubends".
 """
@@ -39,17 +39,17 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 
 SEGMENT_BYTES = 16 << 20
-"""How long a segment becomes unless a log is told otherwise."""
+"""The default size of a segment."""
 
 CLOSE_S = 30.0
-"""How long closing waits for another thread unless it is told otherwise."""
+"""The default time that `Log.close` waits for another thread."""
 
 
 class Log(StoredSegments):
-    """The log of one partition; `Log.open` makes one. Threads may share it; a sync holds up those who write.
+    """The log of one partition; `Log.open` makes one. Threads may share it; during a sync, other writers wait.
 
     Attributes:
-        cut_bytes: how many bytes of a write that was never finished were cut off when it was opened.
+        cut_bytes: the size of the unfinished write that opening has cut off.
     """
 
     def __init__(
@@ -96,23 +96,23 @@ class Log(StoredSegments):
         clock: Callable[[], float] = time.time,
         files: Files = FILES,
     ) -> "Self":
-        """Return the log in a directory; it is made, and the directory too, if there is none. Close it.
+        """Return the log in a directory; make the log and the directory if there is none. The caller closes the log.
 
         Args:
-            directory: of this log alone.
-            identity: whose log it is.
-            snapshot: for the first segment, where the log is made.
-            segment_bytes: after how many bytes of records another segment is due.
-            wait_s: for how long another may still have the log open, in seconds.
-            clock: seconds since 1970.
-            files: what changes files.
+            directory: the directory, for this log only.
+            identity: the owner of the log.
+            snapshot: the state for the first segment of a new log.
+            segment_bytes: a new segment is due after so many bytes of records.
+            wait_s: the time to wait for another holder of the log, in seconds.
+            clock: returns seconds since 1970.
+            files: the calls that change files.
 
         Raises:
-            LogError: others than this user may write there.
-            LogLocked: another still has it open.
-            LogMismatch: it is the log of something else.
-            LogCorrupted: it is damaged.
-            LogFull: there is no room to make it, or to go on with it.
+            LogError: other users may write there.
+            LogLocked: another holder still has the log open.
+            LogMismatch: the log has another identity.
+            LogCorrupted: the log is damaged.
+            LogFull: the disk has no room to make or continue the log.
             LogFailed: the disk failed.
 
         Complexity: reads the last segment.
@@ -145,7 +145,7 @@ class Log(StoredSegments):
 
     @property
     def is_segment_due(self) -> bool:
-        """Whether there are `segment_bytes` of records since the snapshot, and no fewer bytes than that has."""
+        """Whether the records since the snapshot have at least `segment_bytes`, and at least the snapshot's size."""
         writer = self._writer
         return writer.written - writer.segment.start >= max(self._segment_bytes, writer.segment.start)
 
@@ -153,9 +153,9 @@ class Log(StoredSegments):
         """Write records behind all others; they are not durable before `sync` returns.
 
         Raises:
-            ValueError: a tick goes back, or an entry is too large; nothing is written.
-            LogFull: there is no room; nothing is written.
-            LogFailed: the log could not be written, now or before.
+            ValueError: a tick decreases, or an entry is too large; nothing is written.
+            LogFull: the disk is full; nothing is written.
+            LogFailed: a write failed, now or before.
         """
         with self._writing:
             self._check_usable()
@@ -173,14 +173,14 @@ class Log(StoredSegments):
             self._writer.append(entries)
 
     def _has_made_room(self, error: OSError) -> bool:
-        """Tell whether it helps to try again what has failed, as the disk was full and is no more."""
+        """Tell whether a failed write may succeed now, because the disk was full and is no longer."""
         return error.errno in FULL and self._spares.free()
 
     def sync(self) -> int:
-        """Make durable what was appended, with one fdatasync; return `last_tick`.
+        """Make the appended records durable with one fdatasync; return `last_tick`.
 
         Raises:
-            LogFailed: that failed, now or before; what was appended since the last time may be durable or not.
+            LogFailed: it failed, now or before; records since the last sync may or may not be durable.
         """
         with self._writing:
             self._check_usable()
@@ -194,14 +194,14 @@ class Log(StoredSegments):
             return segment.last_tick
 
     def begin_segment(self, snapshot: bytes) -> None:
-        """Make durable what was appended; what comes then goes to another segment.
+        """Make the appended records durable, and begin another segment.
 
         Args:
-            snapshot: the state after all that was appended, for `snapshot_at`; of no concern to the log.
+            snapshot: the state after all appended records, for `snapshot_at`; the log does not read it.
 
         Raises:
-            LogFull: there is no room for another segment; appending may go on in the old one.
-            LogFailed: the log could not be written, now or before.
+            LogFull: the disk has no room for another segment; the old one still accepts records.
+            LogFailed: a write failed, now or before.
         """
         with self._writing:
             self.sync()
@@ -232,7 +232,7 @@ class Log(StoredSegments):
     def _prepare(self, path: Path, header: SegmentHeader) -> SegmentWriter:
         spare = self._spares.take()
         if spare is not None:
-            with suppress(OSError):  # somebody may have removed it
+            with suppress(OSError):  # another program may have removed it
                 return prepare_segment(path, header, self._files, spare)
         try:
             return prepare_segment(path, header, self._files)
@@ -242,7 +242,7 @@ class Log(StoredSegments):
             return prepare_segment(path, header, self._files)
 
     def _error(self, what: str, error: BaseException, *, is_lost: bool = False) -> LogError:
-        """Return what to raise; unless the disk is merely full, the log takes nothing more after that."""
+        """Return the error to raise; unless only the disk is full, the log accepts no more records."""
         if isinstance(error, OSError) and error.errno in FULL and not is_lost:
             return LogFull(
                 f"the log in {self._directory} is full ({error}): what was to be written is not in it, and what was "
@@ -262,14 +262,14 @@ class Log(StoredSegments):
     # ------------------------------------------------------------------ the end
 
     def close(self, timeout_s: float = CLOSE_S) -> None:
-        """Make durable what was appended, unless the log has failed, and let go of the directory.
+        """Make the appended records durable, unless the log has failed, and release the directory.
 
         Args:
-            timeout_s: how long another thread may still be writing, in seconds.
+            timeout_s: the time to wait for another thread that writes, in seconds.
 
         Raises:
-            LogFailed: what was appended since the last `sync` may be durable or not; the directory is let go of.
-            LogError: another thread still is writing; nothing is done.
+            LogFailed: records since the last `sync` may or may not be durable; the directory is released.
+            LogError: another thread still writes; the log stays open.
         """
         if not self._writing.acquire(timeout=timeout_s):
             raise LogError(

@@ -1,15 +1,15 @@
-"""Files of segments that are not needed any more, kept to be written over.
+"""The spare files: segments that are no longer needed, kept to be overwritten.
 
-To write where something was is cheaper than to write at the end of a file: the disk has allocated the blocks, so an
-fdatasync has no sizes and places to note, and the pages are in memory. Where memory is the disk it saves getting pages.
+Overwriting a file is cheaper than appending to one. The disk has allocated the blocks, so an fdatasync stores no sizes
+and places, and the pages are in memory. On a file system in memory it saves the allocation of pages.
 
 Invariants:
 
-- A file is written over only once it would have another name after the loss of power, and nobody reads it. Who reads
-  one that is no longer needed reads it to its end.
-- What is left of its former use is no part of the new segment: the checksums of records begin with the salt of their
-  segment (`record_format.py`), and what a file had before says its header.
-- A log that nobody writes keeps no file for long, and one that finds the disk full none.
+- A file is overwritten only once it would have another name after a loss of power, and has no reader. A reader of a
+  file that is no longer needed reads it to its end.
+- Old bytes are no part of the new segment: the checksums of records begin with the salt of their segment
+  (`record_format.py`). The header states the old size of the file.
+- A log without writes keeps no file for long, and a log on a full disk keeps none.
 
 Source: PostgreSQL's documentation, 28.5 "WAL Configuration": old segments are recycled by renaming them.
 """
@@ -33,10 +33,10 @@ class SpareSegments:
     """The spare files of one log. Threads may share them.
 
     Args:
-        directory: of the log; files are removed that a process has left there which was killed.
-        files: what changes files.
-        largest_bytes: files of more than that are removed.
-        clock: seconds of a clock that never goes back.
+        directory: the directory of the log; spare files of a killed process are removed.
+        files: the calls that change files.
+        largest_bytes: larger files are removed.
+        clock: returns seconds of a clock that never goes back.
 
     Raises:
         OSError: a file cannot be removed.
@@ -54,10 +54,10 @@ class SpareSegments:
                 files.remove(path)
 
     def retire(self, segment: Segment) -> None:
-        """Take away the name of a segment for good, which nobody may ask for any more, and keep its file or remove it.
+        """Remove the name of a segment durably, and keep its file or remove it; no reader may open it any more.
 
         Raises:
-            OSError: nobody knows whether it has its name still; this may be called again.
+            OSError: the call failed, so the segment may still have its name; the caller may try again.
         """
         spare = segment.path.with_suffix(_SPARE)
         is_spare = self._is_wanted(segment) and self._has_renamed(segment.path, spare)
@@ -81,19 +81,19 @@ class SpareSegments:
         return True
 
     def take(self) -> Path | None:
-        """Return a file to write over, if there is one; it is the caller's now."""
+        """Return a file to overwrite, which now belongs to the caller; None if there is none."""
         with self._lock:
             return self._spare.popleft()[1] if self._spare else None
 
     def expire(self) -> None:
-        """Remove files for which there was no use for long. To be called now and then."""
+        """Remove files that were not used for long. The log calls it regularly."""
         before_s = self._clock() - _KEPT_S
         with self._lock:
             over = [self._spare.popleft()[1] for kept_s, _ in tuple(self._spare) if kept_s < before_s]
         self._remove(over)
 
     def free(self) -> bool:
-        """Remove all files, so that there is more room on the disk; return whether there were any."""
+        """Remove all files to free disk space; return whether there were any."""
         with self._lock:
             paths = [path for _, path in self._spare]
             self._spare.clear()

@@ -1,4 +1,4 @@
-"""A sparse index of a segment: where to look for a tick, in sixteen bytes for every so many of the file."""
+"""A sparse index of a segment: the offsets of some ticks, in sixteen bytes for each interval of the file."""
 
 import threading
 from array import array
@@ -6,9 +6,9 @@ from bisect import bisect_left
 
 
 class SparseIndex:
-    """The offsets of some records of one segment, in order, the first among them. Threads may share it.
+    """The offsets of some records of one segment, in order, including the first. Threads may share it.
 
-    Invariant: between two records that it knows next to each other are less than ``spacing`` bytes and one record.
+    Invariant: between two neighbouring entries lie less than ``spacing`` bytes plus one record.
 
     >>> index = SparseIndex(spacing=100)
     >>> for tick, offset in [(10, 50), (11, 149), (12, 151), (12, 250), (12, 260)]:
@@ -23,10 +23,10 @@ class SparseIndex:
         self._offsets = array("q")
         self._lock = threading.Lock()
         self.wanted = 0
-        """The first offset at which another record is of use."""
+        """The least offset at which the index needs another record."""
 
     def add(self, tick: int, offset: int) -> None:
-        """Take a record behind those that are known; one before `wanted` is left out. O(1)."""
+        """Add a record behind the known ones; ignore a record before `wanted`. O(1)."""
         with self._lock:
             if offset >= self.wanted:
                 self._ticks.append(tick)
@@ -34,12 +34,12 @@ class SparseIndex:
                 self.wanted = offset + self.spacing
 
     def seek(self, tick: int) -> int | None:
-        """Return an offset before which there is no record at or after ``tick``; None for the first. O(log records)."""
+        """Return an offset with no record at or after ``tick`` before it; None for the first. O(log records)."""
         with self._lock:
             place = bisect_left(self._ticks, tick)
             return self._offsets[place - 1] if place else None
 
     def first(self) -> tuple[int, int] | None:
-        """Return tick and offset of the first record; None if that is not known."""
+        """Return the tick and offset of the first record; None if they are unknown."""
         with self._lock:
             return (self._ticks[0], self._offsets[0]) if self._ticks else None

@@ -1,6 +1,6 @@
-"""The segments that a log has: how much there is, reading them, and removing the oldest.
+"""The segments of a log: their sizes, reading them, and removing the oldest.
 
-Threads may share them while another writes: what is read is a copy of the list, up to what was durable then.
+Threads may share them while another thread writes: a reader reads a copy of the list, up to the durable end.
 """
 
 import threading
@@ -17,14 +17,14 @@ from tidewheel.pubsub.log.spare_segments import SpareSegments
 
 @dataclass(frozen=True, slots=True)
 class SegmentStatus:
-    """What there is of one segment.
+    """The state of one segment.
 
     Args:
-        first_tick: of its first record; None if it has none.
-        last_tick: of its last record, or of the last before it; -1 without any.
-        size: in bytes, as far as it is durable.
-        begun_s: when it was begun, in seconds since 1970.
-        ended_s: when the next was; each of its records is older than that. None for the one in writing.
+        first_tick: the tick of its first record; None without records.
+        last_tick: the tick of its last record, or of the last record before it; -1 without any.
+        size: the size of its durable part, in bytes.
+        begun_s: the time of its beginning, in seconds since 1970.
+        ended_s: the time of the next segment's beginning; all its records are older. None for the last segment.
     """
 
     first_tick: int | None
@@ -36,12 +36,12 @@ class SegmentStatus:
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """From what the state at a tick can be made again.
+    """The data to restore the state at a tick.
 
     Args:
-        snapshot: the state at some time before.
-        tick: of the last record that the snapshot includes; -1 if there is none.
-        records: those after it, to be read once.
+        snapshot: an earlier state.
+        tick: the tick of the last record in the snapshot; -1 if there is none.
+        records: the records after it; the caller can iterate once.
     """
 
     snapshot: bytes
@@ -50,11 +50,11 @@ class Replay:
 
 
 class StoredSegments:
-    """The segments in a directory, at least one, in order; the last of them may grow.
+    """The segments in a directory, at least one, in order; the last one may grow.
 
     Args:
-        directory: where they are.
-        spares: takes the files of those that are not needed any more.
+        directory: the directory.
+        spares: receives the files of segments that are no longer needed.
     """
 
     def __init__(self, directory: Path, spares: SpareSegments) -> None:
@@ -65,27 +65,27 @@ class StoredSegments:
 
     @property
     def first_tick(self) -> int:
-        """The tick of the oldest record that is there; one more than `last_tick` if there is none."""
+        """The tick of the oldest record; one more than `last_tick` without records."""
         ticks = (segment.first_tick for segment in tuple(self._segments))
         return next((tick for tick in ticks if tick is not None), self.last_tick + 1)
 
     @property
     def removed_end(self) -> int:
-        """One after the tick of the last record that was removed; 0 if none was."""
+        """One after the tick of the last removed record; 0 if none was removed."""
         return self._segments[0].tick_before + 1
 
     @property
     def last_tick(self) -> int:
-        """The tick of the last record that is durable, also if it has been removed since; -1 if there never was one."""
+        """The tick of the last durable record, even if it has been removed since; -1 if there never was one."""
         return self._segments[-1].last_tick
 
     @property
     def total_bytes(self) -> int:
-        """The size of all segments, as far as they are durable."""
+        """The size of the durable parts of all segments."""
         return sum(segment.size for segment in tuple(self._segments))
 
     def segments(self) -> list[SegmentStatus]:
-        """Return what there is of each segment, from the oldest to the one in writing."""
+        """Return the state of each segment, oldest first."""
         return [
             SegmentStatus(
                 segment.first_tick,
@@ -101,17 +101,17 @@ class StoredSegments:
     def read(self, first_tick: int, max_bytes: int) -> list[Record]:
         """Return durable records at or after ``first_tick``, in order; an empty list if there are none.
 
-        All records of a tick are returned, or none of them: reading goes on at the last tick plus one.
+        It returns all records of a tick or none, so the caller continues at the last tick plus one.
 
         Args:
-            first_tick: where to begin; what was removed before is left out, see `first_tick`.
-            max_bytes: about how much; those of one tick are returned however many they are.
+            first_tick: the tick to begin at; removed records are left out, see `first_tick`.
+            max_bytes: the approximate size; all records of the first tick are returned in any case.
 
         Raises:
-            LogCorrupted: those of the first tick are damaged, or can no longer be told from others.
+            LogCorrupted: the records of the first tick are damaged, or damage hides them.
 
-        Complexity: O(log records), then the heads of 64 KiB of records, or where nobody has read before since the log
-        was opened those of a segment, then what it returns.
+        Complexity: O(log records), plus the heads of 64 KiB of records and the returned records. The first read of a
+        segment after opening the log reads all its heads.
         """
         found: list[Record] = []
         left = max_bytes
@@ -124,7 +124,7 @@ class StoredSegments:
                 left = segment.read(first_tick, found, left)
             except FileNotFoundError:
                 self._check_removed(segment)
-                found.clear()  # those before it are removed, too, and there must be no gap
+                found.clear()  # the segments before it are removed, too, and there must be no gap
                 left = max_bytes
             except LogCorrupted as error:
                 last_tick = found[-1].tick if error.tick is None and found else error.tick
@@ -136,10 +136,10 @@ class StoredSegments:
         return found
 
     def snapshot_at(self, tick: int) -> Replay:
-        """Return from what the state after all durable records up to ``tick`` can be made again.
+        """Return the data to restore the state after all durable records up to ``tick``.
 
         Raises:
-            LogError: the log begins later than that.
+            LogError: the log begins after ``tick``.
             LogCorrupted: the snapshot is damaged; reading the records may raise it, too.
 
         Complexity: the records of one segment at most.
@@ -177,27 +177,26 @@ class StoredSegments:
         )
 
     def _check_removed(self, segment: Segment) -> None:
-        """Raise LogCorrupted if a file is gone that was not trimmed."""
+        """Raise LogCorrupted if a file is missing that `trim` has not removed."""
         if segment in self._segments:
             raise corrupted(segment.path, 0, "the file is missing")
 
     def has_before(self, tick: int) -> bool:
-        """Tell whether there is a segment that `trim` would remove."""
+        """Tell whether `trim` would remove a segment."""
         return len(self._segments) > 1 and self._segments[0].last_tick < tick
 
     def trim(self, tick: int) -> int:
-        """Remove the segments, but for the one in writing, that have only records before ``tick``.
+        """Remove the segments, except the last, that have only records before ``tick``; return their size in bytes.
 
-        It waits for the disk, and holds up nobody who writes. Returns how many bytes they had; some of their files are
-        kept for a while, to be written over: that is until a later call of this.
+        It waits for the disk, while writers continue. Some files are kept to be overwritten, until a later call.
 
         Raises:
-            LogError: a file could not be removed; it counts as there.
+            LogError: a file could not be removed; its segment stays.
         """
         removed = 0
         with self._trimming:
             while self.has_before(tick):
-                oldest = self._segments.pop(0)  # before the file goes, so that a reader who misses it knows why
+                oldest = self._segments.pop(0)  # before the file goes, so that a reader that misses it knows why
                 try:
                     self._spares.retire(oldest)
                 except OSError as error:
