@@ -1,11 +1,11 @@
-"""The questions to upstream that are not answered: each tick is asked for once at a time."""
+"""The unanswered questions to upstream: a tick is asked for once at a time."""
 
 from dataclasses import dataclass
 
 from tidewheel.pubsub.exactly_once.tick_set import FOREVER, TickSet
 from tidewheel.transport.round_trips import MOST_S, RoundTrips
 
-_REMEMBERED_S = 4 * MOST_S  # whoever still wants to know asks again much sooner
+_REMEMBERED_S = 4 * MOST_S  # a child that still wants to know asks again much sooner
 
 
 @dataclass(slots=True)
@@ -32,7 +32,7 @@ class Asked:
         self._trips = RoundTrips()
 
     def ask(self, ticks: TickSet, now_s: float) -> TickSet:
-        """Return which of some ticks are to be asked for now; that they are is noted."""
+        """Return the ticks to ask for now, and record the question."""
         rest, in_vain = ticks.copy(), 0
         self._questions = [question for question in self._questions if now_s < question.late_s + _REMEMBERED_S]
         for question in list(self._questions):
@@ -50,9 +50,9 @@ class Asked:
         return rest
 
     def answered(self, ticks: TickSet, now_s: float, *, more: bool) -> None:
-        """Take note that something is known; with ``more``, that what comes after it was asked for in vain.
+        """Record that ticks are known; with ``more``, also that the answer left out the ticks after them.
 
-        A question without an end is answered, from the first to the end, by whatever comes: that is all there is now.
+        Any answer settles a question without an end from its first tick on: upstream has no more now.
         """
         if not self._questions or not ticks:
             return
@@ -63,7 +63,7 @@ class Asked:
             both = question.ticks.intersection(ticks)
             if not both:
                 continue
-            # What has no end is answered by whatever comes next, so it does not say how long an answer takes.
+            # Any message answers a question without an end, so its answer does not tell the time of a round trip.
             if question.ticks.end == FOREVER:
                 both.add(both.end, FOREVER)
             elif question.in_vain == 0:
@@ -76,9 +76,9 @@ class Asked:
             self._questions.remove(question)
 
     def clear(self) -> None:
-        """Forget all questions, as when there is another peer."""
+        """Forget all questions, because the peer is another one."""
         self._questions.clear()
 
     def __len__(self) -> int:
-        """How many questions are not answered."""
+        """The number of unanswered questions."""
         return len(self._questions)

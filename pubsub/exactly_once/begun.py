@@ -8,17 +8,17 @@ from tidewheel.pubsub.messages.wire import InitialFrontierSnapshot
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """Where a subscription begins, or goes on.
+    """The place where a subscription begins or continues.
 
     Attributes:
-        acknowledged: the ticks that it needs no more.
-        told_end: what is known now ends here.
-        frontiers: both frontiers at the first tick that it has not acknowledged.
-        first_frontiers: both frontiers where it first began, so that one can tell which epochs it has from their start.
-        lost_end: if this is not 0, messages before this tick are no longer kept that it should have had: nobody read it
-            for too long, or it wants to begin at an earlier tick. What it gets begins behind them. Of a durable
-            subscription every reader is told, until one that was acknowledges something, or leaves.
-        everywhere: the ticks that it has acknowledged at each pubend of the topic, as far as this one was told.
+        acknowledged: the ticks that it no longer needs.
+        told_end: the end of the known ticks.
+        frontiers: both frontiers at its first unacknowledged tick.
+        first_frontiers: both frontiers at its first beginning; they tell which epochs it receives from their start.
+        lost_end: if not 0, the log no longer keeps messages before this tick that the subscription should receive. It
+            had no reader for too long, or wants to begin at an earlier tick. It continues behind the lost messages. A
+            durable subscription tells every reader, until a reader that was told acknowledges a tick or leaves.
+        everywhere: the ticks that it has acknowledged at each pubend of the topic, as far as this pubend knows.
     """
 
     acknowledged: Ranges

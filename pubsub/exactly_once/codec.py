@@ -19,7 +19,7 @@ _EACH_BYTES = 64
 
 
 def size_of(message: Told) -> int:
-    """Return about how many bytes a message has."""
+    """Return the approximate size of a message in bytes."""
     if isinstance(message, KnowledgeMessage):
         sizes: list[int] = [one.size_bytes for _, one in message.data]
         return sum(sizes, _EACH_BYTES * (1 + len(sizes)))
@@ -29,7 +29,7 @@ def size_of(message: Told) -> int:
 
 
 def _must_be_told(message: Told) -> bool:
-    """Tell whether a message is a rejection: a child that is rejected would not notice that it has missed that."""
+    """Tell whether a message is a rejection, whose loss a rejected child would not notice."""
     return isinstance(message, Rejected)
 
 

@@ -1,4 +1,4 @@
-"""The curiosity about each tick: how urgently somebody downstream wants to know what is on it.
+"""The curiosity about each tick: whether downstream needs its message.
 
 =====  ===========  =======  =========
 state  acknowledge  curious  satisfied
@@ -8,8 +8,8 @@ C      A            C        N
 A      A            A        A
 =====  ===========  =======  =========
 
-``satisfied`` is an answer to the curiosity on its way down; if it gets lost somebody becomes curious again. Only
-forgetting leads back from A.
+``satisfied`` means that an answer is on its way down; if it is lost, a child becomes curious again. Only forgetting
+leads back from A.
 
 Source: seed "Gryphon exactly-once", section 2.1.1.
 """
@@ -21,24 +21,24 @@ from tidewheel.pubsub.exactly_once.tick_set import FOREVER, TickRange, TickSet
 
 
 class Curiosity(Enum):
-    """What those downstream want of a tick."""
+    """The need of downstream for a tick."""
 
     N = "neutral"
-    """A message may be sent, and need not be sent again."""
+    """Not asked for: a message may be sent, but need not be sent again."""
 
     C = "curious"
-    """Somebody needs to know."""
+    """A child has asked for it."""
 
     A = "acknowledged"
-    """Nobody needs to know: what was there has been delivered, or there was nothing."""
+    """No child needs it: its message has been delivered, or it had none."""
 
 
 class CuriosityStream:
     """The curiosity of every tick; N to begin with.
 
-    What changes it takes ranges in any order, and returns, in order, those ranges of ticks that changed.
+    Methods that change it accept ranges in any order, and return the changed ranges in order.
 
-    Complexity: as `TickSet`, for each range given.
+    Complexity: as of `TickSet`, for each given range.
 
     >>> stream = CuriosityStream()
     >>> stream.curious([(0, 10)]), stream.acknowledge([(0, 4)])
@@ -52,7 +52,7 @@ class CuriosityStream:
         self._wanted = TickSet()
 
     def acknowledge(self, ranges: Iterable[TickRange]) -> tuple[TickRange, ...]:
-        """Make ticks A, whatever they were; return those that were not."""
+        """Make all given ticks A; return the ticks that were not A."""
         changed: list[TickRange] = []
         for first, end in ranges:
             changed += self._acknowledged.missing(first, end)
@@ -61,7 +61,7 @@ class CuriosityStream:
         return _in_order(changed)
 
     def curious(self, ranges: Iterable[TickRange]) -> tuple[TickRange, ...]:
-        """Make ticks C that are N; return those."""
+        """Make the given ticks that are N into C; return them."""
         changed: list[TickRange] = []
         for first, end in ranges:
             for neutral_first, neutral_end in self._acknowledged.missing(first, end):
@@ -70,7 +70,7 @@ class CuriosityStream:
         return _in_order(changed)
 
     def satisfied(self, ranges: Iterable[TickRange]) -> tuple[TickRange, ...]:
-        """Make ticks N that are C; return those."""
+        """Make the given ticks that are C into N; return them."""
         changed: list[TickRange] = []
         for first, end in ranges:
             changed += self._wanted.ranges(first, end)
@@ -90,15 +90,15 @@ class CuriosityStream:
 
     @property
     def acknowledged(self) -> TickSet:
-        """The ticks that are A. To be read, not changed."""
+        """The ticks that are A; the caller must not change them."""
         return self._acknowledged
 
     @property
     def wanted(self) -> TickSet:
-        """The ticks that are C; none of them is A. To be read, not changed."""
+        """The ticks that are C; none of them is A. The caller must not change them."""
         return self._wanted
 
 
 def _in_order(ranges: list[TickRange]) -> tuple[TickRange, ...]:
-    """Return ranges that do not overlap in order, and those that touch as one."""
+    """Return disjoint ranges in order, and join ranges that touch."""
     return tuple(ranges) if len(ranges) < 2 else TickSet(ranges).ranges()

@@ -1,7 +1,7 @@
-"""The next hop downstream of a pubend or relay: who is there, and what of the knowledge each is told.
+"""The next hop downstream of a pubend or relay: its children, and the knowledge that each child is told.
 
-A message that a child's filter does not pass is silence for that child. Silence alone is not told at once: it goes with
-the next message, or when the owner finds that it has waited for long enough.
+A message that a child's filter rejects is silence for that child. Silence alone is not sent at once. It goes with the
+next message, or when the owner decides that it has waited long enough.
 
 Source: seed "Gryphon exactly-once", section 2.4.
 """
@@ -15,12 +15,12 @@ from tidewheel.pubsub.exactly_once.tick_set import TickRange, TickSet
 
 
 class Filter(Hashable, Protocol):
-    """What a child wants. Children with equal filters are told the same."""
+    """A child's condition on messages. Children with equal filters are told the same."""
 
     def of(self, message: Any) -> Any:
-        """Return what is wanted of a message, which may be all or a part of it, or None.
+        """Return the message, a part of it, or None if the child wants nothing of it.
 
-        Children whose filter raises are told why, and get nothing more.
+        If the filter raises, its children are told why, and receive nothing more.
         """
 
 
@@ -46,7 +46,7 @@ class Fanout:
         pubend: its number.
 
     Attributes:
-        lost_end: before this tick messages are forgotten that somebody needed; every child is told.
+        lost_end: needed messages before this tick are forgotten; every child is told.
     """
 
     def __init__(self, pubend: int) -> None:
@@ -56,7 +56,7 @@ class Fanout:
         self._groups: dict[Filter | None, _Group] = {}
 
     def join(self, child: str, where: Filter | None = None) -> None:
-        """Take on a child; one that says so again may have another filter."""
+        """Add a child, or replace the filter of a child that joins again."""
         if child in self._filters and self._filters[child] == where:
             return
         self.leave(child)
@@ -64,7 +64,7 @@ class Fanout:
         self._groups.setdefault(where, _Group()).children[child] = None
 
     def leave(self, child: str) -> None:
-        """Forget a child; does nothing if it is none."""
+        """Remove a child; do nothing if it is unknown."""
         if child not in self._filters:
             return
         where = self._filters.pop(child)
@@ -75,11 +75,11 @@ class Fanout:
 
     @property
     def children(self) -> list[str]:
-        """Their names."""
+        """The names of the children."""
         return list(self._filters)
 
     def reaching(self, reader: str) -> list[str]:
-        """Return the children to tell what concerns a reader: itself, or the relays if it is none of them."""
+        """Return the children to tell what concerns a reader: the reader if it is a child, otherwise all relays."""
         return [reader] if reader in self else [child for child in self._filters if child.startswith(RELAY_PREFIX)]
 
     def __contains__(self, child: str) -> bool:
@@ -89,7 +89,7 @@ class Fanout:
         return len(self._filters)
 
     def forward(self, final: Ranges, data: Iterable[tuple[int, Any]]) -> list[Outgoing]:
-        """Return what to tell all children of knowledge that none of them has been told.
+        """Return the messages that tell all children of new knowledge.
 
         Complexity: O(children + filters * messages).
         """
@@ -112,7 +112,7 @@ class Fanout:
         return outgoing
 
     def flush(self) -> list[Outgoing]:
-        """Return the silence that has not been told."""
+        """Return the messages that tell the silence that waits."""
         return [told for group in self._groups.values() if group.silence for told in self._tell_all(group, ())]
 
     def _tell_all(self, group: _Group, data: tuple[tuple[int, Any], ...]) -> list[Outgoing]:
@@ -129,7 +129,7 @@ class Fanout:
         return [Outgoing(child, Rejected(self._pubend, str(error)))]
 
     def answer(self, child: str, final: Ranges, data: Iterable[tuple[int, Any]], *, more: bool) -> list[Outgoing]:
-        """Return what to tell one child that was curious; nothing if it is none, or there is nothing to tell."""
+        """Return the answer to one curious child; nothing if it is no child, or there is no knowledge."""
         if child not in self._filters:
             return []
         try:
@@ -148,10 +148,10 @@ class Fanout:
 def select(
     where: Filter | None, data: tuple[tuple[int, Any], ...]
 ) -> tuple[tuple[tuple[int, Any], ...], list[TickRange]]:
-    """Return what passes a filter, and the ticks of what does not.
+    """Return the messages that pass a filter, and the ticks of the others.
 
     Raises:
-        DeliveryError: the filter raises, whatever that is.
+        DeliveryError: the filter raises any exception.
     """
     if where is None:
         return data, []
@@ -163,7 +163,7 @@ def select(
         except DeliveryError:
             raise
         except Exception as error:
-            # It came from whoever wants to be told, and must not keep others from being told.
+            # The filter is a child's, and its error must not affect other children.
             raise DeliveryError(
                 f"the filter {where!r} of a subscription fails at tick {tick} with {type(error).__name__}: {error}; "
                 "subscribe with one that takes every message of the topic"

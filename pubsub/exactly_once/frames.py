@@ -10,8 +10,8 @@ message                  head, as msgpack                                       
 `Numbered`               the number, what was skipped, and the head of the message   that of the message
 =======================  ==========================================================  =================================
 
-Nothing of a message is unpickled on its way, and of what a child says only its filter is. Ranges of ticks are looked at
-here, so that no machine is given what is none.
+Messages stay pickled on their way; of a child's messages only the filter is unpickled. This module checks ranges of
+ticks, so that the machines receive only valid ranges.
 """
 
 from collections.abc import Iterator
@@ -31,21 +31,21 @@ from tidewheel.transport.pickling import dumps
 from tidewheel.transport.socket_frames import LARGE, Payload, frame_of, unpickled
 
 FRAME_BYTES: Final = 1024 * 1024
-"""Messages for which nobody has asked go in frames of about so many bytes each."""
+"""The approximate size of a frame of messages that no child has asked for."""
 
 MOST_PAYLOAD_BYTES: Final = 1 << 33
-"""So many bytes the payload of a frame may have: the largest message, and as much as anybody has room for."""
+"""The largest payload of a frame: the largest message plus the largest room of a reader."""
 
 _EACH_BYTES = 64
-"""So much is counted for each message beside its payload."""
+"""The size that counts for each message beside its payload."""
 
 
 class Join(msgspec.Struct, frozen=True):
-    """What a child says first, and again when its filter changes.
+    """The first message of a child, repeated when its filter changes.
 
     Attributes:
-        name: its own.
-        where: its filter; None for all.
+        name: the name of the child.
+        where: its filter; None for all messages.
     """
 
     name: str
@@ -53,10 +53,10 @@ class Join(msgspec.Struct, frozen=True):
 
 
 Told: TypeAlias = Downstream | Numbered
-"""What a parent tells its child: a publisher without a log tells a subscriber numbered messages."""
+"""A message of a parent to its child; a publisher without a log sends `Numbered`."""
 
 ChildMessage: TypeAlias = Join | Upstream
-"""What a child says to its parent."""
+"""A message of a child to its parent."""
 
 _Number: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
 _Tick: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=FOREVER)]
@@ -64,7 +64,7 @@ _Ranges: TypeAlias = tuple[tuple[_Tick, _Tick], ...]
 
 
 class _Head(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A head; each kind has its letter."""
+    """A head; each kind has a letter."""
 
 
 H = TypeVar("H", bound=_Head)
@@ -121,10 +121,10 @@ _UPSTREAM: msgspec.msgpack.Decoder[_NackHead | _AckHead | _JoinHead] = msgspec.m
 
 
 def encode(message: Told | ChildMessage) -> list[Any]:
-    """Return the parts which sent one after the other are the frame of a message; no large payload is copied.
+    """Return the parts of the frames of a message, to be sent one after the other; no large payload is copied.
 
-    Where a `KnowledgeMessage` has many bytes and is all there is to say, it goes as several, in frames of about
-    `FRAME_BYTES`: together they say the same. So who keeps one message of a frame does not keep many others.
+    A large `KnowledgeMessage` that leaves nothing out becomes several frames of about `FRAME_BYTES`, which together say
+    the same. So a reader that keeps one message of a frame does not keep many others alive.
     """
     if isinstance(message, Numbered):
         encoded = encoded_message.encode(message.message)
@@ -156,7 +156,7 @@ def _knowledge(message: KnowledgeMessage) -> list[Any]:
 
 
 def _split(message: KnowledgeMessage) -> Iterator[KnowledgeMessage]:
-    """Yield what says the same; an answer that leaves something out as it is, since who gets it asks for the rest."""
+    """Yield messages that say the same; an answer with ``more`` stays whole, as the child asks for the rest."""
     data = message.data
     sizes = [len(one.payload) + _EACH_BYTES for _, one in data]
     if message.more or sum(sizes) <= FRAME_BYTES:
@@ -173,10 +173,10 @@ def _split(message: KnowledgeMessage) -> Iterator[KnowledgeMessage]:
 
 
 def decode_downstream(head: Payload, payload: Payload) -> Told:
-    """Return the message for a child that a frame is of; large messages are slices of the payload.
+    """Return the message for a child in a frame; large messages are slices of the payload.
 
     Raises:
-        ProtocolError: it is of none.
+        ProtocolError: the frame holds no such message.
     """
     decoded = _decoded(_DOWNSTREAM, head)
     if isinstance(decoded, _NumberedHead):
@@ -195,10 +195,10 @@ def decode_downstream(head: Payload, payload: Payload) -> Told:
 
 
 def decode_upstream(head: Payload, payload: Payload) -> ChildMessage:
-    """Return the message of a child that a frame is of.
+    """Return the message of a child in a frame.
 
     Raises:
-        ProtocolError: it is of none.
+        ProtocolError: the frame holds no such message.
     """
     _messages((), payload)
     match _decoded(_UPSTREAM, head):
@@ -230,7 +230,7 @@ def _check(ranges: tuple[tuple[int, int], ...]) -> None:
 
 
 def _messages(entries: tuple[tuple[int, bytes, int], ...], payload: Payload) -> tuple[tuple[int, EncodedMessage], ...]:
-    """Return messages, each with its part of the payload."""
+    """Return the messages of a frame, each with its part of the payload."""
     if len(payload) >= LARGE and all(size < LARGE for _, _, size in entries):
         payload = bytes(payload)  # so that they are copies
     is_copied = isinstance(payload, bytes)

@@ -1,4 +1,4 @@
-"""Makes few messages of many small ones that say the same, since each costs a relay and its children about as much."""
+"""The joining of many small knowledge messages into few: every message costs a relay and its children about as much."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
@@ -7,13 +7,13 @@ from tidewheel.pubsub.exactly_once.messages import Downstream, KnowledgeMessage
 from tidewheel.pubsub.exactly_once.tick_set import TickRange
 
 JOINED_BYTES: Final = 64 * 1024
-"""What has so many bytes goes as it is, or with what came before it: one child more or less would notice nothing."""
+"""A message of this size stays alone, or ends a joined one: joining it to more would save nothing noticeable."""
 
 
 def joined(told: Iterable[Downstream]) -> Iterator[Downstream]:
-    """Yield what was told by itself, one after the other, as one message; whatever else there is as it is.
+    """Yield consecutive knowledge messages that are no answers as one message, and all others unchanged, in order.
 
-    The order stays. Complexity: O(messages).
+    Complexity: O(messages).
 
     >>> told = [KnowledgeMessage(0, ((0, 5),)), KnowledgeMessage(0, ((5, 7),)), KnowledgeMessage(1, ((0, 7),))]
     >>> [(message.pubend, message.final) for message in joined(told)]
@@ -45,7 +45,7 @@ class _Run:
         self._end = _end(first)
 
     def take(self, message: KnowledgeMessage) -> bool:
-        """Add a message, if it goes with the others; tell whether it does."""
+        """Add a message if it can be joined to the others; tell whether it was added."""
         first = self._first
         if (
             self._bytes >= JOINED_BYTES
@@ -65,7 +65,7 @@ class _Run:
         return True
 
     def message(self) -> KnowledgeMessage:
-        """Return what says the same as all of them."""
+        """Return one message that says the same as all of them."""
         first = self._first
         if self._final is None:
             return first
@@ -77,7 +77,7 @@ def _size(message: KnowledgeMessage) -> int:
 
 
 def _begin(message: KnowledgeMessage) -> int:
-    """Return the first tick of which a message says something, or 0 if it says nothing."""
+    """Return the first tick that a message covers; 0 if it covers none."""
     final, data = message.final, message.data
     if not final:
         return data[0][0] if data else 0
@@ -85,7 +85,7 @@ def _begin(message: KnowledgeMessage) -> int:
 
 
 def _end(message: KnowledgeMessage) -> int:
-    """Return one after the last tick of which a message says something, or 0 if it says nothing."""
+    """Return one after the last tick that a message covers; 0 if it covers none."""
     final, data = message.final, message.data
     if not data:
         return final[-1][1] if final else 0
