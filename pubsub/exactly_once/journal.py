@@ -1,11 +1,11 @@
-"""The journal of what a partition has logged, by epochs, so that a worker that starts again is not logged twice.
+"""The journal of a partition's logged batches, by epochs, so that the batches of a restarted worker are logged once.
 
-A worker that starts again sends everything from the least time on. Each batch has its place: its time, and its number
-among the batches of that time. What has a place that is logged is the same batch again, and is left out; so is every
-batch of an epoch that is complete, and every move of the frontier until the worker is where the log is.
+A worker that starts again sends everything from the least time on. Each batch has a place: its time, and its number
+among the batches of that time. A batch at a logged place is the same batch again, and is left out. So is every batch of
+a complete epoch, and every move of the frontier until the worker has caught up with the log.
 
 ===================  ==========================  =====================================================
-time of the batch    its number                  what becomes of it
+time of the batch    its number                  outcome
 ===================  ==========================  =====================================================
 completed            any                         left out
 latent or active     below what is logged        left out, if it is the same; otherwise an error
@@ -13,7 +13,7 @@ latent or active     the next                    logged
 latent or active     later                       an error: something before it is missing
 ===================  ==========================  =====================================================
 
-What a worker sends has to be the same each time, batch by batch; where it is not, that is an error, not a guess.
+A worker must send the same batches each time; another batch is an error.
 
 Source: seed "Gryphon exactly-once", section 2.2 (what is logged is published, and nothing else); seed "Strymon
 publish-subscribe", section "Design Goals" (epoch states).
@@ -31,21 +31,21 @@ from tidewheel.transport.socket_frames import Payload
 
 
 def checksum_of(payload: Payload) -> int:
-    """Return a number that is another for another content, but in one case of four billion."""
+    """Return a checksum; two different contents share one in one of four billion cases."""
     return int(crc32c(payload))
 
 
 class ResentDifferentlyError(ProtocolError):
-    """A worker that started again does not send what is logged."""
+    """A worker that started again sends other batches than the logged ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerPosition:
-    """Where a worker begins to send.
+    """The position at which a worker begins to send.
 
     Attributes:
         lower: its frontier.
-        sent: how many batches it has sent of the times that this has not passed, all of which are logged.
+        sent: the number of sent batches of each time that the frontier has not passed; all of them are logged.
     """
 
     lower: list[Time]
@@ -53,7 +53,7 @@ class WorkerPosition:
 
 
 class Journal:
-    """The epochs of one partition, as they are in its log.
+    """The logged epochs of one partition.
 
     Args:
         domain: the times of the topic.
@@ -76,10 +76,10 @@ class Journal:
         self.begin()
 
     def begin(self, position: WorkerPosition | None = None) -> None:
-        """Take note that a worker begins to send: from its start on, or from where it has to send again.
+        """Record that a worker begins to send, at its start or at a position.
 
         Raises:
-            ProtocolError: the log does not have all that the worker has not got to send again.
+            ProtocolError: the log lacks batches that the worker will not send again.
         """
         self._worker = MutableAntichain(self._domain)
         self._worker.update((time, 1) for time in ([self._domain.minimum()] if position is None else position.lower))
@@ -93,22 +93,22 @@ class Journal:
             )
 
     def _has(self, time: Time, batches: int) -> bool:
-        """Tell whether so many batches of a time are logged."""
+        """Tell whether the log has so many batches of a time."""
         return not self._epochs.lower.less_equal(time) or len(self._checksums.get(time, ())) >= batches
 
-    # What the worker sends
+    # Input of the worker
 
     def data(self, time: Time, number: int, checksum: int) -> bool:
-        """Take one batch; tell whether it is to be logged.
+        """Receive one batch; tell whether to log it.
 
         Args:
             time: its time.
-            number: which of the batches of that time it is, from 0 on.
-            checksum: of its content.
+            number: its number among the batches of that time, from 0 on.
+            checksum: the checksum of its content.
 
         Raises:
-            ProtocolError: the worker has passed that time, or batches before this one are missing.
-            ResentDifferentlyError: another batch is logged in its place.
+            ProtocolError: the worker has passed that time, or an earlier batch is missing.
+            ResentDifferentlyError: another batch is logged at its place.
         """
         if not self._worker.less_equal(time):
             raise ProtocolError(f"a batch came at time {time!r}, which the frontier of its worker has passed")
@@ -129,11 +129,11 @@ class Journal:
         return False
 
     def frontier(self, updates: Iterable[tuple[Time, int]]) -> list[tuple[Time, int]]:
-        """Take one move of the worker's frontier; return what of it is to be logged, as one move.
+        """Receive one move of the worker's frontier; return the part of it to log, as one move.
 
         Raises:
             ProtocolError: the frontier moved back.
-            ResentDifferentlyError: it has passed a time of which more is logged than the worker sent.
+            ResentDifferentlyError: it has passed a time with more logged batches than the worker sent.
         """
         moved = self._worker.update(updates)
         if has_moved_back(self._domain, moved):
@@ -151,22 +151,22 @@ class Journal:
         return changes
 
     def _caught_up(self) -> tuple[bool, list[tuple[Time, int]]]:
-        """Return whether the worker has come to where the log is, and how the log's frontier changes by that."""
+        """Return whether the worker has caught up with the log, and the resulting change of the log's frontier."""
         worker, logged = self._worker.frontier, self._epochs.lower
         if not logged.dominates(worker):
             return False, []
         changes = [(time, -1) for time in logged if time not in worker]
         return True, changes + [(time, 1) for time in worker if time not in logged]
 
-    # What is in the log
+    # Contents of the log
 
     def record(self, time: Time, checksum: int) -> None:
-        """Take note that a batch is logged, behind those of its time."""
+        """Record that a batch is logged, behind the others of its time."""
         self._epochs.observe(time)
         self._checksums.setdefault(time, []).append(checksum)
 
     def advance(self, changes: list[tuple[Time, int]]) -> None:
-        """Take note that a move of the frontier is logged."""
+        """Record that a move of the frontier is logged."""
         if changes:
             self._is_abreast = False
             self._epochs.advance(changes)
@@ -175,7 +175,7 @@ class Journal:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the partition has."""
+        """Whether the partition has ended."""
         return self._epochs.has_ended
 
     @property
@@ -189,7 +189,7 @@ class Journal:
         return self._epochs.upper()
 
     def epochs(self) -> EpochStates:
-        """Return the states of all epochs, which this changes no more."""
+        """Return the states of all epochs; the journal no longer changes them."""
         epochs = EpochStates(self._domain)
         epochs.advance([(self._domain.minimum(), -1), *((time, 1) for time in self.lower)])
         for time in self._checksums:
@@ -197,12 +197,12 @@ class Journal:
         return epochs
 
     def snapshot(self) -> bytes:
-        """Return all of it but where the worker is, for `restore`."""
+        """Return the journal without the position of the worker, for `restore`."""
         return pickle.dumps((self.lower, self._checksums), 5)
 
     @classmethod
     def restore(cls, domain: TimeDomain, snapshot: bytes) -> "Journal":
-        """Return the journal of a snapshot, which has to come from a log of this user's."""
+        """Return the journal of a snapshot, which must come from a log of this user."""
         journal = cls(domain)
         lower, checksums = pickle.loads(snapshot)  # noqa: S301 - from a file of this user
         journal.advance([(domain.minimum(), -1), *((time, 1) for time in lower)])

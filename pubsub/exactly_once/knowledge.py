@@ -5,16 +5,15 @@ value  meaning
 =====  ==========================================================================================
 Q      nothing is known
 D      a message was published on the tick; it is part of the value
-DSTAR  a message was published, and everybody downstream who needed it has it
-S      silence: there was no message, or it was filtered out on the way
-F      final: no message is needed any more, whether D* or S is why
-E      an error: two different messages on one tick, or one where there was silence; never reached
+DSTAR  a message was published, and every reader downstream that needed it has it
+S      silence: there was no message, or a filter on the way has rejected it
+F      final: no reader needs a message, because of D* or S
+E      an error: two different messages on one tick, or a message on a silent one; never reached
 =====  ==========================================================================================
 
-They form a lattice: Q below D and F, both of these below D*, F below S as well, and all below E. What becomes known of
-a tick is the least upper bound of what was known and what came. Then D* and S are lowered to F, so a stream only ever
-holds Q, D and F. Hence a message and the news that it is final have one outcome, F, in whatever order they come and
-however often.
+The values form a lattice: Q below D and F, both of these below D*, F below S as well, and all below E. New knowledge of
+a tick is the least upper bound of the old value and the received one. The stream then lowers D* and S to F, so it holds
+only Q, D and F. Hence a message and the news that it is final lead to F, in any order and any number of times.
 
 Source: seed "Gryphon exactly-once", section 2.1, with the lattice of its figure 2.
 """
@@ -31,7 +30,7 @@ M = TypeVar("M")
 
 
 class Knowledge(Enum):
-    """What is known of one tick."""
+    """The knowledge of one tick."""
 
     Q = "Q"
     F = "F"
@@ -58,7 +57,7 @@ def _lattice(table: str) -> dict[tuple[Knowledge, Knowledge], Knowledge]:
 
 
 LUB = _lattice(_TABLE)
-"""The least upper bound of each two values; of D with D, if the message is the same, and E otherwise."""
+"""The least upper bound of each two values. D with D is D for the same message, and E otherwise."""
 
 
 def lowered(value: Knowledge) -> Knowledge:
@@ -67,13 +66,13 @@ def lowered(value: Knowledge) -> Knowledge:
 
 
 class ContradictionError(ProtocolError):
-    """Two things came to be known of one tick that cannot both be so: its knowledge would be E.
+    """Two contradicting values of one tick: its knowledge would be E.
 
     Args:
-        message: what was wrong, and where.
+        message: the text of the error.
         tick: the tick.
-        held: what was known before: a message.
-        came: what came: another message, or `Knowledge.S`.
+        held: the message that was known before.
+        came: the received value: another message, or `Knowledge.S`.
     """
 
     def __init__(self, message: str, *, tick: int = -1, held: object = None, came: object = None) -> None:
@@ -84,11 +83,11 @@ class ContradictionError(ProtocolError):
 
 
 class NewFinals(NamedTuple):
-    """What a stream did not know to be final before; false if it is nothing.
+    """The ticks that have just become final; false if there are none.
 
     Args:
         ranges: the ticks that have become F, from Q or from D, as ranges in order.
-        dropped: those that were D, in order; their messages are gone.
+        dropped: those of them that were D, in order; the stream no longer has their messages.
     """
 
     ranges: tuple[TickRange, ...]
@@ -104,11 +103,11 @@ _NOTHING = NewFinals((), ())
 class KnowledgeStream(Generic[M]):
     """The knowledge of every tick; Q to begin with.
 
-    Ranges of F cost nothing but their bounds, those that touch each other or messages not even these. Messages are
-    compared with ``==`` where two come for one tick. Whatever takes a range raises `ProtocolError` where it is none.
+    A range of F costs only its bounds, and nothing if it touches another range or a message. The stream compares two
+    messages of one tick with ``==``. Methods with a range raise `ProtocolError` for an invalid one.
 
-    Complexity: O(1) for what comes in order, and O(log (ranges + messages)) with a move of memory otherwise, beside
-    what is returned or dropped.
+    Complexity: O(1) for ticks in order, otherwise O(log (ranges + messages)) with a move of memory; plus the size of
+    the result and of the dropped messages.
 
     >>> stream = KnowledgeStream[str]()
     >>> stream.accumulate_final(0, 5), stream.accumulate_data(5, "a"), stream.accumulate_data(9, "b")
@@ -130,11 +129,11 @@ class KnowledgeStream(Generic[M]):
     def accumulate_data(self, tick: int, message: M, size_bytes: int = 0) -> bool:
         """Learn that ``message``, of ``size_bytes`` bytes, was published on ``tick``; tell whether that is new.
 
-        On a tick that is F it is not: D* and D together are D*, and what was silence cannot be told from it.
+        On a tick that is F it is not new: D* and D together are D*, and the stream does not distinguish D* from S.
 
         Raises:
-            ContradictionError: there is another message on the tick.
-            ProtocolError: it is no tick.
+            ContradictionError: the tick has another message.
+            ProtocolError: ``tick`` is no tick.
         """
         if tick in self._known:
             if tick in self._data:
@@ -145,8 +144,8 @@ class KnowledgeStream(Generic[M]):
         return True
 
     def accumulate_final(self, first: int, end: int) -> NewFinals:
-        """Learn that all ticks of a range are final; where there are messages they go. Return what is new."""
-        if self._known.end <= first < end:  # as it mostly is
+        """Learn that all ticks of a range are final, and drop their messages; return the new final ticks."""
+        if self._known.end <= first < end:  # the usual case
             self._known.add(first, end)
             return NewFinals(((first, end),), ())
         new = self._known.missing(first, end)
@@ -162,17 +161,17 @@ class KnowledgeStream(Generic[M]):
         return NewFinals(ranges.ranges(), dropped)
 
     def take(self, first: int, end: int) -> list[tuple[int, M]]:
-        """Make all ticks of a range final; return those that were D, in order, with their messages."""
+        """Make all ticks of a range final; return the messages of the ticks that were D, in order."""
         data = self._data.between(first, end)
         self._known.add(first, end)
         self._data.remove(first, end)
         return data
 
     def accumulate_silence(self, first: int, end: int) -> NewFinals:
-        """Do as `accumulate_final`, but knowing that there never was a message on any tick of the range.
+        """Learn that no tick of a range ever had a message; otherwise as `accumulate_final`.
 
         Raises:
-            ContradictionError: there is one.
+            ContradictionError: a tick has a message.
         """
         for tick, message in self._data.between(first, end):
             raise ContradictionError(
@@ -198,15 +197,15 @@ class KnowledgeStream(Generic[M]):
     # Forgetting
 
     def forget(self, first: int, end: int = FOREVER) -> tuple[int, ...]:
-        """Make all ticks of a range Q; return those that had a message, in order."""
+        """Make all ticks of a range Q; return the ticks that had a message, in order."""
         self._known.remove(first, end)
         return self._data.remove(first, end)
 
     def forget_oldest_data(self, max_bytes: int) -> TickRange | None:
-        """Forget the oldest messages, so that the others have no more than ``max_bytes`` bytes.
+        """Forget the oldest messages, so that the others have at most ``max_bytes`` bytes.
 
-        All that is known beside them goes as well, but for what is final from 0 on: else every message that is
-        forgotten would leave a range behind.
+        It also forgets all knowledge between them, except the final ticks from 0 on. Otherwise every forgotten message
+        would leave a range behind.
 
         Returns:
             The range that is Q now; None if all messages fit.
@@ -219,10 +218,10 @@ class KnowledgeStream(Generic[M]):
         return forgotten
 
     def forget_latest_data(self, max_bytes: int, after: int = 0) -> TickRange | None:
-        """Forget the latest messages, so that the others have no more than ``max_bytes`` bytes.
+        """Forget the latest messages, so that the others have at most ``max_bytes`` bytes.
 
-        All that is known after the first gap behind those others goes as well, as in `forget_oldest_data`. What is
-        known before ``after`` stays in any case.
+        It also forgets all knowledge after the first gap behind the others, as in `forget_oldest_data`. Knowledge
+        before ``after`` stays in any case.
 
         Returns:
             The range that is Q now, with an open end; None if all messages fit.
@@ -238,7 +237,7 @@ class KnowledgeStream(Generic[M]):
     # Questions
 
     def value(self, tick: int) -> Knowledge:
-        """Return what is known of one tick: Q, D or F."""
+        """Return the knowledge of one tick: Q, D or F."""
         if tick in self._data:
             return Knowledge.D
         return Knowledge.F if tick in self._known else Knowledge.Q
@@ -252,10 +251,10 @@ class KnowledgeStream(Generic[M]):
         return self._data.between(first, end)
 
     def read_data(self, first: int, end: int, max_bytes: int) -> tuple[list[tuple[int, M]], int]:
-        """Return ticks of a range that are D, in order, with their messages, and how far that is all.
+        """Return the ticks of a range that are D, in order, with their messages, and the end of the covered range.
 
-        That is to ``end``, or, where they have more than ``max_bytes``, one after the last tick returned; one is
-        returned in any case.
+        That end is ``end``. If the messages exceed ``max_bytes``, it is one after the last returned tick; at least one
+        message is returned.
         """
         return self._data.read(first, end, max_bytes)
 
@@ -289,7 +288,7 @@ class KnowledgeStream(Generic[M]):
 
     @property
     def known(self) -> TickSet:
-        """The ticks that are D or F. To be read, not changed."""
+        """The ticks that are D or F; the caller must not change them."""
         return self._known
 
     @property
@@ -305,10 +304,10 @@ class KnowledgeStream(Generic[M]):
 
     @property
     def data_bytes(self) -> int:
-        """How many bytes the messages have, as they were said to have when they came."""
+        """The size of the messages, as stated on their arrival."""
         return self._data.bytes
 
     @property
     def data_count(self) -> int:
-        """How many ticks are D."""
+        """The number of ticks that are D."""
         return len(self._data)

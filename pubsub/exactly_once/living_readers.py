@@ -1,10 +1,10 @@
-"""The subscriptions that have a reader, and those that have had none for so long that they hold nothing any more.
+"""The subscriptions with a living reader, and those without one for so long that they no longer hold messages.
 
-A reader that is connected lives. One that is connected to a relay is not seen here: it lives for a while whenever
-something was heard of it. A subscription that is not durable ends when its reader has not lived for that long; a
-durable one waits for as long as its messages are to be kept, and half way through that somebody should be warned.
+A connected reader lives. A pubend does not see a reader that is connected to a relay; such a reader lives for one lease
+after each of its messages. A subscription that is not durable ends one lease after its reader. A durable one waits for
+the retention time of its messages, and the pubend warns after half of it.
 
-No clock of its own; times are seconds of a clock that never goes back.
+The module has no clock; times are seconds of a clock that never goes back.
 """
 
 from collections.abc import Container
@@ -18,11 +18,11 @@ LEASE_S = 60.0
 
 
 class Overdue(NamedTuple):
-    """What is to be done about subscriptions that nobody reads.
+    """The subscriptions without a reader that need an action.
 
     Attributes:
-        to_warn: durable ones of which half the time is over.
-        over: those whose time is over; they are forgotten here.
+        to_warn: durable subscriptions whose time is half over.
+        over: subscriptions whose time is over; `LivingReaders` has forgotten them.
     """
 
     to_warn: list[str]
@@ -34,10 +34,10 @@ class _Seat:
     """One subscription.
 
     Attributes:
-        reader: who has it.
-        is_durable: whether it is.
-        until_s: its reader lives until then; where that is over, nobody has read it since.
-        is_warned: whether somebody was warned that nobody reads it.
+        reader: its reader.
+        is_durable: whether it is durable.
+        until_s: the end of its reader's life; from then on it has no reader.
+        is_warned: whether the pubend has warned that it has no reader.
     """
 
     reader: str | None
@@ -50,8 +50,8 @@ class LivingReaders:
     """The readers of the subscriptions of one pubend.
 
     Args:
-        lease_s: how long a reader lives when it was heard of, and how long a subscription that is not durable waits.
-        retention_s: how long a durable one waits.
+        lease_s: the time that a reader lives after a message, and that a subscription that is not durable waits.
+        retention_s: the time that a durable subscription waits.
 
     >>> readers = LivingReaders(lease_s=60.0, retention_s=600.0)
     >>> readers.seat("live", "reader 1", durable=False, now_s=0.0)
@@ -68,28 +68,28 @@ class LivingReaders:
         self._seats: dict[str, _Seat] = {}
 
     def seat(self, name: str, reader: str | None, *, durable: bool, now_s: float, is_here: bool = True) -> None:
-        """Give a subscription to a reader, who has come just now, or had it before and may come back."""
+        """Assign a subscription to a reader that has just come, or that had it before and may come back."""
         self._seats[name] = _Seat(reader, durable, now_s + self._lease_s if is_here else now_s)
 
     def heard(self, name: str, now_s: float) -> None:
-        """Take note that something was heard of the reader of a subscription; does nothing if it has left."""
+        """Record a message of the reader of a subscription; do nothing if it has left."""
         seat = self._seats.get(name)
         if seat is not None and seat.reader is not None:
             seat.until_s = max(seat.until_s, now_s + self._lease_s)
             seat.is_warned = False
 
     def leave(self, name: str, now_s: float) -> None:
-        """Take note that the reader of a subscription has gone."""
+        """Record that the reader of a subscription has left."""
         seat = self._seats.get(name)
         if seat is not None:
             seat.reader, seat.until_s = None, min(seat.until_s, now_s)
 
     def forget(self, name: str) -> None:
-        """Forget a subscription; does nothing if there is none."""
+        """Forget a subscription; do nothing if it is unknown."""
         self._seats.pop(name, None)
 
     def look(self, connected: Container[str], now_s: float) -> Overdue:
-        """Take note of which readers are connected now; return what is to be done about others."""
+        """Record the connected readers; return the subscriptions without a reader that need an action."""
         to_warn: list[str] = []
         over: list[str] = []
         for name, seat in self._seats.items():
@@ -115,9 +115,9 @@ class LivingReaders:
         return seat is not None and seat.reader is not None
 
     def living(self, now_s: float) -> list[str]:
-        """Return the subscriptions that somebody reads."""
+        """Return the subscriptions with a living reader."""
         return [name for name, seat in self._seats.items() if seat.until_s > now_s]
 
     def away_s(self, name: str, now_s: float) -> float:
-        """Return for how long nobody has read a subscription, in seconds."""
+        """Return the time since a subscription had a living reader, in seconds."""
         return max(0.0, now_s - self._seats[name].until_s)
