@@ -1,18 +1,18 @@
-"""The subscriptions of a pubend that has a log: where each began, and what the log says of those that are durable.
+"""The subscriptions of a pubend with a log: the beginning of each, and the logged state of the durable ones.
 
 =============  ======================  ==============================  =============================================
-name           ``again``               who has it                      what becomes of it
+name           ``again``               its reader                      outcome
 =============  ======================  ==============================  =============================================
-known          no                      anybody                         goes on; this reader has it from now on
-known          yes                     this reader                     goes on
-known          yes                     another one                     refused: that one has taken over
+known          no                      any                             continues; this reader has it from now on
+known          yes                     this reader                     continues
+known          yes                     another reader                  refused: the other reader has taken over
 unknown        no                                                      begins
 unknown        yes, durable                                            refused: it was ended
-unknown        yes, not durable                                        goes on where its reader says that it was
-abandoned      either                                                  goes on if it has missed nothing, else begins
+unknown        yes, not durable                                        continues at the position of its reader
+abandoned      either                                                  continues if it missed nothing, else begins
 =============  ======================  ==============================  =============================================
 
-No I/O: what is to be logged is returned, and what was logged is told.
+No I/O: methods return the entries to log, and the caller reports the logged ones.
 """
 
 import pickle
@@ -34,7 +34,7 @@ from tidewheel.pubsub.publishers.partition_log import Cursor, Standing
 
 @dataclass(slots=True)
 class _Terms:
-    """What is known of a subscription beside what it has acknowledged."""
+    """The state of a subscription, except its acknowledgements."""
 
     first: InitialFrontierSnapshot
     is_durable: bool
@@ -42,7 +42,7 @@ class _Terms:
 
 
 class _Place(NamedTuple):
-    """Where one begins that is not known; ``first`` is where it first began, if that is not here."""
+    """The beginning of an unknown subscription; ``first`` is its first beginning, if that is elsewhere."""
 
     acknowledged: Ranges
     lost_end: int
@@ -53,9 +53,9 @@ class LoggedSubscriptions:
     """The subscriptions of one pubend.
 
     Args:
-        pubend: which has what they acknowledge.
-        standings: what the log says.
-        where: what it is that is subscribed to, for messages.
+        pubend: the pubend, which keeps their acknowledgements.
+        standings: their logged states.
+        where: the name of the topic and partition, for messages.
     """
 
     def __init__(self, pubend: Pubend, standings: Mapping[str, Standing], where: str) -> None:
@@ -90,20 +90,20 @@ class LoggedSubscriptions:
         again: bool,
         acknowledged: Ranges = (),
     ) -> Begun:
-        """Take on a subscription, or go on with the one of that name, and give it to a reader.
+        """Begin a subscription, or continue the one of that name, and assign it to a reader.
 
         Args:
-            name: of the subscription.
-            reader: the id of who reads it.
-            start: the first tick that is wanted of a new one, None for what is told next. For a reader that had it
-                before: the first tick that this has not acknowledged.
-            frontiers_at: returns both frontiers before what is at a tick, which is not forgotten.
-            durable: whether it is to be remembered over restarts; what is to be logged for that is `due`.
+            name: the name of the subscription.
+            reader: the id of its reader.
+            start: the first wanted tick of a new subscription; None for the tick that is told next. For a returning
+                reader, the first tick that it has not acknowledged.
+            frontiers_at: returns both frontiers before a tick that is not forgotten.
+            durable: whether to keep it over restarts; `due` returns the entries to log for that.
             again: whether this reader had it already.
-            acknowledged: what was, as this reader has learnt, if it had it already.
+            acknowledged: the acknowledged ticks that a returning reader knows.
 
         Raises:
-            DeliveryError: it had it, and cannot have it back.
+            DeliveryError: the reader had the subscription, and cannot have it back.
         """
         self._check(name, reader, durable=durable, again=again)
         if again and self._core.acknowledge(name, acknowledged):
@@ -145,16 +145,16 @@ class LoggedSubscriptions:
         pubend, abandoned = self._pubend, self._abandoned.get(name)
         if abandoned is not None and pubend.lost_end <= prefix_end(abandoned.ranges):
             return _Place(abandoned.ranges, abandoned.lost_end, _unpickled(abandoned.first))
-        # Of one that was here before and does not say where it was, whatever there is may be needed.
+        # A returning reader that does not state its position may need every message.
         begin = (0 if again else pubend.told_end) if start is None else start
         tick = max(begin, pubend.first_tick)
         has_lost = (start or FOREVER) < pubend.lost_end or (abandoned is not None and not (again and start))
         return _Place(((0, tick),) if tick else (), pubend.lost_end if has_lost else 0)
 
     def leave(self, reader: str, acknowledged: Ranges, everywhere: tuple[Ranges, ...] = ()) -> str | None:
-        """Take a last word of a reader that goes; return its subscription if that is durable, and so stays.
+        """Receive the last message of a leaving reader; return its subscription if that is durable, and so stays.
 
-        Until another reader has that, acknowledgements of this one that come late are taken.
+        Until another reader takes over, late acknowledgements of this reader count.
         """
         name = self._core.name_of(reader)
         if name is None:
@@ -169,7 +169,7 @@ class LoggedSubscriptions:
         return name
 
     def end(self, name: str) -> None:
-        """End a subscription for good, durable or not, also an abandoned one; does nothing if there is none."""
+        """End a subscription, durable, abandoned or not; do nothing if it is unknown."""
         self._core.end(name)
         self._terms.pop(name, None)
         self._abandoned.pop(name, None)
@@ -177,18 +177,18 @@ class LoggedSubscriptions:
         self._must_note.add(name)
 
     def _learn(self, name: str, everywhere: tuple[Ranges, ...]) -> None:
-        """Take note of what is acknowledged at other pubends as well."""
+        """Record the ticks that are acknowledged at other pubends."""
         if everywhere:
             self._everywhere[name] = merged(self._everywhere.get(name, ()), everywhere)
 
     def abandon(self, name: str) -> None:
-        """Let a durable subscription hold nothing any more, and remember where it was."""
+        """Stop keeping messages for a durable subscription, but remember its position."""
         standing = replace(self._standing(name), reader=None, is_abandoned=True)
         self.end(name)
         self._abandoned[name] = standing
 
     def ack(self, ack: Ack) -> list[str]:
-        """Take acknowledgements; return the readers that are strangers."""
+        """Receive acknowledgements; return the unknown readers."""
         self._moved.update(self._pubend.ack(ack))
         strangers = []
         for reader in ack.acks:
@@ -196,7 +196,7 @@ class LoggedSubscriptions:
             if name is None:
                 strangers.append(reader)
             elif self._terms[name].lost_end:
-                self._terms[name].lost_end = 0  # it goes on, so it knows
+                self._terms[name].lost_end = 0  # its reader continues, so it was told
                 self._must_note.add(name)
             if name is not None:
                 self._learn(name, ack.everywhere.get(reader, ()))
@@ -206,13 +206,13 @@ class LoggedSubscriptions:
 
     @property
     def is_due(self) -> bool:
-        """Whether it may be that something is `due`."""
+        """Whether entries may be `due`."""
         return bool(self._moved or self._must_note)
 
     def due(self) -> list[Cursor]:
-        """Return what is to be logged now: what has to be, and who has acknowledged messages. Silence alone is not.
+        """Return the entries to log now: required ones, and acknowledgements of messages, but not of silence alone.
 
-        It is to be logged before what is returned later.
+        The caller logs them before entries that are returned later.
         """
         moved = [name for name in self._moved - self._must_note if self._has_moved(name)]
         due = [cursor for name in [*self._must_note, *moved] if (cursor := self._note(name)) is not None]
@@ -225,7 +225,7 @@ class LoggedSubscriptions:
         return noted is not None and prefix_end(noted.ranges) < self._pubend.message_end
 
     def _note(self, name: str) -> Cursor | None:
-        """Take note of how a subscription is, and return what to log of that; None if there is no need."""
+        """Record the state of a subscription and return its entry to log; None if none is needed."""
         standing = self._standing(name) if self.is_durable(name) else self._abandoned.get(name)
         if standing == self._noted.get(name):
             return None
@@ -244,7 +244,7 @@ class LoggedSubscriptions:
         )
 
     def logged(self, cursors: Iterable[Cursor]) -> None:
-        """Take note that this is durable."""
+        """Record that an entry is durable."""
         for name, standing in ((cursor.name, cursor.standing) for cursor in cursors):
             if standing is None:
                 self._on_disk.pop(name, None)
@@ -253,28 +253,28 @@ class LoggedSubscriptions:
 
     @property
     def needed_from(self) -> int:
-        """The first tick with messages that would be needed after a restart, by what is durable."""
+        """The first tick whose messages would be needed after a restart, by the durable entries."""
         ends = (prefix_end(standing.ranges) for standing in self._on_disk.values() if not standing.is_abandoned)
         return min((end for end in ends if end < self._pubend.message_end), default=FOREVER)
 
     @property
     def noted(self) -> dict[str, Standing]:
-        """What was to be logged of durable subscriptions, by name."""
+        """The latest entries of durable subscriptions, by name."""
         return dict(self._noted)
 
     # ------------------------------------------------------------------ questions
 
     def is_durable(self, name: str) -> bool:
-        """Tell whether there is a durable subscription of that name that is not abandoned."""
+        """Tell whether a durable subscription of that name exists and is not abandoned."""
         return name in self._terms and self._terms[name].is_durable
 
     @property
     def durable_names(self) -> list[str]:
-        """The durable subscriptions, abandoned ones included."""
+        """The durable subscriptions, including abandoned ones."""
         return [*filter(self.is_durable, self._terms), *self._abandoned]
 
     def is_logged(self, name: str) -> bool:
-        """Tell whether all that is known of a subscription that was to be logged is durable."""
+        """Tell whether all entries of a subscription are durable."""
         return name not in self._must_note and self._noted.get(name) == self._on_disk.get(name)
 
 
@@ -284,5 +284,5 @@ def _unpickled(first: bytes) -> InitialFrontierSnapshot:
 
 
 def prefix_end(ranges: Ranges) -> int:
-    """Return the first tick that is not among ranges that are in order."""
+    """Return the first tick outside some ordered ranges."""
     return ranges[0][1] if ranges and ranges[0][0] == 0 else 0

@@ -1,7 +1,7 @@
-"""The messages between pubends, relays and subends. Any may be lost, come twice, late, or in another order.
+"""The messages between pubends, relays and subends. Any message may be lost, doubled, late or out of order.
 
-Knowledge goes downstream, nacks and acks go upstream. All three only ever add to what the other end knows, so telling
-something again does no harm.
+Knowledge goes downstream, nacks and acks go upstream. All three only add to the receiver's knowledge, so a repeated
+message does no harm.
 
 Source: seed "Gryphon exactly-once", sections 2.1 and 3.
 """
@@ -13,7 +13,7 @@ import msgspec
 from tidewheel.pubsub.exactly_once.tick_set import TickRange
 
 RELAY_PREFIX: Final = "relay/"
-"""With this the names of relays begin, where they are children."""
+"""The prefix of the names of relays that are children."""
 
 MOST_REPEATED_RANGES: Final = 100
 """An acknowledgement with more ranges is not repeated."""
@@ -23,15 +23,15 @@ Ranges: TypeAlias = tuple[TickRange, ...]
 
 
 class KnowledgeMessage(msgspec.Struct, frozen=True):
-    """What has come to be known of some ticks of a pubend.
+    """New knowledge of some ticks of a pubend.
 
     Attributes:
         pubend: its number.
         final: the ticks that are F.
         data: the ticks that are D, in order, each with its message.
-        more: whether this answers a nack, and leaves out what there was no room for: one may ask again.
-        is_answer: whether this answers a nack, and is not told to everybody.
-        lost_end: messages before this tick are forgotten: who has not had all before it may have lost some.
+        more: whether this answer to a nack leaves out messages without room; the child may ask again.
+        is_answer: whether this answers the nack of one child, and is not for all children.
+        lost_end: messages before this tick are forgotten; a reader that lacks some of them has lost them.
     """
 
     pubend: int
@@ -43,12 +43,12 @@ class KnowledgeMessage(msgspec.Struct, frozen=True):
 
 
 class Nack(msgspec.Struct, frozen=True):
-    """What somebody downstream is curious about.
+    """The ticks that a child is curious about.
 
     Attributes:
-        pubend: its number.
+        pubend: the number of the pubend.
         ranges: the ticks; the last range may be open.
-        room_bytes: about how much it has room for now; at least one message is sent.
+        room_bytes: the approximate room of the child; the answer has at least one message.
     """
 
     pubend: int
@@ -57,13 +57,13 @@ class Nack(msgspec.Struct, frozen=True):
 
 
 class Ack(msgspec.Struct, frozen=True):
-    """What subscriptions need no more: all that each has acknowledged so far, the newest word only.
+    """The ticks that subscriptions no longer need: for each, the latest state of all its acknowledgements.
 
     Attributes:
-        pubend: its number.
-        acks: the ticks that are A, by the ids of readers. One without any says that its reader is there.
-        everywhere: the ticks that are A at each pubend of the topic, by the ids of readers, where it has several. What
-            is acknowledged together is in the same message, so a pubend that has it knows what others may have missed.
+        pubend: the number of the pubend.
+        acks: the ticks that are A, by the ids of readers. An entry without ticks says that its reader lives.
+        everywhere: the ticks that are A at each pubend of a topic with several pubends, by the ids of readers. Ticks
+            that are acknowledged together are in one message, so its receiver knows what other pubends may have missed.
     """
 
     pubend: int
@@ -72,11 +72,11 @@ class Ack(msgspec.Struct, frozen=True):
 
 
 class Rejected(msgspec.Struct, frozen=True):
-    """This child gets nothing more.
+    """The rejection of a child, which receives nothing more.
 
     Attributes:
-        pubend: who says so.
-        reason: why.
+        pubend: the number of the rejecting pubend.
+        reason: the reason.
     """
 
     pubend: int
@@ -84,12 +84,12 @@ class Rejected(msgspec.Struct, frozen=True):
 
 
 class Stranger(msgspec.Struct, frozen=True):
-    """Acknowledgements of this reader are not taken: the pubend does not know it, or no more. It may subscribe again.
+    """The refusal of acknowledgements: the pubend does not know this reader, or no longer. It may subscribe again.
 
-    Others who are told this do nothing.
+    Other readers ignore this message.
 
     Attributes:
-        pubend: who says so.
+        pubend: the number of the refusing pubend.
         reader: the id of the reader.
     """
 
@@ -102,7 +102,7 @@ Upstream: TypeAlias = Nack | Ack
 
 
 def repeated(child: str, ack: Ack) -> Ack:
-    """Return what to repeat of what a child has said: all of it, or if that is long only that it is there."""
+    """Return the acknowledgements of a child to repeat; in place of long ones, only that its readers live."""
     ranges, everywhere = ack.acks[child], ack.everywhere.get(child, ())
     if sum(map(len, everywhere), len(ranges)) > MOST_REPEATED_RANGES:
         return Ack(ack.pubend, {child: ()})

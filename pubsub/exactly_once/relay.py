@@ -1,14 +1,14 @@
-"""Between pubends and subends: tells many what it was told once, and asks once for many. No I/O, and soft state only.
+"""A relay between pubends and subends: it passes each message to many children, and joins their questions into one.
 
-Invariants:
+It does no I/O and has only soft state. Invariants:
 
-- A relay never says more than it was told: what it has forgotten is Q again, and may be asked for upstream.
-- It makes nothing final by itself. That all children of now have acknowledged something does not mean that nobody will
-  come who needs it: only the pubend knows all subscriptions. So such knowledge is forgotten, if at all.
-- New knowledge goes to all children, if it is later than what the relay was first told without asking; otherwise it is
-  an answer, and goes to the children that were curious.
-- What a child wants to know without an end, it wants up to the next that comes: what is later is told anyway.
-- While a nack is upstream, no other goes upstream for the same ticks, until it is answered or too late.
+- A relay never says more than it was told. Forgotten ticks are Q again, and the relay may ask for them upstream.
+- It makes no tick final by itself. A later child may need a tick that all present children have acknowledged, and only
+  the pubend knows all subscriptions. So the relay can only forget such a tick.
+- New knowledge goes to all children if it is later than the first knowledge that the relay received without asking.
+  Otherwise it is an answer, and goes to the curious children.
+- A question without an end ends at the next message: all children are told the later ticks anyway.
+- While a nack is upstream, no other nack goes upstream for the same ticks, until it is answered or too old.
 
 Source: seed "Gryphon exactly-once", sections 2.1.1, 2.4 and 3.
 """
@@ -34,72 +34,72 @@ from tidewheel.pubsub.exactly_once.subscriptions import merged
 from tidewheel.pubsub.exactly_once.tick_set import FOREVER, TickRange, TickSet
 
 MOST_RANGES = 1000
-"""So many pieces of what is known, with gaps between them about which nobody asks, are kept."""
+"""The largest number of known ranges with gaps between them that no child asks about."""
 
 CACHE_BYTES: Final = 32 * 1024 * 1024
-"""A relay has no log: what it has forgotten it has to ask for."""
+"""The default size of a relay's cache. A relay has no log, so it asks upstream for forgotten messages."""
 
 
 class Relay:
     """One relay of a topic.
 
     Args:
-        pubends: how many the topic has.
-        size_of: how many bytes a message has.
-        cache_bytes: how much of the latest messages of each pubend is kept.
+        pubends: the number of pubends of the topic.
+        size_of: returns the size of a message in bytes.
+        cache_bytes: the largest size of the latest messages that the relay keeps of each pubend.
     """
 
     def __init__(self, pubends: int, size_of: Callable[[Any], int], *, cache_bytes: int = CACHE_BYTES) -> None:
         self._lines = [_Line(pubend, size_of, cache_bytes) for pubend in range(pubends)]
 
     def join(self, child: str, where: Filter | None = None) -> None:
-        """Take on a subend, or another relay."""
+        """Add a child: a subend, or another relay."""
         for line in self._lines:
             line.fanout.join(child, where)
 
     def leave(self, child: str) -> None:
-        """Forget a child; does nothing if it is none."""
+        """Remove a child; do nothing if it is unknown."""
         for line in self._lines:
             line.leave(child)
 
     def receive(self, message: Downstream, now_s: float) -> list[Outgoing]:
-        """Take what comes from upstream; return what to tell."""
+        """Receive a message from upstream; return the messages for children."""
         line = self._lines[message.pubend]
         if isinstance(message, KnowledgeMessage):
             return line.learn(message, now_s)
         return line.pass_on(message)
 
     def nack(self, child: str, nack: Nack, now_s: float) -> tuple[list[Outgoing], list[Upstream]]:
-        """Take a nack; return what to tell the child, and what to ask upstream."""
+        """Receive a nack; return the answers to the child and the questions to upstream."""
         return self._lines[nack.pubend].nack(child, nack, now_s)
 
     def ack(self, ack: Ack) -> None:
-        """Take acknowledgements of a child; they wait for `flush`."""
+        """Receive acknowledgements of a child; they wait for `flush`."""
         self._lines[ack.pubend].ack(ack)
 
     def flush(self) -> tuple[list[Outgoing], list[Upstream]]:
-        """Return silence and acknowledgements that have waited to be told."""
+        """Return the messages for the silence and acknowledgements that wait."""
         told = [outgoing for line in self._lines for outgoing in line.fanout.flush()]
         return told, [ack for line in self._lines for ack in line.take_acks()]
 
     def reconnected(self, now_s: float, pubend: int | None = None) -> list[Upstream]:
-        """Take note that there is another upstream, which knows nothing of what was asked; return what to ask it.
+        """Record a new upstream, which does not know the earlier questions; return the questions to it.
 
         Args:
             now_s: the time, in seconds.
-            pubend: to which that is the way; None for all.
+            pubend: the pubend that the new upstream leads to; None for all.
         """
         lines = self._lines if pubend is None else [self._lines[pubend]]
         return [nack for line in lines for nack in line.reconnected(now_s)]
 
     @property
     def cached_bytes(self) -> int:
-        """How many bytes of messages it has."""
+        """The size of the kept messages, in bytes."""
         return sum(line.stream.data_bytes for line in self._lines)
 
 
 class _Line:
-    """What a relay has to do with one pubend."""
+    """The state of a relay for one pubend."""
 
     def __init__(self, pubend: int, size_of: Callable[[Any], int], cache_bytes: int) -> None:
         self._pubend = pubend
@@ -139,17 +139,17 @@ class _Line:
         if len(stream.known) > MOST_RANGES:
             stream.forget(stream.final_end, stream.known.ranges()[MOST_RANGES // 2][0])
         if len(self._told) > MOST_RANGES:
-            # Whoever still wants to know of the gaps is told when he asks.
+            # A child that still needs the gaps asks for them.
             self._told.add(0, self._told.ranges()[MOST_RANGES // 2][0])
         return outgoing
 
     def _accumulate(self, message: KnowledgeMessage) -> TickSet:
-        """Learn what a message says; return the ticks that it speaks of."""
+        """Learn the contents of a message; return the ticks that it covers."""
         stream, covered = self.stream, TickSet()
         final = iter((*message.final, (FOREVER, FOREVER)))
         first, end = next(final)
         for tick, payload in message.data:
-            while first <= tick:  # in order, so that each range or tick comes to the end of what is known
+            while first <= tick:  # in order, so that each range or tick extends the known ticks at their end
                 stream.accumulate_final(first, end)
                 covered.add(first, end)
                 first, end = next(final)
@@ -162,13 +162,13 @@ class _Line:
         return covered
 
     def _forward(self, message: KnowledgeMessage, covered: TickSet) -> list[Outgoing]:
-        """Return what to tell of a message: to all what is new, and to those who were curious the rest."""
+        """Return the messages for children: new knowledge for all, the rest for the curious ones."""
         if covered and not (self._has_begun or message.is_answer):
             self._has_begun = True
             self._told.add(0, covered.first)
         if not self._has_begun:
             return self._answers(message, covered, TickSet())
-        if covered.first >= self._told.end:  # all of it, as it mostly is
+        if covered.first >= self._told.end:  # all of it, the usual case
             for first, end in covered:
                 self._told.add(first, end)
             outgoing = self.fanout.forward(message.final, message.data)
@@ -179,7 +179,7 @@ class _Line:
         return self.fanout.forward(final, data) + self._answers(message, covered, new)
 
     def _answers(self, message: KnowledgeMessage, covered: TickSet, new: TickSet) -> list[Outgoing]:
-        """Return what those who were curious have not been told with the others."""
+        """Return the answers that curious children have not received with the others."""
         outgoing: list[Outgoing] = []
         for child, curiosity in list(self._curiosity.items()):
             due = curiosity.wanted.intersection(covered)
@@ -190,7 +190,7 @@ class _Line:
             outgoing += self.fanout.answer(child, final, data, more=more)
             curiosity.satisfied(due)
             if message.more or curiosity.wanted.end == FOREVER:
-                curiosity.satisfied([(due.end, FOREVER)])  # but what is before it may be on its way from elsewhere
+                curiosity.satisfied([(due.end, FOREVER)])  # earlier ticks may be on their way from elsewhere
             self._cut_short.discard(child)
             if not curiosity.wanted or child not in self.fanout:
                 del self._curiosity[child]
@@ -211,7 +211,7 @@ class _Line:
                 more = True
                 break
             gaps = self.stream.unknown(first, end)
-            # What is behind a gap has to wait, or it would take the room of what is in it.
+            # Ticks behind a gap must wait, or they would take the room of the ticks in the gap.
             known_end = gaps[0][0] if gaps else end
             if unknown and end == FOREVER:
                 more = more or first < known_end
@@ -259,7 +259,7 @@ class _Line:
 
 
 def _within(ticks: TickSet, message: KnowledgeMessage) -> tuple[Ranges, list[tuple[int, Any]]]:
-    """Return what a message says of some ticks that it covers."""
+    """Return the part of a message that covers some ticks."""
     if not ticks:
         return (), []
     data = [(tick, payload) for tick, payload in message.data if tick in ticks]

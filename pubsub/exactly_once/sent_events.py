@@ -1,8 +1,8 @@
 """The events that a worker has sent and may send again, because its publisher died before they were durable.
 
-The worker keeps each event until it hears that it is durable. A publisher that starts again is told where the worker
-was at the first event that is left, and then gets that one and all after it: what of them is in the log already it
-knows by their places.
+The worker keeps each event until the publisher reports it as durable. After a restart of the publisher, the worker
+sends its position at the first kept event, and then all kept events. The publisher recognises logged events by their
+places.
 
 Source: seed "Gryphon exactly-once", section 2.2.
 """
@@ -40,10 +40,10 @@ class SentEvents:
         self._bytes = 0
 
     def add(self, event: FeedEvent) -> EncodedMessage:
-        """Take an event; return it as it is to be sent.
+        """Keep an event; return it encoded for sending.
 
         Raises:
-            DeliveryError: it is too large.
+            DeliveryError: the event is too large.
         """
         index = self._indices.get(event.time, 0) if isinstance(event, DataMessage) else 0
         message = encode(event, index)
@@ -55,10 +55,10 @@ class SentEvents:
         return message
 
     def durable(self, count: int) -> None:
-        """Take note that so many more events, the oldest, are durable.
+        """Drop the oldest ``count`` events, which are durable.
 
         Raises:
-            ProtocolError: so many have not been sent.
+            ProtocolError: fewer events have been sent.
         """
         if count > len(self._events):
             raise ProtocolError(f"{count} events are said to be durable, and {len(self._events)} were sent")
@@ -79,26 +79,26 @@ class SentEvents:
 
     @property
     def position(self) -> WorkerPosition:
-        """Where the worker was before the first event that is not durable."""
+        """The position of the worker before the first event that is not durable."""
         return WorkerPosition(list(self._lower.frontier), dict(self._durable))
 
     def messages(self) -> list[EncodedMessage]:
-        """Return the events that are not known to be durable, in order, as they are to be sent."""
+        """Return the events that are not known to be durable, in order, encoded for sending."""
         return [message for _, message in self._events]
 
     @property
     def waiting(self) -> int:
-        """How many events are not known to be durable."""
+        """The number of events that are not known to be durable."""
         return len(self._events)
 
     @property
     def waiting_bytes(self) -> int:
-        """How many bytes they have."""
+        """The size of these events in bytes."""
         return self._bytes
 
 
 class PassingEvents(SentEvents):
-    """The events of one worker whose publisher has no log: they are counted, and none is kept.
+    """The events of one worker whose publisher has no log: it counts them and keeps none.
 
     Args:
         domain: the times of the topic.
@@ -109,15 +109,15 @@ class PassingEvents(SentEvents):
         self._count = 0
 
     def add(self, event: FeedEvent) -> EncodedMessage:
-        """Count an event; return it as it is to be sent."""
+        """Count an event; return it encoded for sending."""
         self._count += 1
         return encode(event)
 
     def durable(self, count: int) -> None:
-        """Take note that the publisher has passed on so many more events."""
+        """Record that the publisher has passed on so many more events."""
         self._count -= count
 
     @property
     def waiting(self) -> int:
-        """How many events the publisher has not confirmed."""
+        """The number of events that the publisher has not confirmed."""
         return self._count
