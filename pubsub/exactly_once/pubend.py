@@ -2,15 +2,15 @@
 
 Invariants:
 
-- Nothing is told of a tick before all that it depends on is durable in the log: a message itself, or, for silence up to
-  a tick, the reservation of that tick. So what was told is as true after a restart.
-- A message is put on a tick that is later than all that was told or logged before, and that no other pubend uses:
-  pubend p of n only uses ticks with remainder p when divided by n.
-- What is told is a prefix: up to `told_end` every tick is D or F, from there on nothing is known.
-- Ticks that somebody who subscribes may need are final only if they were silent. Once all subscriptions have
-  acknowledged ticks, they are final, and the log may forget them.
-- Whoever is told anything is told before which tick messages are forgotten. So who comes back when his subscription has
-  ended finds out if he has missed any, and never takes them for silence.
+- The pubend tells of a tick only once the log holds its message or, for silence up to a tick, the reservation of that
+  tick. So everything that it told is still true after a restart.
+- A message gets a tick after all told or logged ticks, and one that no other pubend uses: pubend p of n uses only ticks
+  with remainder p when divided by n.
+- The told ticks are a prefix: every tick before `told_end` is D or F, and later ticks are Q.
+- A tick that a subscription may need is final only if it was silent. Ticks that all subscriptions have acknowledged are
+  final, and the log may forget them.
+- Every message downstream states before which tick messages are forgotten. So a reader that returns after the end of
+  its subscription learns whether it has missed messages, and does not take them for silence.
 
 Source: seed "Gryphon exactly-once", section 2.2.
 """
@@ -26,26 +26,26 @@ from tidewheel.pubsub.exactly_once.tick_messages import TickMessages
 from tidewheel.pubsub.exactly_once.tick_set import FOREVER, TickRange
 
 CACHE_BYTES = 4 * 1024 * 1024
-"""The system has the rest of the log in memory; more than the processor keeps at hand makes each message slower."""
+"""The default size of the cache. The system keeps the log's pages in memory; a larger cache misses processor caches."""
 
 
 class LoggedMessages(Protocol):
-    """The messages that are durable."""
+    """The durable messages."""
 
     def read(self, first: int, end: int, max_bytes: int) -> tuple[list[tuple[int, Any]], int]:
-        """Return the messages from tick ``first`` up to ``end``, in order, and how far that is all.
+        """Return the messages from tick ``first`` up to ``end``, in order, and the end of the covered range.
 
-        That is to ``end``, or, where there is more than ``max_bytes``, one after the last message returned; one is
-        returned in any case.
+        That end is ``end``. If the messages exceed ``max_bytes``, it is one after the last returned message; at least
+        one is returned.
         """
 
 
 class Start(NamedTuple):
-    """Where a subscription begins, or goes on.
+    """The place where a subscription begins or continues.
 
     Attributes:
-        acknowledged: what it has acknowledged, so that it is final for it.
-        told_end: what is known now ends here; more will come.
+        acknowledged: the ticks that it has acknowledged, so that they are final for it.
+        told_end: the end of the known ticks.
     """
 
     acknowledged: Ranges
@@ -56,18 +56,18 @@ class Pubend:
     """One partition of a topic.
 
     Args:
-        number: which it is.
-        pubends: how many the topic has.
-        log: what was published.
-        size_of: how many bytes a message has.
-        cache_bytes: how much of what was published last is kept in memory.
-        next_tick: the first tick that was neither logged nor reserved, 0 for a new log.
+        number: its number.
+        pubends: the number of pubends of the topic.
+        log: the published messages.
+        size_of: returns the size of a message in bytes.
+        cache_bytes: the largest size of the latest messages that stay in memory.
+        next_tick: the first tick that was neither logged nor reserved; 0 for a new log.
         first_tick: the first tick that the log has not forgotten.
-        message_end: from here on up to ``next_tick`` there are no messages; by default nothing is known of that.
+        message_end: the ticks from here up to ``next_tick`` have no messages; by default they are unknown.
         lost_end: all messages that the log has forgotten are before this tick.
     """
 
-    def __init__(  # noqa: PLR0913 - what was found in a log, one by one
+    def __init__(  # noqa: PLR0913 - the state of a log, by name
         self,
         number: int,
         pubends: int,
@@ -99,11 +99,11 @@ class Pubend:
     # What is published
 
     def assign(self, messages: Iterable[Any], now: int) -> list[tuple[int, Any]]:
-        """Give messages their ticks; they have to be logged in this order, and then `logged` be called.
+        """Assign ticks to messages; the caller logs them in this order, and then calls `logged`.
 
         Args:
-            messages: they come one after the other.
-            now: the tick that it is by the clock; one that goes back does no harm.
+            messages: the messages, in order.
+            now: the tick of the clock; a clock that goes back does no harm.
         """
         tick = max(self._next_tick, now)
         tick += (self._number - tick) % self._pubends
@@ -117,16 +117,16 @@ class Pubend:
         return assigned
 
     def pass_over(self, now: int) -> int:
-        """Return a tick for what is logged and is no message.
+        """Return a tick for a log entry that is no message.
 
-        What comes after this has a later one, also a message: that this is durable says nothing of what has come since.
+        Later messages get later ticks. So a durable entry does not imply that messages after it are durable.
         """
         tick = max(self._next_tick, now)
         self._next_tick = tick + 1
         return tick
 
     def logged(self, tick: int) -> list[Outgoing]:
-        """Take note that all messages up to ``tick`` are durable; return what to tell."""
+        """Record that all messages up to ``tick`` are durable; return the messages for children."""
         data = []
         while self._pending and self._pending[0][0] <= tick:
             data.append(self._pending.popleft())
@@ -143,11 +143,11 @@ class Pubend:
         return self._fanout.forward(gaps(begin, self._told_end, data), data)
 
     def reserve(self, now: int, ahead: int) -> int | None:
-        """Return a tick to reserve in the log so that silence can be told; None if there is no need.
+        """Return a tick to reserve in the log before telling silence; None if no reservation is needed.
 
         Args:
-            now: the tick that it is by the clock.
-            ahead: for how many ticks after it to reserve, so that it is not necessary each time.
+            now: the tick of the clock.
+            ahead: the number of further ticks to reserve, so that not every silence needs a reservation.
         """
         if now + ahead // 2 <= self._to_reserve:
             return None
@@ -155,13 +155,13 @@ class Pubend:
         return self._to_reserve
 
     def reserved(self, tick: int) -> None:
-        """Take note that it is durable that silence may be told up to ``tick``."""
+        """Record that the reservation up to ``tick`` is durable."""
         self._reserved = max(self._reserved, tick)
 
     def be_silent(self, now: int) -> list[Outgoing]:
-        """Tell, also what has waited to be told, that nothing was published up to now, as far as that is so.
+        """Return the messages that tell the silence up to now, with all silence that has waited.
 
-        That is up to the first message that is not durable, and to what is reserved.
+        The told silence ends at the first message that is not durable, and at the reserved tick.
         """
         end = min(now, self._reserved, self._pending[0][0] if self._pending else FOREVER)
         if end <= self._told_end:
@@ -173,15 +173,15 @@ class Pubend:
     # Who is downstream
 
     def join(self, child: str, where: Filter | None = None) -> None:
-        """Take on a subend or relay; what is told from now on is told to it."""
+        """Add a child, a subend or relay; from now on it receives all messages downstream."""
         self._fanout.join(child, where)
 
     def leave(self, child: str) -> None:
-        """Forget a child; does nothing if it is none."""
+        """Remove a child; do nothing if it is unknown."""
         self._fanout.leave(child)
 
     def nack(self, child: str, nack: Nack) -> list[Outgoing]:
-        """Answer a child that is curious, as far as its room goes."""
+        """Return the answers to a curious child, as far as it has room."""
         room = max(1, nack.room_bytes)
         final: list[TickRange] = []
         data: list[tuple[int, Any]] = []
@@ -199,22 +199,22 @@ class Pubend:
         return self._fanout.answer(child, tuple(final), data, more=more)
 
     def _read(self, first: int, end: int, room: int) -> tuple[list[tuple[int, Any]], int]:
-        """Return messages of a range, and how far that is all."""
+        """Return messages of a range, and the end of the covered range."""
         if first < self._forgotten_end:
             return [], min(end, self._forgotten_end)
         if first < self._cached_from:
             return self._log.read(first, min(end, self._cached_from), room)
         return self._cache.read(first, end, room)
 
-    # What is needed no more
+    # Ticks that are no longer needed
 
     def subscribe(self, name: str, tick: int | None = None, reader: str | None = None) -> Start:
-        """Take on a subscription from a tick on, by default from what is told next; or go on with the one there is.
+        """Begin a subscription at a tick, by default the next told one, or continue the existing one.
 
         Args:
-            name: of the subscription.
-            tick: where one begins that is not known.
-            reader: who has it from now on; by default somebody with the name of the subscription.
+            name: the name of the subscription.
+            tick: the first tick of a new subscription.
+            reader: its reader from now on; by default a reader with the name of the subscription.
         """
         begin = self._told_end if tick is None else max(tick, self._forgotten_end)
         acknowledged = self.subscriptions.begin(name, begin)
@@ -222,19 +222,19 @@ class Pubend:
         return Start(acknowledged, self._told_end)
 
     def ack(self, ack: Ack) -> list[str]:
-        """Take acknowledgements; return the subscriptions that said something new."""
+        """Receive acknowledgements; return the subscriptions with new ones."""
         names = ((self.subscriptions.name_of(reader), ranges) for reader, ranges in ack.acks.items())
         return [name for name, ranges in names if name is not None and self.subscriptions.acknowledge(name, ranges)]
 
     def strangers(self, ack: Ack) -> list[str]:
-        """Return the readers of whom nothing is taken: they have no subscription, or no more."""
+        """Return the readers without a subscription; their acknowledgements do not count."""
         return [reader for reader in ack.acks if self.subscriptions.name_of(reader) is None]
 
     def forget(self, tick: int | None = None) -> int:
-        """Forget what all subscriptions have acknowledged, or all before ``tick``; return the first tick that is kept.
+        """Forget the ticks that all subscriptions have acknowledged, or all before ``tick``; return the first kept one.
 
-        What is forgotten is final. Without subscriptions nothing is, unless ``tick`` is given. Who has not had all
-        messages before it finds out, by the `lost_end` of whatever he is told next.
+        Forgotten ticks are final. Without subscriptions the pubend forgets none, unless ``tick`` is given. A reader
+        that lacks messages before it learns that by the `lost_end` of the next message.
         """
         needed = self.subscriptions.needed_from if tick is None else tick
         end = self._forgotten_end if needed is None else min(needed, self._told_end)
@@ -245,7 +245,7 @@ class Pubend:
         return self._forgotten_end
 
     def _messages_before(self, tick: int) -> int:
-        """Return a tick such that all messages before ``tick`` are before it: the first such, if that is known."""
+        """Return the first tick behind all messages before ``tick``; a later one if the first is unknown."""
         if tick <= self._cached_from:
             return tick
         last = self._cache.last_before(tick)
@@ -253,7 +253,7 @@ class Pubend:
 
     @property
     def told_end(self) -> int:
-        """What is known ends here: each tick before it is D or F."""
+        """The end of the known ticks: each tick before it is D or F."""
         return self._told_end
 
     @property
@@ -277,12 +277,12 @@ class Pubend:
 
     @property
     def children(self) -> int:
-        """How many children there are."""
+        """The number of children."""
         return len(self._fanout)
 
 
 def gaps(first: int, end: int, data: Iterable[tuple[int, Any]]) -> Ranges:
-    """Return what is left of a range without the ticks of messages, which are in it, and in order."""
+    """Return the parts of a range between the ticks of messages, which lie in it and are in order."""
     found = []
     for tick, _ in data:
         if first < tick:

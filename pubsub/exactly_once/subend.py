@@ -1,16 +1,16 @@
-"""The subend, where knowledge is consumed: messages in order, none missing, each once. No I/O.
+"""The subend, where knowledge is consumed: it delivers messages in order, without gaps, each once. No I/O.
 
 Invariants:
 
-- Messages are delivered in the order of their ticks, and none before all earlier ticks of its pubend are known: up to
-  the doubt horizon. In total order, none before all earlier ticks of all pubends are.
-- A tick is acknowledged once it is final, or its message was delivered and is acknowledged by who reads.
-- What there is no room for is forgotten, the latest first, and asked for again when there is room: so memory is bounded
-  however far the reader is behind.
-- Silence is acknowledged with the message behind it, so that what is acknowledged in order is in one piece.
+- The subend delivers messages in the order of their ticks, up to the doubt horizon: all earlier ticks of the pubend are
+  known. In total order, all earlier ticks of all pubends are known.
+- It acknowledges a tick once the tick is final, or once the reader has acknowledged the delivered message.
+- It forgets messages without room, the latest first, and asks for them again when there is room. So its memory is
+  bounded, however far the reader is behind.
+- It acknowledges silence with the message behind it, so that ticks acknowledged in order form one range.
 
-What is missing is asked for: after a time for gaps, which may just be out of order; at once where it is known that
-nobody will send it by himself; and after a longer time where nothing comes at all.
+The subend asks for missing ticks. It asks for a gap after a time, since messages may only be out of order. It asks at
+once if upstream will not send the ticks unasked, and after a longer time if no messages come at all.
 
 Source: seed "Gryphon exactly-once", section 2.3.
 """
@@ -31,7 +31,7 @@ Order: TypeAlias = Literal["publisher", "total"]
 ROOM_BYTES = 8 * 1024 * 1024
 IDLE_S = 1.0
 MOST_RANGES = 1000
-"""So many pieces of what is known, or acknowledged, with gaps between them."""
+"""The largest number of ranges of known, or of acknowledged, ticks with gaps between them."""
 
 
 class Delivered(NamedTuple):
@@ -46,12 +46,12 @@ class Subend:
     """One subscription.
 
     Args:
-        name: of the subscription.
-        starts: where it begins at each pubend, by the number of that.
-        size_of: how many bytes a message has.
-        order: of messages of different pubends: any, or that of their ticks.
-        room_bytes: how much of each pubend may wait to be delivered; a message that is larger may wait alone.
-        idle_s: after so long without a word something may have been lost, in seconds.
+        name: the name of the subscription.
+        starts: its beginning at each pubend, by the number of the pubend.
+        size_of: returns the size of a message in bytes.
+        order: the order of messages of different pubends: any, or by their ticks.
+        room_bytes: the largest size of the waiting messages of each pubend; a larger message may wait alone.
+        idle_s: after so many seconds without a message, messages may have been lost.
     """
 
     def __init__(
@@ -71,13 +71,13 @@ class Subend:
         }
 
     def receive(self, message: KnowledgeMessage, now_s: float) -> None:
-        """Take what comes from upstream.
+        """Receive a message from upstream.
 
         Raises:
-            DeliveryError: messages that it has not had are forgotten; all before them can still be taken.
+            DeliveryError: upstream has forgotten messages that the subend lacks; `take` still returns all before them.
         """
         incoming = self._incoming[message.pubend]
-        # What is acknowledged may have been forgotten here: the horizon is before it then.
+        # The subend may have forgotten acknowledged ticks: the horizon then lies before them.
         if message.lost_end > incoming.horizon and message.lost_end > incoming.acknowledged.prefix_end:
             raise DeliveryError(
                 f"subscription {self._name!r} may have lost messages: it has had all of pubend {message.pubend} before "
@@ -88,7 +88,7 @@ class Subend:
         incoming.learn(message, now_s)
 
     def take(self) -> list[Delivered]:
-        """Return what can be delivered now, each message once."""
+        """Return the messages to deliver now, each once."""
         if self._order == "publisher":
             return [message for incoming in self._incoming.values() for message in incoming.take(incoming.horizon)]
         horizon = min(incoming.horizon for incoming in self._incoming.values())
@@ -97,21 +97,21 @@ class Subend:
         return together
 
     def acknowledge(self, pubend: int, tick: int) -> None:
-        """Take note that the reader is done with a message that was delivered; does nothing if he was before."""
+        """Record that the reader has acknowledged a delivered message. Idempotent."""
         self._incoming[pubend].acknowledge(tick)
 
     def ask(self, now_s: float) -> list[Upstream]:
-        """Return what to ask for now."""
+        """Return the questions to upstream that are due now."""
         return [nack for incoming in self._incoming.values() for nack in incoming.ask(now_s)]
 
     def ask_at_s(self) -> float:
-        """Return when to call `ask` again, if nothing comes before."""
+        """Return the time to call `ask` again if no message comes before."""
         return min(incoming.ask_at_s for incoming in self._incoming.values())
 
     def acks(self) -> list[Upstream]:
-        """Return all that is acknowledged, where there is more of it than was returned before.
+        """Return the acknowledged ticks of each pubend with new ones.
 
-        That is without what comes after so many messages that are not acknowledged that it has `MOST_RANGES` pieces.
+        It leaves out ticks after the first `MOST_RANGES` ranges of acknowledged ticks.
         """
         found: list[Upstream] = []
         everywhere: dict[str, tuple[Ranges, ...]] = {}
@@ -125,35 +125,35 @@ class Subend:
         return found
 
     def position(self, pubend: int) -> int:
-        """Return the first tick of a pubend that is not acknowledged."""
+        """Return the first unacknowledged tick of a pubend."""
         return self._incoming[pubend].acknowledged.prefix_end
 
     def acknowledged(self, pubend: int) -> Ranges:
-        """Return all that is acknowledged of a pubend."""
+        """Return all acknowledged ticks of a pubend."""
         return self._incoming[pubend].acknowledged.ranges()
 
     def repeat_acks(self) -> None:
-        """Have `acks` return everything again, since it may have been lost."""
+        """Make `acks` return everything again, because it may have been lost."""
         for incoming in self._incoming.values():
             incoming.has_new_acks = True
 
     def reconnected(self) -> None:
-        """Take note that there is another upstream, which knows nothing of what was asked."""
+        """Record a new upstream, which does not know the earlier questions."""
         for incoming in self._incoming.values():
             incoming.reconnected()
 
     @property
     def waiting_bytes(self) -> int:
-        """How many bytes wait to be delivered."""
+        """The size of the messages that wait for delivery, in bytes."""
         return sum(incoming.stream.data_bytes for incoming in self._incoming.values())
 
     def horizon(self, pubend: int) -> int:
-        """Return the doubt horizon of a pubend: the first tick of which nothing is known."""
+        """Return the doubt horizon of a pubend: its first unknown tick."""
         return self._incoming[pubend].horizon
 
 
 class _Incoming:
-    """What comes from one pubend."""
+    """The state of a subend for one pubend."""
 
     def __init__(
         self, pubend: int, start: Start, size_of: Callable[[Any], int], room_bytes: int, idle_s: float
@@ -168,7 +168,7 @@ class _Incoming:
         for first, end in start.acknowledged:
             self.stream.accumulate_final(first, end)
         self._position = self.horizon = self.stream.doubt_horizon()
-        # Each message that is delivered and not acknowledged, with the tick from which on there is silence before it.
+        # Each delivered but unacknowledged message, with the first tick of the silence before it.
         self._delivered: dict[int, int] = {}
         self._silent_from = self._position
         self._is_behind = self._position < start.told_end
@@ -187,20 +187,20 @@ class _Incoming:
         for first, end in message.final:
             stream.accumulate_final(first, end)
         for tick, payload in message.data:
-            if tick in self.acknowledged:  # that is final, though it may have been forgotten here
+            if tick in self.acknowledged:  # these ticks are final, though the subend may have forgotten that
                 stream.accumulate_final(tick, tick + 1)
             else:
                 stream.accumulate_data(tick, payload, self._size_of(payload))
         self.horizon = stream.doubt_horizon(horizon)
         if self.horizon > horizon or known.end > known_end:
             self._heard_s = now_s
-        # What comes of later ticks only is no answer: there would be no end of asking.
+        # A message about later ticks only is no answer, or the subend would ask for ever.
         if self._asked is not None and self.horizon > self._asked:
             if self._is_timed and not self._in_vain:
                 self._trips.learn(now_s - self._asked_s)
             self._asked, self._in_vain = None, 0
             self._gap_s = now_s
-        # An answer that comes late, or again, leaves out nothing that has not been asked for since.
+        # A late or repeated answer leaves out only ticks that the subend has asked for since.
         if message.more and not 0 < _end(message) <= horizon:
             self._is_behind = True
         if stream.data_bytes > self._room_bytes and stream.data_count > 1:
@@ -210,12 +210,12 @@ class _Incoming:
         self._note_gap(now_s)
 
     def _make_room(self) -> None:
-        """Forget what there is no room for, though never the next message."""
+        """Forget messages without room, but never the next one."""
         oldest = self.stream.oldest_data
         least = 0 if oldest is None else self._size_of(oldest[1])
         self.stream.forget_latest_data(max(self._room_bytes, least))
         self._look_again()
-        # What was asked for has no room beside what waits for the reader: asking again before he takes it is no use.
+        # The answer has no room beside the messages that wait for the reader: asking again before it reads is useless.
         self._is_full = oldest is not None and oldest[0] < self.horizon
 
     def _forget(self, first: int) -> None:
@@ -223,7 +223,7 @@ class _Incoming:
         self._look_again()
 
     def _look_again(self) -> None:
-        """Find out what is known, after some of it was forgotten."""
+        """Compute the known ticks again after forgetting some."""
         self.horizon = self.stream.doubt_horizon(self._position)
         self._asked = None if self._asked is None else min(self._asked, self.horizon)
         self._is_behind = True
@@ -252,9 +252,9 @@ class _Incoming:
             self._acknowledge_silence()
 
     def _acknowledge_silence(self) -> None:
-        """Acknowledge the silence behind the last message, once there is none that the reader has yet to acknowledge.
+        """Acknowledge the silence behind the last message once the reader has acknowledged all messages.
 
-        Until then it waits, so that however many messages wait, what is acknowledged stays in one piece.
+        Until then the silence waits, so that the acknowledged ticks stay in one range.
         """
         if not self._delivered and self._silent_from < self._position:
             self.acknowledged.add(self._silent_from, self._position)
@@ -276,7 +276,7 @@ class _Incoming:
         if self._heard_s is None:
             self._heard_s = now_s
         is_calm = self._asked is None and self._gap_s is None and not self._is_behind
-        if is_calm and now_s < self._heard_s + self._idle_s:  # as it mostly is
+        if is_calm and now_s < self._heard_s + self._idle_s:  # the usual case
             return []
         if self._is_blocked and self.stream.forget_latest_data(self._room_bytes // 2, after=self.horizon):
             self._is_behind = True
@@ -294,7 +294,7 @@ class _Incoming:
         return [Nack(self._pubend, ranges, self._room_bytes - self.stream.data_bytes)]
 
     def _note_gap(self, now_s: float) -> None:
-        """Take note of since when something is missing before what is known."""
+        """Record since when ticks before known ones are missing."""
         if self.horizon >= self.stream.known_end:
             self._gap_s = None
         elif self._gap_s is None:
@@ -302,12 +302,12 @@ class _Incoming:
 
     @property
     def _has_room(self) -> bool:
-        """Whether it is worth the while to ask: for as much as may be there, or else for the next message."""
+        """Whether there is enough room to ask: for many messages, or else for the next message."""
         return not self._is_full and (self.stream.data_bytes <= self._room_bytes // 2 or not self.stream.data_count)
 
     @property
     def _is_blocked(self) -> bool:
-        """Whether messages behind a gap leave no room for what is in it; what lies before it has its turn soon."""
+        """Whether messages behind a gap leave no room for those in it; messages before it leave soon."""
         return not (self._is_full or self._has_room) and self.horizon < (self.stream.latest_data or 0)
 
     @property
@@ -329,6 +329,6 @@ class _Incoming:
 
 
 def _end(message: KnowledgeMessage) -> int:
-    """Return one after the last tick of which a message says something; 0 if it says nothing."""
+    """Return one after the last tick that a message covers; 0 if it covers none."""
     final = message.final[-1][1] if message.final else 0
     return max(final, message.data[-1][0] + 1) if message.data else final
