@@ -1,10 +1,11 @@
-"""A subend, for a subscriber: numbered messages behind a snapshot, and batches that it is done with. No I/O.
+"""A subend for a subscriber: a snapshot and then numbered messages, and the acknowledgement of batches. No I/O.
 
 Invariants:
 
-- What comes of each partition begins with the frontiers where the subscription goes on; then come messages, each once.
-- A move of the frontier is acknowledged once all before it in its partition is. So the frontiers where a subscription
-  goes on later are those at its first batch that is not acknowledged, and every move after that comes again.
+- The messages of each partition begin with the frontiers at which the subscription continues. Then each message comes
+  once.
+- A move of the frontier is acknowledged once everything before it in its partition is. So a subscription continues at
+  the frontiers of its first unacknowledged batch, and every later move comes again.
 """
 
 from collections import deque
@@ -27,12 +28,12 @@ class SubendStream:
 
     Args:
         reader: its id.
-        begun: where the subscription begins, or goes on, at each partition.
-        order: of messages of different partitions.
-        room_bytes: how much of each partition may wait.
+        begun: the place where the subscription begins or continues, of each partition.
+        order: the order of messages of different partitions.
+        room_bytes: the largest size of the waiting messages of each partition.
 
     Attributes:
-        is_total: whether messages come in the order of their ticks, for which the silence of each partition is needed.
+        is_total: whether messages come in the order of their ticks, which needs the silence of each partition.
     """
 
     def __init__(
@@ -45,10 +46,10 @@ class SubendStream:
         self.is_total = order == "total"
 
     def receive(self, message: KnowledgeMessage, now_s: float) -> None:
-        """Take what comes from upstream.
+        """Receive a message from upstream.
 
         Raises:
-            DeliveryError: messages that it has not had are gone; all before them can still be taken.
+            DeliveryError: upstream has forgotten messages that the reader lacks; `take` still returns all before them.
             ProtocolError: there is no such partition.
         """
         if not 0 <= message.pubend < len(self._partitions):
@@ -56,10 +57,10 @@ class SubendStream:
         self._subend.receive(message, now_s)
 
     def take(self) -> list[Fetched]:
-        """Return what can be delivered now, in order.
+        """Return the messages to deliver now, in order.
 
         Raises:
-            ProtocolError: a message cannot be read here.
+            ProtocolError: this process cannot read a message.
         """
         found: list[Fetched] = []
         if self._is_new:
@@ -71,40 +72,40 @@ class SubendStream:
         return [fetched for fetched in found if fetched.messages]
 
     def acknowledge(self, partition: int, tick: int) -> None:
-        """Take note that the consumer is done with a batch; does nothing if it was before."""
+        """Record that the consumer has acknowledged a batch. Idempotent."""
         self._partitions[partition].acknowledge(tick)
 
     def is_done(self, partition: int) -> bool:
-        """Tell whether all that was delivered of a partition is acknowledged."""
+        """Tell whether all delivered messages of a partition are acknowledged."""
         return self._partitions[partition].is_done
 
     def ask(self, now_s: float) -> list[Upstream]:
-        """Return what to ask upstream now."""
+        """Return the questions to upstream that are due now."""
         return self._subend.ask(now_s)
 
     def acks(self) -> list[Upstream]:
-        """Return what to tell upstream of what is acknowledged."""
+        """Return the acknowledgements for upstream."""
         return self._subend.acks()
 
     def ask_at_s(self) -> float:
-        """Return when to look what to ask again, if nothing comes before."""
+        """Return the time to call `ask` again if no message comes before."""
         return self._subend.ask_at_s()
 
     def position(self, partition: int) -> int:
-        """Return the first tick of a partition that is not acknowledged."""
+        """Return the first unacknowledged tick of a partition."""
         return self._subend.position(partition)
 
     def acknowledged(self, partition: int) -> Ranges:
-        """Return all that is acknowledged of a partition."""
+        """Return all acknowledged ticks of a partition."""
         return self._subend.acknowledged(partition)
 
     def reconnected(self) -> None:
-        """Take note that there is another parent, which knows nothing of what was asked and acknowledged."""
+        """Record a new parent, which does not know the earlier questions and acknowledgements."""
         self._subend.reconnected()
 
 
 class _Partition:
-    """What is delivered of one partition, and not yet acknowledged with all before it."""
+    """The messages of one partition that are delivered, but not acknowledged together with all before them."""
 
     def __init__(self, subend: Subend, number: int, frontiers: InitialFrontierSnapshot) -> None:
         self._subend = subend
@@ -117,11 +118,11 @@ class _Partition:
 
     @property
     def is_done(self) -> bool:
-        """Whether all that was delivered is acknowledged."""
+        """Whether all delivered messages are acknowledged."""
         return not self._open
 
     def begin(self) -> list[Numbered]:
-        """Return what comes before everything else: of a partition that is over, and acknowledged, also its end."""
+        """Return the first messages: the snapshot, and the end of a partition that has ended and is acknowledged."""
         snapshot = Numbered(self._last, self._frontiers)
         return [snapshot, Numbered(self._last + 1, PartitionEnded())] if self._has_ended else [snapshot]
 
@@ -141,6 +142,6 @@ class _Partition:
             self._settle()
 
     def _settle(self) -> None:
-        """Acknowledge moves of the frontier that have no batch before them which is not."""
+        """Acknowledge moves of the frontier that have no unacknowledged batch before them."""
         while self._open and self._open[0] not in self._batches:
             self._subend.acknowledge(self._number, self._open.popleft())

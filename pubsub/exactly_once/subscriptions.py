@@ -1,7 +1,7 @@
-"""The subscriptions of a pubend: what each has acknowledged, which reader it has, and what none of them needs.
+"""The subscriptions of a pubend: their acknowledged ticks, their readers, and the ticks that none of them needs.
 
-A subscription has one reader at a time, the newest that came. Only what that one says is taken: a reader from which
-another has taken over does not know what the other has been told to begin with.
+A subscription has one reader at a time, the newest. Only the newest reader's messages count: an earlier reader does not
+know where the newest one began.
 
 Source: seed "Gryphon exactly-once", section 2.1.1 (consolidation of acknowledgements).
 """
@@ -34,20 +34,20 @@ class Subscriptions:
         self._names: dict[str, str] = {}
 
     def begin(self, name: str, tick: int) -> Ranges:
-        """Take on a subscription that begins at ``tick``, unless there is one; return what it has acknowledged."""
+        """Begin a subscription at ``tick``, unless it exists; return its acknowledged ticks."""
         if name not in self._curiosity:
             self.restore(name, ((0, tick),))
         return self.acknowledged(name)
 
     def restore(self, name: str, acknowledged: Ranges, reader: str | None = None) -> None:
-        """Take on a subscription as it was."""
+        """Restore a subscription."""
         stream = self._curiosity[name] = CuriosityStream()
         stream.acknowledge(acknowledged)
         if reader is not None:
             self.give(name, reader)
 
     def end(self, name: str) -> None:
-        """Forget a subscription; does nothing if there is none."""
+        """Remove a subscription; do nothing if it is unknown."""
         self._curiosity.pop(name, None)
         reader = self._readers.pop(name, None)
         if reader is not None:
@@ -56,7 +56,7 @@ class Subscriptions:
     # Readers
 
     def give(self, name: str, reader: str) -> str | None:
-        """Give a subscription to a reader, which has no other; return who had it before."""
+        """Assign a subscription to a reader, which has no other; return the reader before it."""
         before = self._readers.get(name)
         if before is not None:
             del self._names[before]
@@ -65,26 +65,26 @@ class Subscriptions:
         return before
 
     def reader_of(self, name: str) -> str | None:
-        """Return the id of who has a subscription; None if nobody has, or it is not known."""
+        """Return the id of a subscription's reader; None without a reader, or for an unknown subscription."""
         return self._readers.get(name)
 
     def name_of(self, reader: str) -> str | None:
-        """Return the subscription that a reader has; None if it has none, or no more."""
+        """Return the subscription of a reader; None if it has none, or no longer."""
         return self._names.get(reader)
 
     # Acknowledgements
 
     def acknowledge(self, name: str, ranges: Iterable[tuple[int, int]]) -> bool:
-        """Take what a subscription says; tell whether it is new. Of one that is not known nothing is taken."""
+        """Add acknowledgements of a subscription; tell whether they are new. Ignore an unknown subscription."""
         return name in self._curiosity and bool(self._curiosity[name].acknowledge(ranges))
 
     def acknowledged(self, name: str) -> Ranges:
-        """Return what a subscription has acknowledged; nothing of one that is not known."""
+        """Return the acknowledged ticks of a subscription; none for an unknown one."""
         return self._curiosity[name].acknowledged.ranges() if name in self._curiosity else ()
 
     @property
     def needed_from(self) -> int | None:
-        """The first tick that somebody has not acknowledged; None if there are no subscriptions."""
+        """The first tick that some subscription has not acknowledged; None without subscriptions."""
         return min((stream.acknowledged.prefix_end for stream in self._curiosity.values()), default=None)
 
     def needing(self, tick: int) -> list[str]:
@@ -93,7 +93,7 @@ class Subscriptions:
 
     @property
     def names(self) -> list[str]:
-        """All of them."""
+        """All subscriptions."""
         return list(self._curiosity)
 
     def __contains__(self, name: str) -> bool:
@@ -104,7 +104,7 @@ class Subscriptions:
 
 
 def merged(one: tuple[Ranges, ...], other: tuple[Ranges, ...]) -> tuple[Ranges, ...]:
-    """Return the ticks of both, pubend by pubend.
+    """Return the union of two sets of ticks for each pubend.
 
     >>> merged((((0, 5),), ()), (((3, 8),), ((1, 2),)))
     (((0, 8),), ((1, 2),))

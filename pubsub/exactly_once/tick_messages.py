@@ -1,4 +1,4 @@
-"""Messages by tick, in order, with the bytes that they take."""
+"""Messages by tick, in order, with their sizes."""
 
 from bisect import bisect_left, insort
 from typing import Generic, TypeVar
@@ -11,8 +11,8 @@ _SPARE = 64
 class TickMessages(Generic[M]):
     """At most one message on each tick.
 
-    Complexity: O(1) to add the latest, O(log messages) and a move of memory to add another; O(log messages + those
-    found or removed) for the rest, amortised, where removals are of the oldest or the latest, as they mostly are.
+    Complexity: O(1) to add the latest message; O(log messages) and a move of memory to add another. The rest is
+    O(log messages + found or removed messages), amortised, if removals are mostly of the oldest or latest messages.
     ``len`` is the number of messages.
 
     >>> messages = TickMessages[str]()
@@ -27,7 +27,7 @@ class TickMessages(Generic[M]):
     def __init__(self) -> None:
         self._entries: dict[int, tuple[M, int]] = {}
         self._ticks: list[int] = []
-        self._gone = 0  # so many ticks at the beginning of the list are of messages that were removed
+        self._gone = 0  # the number of ticks at the beginning of the list whose messages were removed
         self._bytes = 0
 
     def add(self, tick: int, message: M, size_bytes: int) -> None:
@@ -42,7 +42,7 @@ class TickMessages(Generic[M]):
         self._bytes += size_bytes
 
     def remove(self, first: int, end: int) -> tuple[int, ...]:
-        """Remove the messages from ``first`` up to ``end``; return the ticks that they were on, in order."""
+        """Remove the messages from ``first`` up to ``end``; return their ticks, in order."""
         ticks = self._ticks
         if not self._entries or first > ticks[-1]:
             return ()
@@ -55,7 +55,7 @@ class TickMessages(Generic[M]):
             del ticks[low:high]
         else:
             self._gone = high
-            # The list moves only when at least as many ticks have gone as it then moves.
+            # The list moves only once at least as many ticks have gone as it then moves.
             if self._gone > _SPARE and 2 * self._gone > len(ticks):
                 del ticks[: self._gone]
                 self._gone = 0
@@ -72,10 +72,10 @@ class TickMessages(Generic[M]):
         return self._ticks[low : bisect_left(self._ticks, end, low)]
 
     def read(self, first: int, end: int, max_bytes: int) -> tuple[list[tuple[int, M]], int]:
-        """Return ticks and messages from ``first`` up to ``end``, in order, and how far that is all.
+        """Return ticks and messages from ``first`` up to ``end``, in order, and the end of the covered range.
 
-        That is to ``end``, or, where they have more than ``max_bytes``, one after the last message returned; one is
-        returned in any case. Complexity: O(log messages + those returned).
+        That end is ``end``. If the messages exceed ``max_bytes``, it is one after the last returned message; at least
+        one is returned. Complexity: O(log messages + returned messages).
         """
         ticks, entries = self._ticks, self._entries
         found: list[tuple[int, M]] = []
@@ -91,9 +91,9 @@ class TickMessages(Generic[M]):
         return found, end
 
     def oldest_over(self, max_bytes: int) -> int | None:
-        """Return the last of the ticks from which messages have to go, oldest first, so that the rest fits.
+        """Return the last tick to remove, oldest messages first, so that the rest fits; None if all fit.
 
-        None if all fit. Complexity: O(messages that have to go).
+        Complexity: O(messages to remove).
         """
         excess, position, tick = self._bytes - max_bytes, self._gone, None
         while excess > 0 and position < len(self._ticks):
@@ -103,9 +103,9 @@ class TickMessages(Generic[M]):
         return tick
 
     def latest_over(self, max_bytes: int, after: int = 0) -> int | None:
-        """Return the first of the ticks from which messages have to go, latest first, so that the rest fits.
+        """Return the first tick to remove, latest messages first, so that the rest fits; None if all fit.
 
-        None if all fit. Those before ``after`` do not go in any case. Complexity: O(messages that have to go).
+        Messages before ``after`` stay in any case. Complexity: O(messages to remove).
         """
         excess, position, tick = self._bytes - max_bytes, len(self._ticks), None
         while excess > 0 and position > self._gone and self._ticks[position - 1] >= after:
@@ -115,7 +115,7 @@ class TickMessages(Generic[M]):
         return tick
 
     def last_before(self, tick: int) -> int | None:
-        """Return the last tick before ``tick`` that has a message; None if none has."""
+        """Return the last tick before ``tick`` with a message; None without any."""
         position = bisect_left(self._ticks, tick, self._gone)
         return self._ticks[position - 1] if position > self._gone else None
 
@@ -140,5 +140,5 @@ class TickMessages(Generic[M]):
 
     @property
     def bytes(self) -> int:
-        """The sizes of all messages, added up, in bytes."""
+        """The size of all messages together, in bytes."""
         return self._bytes

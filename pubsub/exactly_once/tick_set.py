@@ -1,7 +1,7 @@
-"""Sets of ticks, kept as ranges, so that a million silent ticks cost as much as one.
+"""Sets of ticks, stored as ranges, so that a million silent ticks cost as much as one.
 
-A tick is an int, 0 or more. A range ``(first, end)`` is half-open: it has ``first``, and not ``end``. An ``end`` of
-`FOREVER` is an open one: all ticks from ``first`` on.
+A tick is an int, at least 0. A range ``(first, end)`` is half-open: it includes ``first``, but not ``end``. With an
+``end`` of `FOREVER` it is open and includes all ticks from ``first`` on.
 
 Source: seed "Gryphon exactly-once", section 2.1, whose streams are keyed by ticks.
 """
@@ -13,28 +13,28 @@ from typing import TypeAlias
 from tidewheel.progress import ProtocolError
 
 TickRange: TypeAlias = tuple[int, int]
-"""The ticks from the first number up to, and without, the second."""
+"""The ticks from the first number up to the second, which is excluded."""
 
 FOREVER = 1 << 62
-"""The end of a range that has none. Every tick is below it."""
+"""The end of an open range. Every tick is below it."""
 
 
 def check_range(first: int, end: int) -> None:
-    """Refuse what is no range of ticks; one without any tick, ``first == end``, is one.
+    """Check that two numbers are a range of ticks; a range may be empty, with ``first == end``.
 
     Raises:
-        ProtocolError: it ends before it begins, or reaches below 0 or beyond `FOREVER`.
+        ProtocolError: the range ends before it begins, or reaches below 0 or beyond `FOREVER`.
     """
     if not 0 <= first <= end <= FOREVER:
         raise ProtocolError(f"({first}, {end}) is no range of ticks: use 0 <= first <= end <= {FOREVER}")
 
 
 class TickSet:
-    """A set of ticks that changes, as the ranges that it consists of: in order, and none touches the next.
+    """A mutable set of ticks, stored as ordered ranges that do not touch each other.
 
-    Complexity: O(log ranges) to look something up, and O(log ranges + ranges touched) to change it, with a move of
-    memory where ranges come or go in the middle; O(1) at the end, where ticks mostly come. ``len`` is the number of
-    ranges. Whatever takes a range raises `ProtocolError` where it is none.
+    Complexity: O(log ranges) for a look-up. A change is O(log ranges + touched ranges), with a move of memory in
+    the middle, and O(1) at the end, where most ticks come. ``len`` is the number of ranges. Methods with a range
+    raise `ProtocolError` for an invalid one.
 
     >>> ticks = TickSet([(0, 10), (20, 30)])
     >>> ticks.add(10, 15)
@@ -46,15 +46,15 @@ class TickSet:
     __slots__ = ("_bounds",)
 
     def __init__(self, ranges: Iterable[TickRange] = ()) -> None:
-        # First tick, end, first tick, end, and so on, each greater than the one before. So how many bounds are at or
-        # before a tick is odd where the tick is in the set.
+        # First tick, end, first tick, end, and so on, each greater than the one before. So the number of bounds at or
+        # before a tick is odd if the tick is in the set.
         self._bounds: list[int] = []
         self.update(ranges)
 
     # Changes
 
     def add(self, first: int, end: int) -> None:
-        """Put in the ticks of a range."""
+        """Add the ticks of a range."""
         bounds = self._bounds
         if not 0 <= first < end <= FOREVER:
             check_range(first, end)
@@ -66,31 +66,31 @@ class TickSet:
             self._replace(first, end, inside=0)
 
     def update(self, ranges: Iterable[TickRange]) -> None:
-        """Put in the ticks of several ranges, in any order."""
+        """Add the ticks of several ranges, in any order."""
         for first, end in ranges:
             self.add(first, end)
 
     def remove(self, first: int, end: int) -> None:
-        """Take out the ticks of a range, as far as they are there."""
+        """Remove the ticks of a range that are in the set."""
         check_range(first, end)
         if first < end and self._bounds and first < self._bounds[-1]:
             self._replace(first, end, inside=1)
 
     def difference_update(self, ranges: Iterable[TickRange]) -> None:
-        """Take out the ticks of several ranges, in any order."""
+        """Remove the ticks of several ranges, in any order, that are in the set."""
         for first, end in ranges:
             self.remove(first, end)
 
     def clear(self) -> None:
-        """Take out all ticks."""
+        """Remove all ticks."""
         self._bounds.clear()
 
     def _replace(self, first: int, end: int, inside: int) -> None:
-        """Put one range in the place of all that it touches: in the set (``inside`` 0), or out of it (1)."""
+        """Replace all that a range touches by the range: inside the set (``inside`` 0), or outside of it (1)."""
         bounds = self._bounds
         low = bisect_left(bounds, first)
         high = bisect_right(bounds, end, low)
-        # Where what lies beside the range is as what is put there, the two become one, and no bound is between them.
+        # If the ticks beside the range have its state, both become one range, without a bound between them.
         bounds[low:high] = ([first] if low & 1 == inside else []) + ([end] if high & 1 == inside else [])
 
     # Questions
@@ -105,11 +105,11 @@ class TickSet:
         return first == end or (position & 1 == 1 and end <= self._bounds[position])
 
     def ranges(self, first: int = 0, end: int = FOREVER) -> tuple[TickRange, ...]:
-        """Return, in order, the ranges of which the set consists from ``first`` up to ``end``."""
+        """Return, in order, the ranges of the set from ``first`` up to ``end``."""
         return self._cut(first, end, inside=1)
 
     def first_ranges(self, count: int) -> tuple[TickRange, ...]:
-        """Return, in order, the first so many ranges, or all if there are fewer. Complexity: O(count)."""
+        """Return, in order, the first ``count`` ranges, or all if there are fewer. Complexity: O(count)."""
         bounds = self._bounds[: 2 * count]
         return tuple(zip(bounds[::2], bounds[1::2], strict=True))
 
@@ -156,7 +156,7 @@ class TickSet:
         return self._bounds[-1] if self._bounds else 0
 
     def __iter__(self) -> Iterator[TickRange]:
-        """The ranges, as they were when the iteration began."""
+        """The ranges at the beginning of the iteration."""
         return iter(self.ranges())
 
     def __len__(self) -> int:
@@ -176,13 +176,13 @@ class TickSet:
     # New sets
 
     def copy(self) -> "TickSet":
-        """Return a set of the same ticks that changes apart from this one."""
+        """Return an independent copy."""
         copied = TickSet()
         copied._bounds = self._bounds.copy()
         return copied
 
     def union(self, other: "TickSet") -> "TickSet":
-        """Return the ticks of both. Complexity: O(ranges of both), or less where one has few."""
+        """Return the union of both sets. Complexity: O(ranges of both), or less if one has few."""
         small, large = sorted((self, other), key=len)
         result = large.copy()
         result.update(small)
@@ -191,7 +191,7 @@ class TickSet:
     def intersection(self, other: "TickSet") -> "TickSet":
         """Return the ticks that are in both. Complexity: O(fewer ranges * log of more + ranges of the result)."""
         small, large = sorted((self, other), key=len)
-        # Ranges of one set do not touch, so neither do parts of them.
+        # Ranges of one set do not touch, so their parts do not either.
         return TickSet(part for first, end in small for part in large.ranges(first, end))
 
     def difference(self, other: "TickSet") -> "TickSet":

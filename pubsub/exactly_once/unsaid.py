@@ -1,6 +1,6 @@
-"""The messages of a relay or subend to its parent that could not be sent yet, kept short.
+"""The messages of a relay or subend to its parent that wait to be sent, in short form.
 
-The newest acknowledgements of a subscription say all that earlier ones did, and nacks of one pubend become one.
+The newest acknowledgements of a subscription include all earlier ones, and nacks of one pubend become one nack.
 """
 
 from typing import Final
@@ -10,11 +10,11 @@ from tidewheel.pubsub.exactly_once.messages import Ack, Nack
 from tidewheel.pubsub.exactly_once.tick_set import TickSet
 
 MOST_NACKED_RANGES: Final = 10_000
-"""Where nacks that wait have more ranges than that together, only the newest stays: others are asked for again."""
+"""If the waiting nacks have more ranges together, only the newest stays; the child repeats the others."""
 
 
 class Unsaid:
-    """What waits to be said; false if that is nothing."""
+    """The messages that wait; false if there are none."""
 
     def __init__(self) -> None:
         self._join: Join | None = None
@@ -25,7 +25,7 @@ class Unsaid:
         return bool(self._join or self._nacks or self._acks)
 
     def add(self, message: ChildMessage) -> None:
-        """Take something to say, in the place of what that makes superfluous."""
+        """Add a message, and drop the waiting messages that it makes superfluous."""
         match message:
             case Join():
                 self._join = message
@@ -40,7 +40,7 @@ class Unsaid:
                 self._acks[pubend] = Ack(pubend, before.acks | acks, before.everywhere | everywhere)
 
     def take(self) -> list[ChildMessage]:
-        """Return what there is to say, who one is first, and forget it."""
+        """Return and remove all messages; a `Join` comes first."""
         said: list[ChildMessage] = [] if self._join is None else [self._join]
         said += self._nacks.values()
         said += self._acks.values()
