@@ -246,13 +246,9 @@ class CachedDataFrames:
         with self._lock:
             self._cached.clear()
 
-    def _living(self) -> Iterator[CachedBlocks]:
+    def _living(self) -> list[CachedBlocks]:
         with self._lock:
-            references = list(self._cached.values())
-        for reference in references:
-            blocks = reference()
-            if blocks is not None:
-                yield blocks
+            return [blocks for reference in self._cached.values() if (blocks := reference()) is not None]
 
     def _release(self, df: "DataFrame", key: tuple[str, int]) -> None:
         application, number = key

@@ -130,10 +130,7 @@ class RecordTables:
     def _with_time(table: "pa.Table", column: str, time: Any) -> "pa.Table":
         import pyarrow as pa
 
-        try:
-            number = operator.index(time)
-        except TypeError:
-            number = None
+        number = operator.index(time) if hasattr(time, "__index__") else None
         if number is None or number not in _TIMES:
             raise BridgeError(
                 f"the time {time!r} is no 64-bit integer, so it has no place in column {column!r}. "
