@@ -184,7 +184,7 @@ class LocalJob(Job):
 
     def _taken(self, worker: int) -> int:
         """Return how many bytes of what the driver has sent a worker's inputs have taken."""
-        return self._cores[worker].intake.by_feeder().get(DRIVER, 0)
+        return self._cores[worker].intake.taken_from(DRIVER)
 
     def _wait_for_room(self, condition: Callable[[], bool], timeout: float | None) -> Admission:
         """Run until ``condition()``."""
