@@ -32,15 +32,15 @@ class RaySender(Sender[Item]):
         self._codec = codec
         self._peers = peers
         self._job = job
-        self._outstanding: deque[tuple[int, Any]] = deque()
+        self._outstanding: dict[Any, int] = {}
 
     def send(self, peer: int, item: Item) -> None:
         """Call the peer's actor; look at earlier calls every now and then."""
-        self._outstanding.append((peer, self._call(peer, item)))
+        self._outstanding[self._call(peer, item)] = peer
         if len(self._outstanding) % _CHECK_EVERY == 0:
-            self._settle(0.0, 1)
+            self._settle(0.0)
         if len(self._outstanding) > _MOST_OUTSTANDING:
-            self._settle(_ANSWER_TIMEOUT_S, len(self._outstanding))
+            self._settle(_ANSWER_TIMEOUT_S)
 
     def _call(self, peer: int, item: Item) -> Any:
         # One argument: of several, Ray would make an object of each that is large.
@@ -49,38 +49,37 @@ class RaySender(Sender[Item]):
     def check(self) -> None:
         """Look at all calls that have ended."""
         if self._outstanding:
-            self._settle(0.0, 1)
+            self._settle(0.0)
 
     def close(self, linger_s: float = 0.0) -> None:
         """Forget the calls that have not ended; they go on."""
         self._outstanding.clear()
 
-    def _settle(self, timeout_s: float, count: int) -> None:
+    def _settle(self, timeout_s: float) -> None:
         import ray
 
-        calls = [call for _, call in self._outstanding]
-        done, _ = ray.wait(calls, num_returns=count if timeout_s else len(calls), timeout=timeout_s)
-        ended = set(done)
+        done, late = ray.wait(list(self._outstanding), num_returns=len(self._outstanding), timeout=timeout_s)
         try:
             ray.get(done)
         except ray.exceptions.RayError as error:
-            raise self._lost(ended) from error
-        self._outstanding = deque(entry for entry in self._outstanding if entry[1] not in ended)
-        if timeout_s and len(done) < count:
-            raise PeerLost(f"a peer has not taken {count - len(done)} envelopes for {timeout_s:g} s")
+            raise self._lost(done) from error
+        for call in done:
+            del self._outstanding[call]
+        if timeout_s and late:
+            raise PeerLost(f"a peer has not taken {len(late)} envelopes for {timeout_s:g} s")
 
-    def _lost(self, ended: set[Any]) -> PeerLost:
+    def _lost(self, ended: Sequence[Any]) -> PeerLost:
         """Find the peer that one of the calls that have ended did not reach."""
         import ray
 
-        for peer, call in self._outstanding:
-            if call in ended:
-                try:
-                    ray.get(call)
-                except ray.exceptions.RayTaskError as error:
-                    return PeerLost(f"worker {peer} could not take what was sent to it: {error}", worker=peer)
-                except ray.exceptions.RayError as error:
-                    return PeerLost(f"worker {peer} cannot be reached, it has probably died: {error}", worker=peer)
+        for call in ended:
+            peer = self._outstanding[call]
+            try:
+                ray.get(call)
+            except ray.exceptions.RayTaskError as error:
+                return PeerLost(f"worker {peer} could not take what was sent to it: {error}", worker=peer)
+            except ray.exceptions.RayError as error:
+                return PeerLost(f"worker {peer} cannot be reached, it has probably died: {error}", worker=peer)
         raise AssertionError("a call that failed is among those that have ended")
 
 

@@ -27,6 +27,7 @@ from tidewheel.transport.datagrams import DatagramReceiver, DatagramSender
 from tidewheel.transport.eager_poll import EagerPoll
 from tidewheel.transport.errors import PeerLost
 from tidewheel.transport.link import Codec, Item, Receiver, Sender
+from tidewheel.transport.ray_cluster import node_id
 from tidewheel.transport.socket_address import DRIVER, SocketAddress, private_directory
 from tidewheel.transport.socket_keys import SocketKeys
 
@@ -312,6 +313,21 @@ class SocketSender(Sender[Item]):
             datagrams.close()
         if self._own_context is not None:
             self._own_context.destroy(linger=0)
+
+
+def listen_here(codec: Codec[Item], keys: SocketKeys | None) -> SocketReceiver[Item]:
+    """Listen for members on this node of the Ray cluster and, for callers that have ``keys``, on other nodes.
+
+    Raises:
+        PeerLost: it is not possible to listen to other nodes.
+    """
+    import ray
+
+    receiver = SocketReceiver(node_id(), codec)
+    receiver.withdraw_file()
+    if keys is not None:
+        receiver.listen_to_other_nodes(ray.util.get_node_ip_address(), keys)
+    return receiver
 
 
 def _named(member: int) -> str:

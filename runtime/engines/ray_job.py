@@ -19,8 +19,8 @@ from tidewheel.runtime.worker.worker_report import BusyWorker, WorkerReport
 from tidewheel.runtime.worker.worker_status import Phase
 from tidewheel.transport.attachment import Attachment, AttachmentHost
 from tidewheel.transport.pickling import unpicklable
-from tidewheel.transport.ray_cluster import connect
-from tidewheel.transport.socket_address import DRIVER, SocketAddress, SocketPeers
+from tidewheel.transport.ray_cluster import connect, node_id
+from tidewheel.transport.socket_address import DRIVER, SocketPeers
 from tidewheel.transport.socket_keys import SocketKeys
 
 _TOLD_WITHIN_S = 10.0
@@ -104,14 +104,9 @@ class RayJob(Job):
 
     def _listen(self, by: float) -> SocketPeers:
         """Have the workers listen; return where they do."""
-        import ray
-
-        node, keys = ray.get_runtime_context().get_node_id(), SocketKeys.make()
-        each = [(self.name,)] * self.workers
-        addresses: list[SocketAddress] = self._workers.call(self.name, "listen", each, by)
-        if any(address.node != node for address in addresses):
-            each_with_keys = [(self.name, keys)] * self.workers
-            addresses = self._workers.call(self.name, "listen_to_other_nodes", each_with_keys, by)
+        keys = SocketKeys.make()
+        shared = keys if set(self._workers.nodes) != {node_id()} else None
+        addresses = self._workers.call(self.name, "listen", [(self.name, shared)] * self.workers, by)
         return SocketPeers(addresses, keys)
 
     def start(self) -> None:
@@ -209,15 +204,9 @@ class _DriverFeed(RayFeed):
             return Admission.ROOM  # as much as there is memory: nothing runs while a job is paused
         return super().wait(condition, timeout)
 
-    def abandon(self, name: str, reason: str) -> None:
-        """Do nothing: the job knows its handles."""
-
     def fail(self, name: str, error: JobError) -> None:
         """Fail the job."""
         self._job._fail(error)
-
-    def flush(self) -> None:
-        """Do nothing: the job is over when this process is."""
 
     def _check_alive(self) -> None:
         self._job._check_alive()

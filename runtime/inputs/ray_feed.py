@@ -12,16 +12,17 @@ from typing import Any
 from tidewheel.progress import Antichain, TidewheelError, Time, TimeDomain
 from tidewheel.runtime.engines.runtime_config import RuntimeConfig
 from tidewheel.runtime.errors import JobError, lost_peers_fail_the_job
+from tidewheel.runtime.inputs.fed_input import FedInput
 from tidewheel.runtime.inputs.feed import Admission, Feed
 from tidewheel.runtime.inputs.feeders import FeederStatus
-from tidewheel.runtime.inputs.input_handle import FedInput
 from tidewheel.runtime.worker.envelope import ENVELOPES, Envelope, InputCommand
 from tidewheel.runtime.worker.worker_status import WorkerStatus
 from tidewheel.transport.link import Receiver, Sender
 from tidewheel.transport.pickling import unpicklable
+from tidewheel.transport.ray_cluster import node_id
 from tidewheel.transport.ray_link import FetchReceiver, RaySender
 from tidewheel.transport.socket_address import SocketAddress, SocketPeers
-from tidewheel.transport.socket_link import SocketReceiver, SocketSender
+from tidewheel.transport.socket_link import SocketSender, listen_here
 
 _QUIET_S = 0.2
 _LOOK_S = 1.0
@@ -78,22 +79,16 @@ class RayFeed(Feed):
         self._connect()
 
     def _connect(self) -> None:
-        import ray
-
-        node, job, sockets = ray.get_runtime_context().get_node_id(), self._address.job, self._address.sockets
+        node, job, sockets = node_id(), self._address.job, self._address.sockets
         if sockets is None or not sockets.reachable_from(node):
             self._receiver = FetchReceiver(self._address.actors, job, self._number, ENVELOPES)
             self._sender = RaySender(self._address.actors, job, ENVELOPES)
             return
-        self._receiver = receiver = SocketReceiver(node, ENVELOPES)
-        self._listens_at = receiver.withdraw_file()
-        if any(address.node != node for address in sockets.addresses):
-            with lost_peers_fail_the_job():
-                self._listens_at = receiver.listen_to_other_nodes(ray.util.get_node_ip_address(), sockets.keys)
-        addresses = dict(enumerate(sockets.addresses))
-        self._sender = SocketSender(
-            self._number, node, addresses, sockets.keys, 0, ENVELOPES, receiver.context, copies=True
-        )
+        keys, peers = sockets.keys, dict(enumerate(sockets.addresses))
+        with lost_peers_fail_the_job():
+            receiver = listen_here(ENVELOPES, keys if any(peer.node != node for peer in peers.values()) else None)
+        self._receiver, self._listens_at = receiver, receiver.address
+        self._sender = SocketSender(self._number, node, peers, keys, 0, ENVELOPES, receiver.context, copies=True)
 
     def join(self, answers_by: float | None = None) -> None:
         """Have the workers tell their statuses, and receive them from now on.

@@ -10,9 +10,10 @@ from weakref import WeakValueDictionary
 
 from tidewheel.progress import Time
 from tidewheel.runtime.errors import JobError, TokenError
+from tidewheel.runtime.inputs.fed_input import FedInput
 from tidewheel.runtime.inputs.feed import WORKER_THREAD
 from tidewheel.runtime.inputs.feeders import FeederName
-from tidewheel.runtime.inputs.input_handle import FedInput, InputHandle
+from tidewheel.runtime.inputs.input_handle import InputHandle
 from tidewheel.runtime.inputs.ray_feed import FeedAddress, RayFeed
 from tidewheel.runtime.worker.envelope import InputCommand
 from tidewheel.transport.socket_address import DRIVER
@@ -58,7 +59,7 @@ class RemoteFeed(RayFeed):
     def input(self, name: str) -> FedInput:
         """Return this process's account of an input."""
         if name not in self._inputs:
-            self._inputs[name] = FedInput(name, self._address.inputs[name], self, is_owner=False)
+            self._inputs[name] = FedInput(name, self._address.inputs[name], self, WeakValueDictionary())
         return self._inputs[name]
 
     def take_over(self, name: str, handle: int, time: Time) -> InputHandle:

@@ -21,7 +21,7 @@ from tidewheel.transport.process_memory import collect_rarely, keep_freed_memory
 from tidewheel.transport.ray_link import CallReceiver, RaySender
 from tidewheel.transport.socket_address import DRIVER, SocketAddress, SocketPeers
 from tidewheel.transport.socket_keys import SocketKeys
-from tidewheel.transport.socket_link import SocketReceiver, SocketSender
+from tidewheel.transport.socket_link import SocketReceiver, SocketSender, listen_here
 
 CONCURRENT_CALLS = 32
 """Calls run on threads and in any order: envelopes are numbered, and calls that wait leave room for others."""
@@ -65,19 +65,11 @@ class WorkerActor:
         """Return the number of this process."""
         return os.getpid()
 
-    def listen(self, job: str) -> SocketAddress:
-        """Open a socket for members on this node; return where it is."""
-        import ray
-
-        sockets = self._sockets[job] = SocketReceiver(ray.get_runtime_context().get_node_id(), ENVELOPES)
-        return sockets.withdraw_file()
-
-    def listen_to_other_nodes(self, job: str, keys: SocketKeys) -> SocketAddress:
-        """Listen to members on other nodes too; return where."""
-        import ray
-
+    def listen(self, job: str, keys: SocketKeys | None) -> SocketAddress:
+        """Listen for members on this node and, for those that have ``keys``, on other nodes; return where."""
         with lost_peers_fail_the_job():
-            return self._sockets[job].listen_to_other_nodes(ray.util.get_node_ip_address(), keys)
+            sockets = self._sockets[job] = listen_here(ENVELOPES, keys)
+        return sockets.address
 
     def deploy(
         self,
