@@ -69,8 +69,8 @@ class Sender(ABC, Generic[Item]):
         """Raise PeerLost if something that was sent is known not to arrive any more; called now and then."""
 
     @abstractmethod
-    def close(self) -> None:
-        """Let go of every peer; what has not left yet is lost. Idempotent."""
+    def close(self, linger_s: float = 0.0) -> None:
+        """Let go of every peer; what does not leave within ``linger_s`` seconds from now is lost. Idempotent."""
 
 
 class Receiver(ABC, Generic[Item]):

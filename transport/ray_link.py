@@ -4,6 +4,8 @@ import pickle
 import threading
 from collections import deque
 from collections.abc import Sequence
+from concurrent.futures import Future
+from functools import partial
 from typing import Any
 
 from tidewheel.transport.errors import PeerLost
@@ -12,6 +14,7 @@ from tidewheel.transport.link import Codec, Item, Receiver, Sender
 _CHECK_EVERY = 64
 _MOST_OUTSTANDING = 4096
 _ANSWER_TIMEOUT_S = 60.0
+_FETCH_WAITS_S = 2.0
 
 
 class RaySender(Sender[Item]):
@@ -29,57 +32,87 @@ class RaySender(Sender[Item]):
         self._codec = codec
         self._peers = peers
         self._job = job
-        self._outstanding: deque[tuple[int, Any]] = deque()
+        self._outstanding: dict[Any, int] = {}
 
     def send(self, peer: int, item: Item) -> None:
         """Call the peer's actor; look at earlier calls every now and then."""
-        self._outstanding.append((peer, self._call(peer, item)))
+        self._outstanding[self._call(peer, item)] = peer
         if len(self._outstanding) % _CHECK_EVERY == 0:
-            self._settle(0.0, 1)
+            self._settle(0.0)
         if len(self._outstanding) > _MOST_OUTSTANDING:
-            self._settle(_ANSWER_TIMEOUT_S, len(self._outstanding))
+            self._settle(_ANSWER_TIMEOUT_S)
 
     def _call(self, peer: int, item: Item) -> Any:
-        head, *buffers = self._codec.encode(item)
         # One argument: of several, Ray would make an object of each that is large.
-        return self._peers[peer].receive.remote(self._job, [head, *map(pickle.PickleBuffer, buffers)])
+        return self._peers[peer].receive.remote(self._job, _frames(self._codec, item))
 
     def check(self) -> None:
         """Look at all calls that have ended."""
         if self._outstanding:
-            self._settle(0.0, 1)
+            self._settle(0.0)
 
-    def close(self) -> None:
-        """Forget the calls that have not ended."""
+    def close(self, linger_s: float = 0.0) -> None:
+        """Forget the calls that have not ended; they go on."""
         self._outstanding.clear()
 
-    def _settle(self, timeout_s: float, count: int) -> None:
+    def _settle(self, timeout_s: float) -> None:
         import ray
 
-        calls = [call for _, call in self._outstanding]
-        done, _ = ray.wait(calls, num_returns=count if timeout_s else len(calls), timeout=timeout_s)
-        ended = set(done)
+        done, late = ray.wait(list(self._outstanding), num_returns=len(self._outstanding), timeout=timeout_s)
         try:
             ray.get(done)
         except ray.exceptions.RayError as error:
-            raise self._lost(ended) from error
-        self._outstanding = deque(entry for entry in self._outstanding if entry[1] not in ended)
-        if timeout_s and len(done) < count:
-            raise PeerLost(f"a peer has not taken {count - len(done)} envelopes for {timeout_s:g} s")
+            raise self._lost(done) from error
+        for call in done:
+            del self._outstanding[call]
+        if timeout_s and late:
+            raise PeerLost(f"a peer has not taken {len(late)} envelopes for {timeout_s:g} s")
 
-    def _lost(self, ended: set[Any]) -> PeerLost:
+    def _lost(self, ended: Sequence[Any]) -> PeerLost:
         """Find the peer that one of the calls that have ended did not reach."""
         import ray
 
-        for peer, call in self._outstanding:
-            if call in ended:
-                try:
-                    ray.get(call)
-                except ray.exceptions.RayTaskError as error:
-                    return PeerLost(f"worker {peer} could not take what was sent to it: {error}", worker=peer)
-                except ray.exceptions.RayError as error:
-                    return PeerLost(f"worker {peer} cannot be reached, it has probably died: {error}", worker=peer)
+        for call in ended:
+            peer = self._outstanding[call]
+            try:
+                ray.get(call)
+            except ray.exceptions.RayTaskError as error:
+                return PeerLost(f"worker {peer} could not take what was sent to it: {error}", worker=peer)
+            except ray.exceptions.RayError as error:
+                return PeerLost(f"worker {peer} cannot be reached, it has probably died: {error}", worker=peer)
         raise AssertionError("a call that failed is among those that have ended")
+
+
+class Mail(Sender[Item]):
+    """Keeps what is sent to peers that are no actors, until they fetch it by a call; see `FetchReceiver`.
+
+    Args:
+        codec: how items become frames.
+    """
+
+    def __init__(self, codec: Codec[Item]) -> None:
+        self._codec = codec
+        self._kept: dict[int, list[Sequence[Any]]] = {}
+        self._changed = threading.Condition()
+
+    def send(self, peer: int, item: Item) -> None:
+        """Keep an item."""
+        frames = _frames(self._codec, item)
+        with self._changed:
+            self._kept.setdefault(peer, []).append(frames)
+            self._changed.notify_all()
+
+    def fetch(self, peer: int, timeout_s: float) -> list[Sequence[Any]]:
+        """Return the frames of each item for a peer; wait until there is one, for ``timeout_s`` seconds at most."""
+        with self._changed:
+            self._changed.wait_for(lambda: peer in self._kept, timeout_s)
+            return self._kept.pop(peer, [])
+
+    def check(self) -> None:
+        """Nothing is known of who does not fetch."""
+
+    def close(self, linger_s: float = 0.0) -> None:
+        """Nothing is held open."""
 
 
 class CallReceiver(Receiver[Item]):
@@ -101,3 +134,51 @@ class CallReceiver(Receiver[Item]):
 
     def close(self) -> None:
         """Nothing is held open."""
+
+
+class FetchReceiver(CallReceiver[Item]):
+    """Fetches what the peers, which are actors, keep for a member that is none; one call waits at each.
+
+    Args:
+        peers: the actors.
+        job: the dataflow, one of those that they host.
+        member: the number of the member.
+        codec: how frames become items.
+    """
+
+    def __init__(self, peers: Sequence[Any], job: str, member: int, codec: Codec[Item]) -> None:
+        super().__init__()
+        self._codec = codec
+        self._fetch = [partial(actor.fetch.remote, job, member, _FETCH_WAITS_S) for actor in peers]
+        self._idle = list(range(len(peers)))
+        self._answers: deque[tuple[int, Future[list[Sequence[Any]]]]] = deque()
+
+    def receive(self, timeout_s: float) -> list[Item]:
+        """Return what was fetched.
+
+        Raises:
+            PeerLost: a peer is gone, or does not run the dataflow any more.
+        """
+        while self._idle:
+            peer = self._idle.pop()
+            self._fetch[peer]().future().add_done_callback(partial(self._take, peer))
+        found = super().receive(timeout_s)
+        for _ in range(len(self._answers)):
+            peer, answer = self._answers.popleft()
+            self._idle.append(peer)
+            try:
+                found += [self._codec.decode(head, buffers) for head, *buffers in answer.result()]
+            except Exception as error:
+                raise PeerLost(
+                    f"worker {peer} cannot be reached: {getattr(error, 'cause', error)}", worker=peer
+                ) from error
+        return found
+
+    def _take(self, peer: int, answer: "Future[list[Sequence[Any]]]") -> None:
+        self._answers.append((peer, answer))
+        self.wake()
+
+
+def _frames(codec: Codec[Item], item: Item) -> list[Any]:
+    head, *buffers = codec.encode(item)
+    return [head, *map(pickle.PickleBuffer, buffers)]

@@ -30,11 +30,10 @@ class SocketAddress:
 
 @dataclass(frozen=True, slots=True)
 class SocketPeers:
-    """What it takes to reach the members of a dataflow: where the workers and the driver listen, and its keys."""
+    """What it takes to reach the workers of a dataflow: where they listen, and its keys."""
 
     addresses: Sequence[SocketAddress]
     keys: SocketKeys
-    driver: SocketAddress
 
     def reachable_from(self, node: str) -> bool:
         """Tell whether a member on ``node`` can connect to all of them."""

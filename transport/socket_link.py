@@ -27,6 +27,7 @@ from tidewheel.transport.datagrams import DatagramReceiver, DatagramSender
 from tidewheel.transport.eager_poll import EagerPoll
 from tidewheel.transport.errors import PeerLost
 from tidewheel.transport.link import Codec, Item, Receiver, Sender
+from tidewheel.transport.ray_cluster import node_id
 from tidewheel.transport.socket_address import DRIVER, SocketAddress, private_directory
 from tidewheel.transport.socket_keys import SocketKeys
 
@@ -36,6 +37,7 @@ GREETING: Final = -1
 
 _MOST_AT_ONCE = 1000
 _LOST_FOR_S = 3.0
+_REACHED_WITHIN_S = 60.0
 _HEARTBEAT_MS = 5_000
 _SILENCE_MS = 30_000
 # As plain numbers: members of enumerations cost more than asking the socket does.
@@ -241,6 +243,7 @@ class SocketSender(Sender[Item]):
         context = context if context is not None else self._own_context
         self._sockets: dict[int, Any] = {}
         self._monitors: dict[int, Any] = {}
+        self._calling: dict[int, float] = {}
         self._lost: dict[int, float] = {}
         self._datagrams: dict[int, DatagramSender] = {}
         for peer, address in peers.items():
@@ -248,7 +251,8 @@ class SocketSender(Sender[Item]):
             socket.set(zmq.SNDHWM, 0)
             socket.set(zmq.SNDTIMEO, 0)
             socket.set(zmq.LINGER, 0)
-            self._monitors[peer] = socket.get_monitor_socket(_BROKEN)
+            self._monitors[peer] = socket.get_monitor_socket(_BROKEN | zmq.EVENT_HANDSHAKE_SUCCEEDED)
+            self._calling[peer] = time.monotonic()
             if address.node == node:
                 socket.connect(address.ipc)
                 self._datagrams[peer] = DatagramSender(address.datagrams)
@@ -286,31 +290,52 @@ class SocketSender(Sender[Item]):
         now = time.monotonic()
         for peer, monitor in self._monitors.items():
             while monitor.get(zmq.EVENTS) & zmq.POLLIN:
-                recv_monitor_message(monitor)
-                self._lost.setdefault(peer, now)
+                if recv_monitor_message(monitor)["event"] == zmq.EVENT_HANDSHAKE_SUCCEEDED:
+                    self._calling.pop(peer, None)
+                else:
+                    self._lost.setdefault(peer, now)
         for peer, since in self._lost.items():
             if now - since > _LOST_FOR_S:
                 raise _lost(peer, f"the connection to {_named(peer)} has broken: its process or its node is gone")
+        for peer, since in self._calling.items():
+            if now - since > _REACHED_WITHIN_S:
+                reason = f"was not reached within {_REACHED_WITHIN_S:g} s: can the nodes reach each other on any port?"
+                raise _lost(peer, f"{_named(peer)} {reason} link='ray' uses Ray's own connections")
 
-    def close(self) -> None:
+    def close(self, linger_s: float = 0.0) -> None:
         """Disconnect from every peer."""
         for peer, socket in self._sockets.items():
             if not socket.closed:
                 socket.disable_monitor()
                 self._monitors[peer].close(linger=0)
-                socket.close(linger=0)
+                socket.close(linger=int(linger_s * 1000))
         for datagrams in self._datagrams.values():
             datagrams.close()
         if self._own_context is not None:
             self._own_context.destroy(linger=0)
 
 
+def listen_here(codec: Codec[Item], keys: SocketKeys | None) -> SocketReceiver[Item]:
+    """Listen for members on this node of the Ray cluster and, for callers that have ``keys``, on other nodes.
+
+    Raises:
+        PeerLost: it is not possible to listen to other nodes.
+    """
+    import ray
+
+    receiver = SocketReceiver(node_id(), codec)
+    receiver.withdraw_file()
+    if keys is not None:
+        receiver.listen_to_other_nodes(ray.util.get_node_ip_address(), keys)
+    return receiver
+
+
 def _named(member: int) -> str:
-    return "the driver" if member == DRIVER else f"worker {member}"
+    return "the driver" if member == DRIVER else f"worker {member}" if member >= 0 else "a feeder"
 
 
 def _lost(peer: int, reason: str) -> PeerLost:
-    return PeerLost(reason, worker=None if peer == DRIVER else peer)
+    return PeerLost(reason, worker=peer if peer >= 0 else None)
 
 
 class _Callers:

@@ -46,7 +46,6 @@ class LocalJob(Job):
         super().__init__(plan, workers, config)
         self._started = not paused
         self._stepping: int | None = None
-        self._sequences = [0] * workers
         self._in_flight: list[deque[Envelope]] = [deque() for _ in range(workers)]
         self._rounds = rounds if rounds is not None else LocalRounds()
         self._lock = self._rounds.lock
@@ -172,44 +171,6 @@ class LocalJob(Job):
         with self._lock:
             return not any(self._in_flight) and all(core.is_complete for core in self._cores)
 
-    def _carry(self, worker: int, command: InputCommand) -> None:
-        """Put a command on its way to a worker, as the driver."""
-        with self._lock:
-            self._check_alive()
-            # Ray pickles what is sent; here too the driver may use its list or array again.
-            sent = msgspec.structs.replace(command, batch=copy_of(command.batch))
-            self._in_flight[worker].append(Envelope(DRIVER, 0, self._sequences[worker], commands=[sent]))
-            self._sequences[worker] += 1
-        self._rounds.wake()
-
-    def _taken(self, worker: int) -> int:
-        """Return how many bytes of what the driver has sent a worker's inputs have taken."""
-        return self._cores[worker].intake.by_feeder().get(DRIVER, 0)
-
-    def _wait_for_room(self, condition: Callable[[], bool], timeout: float | None) -> Admission:
-        """Run until ``condition()``."""
-        rests_since = time.monotonic()
-        deadline = None if timeout is None else time.monotonic() + timeout
-        while self._started and not self._rounds.is_under_way:
-            if condition():
-                return Admission.ROOM
-            if deadline is not None and time.monotonic() >= deadline:
-                return Admission.TIMED_OUT
-            if not self._is_at_rest:
-                rests_since = time.monotonic()
-            until = time.monotonic() + _QUIET_S
-            has_run = self.run_round() or self._rounds.sleep(until if deadline is None else min(until, deadline))
-            if condition():
-                return Admission.ROOM
-            # Other dataflows may feed this one, or go on for ever.
-            if not has_run or (self._is_at_rest and time.monotonic() - rests_since > _QUIET_S):
-                return Admission.LET_IN
-        return Admission.ROOM  # as much as there is memory: nothing runs while a job is paused, or an operator sends
-
-    def _is_past(self, at: Time) -> bool:
-        """Tell whether a time is complete at every outermost probe."""
-        return not any(self._frontier(name).less_equal(at) for name in self._outermost_probes)
-
     def _frontier(self, probe: str) -> Antichain:
         with self._lock:
             self._check_alive()
@@ -263,14 +224,32 @@ class _LocalFeed(Feed):
     def __init__(self, job: LocalJob) -> None:
         super().__init__(job.workers, job._lock, job.config.bytes_in_flight, job.config.epochs_ahead)
         self._job = job
+        self._sequences = [0] * job.workers
 
     def is_past(self, time: Time) -> bool:
         """Tell whether a time is complete at every outermost probe."""
-        return self._job._is_past(time)
+        return not any(self._job._frontier(name).less_equal(time) for name in self._job._outermost_probes)
 
     def wait(self, condition: Callable[[], bool], timeout: float | None) -> Admission:
         """Run the job until ``condition()`` holds."""
-        return self._job._wait_for_room(condition, timeout)
+        job, rounds = self._job, self._job._rounds
+        rests_since = time.monotonic()
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while job._started and not rounds.is_under_way:
+            if condition():
+                return Admission.ROOM
+            if deadline is not None and time.monotonic() >= deadline:
+                return Admission.TIMED_OUT
+            if not job._is_at_rest:
+                rests_since = time.monotonic()
+            until = time.monotonic() + _QUIET_S
+            has_run = job.run_round() or rounds.sleep(until if deadline is None else min(until, deadline))
+            if condition():
+                return Admission.ROOM
+            # Other dataflows may feed this one, or go on for ever.
+            if not has_run or (job._is_at_rest and time.monotonic() - rests_since > _QUIET_S):
+                return Admission.LET_IN
+        return Admission.ROOM  # as much as there is memory: nothing runs while a job is paused, or an operator sends
 
     def ticket(self, name: str, handle: int, time: Time) -> tuple[Any, ...]:
         """Refuse."""
@@ -279,19 +258,19 @@ class _LocalFeed(Feed):
             "threads may share the handle. Other processes can feed jobs of engine='ray'"
         )
 
-    def abandon(self, name: str, reason: str) -> None:
-        """Do nothing: the job knows its handles."""
-
     def fail(self, name: str, error: JobError) -> None:
         """Fail the job, between two steps of it."""
         with self.lock:
             self._job._fail(error)
 
-    def flush(self) -> None:
-        """Do nothing: what is submitted is there."""
-
     def _carry(self, worker: int, command: InputCommand) -> None:
-        self._job._carry(worker, command)
+        with self.lock:
+            self._job._check_alive()
+            # Ray pickles what is sent; here too the driver may use its list or array again.
+            sent = msgspec.structs.replace(command, batch=copy_of(command.batch))
+            self._job._in_flight[worker].append(Envelope(DRIVER, 0, self._sequences[worker], commands=[sent]))
+            self._sequences[worker] += 1
+        self._job._rounds.wake()
 
     def _taken(self, worker: int) -> int:
-        return self._job._taken(worker)
+        return self._job._cores[worker].intake.taken_from(DRIVER)

@@ -12,24 +12,19 @@ from tidewheel.runtime.engines.captured import CapturedBatches, CapturedOnWorker
 from tidewheel.runtime.engines.job import Job
 from tidewheel.runtime.engines.ray_workers import RayWorkers
 from tidewheel.runtime.engines.runtime_config import RuntimeConfig
-from tidewheel.runtime.engines.worker_news import WorkerNews
-from tidewheel.runtime.errors import JobError, lost_peers_fail_the_job
+from tidewheel.runtime.errors import JobError
 from tidewheel.runtime.inputs.feed import Admission
 from tidewheel.runtime.inputs.ray_feed import FeedAddress, RayFeed
-from tidewheel.runtime.worker.envelope import Envelope
-from tidewheel.runtime.worker.envelope_codec import ENVELOPES
 from tidewheel.runtime.worker.worker_report import BusyWorker, WorkerReport
-from tidewheel.runtime.worker.worker_status import Phase, WorkerStatus
+from tidewheel.runtime.worker.worker_status import Phase
 from tidewheel.transport.attachment import Attachment, AttachmentHost
-from tidewheel.transport.link import Sender
 from tidewheel.transport.pickling import unpicklable
-from tidewheel.transport.ray_cluster import connect
-from tidewheel.transport.ray_link import RaySender
-from tidewheel.transport.socket_address import DRIVER, SocketAddress, SocketPeers
+from tidewheel.transport.ray_cluster import connect, node_id
+from tidewheel.transport.socket_address import DRIVER, SocketPeers
 from tidewheel.transport.socket_keys import SocketKeys
-from tidewheel.transport.socket_link import SocketReceiver, SocketSender
 
 _TOLD_WITHIN_S = 10.0
+_REPORT_TIMEOUT_S = 2.0
 
 
 class RayJob(Job):
@@ -52,9 +47,7 @@ class RayJob(Job):
         host: RayWorkers | None = None,
     ) -> None:
         super().__init__(plan, workers, config)
-        self._statuses: dict[int, WorkerStatus] = {}
         self._feed: _DriverFeed | None = None
-        self._news: WorkerNews | None = None
         self._is_host = host is None
         connect(JobError)
         packed = _pack(plan)
@@ -95,10 +88,10 @@ class RayJob(Job):
 
     def _deploy(self, packed: Any, nodes: Sequence[str]) -> None:
         by = time.monotonic() + self.config.deploy_timeout_s
-        sender, sockets = self._connect(by)
+        sockets = self._listen(by) if self.config.link == "socket" else None
         inputs = {name: self.plan.input_nesting(name).domain for name in self.plan.inputs}
         address = FeedAddress(self.name, self._workers.actors, sockets, inputs, self._outermost_probes, self.config)
-        self._feed = _DriverFeed(self, address, sender)
+        self._feed = _DriverFeed(self, address)
         peers = self._workers.actors if sockets is None else sockets
         incarnation = int.from_bytes(os.urandom(6), "big")
         arguments = [
@@ -106,29 +99,15 @@ class RayJob(Job):
             for worker in range(self.workers)
         ]
         self._workers.call(self.name, "deploy", arguments, by)
-        if self._news is not None:
-            with lost_peers_fail_the_job():
-                self._news.start(by)
+        self._feed.join(by)
         self._inputs.open(self.plan, self._feed)
 
-    def _connect(self, by: float) -> tuple[Sender[Envelope], SocketPeers | None]:
-        """Open the driver's end of the link; return what the workers need to open theirs, if it is sockets."""
-        import ray
-
-        if self.config.link == "ray":
-            return RaySender(self._workers.actors, self.name, ENVELOPES), None
-        node, keys = ray.get_runtime_context().get_node_id(), SocketKeys.make()
-        each = [(self.name,)] * self.workers
-        addresses: list[SocketAddress] = self._workers.call(self.name, "listen", each, by)
-        receiver = SocketReceiver(node, ENVELOPES)
-        self._news = WorkerNews(self, self._workers, receiver)
-        driver = receiver.withdraw_file()
-        if any(address.node != node for address in addresses):
-            driver = receiver.listen_to_other_nodes(ray.util.get_node_ip_address(), keys)
-            each_with_keys = [(self.name, keys)] * self.workers
-            addresses = self._workers.call(self.name, "listen_to_other_nodes", each_with_keys, by)
-        sender = SocketSender(DRIVER, node, dict(enumerate(addresses)), keys, 0, ENVELOPES, copies=True)
-        return sender, SocketPeers(addresses, keys, driver)
+    def _listen(self, by: float) -> SocketPeers:
+        """Have the workers listen; return where they do."""
+        keys = SocketKeys.make()
+        shared = keys if set(self._workers.nodes) != {node_id()} else None
+        addresses = self._workers.call(self.name, "listen", [(self.name, shared)] * self.workers, by)
+        return SocketPeers(addresses, keys)
 
     def start(self) -> None:
         """Let the workers run. Idempotent."""
@@ -153,22 +132,9 @@ class RayJob(Job):
 
     # ------------------------------------------------------------------ for the workers' watch
 
-    def take(self, worker: int, status: WorkerStatus) -> None:
-        """Receive the status of a worker; an older one than the last is late, and changes nothing."""
-        if status.failure is not None:
-            self._workers.fail(self, status.failure)
-            return
-        with self._changed:
-            before = self._statuses.get(worker)
-            if before is None or before.version < status.version:
-                self._statuses[worker] = status
-                self._changed.notify_all()
-
     def check(self) -> None:
-        """Raise JobError if a publication has died, or a connection has broken."""
+        """Raise JobError if a publication has died."""
         self._attachments.check()
-        if self._feed is not None:
-            self._feed.check()
 
     def fail(self, error: TidewheelError) -> None:
         """End with an error."""
@@ -186,9 +152,8 @@ class RayJob(Job):
     @property
     def is_complete(self) -> bool:
         """Whether every worker has seen every frontier empty."""
-        with self._changed:
-            statuses = [self._statuses.get(worker) for worker in range(self.workers)]
-            return all(status is not None and status.phase is Phase.COMPLETE for status in statuses)
+        statuses = {} if self._feed is None else self._feed.statuses.copy()
+        return len(statuses) == self.workers and all(one.phase is Phase.COMPLETE for one in statuses.values())
 
     def _frontier(self, probe: str) -> Antichain:
         self._check_alive()
@@ -209,27 +174,28 @@ class RayJob(Job):
         return CapturedOnWorkers(self.name, name, self._workers.actors)
 
     def _reports(self) -> Sequence[WorkerReport | BusyWorker]:
-        assert self._feed is not None, "a job that is alive was deployed"
-        return self._feed.reports()
+        import ray
+
+        calls = [actor.report.remote(self.name, _REPORT_TIMEOUT_S) for actor in self._workers.actors]
+        ray.wait(calls, num_returns=len(calls), timeout=2 * _REPORT_TIMEOUT_S)
+        return [_report_of(worker, call) for worker, call in enumerate(calls)]
 
     def _release(self) -> None:
         with self._changed:
             self._changed.notify_all()
+        if self._feed is not None:
+            self._feed.close()
         if self._is_host:
             self._workers.release()
         else:
             self._workers.drop(self.name)
-        if self._feed is not None:
-            self._feed.close()
-        if self._news is not None:
-            self._news.close()
 
 
 class _DriverFeed(RayFeed):
-    """Feeds the inputs of a job from its driver, which hears from the workers anyway."""
+    """Feeds the inputs of a job from its driver."""
 
-    def __init__(self, job: RayJob, address: FeedAddress, sender: Sender[Envelope]) -> None:
-        super().__init__(address, DRIVER, sender, job._lock)
+    def __init__(self, job: RayJob, address: FeedAddress) -> None:
+        super().__init__(address, DRIVER, job._lock, job._changed)
         self._job = job
 
     def wait(self, condition: Callable[[], bool], timeout: float | None) -> Admission:
@@ -238,40 +204,16 @@ class _DriverFeed(RayFeed):
             return Admission.ROOM  # as much as there is memory: nothing runs while a job is paused
         return super().wait(condition, timeout)
 
-    def abandon(self, name: str, reason: str) -> None:
-        """Do nothing: the job knows its handles."""
-
     def fail(self, name: str, error: JobError) -> None:
         """Fail the job."""
         self._job._fail(error)
 
-    def flush(self) -> None:
-        """Do nothing: the job is over when this process is."""
-
-    def check(self) -> None:
-        """Raise JobError if a connection has broken."""
-        with self.lock:
-            if self.sender is not None:
-                with lost_peers_fail_the_job():
-                    self.sender.check()
-
-    def close(self) -> None:
-        """Disconnect."""
-        with self.lock:
-            if self.sender is not None:
-                self.sender.close()
-                self.sender = None
-
     def _check_alive(self) -> None:
         self._job._check_alive()
 
-    def _status(self, worker: int) -> WorkerStatus | None:
-        # Without a lock: whoever waits for news asks for it while holding ``_changed``, and others hold the feed's.
-        return self._job._statuses.get(worker)
-
-    def _wait_for_news(self, condition: Callable[[], bool], seconds: float) -> bool:
-        with self._job._changed:
-            return self._job._changed.wait_for(lambda: self._job._has_ended or condition(), seconds)
+    def _lose(self, error: Exception) -> None:
+        if not self._is_closed:
+            self._job._workers.fail(self._job, error)
 
 
 def _pack(plan: Plan) -> Any:
@@ -294,3 +236,13 @@ def _pack(plan: Plan) -> Any:
                     "Make what its function uses inside the function, or in build()"
                 ) from error
         raise
+
+
+def _report_of(worker: int, call: Any) -> WorkerReport | BusyWorker:
+    import ray
+
+    try:
+        report: WorkerReport | BusyWorker = ray.get(call, timeout=0)
+    except ray.exceptions.RayError:  # too late, or it has died, of which whoever watches it will tell
+        return BusyWorker(worker)
+    return report

@@ -12,7 +12,6 @@ from tidewheel.runtime.engines.runtime_config import RuntimeConfig
 from tidewheel.runtime.engines.worker_watch import WorkerWatch
 from tidewheel.runtime.errors import JobError
 from tidewheel.runtime.worker.worker_actor import CONCURRENT_CALLS, WorkerActor
-from tidewheel.runtime.worker.worker_status import WorkerStatus
 from tidewheel.transport.ray_cluster import NAMESPACE
 
 _LOGGER = logging.getLogger(__name__)
@@ -28,9 +27,6 @@ class Hosted(Protocol):
     @property
     def name(self) -> str:
         """The name of its job."""
-
-    def take(self, worker: int, status: WorkerStatus) -> None:
-        """Receive the status of a worker."""
 
     def check(self) -> None:
         """Raise a `TidewheelError` if something that it needs has died without a word."""
@@ -142,7 +138,7 @@ class RayWorkers:
         return list(ray.get(calls))
 
     def host(self, job: Hosted) -> None:
-        """Tell a dataflow, from now on, what the workers report of it."""
+        """Tell a dataflow, from now on, what goes wrong with the workers."""
         with self._lock:
             if self._error is None:
                 self._hosted[job.name] = job
@@ -168,7 +164,6 @@ class RayWorkers:
         if ends:
             return
         calls = [actor.drop.remote(job, _DROP_TIMEOUT_S) for actor in self.actors]
-        self._watch.forget(job)
         if threading.current_thread() is self._monitor:
             return
         done, _ = ray.wait(calls, num_returns=len(calls), timeout=2 * _DROP_TIMEOUT_S)
@@ -207,13 +202,10 @@ class RayWorkers:
             self._fail_all(JobError(f"the driver lost contact with the workers of job {self._job!r}: {error}"))
 
     def _watch_on(self) -> None:
-        """Take what workers report, and look now and then for what has died without a word."""
+        """Hear at once of a worker that has died, and look now and then for what else has, or hangs."""
         next_check = 0.0
         while not self._released:
-            for worker, name, status in self._watch.news(_CHECK_S):
-                job = self._snapshot().get(name)
-                if job is not None:
-                    job.take(worker, status)
+            self._watch.wait(_CHECK_S)
             if time.monotonic() >= next_check:
                 next_check = time.monotonic() + _CHECK_S
                 self._watch.check()

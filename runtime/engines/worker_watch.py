@@ -1,13 +1,11 @@
 """The watch over the workers: the driver hears that one has died or hangs."""
 
 import time
-from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from tidewheel.progress import TidewheelError
 from tidewheel.runtime.errors import JobError
-from tidewheel.runtime.worker.worker_status import WorkerStatus
 
 _ANSWERS_WITHIN_S = 2.0
 _DEATH_TOLD_WITHIN_S = 2.0
@@ -15,7 +13,7 @@ _LONGEST_LOOK_S = 2.5
 
 
 class WorkerWatch:
-    """Keeps one pending call to each worker: it returns on news, in any case soon, and raises when the worker dies.
+    """Keeps one pending call to each worker: it returns soon, and raises when the worker dies.
 
     Args:
         job: the name of the job that the workers belong to.
@@ -34,48 +32,30 @@ class WorkerWatch:
         self._asked_at = [0.0] * len(actors)
         self._unanswered_s = [0.0] * len(actors)
         self._checked_at = time.monotonic()
-        self._seen: list[dict[str, int]] = [{} for _ in actors]
-        self._forgotten: deque[str] = deque()
         self._hung: int | None = None
         for worker in range(len(actors)):
             self._ask(worker)
 
     def _ask(self, worker: int) -> None:
-        while self._forgotten:
-            gone = self._forgotten.popleft()
-            for seen in self._seen:
-                seen.pop(gone, None)
-        self._pending[self._actors[worker].watch.remote(self._seen[worker], _ANSWERS_WITHIN_S)] = worker
+        self._pending[self._actors[worker].live.remote(_ANSWERS_WITHIN_S)] = worker
         self._asked_at[worker] = time.monotonic()
         self._unanswered_s[worker] = 0.0
 
-    def news(self, timeout_s: float) -> Iterator[tuple[int, str, WorkerStatus]]:
-        """Wait for what a worker reports, ``timeout_s`` seconds at most.
-
-        Yields the worker's number, the job that it is about, and the status.
+    def wait(self, timeout_s: float) -> None:
+        """Wait for signs of life, ``timeout_s`` seconds at most.
 
         Raises:
             JobError: a worker died.
         """
         import ray
 
-        if not ray.wait(list(self._pending), num_returns=1, timeout=timeout_s)[0]:
-            return
-        done, _ = ray.wait(list(self._pending), num_returns=len(self._pending), timeout=0)
-        for call in done:
+        for call in ray.wait(list(self._pending), timeout=timeout_s)[0]:
             worker = self._pending.pop(call)
             try:
-                statuses: dict[str, WorkerStatus] = ray.get(call)
+                ray.get(call)
             except ray.exceptions.RayError as error:
                 raise self._death_of(worker, error) from None
-            for job, status in statuses.items():
-                self._seen[worker][job] = status.version
-                yield worker, job, status
             self._ask(worker)
-
-    def forget(self, job: str) -> None:
-        """Forget a job that does not run there any more; from any thread."""
-        self._forgotten.append(job)
 
     def check(self) -> None:
         """Raise JobError if the process of a worker has not answered for too long; to be called often."""
@@ -104,7 +84,7 @@ class WorkerWatch:
         if not isinstance(error, JobError) or error.operator is not None:
             return None
         suspects = range(len(self._actors)) if error.worker is None else [error.worker]
-        calls = {self._actors[worker].watch.remote({}, 0.0): worker for worker in suspects if worker != self._hung}
+        calls = {self._actors[worker].live.remote(0.0): worker for worker in suspects if worker != self._hung}
         deadline_s = time.monotonic() + _DEATH_TOLD_WITHIN_S
         while calls:
             for call in ray.wait(list(calls), timeout=max(0.0, deadline_s - time.monotonic()))[0]:

@@ -117,16 +117,14 @@ class Feed(ABC):
             TokenError: the job runs in this process alone.
         """
 
-    @abstractmethod
-    def abandon(self, name: str, reason: str) -> None:
+    def abandon(self, name: str, reason: str) -> None:  # noqa: B027 - the driver knows its handles
         """Say that a handle of an input was given up before it was closed, where nobody else would notice."""
 
     @abstractmethod
     def fail(self, name: str, error: JobError) -> None:
         """Fail the job with an error, since an input cannot be fed any more; from any thread."""
 
-    @abstractmethod
-    def flush(self) -> None:
+    def flush(self) -> None:  # noqa: B027 - the job ends with the process of its driver
         """Wait until the workers have what was submitted, if this process may end before they do."""
 
     @abstractmethod

@@ -7,6 +7,7 @@ from typing import Any
 
 from tidewheel.runtime.errors import JobError
 from tidewheel.runtime.explaining.statistics import InputStatistics
+from tidewheel.transport.socket_address import SocketAddress
 
 _LONGEST_LOOK_S = 5.0
 
@@ -26,13 +27,32 @@ class FeederName:
     actor: Any = None
 
 
+@dataclass(frozen=True, slots=True)
+class FeederStatus:
+    """The state of a feeder, as it tells a worker, which answers with its own.
+
+    Each feeder, the driver included, tells all workers when it begins, when it has to wait long, and when it leaves.
+    The others tell worker 0 every second.
+
+    Attributes:
+        address: where it listens; None if it fetches what is sent to it.
+        inputs: what it has sent so far, by the input's name.
+        given_up: why it has given up a handle that it had not closed, None if it has not.
+        is_leaving: whether all its handles are closed, and nothing comes after this.
+    """
+
+    address: SocketAddress | None
+    inputs: Mapping[str, InputStatistics] = field(default_factory=dict)
+    given_up: str | None = None
+    is_leaving: bool = False
+
+
 @dataclass(slots=True)
 class _Feeder:
     name: FeederName
     heard: float
     death: Callable[[], str | None]
-    given_up: str | None = None
-    inputs: Mapping[str, InputStatistics] = field(default_factory=dict)
+    status: FeederStatus = FeederStatus(None)
 
 
 class Feeders:
@@ -71,25 +91,26 @@ class Feeders:
                 self._feeders[feeder.number] = _Feeder(feeder, self._clock(), death)
             return None
 
-    def beat(self, number: int, inputs: Mapping[str, InputStatistics]) -> None:
-        """Take a sign of life, with what the feeder has sent so far."""
+    def hear(self, number: int, status: FeederStatus) -> None:
+        """Receive the status of a feeder, which is a sign of life."""
         with self._lock:
             feeder = self._feeders.get(number)
-            if feeder is not None:
-                feeder.heard, feeder.inputs = self._clock(), inputs
+            if feeder is None:
+                return
+            feeder.heard, feeder.status = self._clock(), status
+            if status.is_leaving:
+                del self._feeders[number]
+                _add(self._gone, status.inputs)
 
-    def abandon(self, number: int, reason: str) -> None:
-        """Take note that a feeder has given up a handle that it had not closed."""
-        with self._lock:
-            feeder = self._feeders.get(number)
-            if feeder is not None:
-                feeder.given_up = feeder.given_up or reason
+    def lose(self, number: int, reason: str) -> None:
+        """Take note that the connection to a feeder has broken.
 
-    def leave(self, number: int, inputs: Mapping[str, InputStatistics]) -> None:
-        """Take leave of a feeder: all its handles are closed."""
+        Raises:
+            JobError: it has not left before.
+        """
         with self._lock:
-            if self._feeders.pop(number, None) is not None:
-                _add(self._gone, inputs)
+            if number in self._feeders:
+                raise _gone(self._feeders[number], reason)
 
     def check(self) -> None:
         """Look after all feeders; to be called often.
@@ -105,22 +126,17 @@ class Feeders:
                 self._check(feeder)
 
     def _check(self, feeder: _Feeder) -> None:
-        name = feeder.name
-        if feeder.given_up is not None:
+        if feeder.status.given_up is not None:
             raise JobError(
-                f"{name.process} has given up a handle that it had not closed, so what it had to send is incomplete: "
-                f"{feeder.given_up}"
+                f"{feeder.name.process} has given up a handle that it had not closed, so what it had to send is "
+                f"incomplete: {feeder.status.given_up}"
             )
         reason = feeder.death()
         silent_s = self._clock() - feeder.heard
         if reason is None and silent_s > self._silence_s:
             reason = f"it has given no sign of life for {silent_s:.0f} s (RuntimeConfig.hang_timeout_s)"
         if reason is not None:
-            inputs = ", ".join(map(repr, sorted(feeder.inputs))) or "an input"
-            raise JobError(
-                f"{name.process} fed {inputs} and has gone without closing its handle, so what it had to send is "
-                f"incomplete: {reason}"
-            )
+            raise _gone(feeder, reason)
 
     def processes(self) -> tuple[str, ...]:
         """Return who they are that have open handles, in words."""
@@ -132,8 +148,16 @@ class Feeders:
         with self._lock:
             found = dict(self._gone)
             for feeder in self._feeders.values():
-                _add(found, feeder.inputs)
+                _add(found, feeder.status.inputs)
         return found
+
+
+def _gone(feeder: _Feeder, reason: str) -> JobError:
+    inputs = ", ".join(map(repr, sorted(feeder.status.inputs))) or "an input"
+    return JobError(
+        f"{feeder.name.process} fed {inputs} and has gone without closing its handle, so what it had to send is "
+        f"incomplete: {reason}"
+    )
 
 
 def _add(totals: dict[str, InputStatistics], inputs: Mapping[str, InputStatistics]) -> None:

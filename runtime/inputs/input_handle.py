@@ -3,64 +3,21 @@
 import secrets
 import time as clock
 from collections import deque
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable
 from numbers import Integral
 from types import TracebackType
 from typing import Any, Self
-from weakref import WeakValueDictionary
 
 from tidewheel.progress import Time, TimeDomain
 from tidewheel.runtime.errors import JobError, TokenError, WouldBlock
 from tidewheel.runtime.explaining.statistics import InputStatistics
-from tidewheel.runtime.inputs.feed import Admission, EndCall, Feed
+from tidewheel.runtime.inputs.fed_input import FedInput
+from tidewheel.runtime.inputs.feed import Admission, EndCall
 from tidewheel.runtime.worker.envelope import FIRST_HANDLE, InputAction, InputCommand
 from tidewheel.runtime.worker.flow_control import OVERHEAD_BYTES
 from tidewheel.transport.batches import Batch, check_batch, length, size_in_bytes
 
 _HANDLE_BITS = 62
-
-
-class FedInput:
-    """An input as one process feeds it: what it sent there in all, and the handles that it has open.
-
-    Args:
-        name: the input's name.
-        domain: its times.
-        feed: what carries commands to the workers.
-        is_owner: whether it keeps the handles; elsewhere one that is dropped is noticed.
-    """
-
-    def __init__(self, name: str, domain: TimeDomain, feed: Feed, *, is_owner: bool = True) -> None:
-        self.name = name
-        self.domain = domain
-        self.feed = feed
-        self.open: MutableMapping[int, InputHandle] = {} if is_owner else WeakValueDictionary()
-        self.batches = 0
-        self.records = 0
-        self.bytes = 0
-        self.waited_s = 0.0
-        self.handed_over = 0
-
-    @property
-    def times(self) -> tuple[Time, ...]:
-        """The times of the handles that are open."""
-        return tuple(handle.time for handle in list(self.open.values()))
-
-    def refuse(self, number: int, why: str) -> None:
-        """Make a handle useless."""
-        handle = self.open.pop(number, None)
-        if handle is not None:
-            handle._ended = why
-
-    def is_at(self, time: Time) -> bool:
-        """Tell whether the first handle is open and at a time."""
-        first = self.open.get(FIRST_HANDLE)
-        return first is not None and first.time == time
-
-    @property
-    def statistics(self) -> InputStatistics:
-        """What was sent, and how long it waited for the dataflow."""
-        return InputStatistics(self.batches, self.records, self.bytes, self.waited_s)
 
 
 class InputHandle:
@@ -275,9 +232,9 @@ class InputHandle:
         If the job is over it is called at once. It must not wait: for what takes long it starts a thread. What it
         raises is logged.
 
-        That is so in the driver's process. In another, to which the handle was handed over, it may be a second late, a
-        job that was stopped is one that was lost, which is a JobError instead of None; and once all handles there are
-        closed, that process hears no more of the job, so nothing is called.
+        That is so in the driver's process. In another, to which the handle was handed over, it may be some seconds
+        late, a job that was stopped is one that was lost, which is a JobError instead of None; and once all handles
+        there are closed, that process hears no more of the job, so nothing is called.
         """
         self._feed.when_over(call)
 

@@ -4,8 +4,9 @@ from collections.abc import Collection, Sequence
 
 from tidewheel.runtime.description.plan import Plan
 from tidewheel.runtime.explaining.statistics import InputStatistics
+from tidewheel.runtime.inputs.fed_input import FedInput
 from tidewheel.runtime.inputs.feed import EndCall, Feed
-from tidewheel.runtime.inputs.input_handle import FedInput, InputHandle
+from tidewheel.runtime.inputs.input_handle import InputHandle
 from tidewheel.runtime.worker.worker_report import WorkerReport
 
 

@@ -23,9 +23,9 @@ class Intake:
         """Forget a feeder that will not send any more."""
         self._taken.pop(feeder, None)
 
-    def by_feeder(self) -> dict[int, int]:
-        """Return the bytes, by the feeder's number."""
-        return dict(self._taken)
+    def taken_from(self, feeder: int) -> int:
+        """Return how many bytes of a feeder were taken."""
+        return self._taken.get(feeder, 0)
 
 
 class Mailbox:

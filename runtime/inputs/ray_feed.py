@@ -1,27 +1,32 @@
-"""Feeding the inputs of a job that runs in Ray actors: what the driver and other processes have in common."""
+"""Feeding the inputs of a job that runs in Ray actors, as a member of the link: the driver, or another process."""
 
 import threading
 import time as clock
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pickle import PicklingError
 from typing import Any
 
-from tidewheel.progress import Antichain, Time, TimeDomain
+from tidewheel.progress import Antichain, TidewheelError, Time, TimeDomain
 from tidewheel.runtime.engines.runtime_config import RuntimeConfig
-from tidewheel.runtime.errors import JobError
+from tidewheel.runtime.errors import JobError, lost_peers_fail_the_job
+from tidewheel.runtime.inputs.fed_input import FedInput
 from tidewheel.runtime.inputs.feed import Admission, Feed
-from tidewheel.runtime.worker.envelope import Envelope, InputCommand
-from tidewheel.runtime.worker.worker_report import BusyWorker, WorkerReport
+from tidewheel.runtime.inputs.feeders import FeederStatus
+from tidewheel.runtime.worker.envelope import ENVELOPES, Envelope, InputCommand
 from tidewheel.runtime.worker.worker_status import WorkerStatus
-from tidewheel.transport.errors import PeerLost
-from tidewheel.transport.link import Sender
+from tidewheel.transport.link import Receiver, Sender
 from tidewheel.transport.pickling import unpicklable
-from tidewheel.transport.socket_address import SocketPeers
+from tidewheel.transport.ray_cluster import node_id
+from tidewheel.transport.ray_link import FetchReceiver, RaySender
+from tidewheel.transport.socket_address import SocketAddress, SocketPeers
+from tidewheel.transport.socket_link import SocketSender, listen_here
 
-_REPORT_TIMEOUT_S = 2.0
 _QUIET_S = 0.2
+_LOOK_S = 1.0
+_END_TIMEOUT_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,24 +51,82 @@ class FeedAddress:
 
 
 class RayFeed(Feed):
-    """Sends commands to worker actors, by either link.
+    """Sends commands to the workers, and receives their statuses on a thread of its own.
 
     Args:
         address: of the dataflow.
         number: by which envelopes name this feeder.
-        sender: carries envelopes to the workers; None as long as there is no connection.
-        lock: what to hold while an input, or ``sender``, is used.
+        lock: what to hold while an input, or the sender, is used.
+        changed: notified when a status has come.
     """
 
-    def __init__(
-        self, address: FeedAddress, number: int, sender: Sender[Envelope] | None, lock: threading.RLock
-    ) -> None:
+    def __init__(self, address: FeedAddress, number: int, lock: threading.RLock, changed: threading.Condition) -> None:
         config = address.config
         super().__init__(len(address.actors), lock, config.bytes_in_flight, config.epochs_ahead)
         self._address = address
         self._number = number
-        self.sender = sender
+        self._changed = changed
+        self._inputs: dict[str, FedInput] = {}
+        self._given_up: str | None = None
+        self._is_closed = False
         self._sequences = [0] * self.workers
+        self._news = [0] * self.workers
+        self.statuses: dict[int, WorkerStatus] = {}
+        self._thread = threading.Thread(target=self._run, name=f"tidewheel-feed-{address.job}", daemon=True)
+        self._listens_at: SocketAddress | None = None
+        self._sender: Sender[Envelope]
+        self._receiver: Receiver[Envelope]
+        self._connect()
+
+    def _connect(self) -> None:
+        node, job, sockets = node_id(), self._address.job, self._address.sockets
+        if sockets is None or not sockets.reachable_from(node):
+            self._receiver = FetchReceiver(self._address.actors, job, self._number, ENVELOPES)
+            self._sender = RaySender(self._address.actors, job, ENVELOPES)
+            return
+        keys, peers = sockets.keys, dict(enumerate(sockets.addresses))
+        with lost_peers_fail_the_job():
+            receiver = listen_here(ENVELOPES, keys if any(peer.node != node for peer in peers.values()) else None)
+        self._receiver, self._listens_at = receiver, receiver.address
+        self._sender = SocketSender(self._number, node, peers, keys, 0, ENVELOPES, receiver.context, copies=True)
+
+    def join(self, answers_by: float | None = None) -> None:
+        """Have the workers tell their statuses, and receive them from now on.
+
+        Args:
+            answers_by: until when to wait until each has, on the monotonic clock; None does not wait.
+
+        Raises:
+            JobError: a worker has not, or the job has failed meanwhile.
+        """
+        for worker in range(self.workers):
+            self._tell(worker)
+        self._thread.start()
+        if answers_by is None:
+            return
+        with self._changed:
+            left_s = max(0.0, answers_by - clock.monotonic())
+            self._changed.wait_for(lambda: all(self._news) or self._is_closed, left_s)
+        self._check_alive()
+        missing = ", ".join(str(worker) for worker, news in enumerate(self._news) if not news)
+        if missing:
+            raise JobError(
+                f"job {self._address.job!r}: nothing came from worker {missing}: can the nodes reach each other on any "
+                "port? link='ray' uses Ray's own connections"
+            )
+
+    def close(self) -> None:
+        """Disconnect, and receive nothing more; from any thread. Idempotent."""
+        with self.lock:
+            self._is_closed = True
+            self._sender.close()
+        self._receiver.wake()
+        if self._thread.ident is None:
+            self._receiver.close()
+        elif self._thread is not threading.current_thread():
+            self._thread.join(_END_TIMEOUT_S)
+
+    # ------------------------------------------------------------------ for handles
 
     def is_past(self, time: Time) -> bool:
         """Tell whether a time is complete at every outermost probe, as far as is known."""
@@ -71,7 +134,7 @@ class RayFeed(Feed):
 
     def frontier(self, probe: str, domain: TimeDomain) -> Antichain:
         """Return the frontier at a probe, as worker 0 last told it."""
-        status = self._status(0)
+        status = self.statuses.get(0)
         if status is None or probe not in status.probes:
             return Antichain(domain, [domain.minimum()])
         return Antichain.from_minimal(domain, status.probes[probe])
@@ -79,31 +142,41 @@ class RayFeed(Feed):
     def wait(self, condition: Callable[[], bool], timeout: float | None) -> Admission:
         """Wait until ``condition()`` holds, or nothing is left for the workers to do."""
         deadline = None if timeout is None else clock.monotonic() + timeout
-        before: list[int] | None = None
+        before: list[int | None] = [None]
         while True:
-            slice_s = _QUIET_S if deadline is None else min(_QUIET_S, max(0.0, deadline - clock.monotonic()))
-            if self._wait_for_news(condition, slice_s):
+            if self._wait_for_news(condition, _QUIET_S if deadline is None else deadline - clock.monotonic()):
                 return Admission.ROOM
             if deadline is not None and clock.monotonic() >= deadline:
                 return Admission.TIMED_OUT
-            before, earlier = self._steps_if_idle(), before
-            if before is not None and before == earlier:
+            before, earlier = self._steps_at_rest(), before
+            if before == earlier and None not in before:
                 return Admission.LET_IN
+            for worker in range(self.workers):
+                self._tell(worker)
 
-    def _steps_if_idle(self) -> list[int] | None:
-        """Return how many steps each worker has taken, None if some worker has something to do."""
-        reports = self.reports()
-        if any(isinstance(report, BusyWorker) or report.scheduled for report in reports):
-            return None
-        return [report.statistics.steps for report in reports if isinstance(report, WorkerReport)]
+    def _wait_for_news(self, condition: Callable[[], bool], seconds: float) -> bool:
+        """Wait until ``condition()`` holds, at most so long, and no longer than until the job has ended."""
+        deadline = clock.monotonic() + min(seconds, _QUIET_S)
+        while True:
+            seen = sum(self._news)
+            if condition():
+                return True
+            # Not while the condition is looked at: it may want a lock that somebody holds who wants to notify.
+            with self._changed:
+                if not self._changed.wait_for(partial(self._has_news, seen), deadline - clock.monotonic()):
+                    self._check_alive()
+                    return False
 
-    def reports(self) -> Sequence[WorkerReport | BusyWorker]:
-        """Return what each worker says of itself."""
-        import ray
+    def _has_news(self, seen: int) -> bool:
+        return sum(self._news) > seen
 
-        calls = [actor.report.remote(self._address.job, _REPORT_TIMEOUT_S) for actor in self._address.actors]
-        ray.wait(calls, num_returns=len(calls), timeout=2 * _REPORT_TIMEOUT_S)
-        return [_report_of(worker, call) for worker, call in enumerate(calls)]
+    def _steps_at_rest(self) -> list[int | None]:
+        """Return how many steps each worker has taken; None for one that has something to do, or has not answered."""
+        statuses = [self.statuses.get(worker) for worker in range(self.workers)]
+        return [
+            status.steps if status is not None and status.heard == sent else None
+            for status, sent in zip(statuses, self._sequences, strict=True)
+        ]
 
     def ticket(self, name: str, handle: int, time: Time) -> tuple[Any, ...]:
         """Return what a handle is pickled as."""
@@ -112,42 +185,87 @@ class RayFeed(Feed):
         return take_over, (self._address, name, handle, time)
 
     def _taken(self, worker: int) -> int:
-        status = self._status(worker)
-        return 0 if status is None else status.taken.get(self._number, 0)
+        status = self.statuses.get(worker)
+        return 0 if status is None else status.taken
 
     def _carry(self, worker: int, command: InputCommand) -> None:
         self._check_alive()
-        assert self.sender is not None, "it is there as long as the job is alive"
         envelope = Envelope(self._number, 0, self._sequences[worker], commands=[command])
         try:
-            self.sender.send(worker, envelope)
+            with lost_peers_fail_the_job():
+                self._sender.send(worker, envelope)
         except (TypeError, AttributeError, PicklingError) as error:
             # Nothing was sent, so the number is still free and the job goes on.
             reason = unpicklable(command, error)
             name = command.input
             raise JobError(f"input {name!r}: a batch cannot be pickled, so it was not sent: {reason}") from None
-        except PeerLost as lost:
-            raise JobError(str(lost), worker=lost.worker) from lost.__cause__
         self._sequences[worker] += 1
+
+    def _tell(self, worker: int, *, is_leaving: bool = False) -> None:
+        """Tell a worker the status of this feeder; it answers with its own."""
+        with self.lock:
+            if not self._is_closed:
+                inputs = {name: fed.statistics for name, fed in list(self._inputs.items())}
+                status = FeederStatus(self._listens_at, inputs, self._given_up, is_leaving)
+                with lost_peers_fail_the_job():
+                    self._sender.send(worker, Envelope(self._number, 0, self._sequences[worker], status=status))
+                self._sequences[worker] += 1
+
+    # ------------------------------------------------------------------ on the thread
+
+    def _run(self) -> None:
+        next_look = 0.0
+        try:
+            while not self._is_closed:
+                for envelope in self._receiver.receive(_LOOK_S):
+                    if isinstance(envelope.status, WorkerStatus):
+                        self._take(envelope.sender, envelope.sequence, envelope.status)
+                if clock.monotonic() >= next_look:
+                    next_look = clock.monotonic() + _LOOK_S
+                    self._look()
+                self._go_on()
+        except Exception as error:  # noqa: BLE001 - the thread must not end in silence
+            self._lose(self._ended(error))
+        finally:
+            self._disconnect()
+
+    def _take(self, worker: int, number: int, status: WorkerStatus) -> None:
+        """Receive the status of a worker; an older one than the last is late, and changes nothing."""
+        if status.failure is not None:
+            self._lose(status.failure)
+        elif self._news[worker] < number:
+            with self._changed:
+                self.statuses[worker] = status
+                self._news[worker] = number
+                self._changed.notify_all()
+
+    def _look(self) -> None:
+        """Do what is to be done every second."""
+        with self.lock:
+            if not self._is_closed:
+                self._sender.check()
+
+    def _go_on(self) -> None:
+        """Do what may be to be done after a status has come, or after a wake-up."""
+
+    def _disconnect(self) -> None:
+        with self.lock:
+            self._is_closed = True
+            self._sender.close()
+        self._receiver.close()
+        with self._changed:
+            self._changed.notify_all()
+
+    def _ended(self, error: Exception) -> JobError:
+        cause = getattr(error, "cause", None) or error
+        reason = cause if isinstance(cause, TidewheelError) else repr(cause)
+        worker = getattr(cause, "worker", None)
+        return JobError(f"job {self._address.job!r}, which this process feeds, has ended: {reason}", worker=worker)
 
     @abstractmethod
     def _check_alive(self) -> None:
         """Raise JobError if the job has failed or was stopped, as far as is known."""
 
     @abstractmethod
-    def _status(self, worker: int) -> WorkerStatus | None:
-        """Return the last status of a worker that is known."""
-
-    @abstractmethod
-    def _wait_for_news(self, condition: Callable[[], bool], seconds: float) -> bool:
-        """Take in what workers report, until ``condition()`` holds or the job has ended; return whether that is so."""
-
-
-def _report_of(worker: int, call: Any) -> WorkerReport | BusyWorker:
-    import ray
-
-    try:
-        report: WorkerReport | BusyWorker = ray.get(call, timeout=0)
-    except ray.exceptions.RayError:  # too late, or it has died, of which whoever watches it will tell
-        return BusyWorker(worker)
-    return report
+    def _lose(self, error: Exception) -> None:
+        """Take note that the job has failed, or that the link has broken; from any thread."""

@@ -5,28 +5,21 @@ import os
 import secrets
 import threading
 from collections import deque
-from collections.abc import Callable
 from typing import Any
 from weakref import WeakValueDictionary
 
 from tidewheel.progress import Time
-from tidewheel.runtime.errors import JobError, TokenError, lost_peers_fail_the_job
+from tidewheel.runtime.errors import JobError, TokenError
+from tidewheel.runtime.inputs.fed_input import FedInput
 from tidewheel.runtime.inputs.feed import WORKER_THREAD
 from tidewheel.runtime.inputs.feeders import FeederName
-from tidewheel.runtime.inputs.input_handle import FedInput, InputHandle
+from tidewheel.runtime.inputs.input_handle import InputHandle
 from tidewheel.runtime.inputs.ray_feed import FeedAddress, RayFeed
-from tidewheel.runtime.worker.envelope import Envelope, InputCommand
-from tidewheel.runtime.worker.envelope_codec import ENVELOPES
-from tidewheel.runtime.worker.worker_status import WorkerStatus
-from tidewheel.transport.link import Sender
-from tidewheel.transport.ray_link import RaySender
+from tidewheel.runtime.worker.envelope import InputCommand
 from tidewheel.transport.socket_address import DRIVER
-from tidewheel.transport.socket_link import SocketSender
 
 _LOGGER = logging.getLogger(__name__)
-_BEAT_S = 1.0
 _ANSWER_S = 60.0
-_CONFIRM_S = 2.0
 _NUMBER_BITS = 60
 
 _feeds: "WeakValueDictionary[str, RemoteFeed]" = WeakValueDictionary()
@@ -45,37 +38,28 @@ def take_over(address: FeedAddress, name: str, handle: int, time: Time) -> Input
 class RemoteFeed(RayFeed):
     """One process's end of the inputs of a dataflow whose driver is another process.
 
-    It takes leave once all handles are closed. Until then worker 0 hears from it every second: if its process ends
-    without closing its handles, or drops one, the dataflow fails, for what it had to send is missing.
+    It leaves once all handles are closed. Until then worker 0 hears from it every second: if its process ends without
+    closing its handles, or drops one, the dataflow fails, for what it had to send is missing.
+
+    Attributes:
+        has_left: whether all handles were closed, or the job has ended.
     """
 
     def __init__(self, address: FeedAddress) -> None:
         number = DRIVER - 1 - secrets.randbits(_NUMBER_BITS)
-        super().__init__(address, number, None, threading.RLock())
-        self._inputs: dict[str, FedInput] = {}
+        super().__init__(address, number, threading.RLock(), threading.Condition())
         self._claimed: set[int] = set()
         self._taken_over: set[int] = set()
         self._handed_on: set[int] = set()
         self._unclaimed: deque[tuple[int, str]] = deque()
-        self._abandoned: deque[str] = deque()
-        self._has_given_up = False
-        self._statuses: dict[int, WorkerStatus] = {}
-        self._asked: dict[Any, int] = {}
-        self._asking = threading.Lock()
+        self._told_to_leave: set[int] = set()
         self._end: Exception | None = None
-        self._beating: threading.Thread | None = None
-        self._leaving = threading.Event()
-        self._poke = threading.Event()
-
-    @property
-    def has_left(self) -> bool:
-        """Whether all handles were closed, or the job has ended."""
-        return self._leaving.is_set()
+        self.has_left = False
 
     def input(self, name: str) -> FedInput:
         """Return this process's account of an input."""
         if name not in self._inputs:
-            self._inputs[name] = FedInput(name, self._address.inputs[name], self, is_owner=False)
+            self._inputs[name] = FedInput(name, self._address.inputs[name], self, WeakValueDictionary())
         return self._inputs[name]
 
     def take_over(self, name: str, handle: int, time: Time) -> InputHandle:
@@ -84,13 +68,13 @@ class RemoteFeed(RayFeed):
         if handle in self._taken_over:
             why = f"was unpickled twice in this process ({_process()}): use what was unpickled first"
             return InputHandle(fed, time, handle, useless_because=why)
+        found = InputHandle(fed, time, handle)
         self._taken_over.add(handle)
         self._unclaimed.append((handle, name))
-        if self._beating is None:
-            self._beating = threading.Thread(target=self._beat, name=f"tidewheel-feed-{self._address.job}", daemon=True)
-            self._beating.start()
-        self._poke.set()
-        return InputHandle(fed, time, handle)
+        if self._thread.ident is None:
+            self.join()
+        self._receiver.wake()
+        return found
 
     def ticket(self, name: str, handle: int, time: Time) -> tuple[Any, ...]:
         """Return what a handle is pickled as; it is not this process's."""
@@ -102,16 +86,26 @@ class RemoteFeed(RayFeed):
 
         The garbage collector calls it, too, so it takes no lock.
         """
-        self._has_given_up = True
-        self._abandoned.append(f"input {name!r}: {reason}")
+        self._given_up = self._given_up or f"input {name!r}: {reason}"
 
     def fail(self, name: str, error: JobError) -> None:
         """Fail the dataflow, within the next second."""
-        self._has_given_up = True
-        self._abandoned.append(str(error))
-        self._poke.set()
+        self._given_up = self._given_up or str(error)
 
-    # ------------------------------------------------------------------ sending
+    def flush(self) -> None:
+        """Wait until the workers have all that was sent, once no handle is open.
+
+        An operator does not wait, since it may be its own worker that has to come to what was sent.
+        """
+        self._receiver.wake()
+        if not threading.current_thread().name.startswith(WORKER_THREAD):
+            with self._changed:
+                self._changed.wait_for(lambda: self._is_used or self._is_closed)
+
+    @property
+    def _is_used(self) -> bool:
+        # Who has given a handle up does not leave: it stays until the dataflow has failed.
+        return self._given_up is not None or any(fed.open for fed in list(self._inputs.values()))
 
     def _carry(self, worker: int, command: InputCommand) -> None:
         user = command.origin if command.action == "clone" else command.handle
@@ -125,9 +119,16 @@ class RemoteFeed(RayFeed):
 
     def _claim(self, handle: int, name: str) -> None:
         """Make sure that no other process uses a handle, and that this one is known."""
+        import ray
+
         self._check_alive()
         me = FeederName(self._number, _process(), _own_actor())
-        owner: str | None = self._ask("claim", handle, me)
+        try:
+            call = self._address.actors[0].claim.remote(self._address.job, handle, me)
+            owner: str | None = ray.get(call, timeout=_ANSWER_S)
+        except ray.exceptions.RayError as error:
+            self._lose(self._ended(error))
+            raise self._ended(error) from None
         if owner is not None:
             why = (
                 f"was pickled once and unpickled twice: {owner} uses it already. Give each process a clone() of its "
@@ -136,70 +137,6 @@ class RemoteFeed(RayFeed):
             self._inputs[name].refuse(handle, why)
             raise TokenError(f"this handle of input {name!r} {why}")
         self._claimed.add(handle)
-        if self.sender is None:
-            self.sender = _connect(self._address, self._number)
-
-    def flush(self) -> None:
-        """Wait until the workers have all that was sent, once no handle is open; then take leave.
-
-        An operator does not wait, since it may be its own worker that has to come to what was sent; nor does anybody
-        before the dataflow is started. Then the thread that gives signs of life does, while the process lives.
-        """
-        if threading.current_thread().name.startswith(WORKER_THREAD):
-            self._poke.set()
-        elif not self._is_used:
-            self._settle()
-
-    @property
-    def _is_used(self) -> bool:
-        # Who has given a handle up does not take leave: it stays until the dataflow has failed.
-        return self._has_given_up or any(fed.open for fed in list(self._inputs.values()))
-
-    def _settle(self) -> None:
-        """Take leave once the workers have all that was sent; wait for that, unless it may take for ever."""
-        if self._has_arrived():
-            self._leave_if_unused()
-
-    def _has_arrived(self) -> bool:
-        import ray
-
-        waiting = list(enumerate(self._sequences))
-        while waiting and self._end is None:
-            calls = [
-                self._address.actors[worker].confirm.remote(self._address.job, self._number, count, _CONFIRM_S)
-                for worker, count in waiting
-            ]
-            try:
-                answers = ray.get(calls, timeout=_ANSWER_S)
-            except ray.exceptions.RayError as error:
-                # They have ended meanwhile, and it is the driver that says whether all was well.
-                _LOGGER.debug("job %r has ended: %s", self._address.job, error)
-                return True
-            if None in answers:
-                return False
-            waiting = [one for one, has_all in zip(waiting, answers, strict=True) if not has_all]
-        return True
-
-    def _leave_if_unused(self) -> None:
-        with _feeds_lock:
-            if self._is_used or self.has_left:
-                return
-            self._leaving.set()
-        self._poke.set()
-        try:
-            self._ask("leave", self._number, self._statistics())
-            for actor in self._address.actors[1:]:
-                actor.leave.options(num_returns=0).remote(self._address.job, self._number, {})
-        except JobError as error:
-            _LOGGER.debug("%s", error)
-        self._disconnect()
-
-    def _disconnect(self) -> None:
-        with self.lock:
-            if self.sender is not None:
-                self.sender.close()
-
-    # ------------------------------------------------------------------ what the workers say
 
     def _check_alive(self) -> None:
         if self._end is not None:
@@ -207,77 +144,14 @@ class RemoteFeed(RayFeed):
         if self.has_left:
             raise JobError(f"the feeder of job {self._address.job!r} in this process has closed all its handles")
 
-    def _status(self, worker: int) -> WorkerStatus | None:
-        return self._statuses.get(worker)
+    # ------------------------------------------------------------------ on the thread
 
-    def _wait_for_news(self, condition: Callable[[], bool], seconds: float) -> bool:
-        import ray
+    def _look(self) -> None:
+        super()._look()
+        self._tell(0)
 
-        if not condition():
-            with self._asking:
-                waiting = set(self._asked.values())
-                for worker, actor in enumerate(self._address.actors):
-                    if worker not in waiting:
-                        status = self._statuses.get(worker)
-                        seen = -1 if status is None else status.version
-                        self._asked[actor.status.remote(self._address.job, seen, seconds)] = worker
-                done, _ = ray.wait(list(self._asked), num_returns=1, timeout=seconds)
-                for call in done:
-                    self._take(self._asked.pop(call), call)
-        self._check_alive()
-        return condition()
-
-    def _take(self, worker: int, call: Any) -> None:
-        import ray
-
-        try:
-            status: WorkerStatus = ray.get(call)
-        except ray.exceptions.RayError as error:
-            self._lose(error)
-            return
-        self._statuses[worker] = status
-        if status.failure is not None:
-            self._end = status.failure
-
-    def _ask(self, method: str, *arguments: Any) -> Any:
-        """Call worker 0; raise JobError if it has gone."""
-        import ray
-
-        try:
-            call = getattr(self._address.actors[0], method).remote(self._address.job, *arguments)
-            return ray.get(call, timeout=_ANSWER_S)
-        except ray.exceptions.RayError as error:
-            raise self._lose(error) from None
-
-    def _lose(self, error: Exception) -> JobError:
-        cause = getattr(error, "cause", None) or error
-        lost = JobError(f"job {self._address.job!r}, which this process feeds, has ended: {cause}")
-        self._end = self._end or lost
-        return lost
-
-    # ------------------------------------------------------------------ signs of life, on a thread of their own
-
-    def _beat(self) -> None:
-        while not self.has_left:
-            self._poke.clear()
-            try:
-                failure = self._speak()
-            except JobError as error:
-                failure = error
-            except Exception as error:  # noqa: BLE001 - Ray was shut down
-                failure = JobError(f"this process has lost job {self._address.job!r}, which it feeds: {error!r}")
-            if failure is not None:
-                self._end = self._end or failure
-                self._leaving.set()
-                self._disconnect()
-                self.tell_end(self._end)
-            elif not self._is_used:
-                self._settle()
-            if not self.has_left:
-                self._poke.wait(_BEAT_S)
-
-    def _speak(self) -> Exception | None:
-        """Claim what was handed over, give a sign of life, tell what was given up; return why the job has failed."""
+    def _go_on(self) -> None:
+        """Claim what was handed over; leave if nothing is open."""
         while self._unclaimed:
             handle, name = self._unclaimed.popleft()
             with self.lock:
@@ -286,27 +160,32 @@ class RemoteFeed(RayFeed):
                         self._claim(handle, name)
                     except TokenError as error:  # whoever uses the handle is told
                         _LOGGER.debug("%s", error)
-        failure: Exception | None = self._ask("beat", self._number, self._statistics())
-        while self._abandoned:
-            self._ask("abandon", self._number, self._abandoned[0])
-            self._abandoned.popleft()
-        with self.lock:
-            if self.sender is not None and not self.has_left:
-                with lost_peers_fail_the_job():
-                    self.sender.check()
-        return failure
+        with _feeds_lock:
+            self.has_left = self.has_left or not self._is_used
+        if self.has_left:
+            self._leave()
 
-    def _statistics(self) -> dict[str, Any]:
-        return {name: fed.statistics for name, fed in list(self._inputs.items())}
+    def _leave(self) -> None:
+        """Take leave of worker 0 once the others have all that was sent: if this process died before, it would know."""
+        for workers in (range(1, self.workers), range(1)):
+            for worker in workers:
+                if worker not in self._told_to_leave:
+                    self._told_to_leave.add(worker)
+                    self._tell(worker, is_leaving=True)
+            statuses = [(self.statuses.get(worker), self._sequences[worker]) for worker in workers]
+            if not all(status is not None and status.heard == sent for status, sent in statuses):
+                return
+        self._is_closed = True
 
+    def _lose(self, error: Exception) -> None:
+        self._end = self._end or error
+        self.has_left = self._is_closed = True
+        self._receiver.wake()
 
-def _connect(address: FeedAddress, number: int) -> Sender[Envelope]:
-    import ray
-
-    node, sockets = ray.get_runtime_context().get_node_id(), address.sockets
-    if sockets is None or not sockets.reachable_from(node):
-        return RaySender(address.actors, address.job, ENVELOPES)
-    return SocketSender(number, node, dict(enumerate(sockets.addresses)), sockets.keys, 0, ENVELOPES, copies=True)
+    def _disconnect(self) -> None:
+        super()._disconnect()
+        if self._end is not None:
+            self.tell_end(self._end)
 
 
 def _process() -> str:

@@ -10,21 +10,18 @@ from typing import Any
 from tidewheel.runtime.description.plan import Plan
 from tidewheel.runtime.engines.runtime_config import RuntimeConfig
 from tidewheel.runtime.errors import JobError, lost_peers_fail_the_job
-from tidewheel.runtime.explaining.statistics import InputStatistics
 from tidewheel.runtime.inputs.feeders import FeederName
-from tidewheel.runtime.worker.envelope import Envelope
-from tidewheel.runtime.worker.envelope_codec import ENVELOPES
+from tidewheel.runtime.worker.envelope import ENVELOPES, Envelope
 from tidewheel.runtime.worker.labelled_output import LabelledOutput
-from tidewheel.runtime.worker.worker_loop import WorkerLoop
+from tidewheel.runtime.worker.worker_loop import Connect, WorkerLoop
 from tidewheel.runtime.worker.worker_report import BusyWorker, WorkerReport
-from tidewheel.runtime.worker.worker_status import WorkerStatus
 from tidewheel.transport.link import Receiver, Sender
 from tidewheel.transport.packed_batch import pack
 from tidewheel.transport.process_memory import collect_rarely, keep_freed_memory
 from tidewheel.transport.ray_link import CallReceiver, RaySender
 from tidewheel.transport.socket_address import DRIVER, SocketAddress, SocketPeers
 from tidewheel.transport.socket_keys import SocketKeys
-from tidewheel.transport.socket_link import SocketReceiver, SocketSender
+from tidewheel.transport.socket_link import SocketReceiver, SocketSender, listen_here
 
 CONCURRENT_CALLS = 32
 """Calls run on threads and in any order: envelopes are numbered, and calls that wait leave room for others."""
@@ -35,7 +32,7 @@ _MOST_DROPPED = 1000
 
 
 class WorkerActor:
-    """Hosts one worker. The driver deploys, starts and watches it; its peers and the driver send it envelopes.
+    """Hosts one worker. The driver deploys, starts and watches it; its peers and feeders send it envelopes.
 
     It runs a share of each dataflow, with a thread and links of its own, so that they neither wait for nor fail with
     each other. Calls name the dataflow by the name of its job.
@@ -51,7 +48,6 @@ class WorkerActor:
         self._loops: dict[str, WorkerLoop] = {}
         self._dropped: deque[str] = deque(maxlen=_MOST_DROPPED)
         self._locks: dict[str, threading.Lock] = {}
-        self._changed = threading.Condition()
         sys.stdout = LabelledOutput(sys.stdout, self._label)
         sys.stderr = LabelledOutput(sys.stderr, self._label)
 
@@ -69,19 +65,11 @@ class WorkerActor:
         """Return the number of this process."""
         return os.getpid()
 
-    def listen(self, job: str) -> SocketAddress:
-        """Open a socket for members on this node; return where it is."""
-        import ray
-
-        sockets = self._sockets[job] = SocketReceiver(ray.get_runtime_context().get_node_id(), ENVELOPES)
-        return sockets.withdraw_file()
-
-    def listen_to_other_nodes(self, job: str, keys: SocketKeys) -> SocketAddress:
-        """Listen to members on other nodes too; return where."""
-        import ray
-
+    def listen(self, job: str, keys: SocketKeys | None) -> SocketAddress:
+        """Listen for members on this node and, for those that have ``keys``, on other nodes; return where."""
         with lost_peers_fail_the_job():
-            return self._sockets[job].listen_to_other_nodes(ray.util.get_node_ip_address(), keys)
+            sockets = self._sockets[job] = listen_here(ENVELOPES, keys)
+        return sockets.address
 
     def deploy(
         self,
@@ -107,11 +95,9 @@ class WorkerActor:
                 self._workers,
                 attachments,
                 *link,
-                incarnation,
-                config,
-                changed=self._changed,
+                incarnation=incarnation,
+                config=config,
                 nodes=nodes,
-                tells_driver=isinstance(peers, SocketPeers),
             )
         if job in self._dropped:
             self.drop(job, 0.0)
@@ -121,18 +107,23 @@ class WorkerActor:
 
     def _connect(
         self, job: str, peers: Sequence[Any] | SocketPeers, incarnation: int
-    ) -> tuple[Sender[Envelope], Receiver[Envelope]]:
+    ) -> tuple[Sender[Envelope], Receiver[Envelope], Connect]:
+        """Return what sends to the peers, what receives, and what connects to further members."""
         if not isinstance(peers, SocketPeers):
-            return RaySender(peers, job, ENVELOPES), CallReceiver()
+            calls = RaySender(peers, job, ENVELOPES)
+            return calls, CallReceiver(), lambda addresses: calls
         sockets = self._sockets[job]
         addresses = {peer: address for peer, address in enumerate(peers.addresses) if peer != self._worker}
-        addresses[DRIVER] = peers.driver
-        sender = SocketSender(
-            self._worker, sockets.address.node, addresses, peers.keys, incarnation, ENVELOPES, sockets.context
-        )
+
+        def connect(addresses: Mapping[int, SocketAddress]) -> Sender[Envelope]:
+            return SocketSender(
+                self._worker, sockets.address.node, addresses, peers.keys, incarnation, ENVELOPES, sockets.context
+            )
+
+        sender = connect(addresses)
         with lost_peers_fail_the_job():
-            sockets.meet(addresses, _MEET_TIMEOUT_S)
-        return sender, sockets
+            sockets.meet([*addresses, DRIVER], _MEET_TIMEOUT_S)
+        return sender, sockets, connect
 
     def start(self, job: str) -> None:
         """Let a dataflow run."""
@@ -150,11 +141,9 @@ class WorkerActor:
         lock = self._deploying(job)
         if not lock.acquire(timeout=timeout):
             return "building its operators"
-        with self._changed:
-            loop = self._loops.pop(job, None)
-            self._sockets.pop(job, None)
-            self._locks.pop(job, None)
-            self._changed.notify_all()
+        loop = self._loops.pop(job, None)
+        self._sockets.pop(job, None)
+        self._locks.pop(job, None)
         lock.release()
         if loop is not None:
             if loop.close(timeout):
@@ -171,24 +160,13 @@ class WorkerActor:
         """Receive the frames of an envelope from a peer, the driver or another feeder."""
         self._loop(job).deliver(ENVELOPES.decode(frames[0], frames[1:]))
 
-    def watch(self, seen: Mapping[str, int], timeout: float) -> dict[str, WorkerStatus]:
-        """Return the status of each dataflow whose version is not as in ``seen``; wait until there is one.
+    def fetch(self, job: str, member: int, timeout: float) -> Sequence[Any]:
+        """Return the frames of what is to go to a feeder; wait for that ``timeout`` seconds at most."""
+        return self._loop(job).mail.fetch(member, timeout)
 
-        Returns after ``timeout`` seconds in any case, which is a sign of life. Dataflows that tell the driver their
-        status over the link are left out.
-        """
-
-        def news() -> dict[str, WorkerStatus]:
-            statuses = {job: loop.status for job, loop in list(self._loops.items()) if not loop.tells_driver}
-            return {job: status for job, status in statuses.items() if seen.get(job) != status.version}
-
-        with self._changed:
-            self._changed.wait_for(lambda: bool(news()), timeout)
-            return news()
-
-    def status(self, job: str, seen: int, timeout: float) -> WorkerStatus:
-        """Return the status of one dataflow once it differs from version ``seen``, as `watch`."""
-        return self._loop(job).watch(seen, timeout)
+    def live(self, timeout: float) -> None:
+        """Return after ``timeout`` seconds, which is a sign of life."""
+        threading.Event().wait(timeout)
 
     def report(self, job: str, timeout: float) -> WorkerReport | BusyWorker:
         """Return what the worker says of itself, within ``timeout`` seconds."""
@@ -205,34 +183,9 @@ class WorkerActor:
         """Yield what ``make`` yields of the first ``count`` batches that were captured on this worker."""
         yield from make(self._loop(job).captured(name)[:count], *arguments)
 
-    # ------------------------------------------------------------------ for feeders other than the driver
-
     def claim(self, job: str, handle: int, feeder: FeederName) -> str | None:
         """Give a handle to the feeder that uses it first; return who has it if that is another one."""
         return self._loop(job).feeders.claim(handle, feeder)
-
-    def beat(self, job: str, feeder: int, inputs: Mapping[str, InputStatistics]) -> Exception | None:
-        """Take a sign of life; return why the dataflow has failed, None if it has not."""
-        loop = self._loop(job)
-        loop.feeders.beat(feeder, inputs)
-        return loop.status.failure
-
-    def abandon(self, job: str, feeder: int, reason: str) -> None:
-        """Take note that a feeder has given up a handle that it had not closed."""
-        self._loop(job).feeders.abandon(feeder, reason)
-
-    def confirm(self, job: str, feeder: int, count: int, timeout: float) -> bool | None:
-        """Return whether so many envelopes of a feeder have come; wait for that ``timeout`` seconds at most.
-
-        None says that the dataflow has not been started, so that nothing comes in.
-        """
-        return self._loop(job).confirm(feeder, count, timeout)
-
-    def leave(self, job: str, feeder: int, inputs: Mapping[str, InputStatistics]) -> None:
-        """Take leave of a feeder that has closed all its handles."""
-        loop = self._loop(job)
-        loop.feeders.leave(feeder, inputs)
-        loop.forget(feeder)
 
     def _loop(self, job: str) -> WorkerLoop:
         loop = self._loops.get(job)

@@ -11,6 +11,7 @@ Source: seed "Progress Tracking", section "Maintaining Capabilities"; seed "Time
 """
 
 import logging
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -28,6 +29,7 @@ from tidewheel.progress import (
 )
 from tidewheel.runtime.description.plan import Plan, checked_schedule
 from tidewheel.runtime.explaining.statistics import WorkerStatistics
+from tidewheel.runtime.inputs.feeders import FeederStatus
 from tidewheel.runtime.inputs.mailbox import Intake, Mailbox
 from tidewheel.runtime.substreams.worker_substreams import WorkerSubstreams
 from tidewheel.runtime.tokens.timestamp_token import TimestampToken
@@ -77,6 +79,7 @@ class WorkerCore:
     Attributes:
         probes: the frontiers at the probes.
         leaks: the tokens that were collected as garbage while live, so far.
+        feeder_statuses: those that have come and that the shell has not received, by the feeder's number.
     """
 
     def __init__(  # noqa: PLR0913 - what a shell decides, one by one
@@ -116,6 +119,7 @@ class WorkerCore:
         self.timers = Timers(clock, self.ledger.wake)
         self.closing = Closing()
         self.leaks: list[Leak] = []
+        self.feeder_statuses: deque[tuple[int, FeederStatus]] = deque()
         self._steps = 0
         self._instances, self._edges = wire(self, plan, self._compiled, clock)
         self._ports = {port.location: port for instance in self._instances for port in instance.inputs}
@@ -183,6 +187,8 @@ class WorkerCore:
             operator = self.plan.inputs[command.input]
             self._mailboxes[operator].put(envelope.sender, command)
             self.activate(operator)
+        if isinstance(envelope.status, FeederStatus):
+            self.feeder_statuses.append((envelope.sender, envelope.status))
 
     def step(self) -> list[tuple[int, Envelope]]:
         """Run what there is to run once, and return the envelopes for the peers, as (worker number, envelope).
@@ -339,8 +345,13 @@ class WorkerCore:
         self.intake.forget(feeder)
 
     def heard(self, feeder: int) -> int:
-        """Return how many envelopes of a feeder have come, without a gap; from any thread."""
+        """Return how many envelopes of a feeder have come, without a gap."""
         return self._inbox.accepted(feeder)
+
+    @property
+    def steps_at_rest(self) -> int | None:
+        """How many steps it has taken; None if an operator is to be scheduled, or another thread is at work for one."""
+        return None if self._agenda.scheduled() else self._steps
 
     @property
     def is_complete(self) -> bool:

@@ -3,11 +3,10 @@
 import logging
 import threading
 import time
-from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pickle import PicklingError
-from typing import Any
+from typing import Any, TypeAlias
 
 from tidewheel.progress import ProtocolError
 from tidewheel.runtime.description.plan import Plan
@@ -15,8 +14,8 @@ from tidewheel.runtime.engines.runtime_config import RuntimeConfig
 from tidewheel.runtime.errors import JobError
 from tidewheel.runtime.inputs.actor_death import watch_actor
 from tidewheel.runtime.inputs.feed import WORKER_THREAD
-from tidewheel.runtime.inputs.feeders import Feeders
-from tidewheel.runtime.worker.envelope import Envelope
+from tidewheel.runtime.inputs.feeders import Feeders, FeederStatus
+from tidewheel.runtime.worker.envelope import ENVELOPES, Envelope
 from tidewheel.runtime.worker.flow_control import UNTOLD_PARTS
 from tidewheel.runtime.worker.worker_core import WorkerCore
 from tidewheel.runtime.worker.worker_report import BusyWorker, WorkerReport
@@ -24,12 +23,18 @@ from tidewheel.runtime.worker.worker_status import Phase, WorkerStatus
 from tidewheel.transport.errors import PeerLost
 from tidewheel.transport.link import Receiver, Sender
 from tidewheel.transport.pickling import unpicklable
-from tidewheel.transport.socket_address import DRIVER
+from tidewheel.transport.ray_link import Mail
+from tidewheel.transport.socket_address import DRIVER, SocketAddress
 
 _LOGGER = logging.getLogger(__name__)
 _LINK_CHECK_S = 1.0
 _STALLED_S = 0.2
 _BEAT_LATE_S = 2.0
+_ANSWER_LEAVES_WITHIN_S = 1.0
+
+
+Connect: TypeAlias = Callable[[Mapping[int, SocketAddress]], Sender[Envelope]]
+"""Returns what sends to members, given where each listens."""
 
 
 class WorkerLoop:
@@ -38,13 +43,13 @@ class WorkerLoop:
     Args:
         plan, worker, workers, attachments, incarnation, nodes: as for `WorkerCore`.
         sender: carries envelopes to the peers.
-        receiver: takes what the peers and the driver send.
+        receiver: takes what the peers and the feeders send.
+        connect: connects to further members, which listen.
         config: how the job runs.
-        changed: guards the status, and is notified when it changes.
-        tells_driver: whether ``sender`` reaches the driver, so that the loop sends it each new status.
 
     Attributes:
-        feeders: the other processes that feed the dataflow, those that were told to this worker.
+        feeders: the other processes than the driver that feed the dataflow, as far as this worker knows.
+        mail: what was sent to feeders that do not listen; they fetch it.
     """
 
     def __init__(  # noqa: PLR0913 - as many as the core has, and the link
@@ -55,27 +60,28 @@ class WorkerLoop:
         attachments: Mapping[str, Any],
         sender: Sender[Envelope],
         receiver: Receiver[Envelope],
+        connect: Connect,
+        *,
         incarnation: int,
         config: RuntimeConfig,
-        *,
-        changed: threading.Condition | None = None,
         nodes: Sequence[str] | None = None,
-        tells_driver: bool = False,
     ) -> None:
-        self.tells_driver = tells_driver
         self._incarnation = incarnation
         self._sender = sender
         self._receiver = receiver
+        self._connect = connect
         self._worker = worker
-        self._changed = changed if changed is not None else threading.Condition()
-        self._confirming = 0
-        self._forgotten: deque[int] = deque()
+        self._changed = threading.Condition()
+        self.mail = Mail(ENVELOPES)
+        self._routes: dict[int, Sender[Envelope]] = {}
         self.feeders = Feeders(config.hang_timeout_s + _BEAT_LATE_S, time.monotonic, watch_actor)
         self._stopping = False
         self._leaving = False
         self._closing = threading.Lock()
         self._next_check = 0.0
-        self._status = WorkerStatus(0, Phase.RUNNING)
+        self._status = WorkerStatus(Phase.RUNNING)
+        self._statuses_sent = 0
+        self._started = False
         self._thread = threading.Thread(target=self._run, name=f"{WORKER_THREAD}{worker}", daemon=True)
         self._reports_wanted = 0
         self._reports_made = 0
@@ -94,54 +100,18 @@ class WorkerLoop:
         )
         self._untold_limit = max(1, config.bytes_in_flight // UNTOLD_PARTS)
         self._told = 0
+        self._thread.start()
 
     # ------------------------------------------------------------------ from any thread
 
     def start(self) -> None:
-        """Begin to step. Idempotent."""
-        if self._thread.ident is None:
-            self._thread.start()
+        """Begin to step; until then it receives and answers, and no more. Idempotent."""
+        self._started = True
+        self._receiver.wake()
 
     def deliver(self, envelope: Envelope) -> None:
         """Take an envelope that came by a call; the loop wakes up for it."""
         self._receiver.deliver(envelope)
-
-    @property
-    def status(self) -> WorkerStatus:
-        """How far it has come."""
-        return self._status
-
-    def watch(self, seen: int, timeout: float) -> WorkerStatus:
-        """Return the status once its version is not ``seen``, after ``timeout`` seconds in any case."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._status.version != seen, timeout)
-            return self._status
-
-    def forget(self, feeder: int) -> None:
-        """Forget a feeder that will not send any more."""
-        self._forgotten.append(feeder)
-        self._receiver.wake()
-
-    def confirm(self, feeder: int, count: int, timeout: float) -> bool | None:
-        """Return whether so many envelopes of a feeder have come; wait for that ``timeout`` seconds at most.
-
-        None says that the loop has not been started.
-        """
-        if self._thread.ident is None:
-            return None
-        with self._changed:
-            self._confirming += 1
-            try:
-                return (
-                    self._changed.wait_for(lambda: self._core.heard(feeder) >= count or self._has_failed, timeout)
-                    and not self._has_failed
-                )
-            finally:
-                self._confirming -= 1
-
-    @property
-    def _has_failed(self) -> bool:
-        return self._status.phase is Phase.FAILED
 
     def captured(self, name: str) -> list[tuple[Any, Any]]:
         """Return what was captured so far."""
@@ -157,7 +127,7 @@ class WorkerLoop:
             self._reports_wanted += 1
             wanted = self._reports_wanted
             self._receiver.wake()
-            if self._thread.ident is None or not self._thread.is_alive():
+            if not self._thread.is_alive():
                 return self._full_report()
             if self._changed.wait_for(lambda: self._reports_made >= wanted, timeout):
                 assert self._last_report is not None
@@ -187,17 +157,17 @@ class WorkerLoop:
         """
         self._leaving = True
         self.stop()
-        if self._thread.ident is not None:
-            self._thread.join(timeout)
-            if self._thread.is_alive():
-                return False
+        self._thread.join(timeout)
+        if self._thread.is_alive():
+            return False
         self._core.closing.close()
         self._let_go()
         return True
 
     def _let_go(self) -> None:
         with self._closing:
-            self._sender.close()
+            for sender in (*self._routes.values(), self._sender):
+                sender.close()
             self._receiver.close()
 
     def _wake(self) -> None:
@@ -209,11 +179,14 @@ class WorkerLoop:
     def _run(self) -> None:
         try:
             while not self._stopping:
-                self._step()
-                self._report_progress()
+                if self._started:
+                    self._step()
+                    self._report_progress()
                 self._wait_for_work()
         except (JobError, ProtocolError) as error:
-            self._report(Phase.FAILED, error)
+            # As text, it has nothing that cannot be pickled, such as a time of the user's.
+            text = JobError(str(error), worker=self._worker)
+            self._report(Phase.FAILED, error if unpicklable(error) is None else text)
         except PeerLost as lost:
             self._report(Phase.FAILED, JobError(str(lost), worker=lost.worker))
         except BaseException as error:
@@ -231,29 +204,51 @@ class WorkerLoop:
         while not self._stopping:
             if self._reports_made < self._reports_wanted:
                 self._make_report()
-            while self._forgotten:
-                self._core.forget(self._forgotten.popleft())
             now = time.monotonic()
             if now >= self._next_check:
                 self._next_check = now + _LINK_CHECK_S
-                self._sender.check()
-                self.feeders.check()
+                self._check_links()
             arrived = self._arrived()
             for envelope in arrived:
                 self._core.receive(envelope)
-            if self._confirming:
-                with self._changed:
-                    self._changed.notify_all()
+                while self._core.feeder_statuses:
+                    self._hear(*self._core.feeder_statuses.popleft())
             if not arrived and self._core.flow.is_held and time.monotonic() - now >= _STALLED_S and self._core.is_idle:
                 self._core.release()
-            if not self._core.is_idle:
+            if self._has_work:
                 break
             if arrived:  # of several peers' progress only the last may leave anything to do
                 self._report_progress()
 
+    @property
+    def _has_work(self) -> bool:
+        return self._started and not self._core.is_idle
+
+    def _check_links(self) -> None:
+        self._sender.check()
+        for member, route in list(self._routes.items()):
+            try:
+                route.check()
+            except PeerLost as lost:
+                if member == DRIVER:
+                    raise
+                self.feeders.lose(member, str(lost))  # only worker 0 knows it, and fails
+                self._routes.pop(member).close()
+        self.feeders.check()
+
+    def _hear(self, feeder: int, status: FeederStatus) -> None:
+        """Receive the status of a feeder, and answer; forget one that leaves."""
+        if feeder not in self._routes:
+            self._routes[feeder] = self.mail if status.address is None else self._connect({feeder: status.address})
+        self.feeders.hear(feeder, status)
+        self._tell(feeder, self._core.steps_at_rest)
+        if status.is_leaving:
+            self._core.forget(feeder)
+            self._routes.pop(feeder).close(_ANSWER_LEAVES_WITHIN_S)
+
     def _arrived(self) -> list[Envelope]:
         try:
-            if not self._core.is_idle:
+            if self._has_work:
                 return self._receiver.receive(0.0)
             longest_s = _STALLED_S if self._core.flow.is_held else _LINK_CHECK_S
             left_s = self._core.timers.left_s()
@@ -306,22 +301,20 @@ class WorkerLoop:
             return
         self._told = intake.total
         probes = {**before.probes, **{name: tuple(self._core.probes.frontier(name)) for name in moved}}
-        with self._changed:
-            self._status = WorkerStatus(before.version + 1, phase, probes, intake.by_feeder(), failure)
-            self._changed.notify_all()
-        if self.tells_driver:
-            self._tell_driver(self._status)
+        self._status = WorkerStatus(phase, probes, failure)
+        for feeder in self._routes:
+            self._tell(feeder)
 
-    def _tell_driver(self, status: WorkerStatus) -> None:
-        """Send the driver a status; sending the failure of this worker does not fail again."""
+    def _tell(self, feeder: int, steps: int | None = None) -> None:
+        """Send a feeder the status; sending the failure of this worker does not fail again."""
+        probes, failure = self._status.probes, self._status.failure
+        taken, heard = self._core.intake.taken_from(feeder), self._core.heard(feeder)
+        status = WorkerStatus(self._status.phase, probes, failure, taken, heard, steps)
+        self._statuses_sent += 1
         try:
-            self._sender.send(DRIVER, Envelope(self._worker, self._incarnation, status.version, status=status))
+            envelope = Envelope(self._worker, self._incarnation, self._statuses_sent, status=status)
+            self._routes[feeder].send(feeder, envelope)
         except PeerLost as error:
-            if status.failure is None:
+            if failure is None:
                 raise
-            _LOGGER.warning("worker %d cannot tell the driver why it has failed: %s", self._worker, error)
-        except (TypeError, AttributeError, PicklingError):
-            if status.failure is None:
-                raise
-            text = JobError(str(status.failure), worker=self._worker)  # without what cannot be pickled, such as a time
-            self._tell_driver(WorkerStatus(status.version, Phase.FAILED, failure=text))
+            _LOGGER.warning("worker %d cannot tell why it has failed: %s", self._worker, error)

@@ -1,4 +1,4 @@
-"""The status of a worker, as it tells the driver."""
+"""The status of a worker, as it tells the driver and the other feeders."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,14 +17,20 @@ class Phase(Enum):
 
 @dataclass(frozen=True, slots=True)
 class WorkerStatus:
-    """A worker's state at one moment; ``version`` grows with every change of it.
+    """A worker's state at one moment, as it tells one feeder.
 
-    ``failure`` is the error that ended the worker. ``probes`` has the elements of each probe's frontier. ``taken`` has,
-    for each feeder, how many of its bytes the worker's inputs have taken.
+    Attributes:
+        phase: where it is in its life.
+        probes: the elements of each probe's frontier.
+        failure: the error that ended it.
+        taken: how many bytes of what the feeder has sent it, its inputs have taken.
+        heard: how many envelopes of the feeder have come, without a gap.
+        steps: how many steps it has taken, if nothing is left to do; None if something is, or the feeder has not asked.
     """
 
-    version: int
     phase: Phase
-    probes: dict[str, tuple[Time, ...]] = field(default_factory=dict)
-    taken: Mapping[int, int] = field(default_factory=dict)
+    probes: Mapping[str, tuple[Time, ...]] = field(default_factory=dict)
     failure: Exception | None = None
+    taken: int = 0
+    heard: int = 0
+    steps: int | None = None

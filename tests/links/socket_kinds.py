@@ -6,8 +6,7 @@ from contextlib import ExitStack, closing, contextmanager
 from multiprocessing.connection import Connection
 
 from tests.links.link_kind import DEADLINE_S, INCARNATION, LinkKind, Member, Reflection
-from tidewheel.runtime.worker.envelope import Envelope
-from tidewheel.runtime.worker.envelope_codec import ENVELOPES
+from tidewheel.runtime.worker.envelope import ENVELOPES, Envelope
 from tidewheel.transport.socket_address import DRIVER, SocketAddress
 from tidewheel.transport.socket_keys import SocketKeys
 from tidewheel.transport.socket_link import SocketReceiver, SocketSender

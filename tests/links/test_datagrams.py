@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.links.link_kind import DEADLINE_S, Arrivals, letter, within
-from tidewheel.runtime.worker.envelope_codec import ENVELOPES
+from tidewheel.runtime.worker.envelope import ENVELOPES
 from tidewheel.transport.datagrams import LARGEST, DatagramReceiver, DatagramSender
 from tidewheel.transport.socket_keys import SocketKeys
 from tidewheel.transport.socket_link import SocketReceiver, SocketSender

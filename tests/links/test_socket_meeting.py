@@ -22,8 +22,7 @@ from tests.links.open_files import open_files
 from tests.links.socket_kinds import BETWEEN_NODES, HOST, MIXED, WITHIN_A_NODE, SocketKind
 from tests.waiting import eventually
 from tidewheel.progress import ProtocolError
-from tidewheel.runtime.worker.envelope import Envelope
-from tidewheel.runtime.worker.envelope_codec import ENVELOPES, decode
+from tidewheel.runtime.worker.envelope import ENVELOPES, Envelope, decode
 from tidewheel.transport import socket_link
 from tidewheel.transport.errors import PeerLost
 from tidewheel.transport.socket_address import DRIVER, SocketAddress

@@ -9,8 +9,7 @@ from tests.links.peer_conformance import PeerConformance
 from tests.links.receiver_conformance import ReceiverConformance
 from tests.links.socket_kinds import BETWEEN_NODES, HOST, MIXED, WITHIN_A_NODE, SocketKind
 from tidewheel.progress import ProtocolError
-from tidewheel.runtime.worker.envelope import Envelope
-from tidewheel.runtime.worker.envelope_codec import ENVELOPES
+from tidewheel.runtime.worker.envelope import ENVELOPES, Envelope
 from tidewheel.transport.socket_keys import SocketKeys
 from tidewheel.transport.socket_link import SocketReceiver, SocketSender
 

@@ -4,8 +4,7 @@ from tests.links.conformance import LinkConformance
 from tests.links.peer_conformance import PeerConformance
 from tests.links.receiver_conformance import ReceiverConformance
 from tests.links.socket_kinds import WITHIN_A_NODE
-from tidewheel.runtime.worker.envelope import Envelope
-from tidewheel.runtime.worker.envelope_codec import ENVELOPES
+from tidewheel.runtime.worker.envelope import ENVELOPES, Envelope
 from tidewheel.transport.socket_link import SocketReceiver
 
 

@@ -1,9 +1,9 @@
 """What the driver learns of its workers and publishers: what they say, and the one cause of their end."""
 
 import os
+import queue
 import re
 import signal
-import sys
 import threading
 import time
 import uuid
@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import ray
 
 import tidewheel as tw
 from tests.ray.driver_process import DriverProcess
@@ -122,32 +121,36 @@ def test_a_death_is_told_before_lost_connections(topic: str) -> None:
         job.probe("done").wait_until(1, timeout=DEADLINE_S)
         members.note()
         actors = vars(job)["_workers"].actors
-        take, may_look = vars(type(job))["take"], threading.Event()
-        vars(job)["take"] = lambda *status: may_look.wait(DEADLINE_S) and take(job, *status)
-        with vars(job)["_lock"]:  # the driver looks neither at its connections nor at what the workers tell it
-            assert eventually(lambda: looks_at_connections(job))
-            os.kill(job.pids[1], signal.SIGKILL)
-            assert eventually(lambda: ray.get(actors[0].status.remote(job.name, -1, 0.0)).failure is not None)
-            told = ray.get(actors[0].status.remote(job.name, -1, 0.0)).failure
-            assert "the connection to worker 1 has broken" in str(told)
-            watch = WorkerWatch(job.name, actors, ["process A", "process B"], DEADLINE_S)
-            assert "(process B) died" in str(watch.death_behind(told))
-            lost = tw.JobError("a publisher is lost, which was on the same node")
-            assert "(process B) died" in str(watch.death_behind(lost))
+        feed, looks, may_look = vars(job)["_feed"], threading.Event(), threading.Event()
+        told: queue.Queue[tw.JobError] = queue.Queue()
+        lose = feed._lose
+
+        def lose_later(error: tw.JobError) -> None:
+            told.put(error)
+            may_look.wait(DEADLINE_S)
+            lose(error)
+
+        def look() -> None:
+            looks.set()
+            may_look.wait(DEADLINE_S)
+
+        # The driver does nothing about what its connections or the workers tell it, and hears of no death.
+        vars(feed)["_lose"] = lose_later
+        vars(job)["check"] = look
+        assert looks.wait(DEADLINE_S)
+        os.kill(job.pids[1], signal.SIGKILL)
+        lost_peer = told.get(timeout=DEADLINE_S)
+        assert "the connection to worker 1 has broken" in str(lost_peer)
+        watch = WorkerWatch(job.name, actors, ["process A", "process B"], DEADLINE_S)
+        assert "(process B) died" in str(watch.death_behind(lost_peer))
+        lost = tw.JobError("a publisher is lost, which was on the same node")
+        assert "(process B) died" in str(watch.death_behind(lost))
         may_look.set()
         with pytest.raises(tw.JobError, match=rf"worker 1 of job .*process {job.pids[1]} .*died") as failure:
             job.wait(timeout=ENDS_WITHIN_S)
         assert failure.value.worker == 1
         assert "connection to" not in str(failure.value)
         job.stop()
-
-
-def looks_at_connections(job: RayJob) -> bool:
-    """Tell whether the thread that watches the workers is about to look at the job's own connections."""
-    thread = next(thread for thread in threading.enumerate() if thread.name == f"tidewheel-{job.name}")
-    assert thread.ident is not None
-    code = sys._current_frames()[thread.ident].f_code
-    return (code.co_name, code.co_filename) == ("check", RayJob.check.__code__.co_filename)
 
 
 def test_a_dead_publisher_is_noticed_when_nothing_is_published(topic: str) -> None:

@@ -152,7 +152,7 @@ def test_a_sleeping_worker_wakes_up_for_an_answer(background: Background) -> Non
         command(loop, 0, "send", 0, [3])
         command(loop, 1, "close")
         assert eventually(lambda: background.begun == 1)
-        assert loop.watch(-1, 0).phase is Phase.RUNNING
+        assert loop.watch().phase is Phase.RUNNING
         background.let_go(3)
         watch_until(loop, lambda status: status.phase is Phase.COMPLETE)
         assert loop.captured("results") == [(0, [9])]

@@ -6,8 +6,9 @@ from typing import Any
 
 from tidewheel.progress import IntegerDomain, Time
 from tidewheel.runtime.errors import JobError
+from tidewheel.runtime.inputs.fed_input import FedInput
 from tidewheel.runtime.inputs.feed import Admission, Feed
-from tidewheel.runtime.inputs.input_handle import FedInput, InputHandle
+from tidewheel.runtime.inputs.input_handle import InputHandle
 from tidewheel.runtime.worker.envelope import InputCommand
 
 

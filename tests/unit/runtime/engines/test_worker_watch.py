@@ -32,7 +32,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 @pytest.fixture
 def watch(clock: Clock) -> WorkerWatch:
     """Watch two workers that never answer."""
-    silent: Any = SimpleNamespace(watch=SimpleNamespace(remote=lambda seen, timeout_s: object()))
+    silent: Any = SimpleNamespace(live=SimpleNamespace(remote=lambda timeout_s: object()))
     return WorkerWatch("job", [silent, silent], ["process A", "process B"], HANG_TIMEOUT_S)
 
 

@@ -6,7 +6,7 @@ import pytest
 
 import tidewheel as tw
 from tidewheel.runtime.explaining.statistics import InputStatistics
-from tidewheel.runtime.inputs.feeders import FeederName, Feeders
+from tidewheel.runtime.inputs.feeders import FeederName, Feeders, FeederStatus
 
 SILENCE_S = 10.0
 
@@ -43,7 +43,7 @@ def test_a_silent_feeder_fails_the_dataflow(world: World) -> None:
     for now in (9.0, 18.0, 27.0):
         world.now = now
         world.feeders.check()
-        world.feeders.beat(-2, {"numbers": InputStatistics(1, 10, 100, 0.5)})
+        world.feeders.hear(-2, FeederStatus(None, {"numbers": InputStatistics(1, 10, 100, 0.5)}))
     for now in (32.0, 37.0):
         world.now = now
         world.feeders.check()
@@ -75,15 +75,33 @@ def test_a_dead_actor_fails_the_dataflow_at_once(world: World) -> None:
         world.feeders.check()
 
 
+def test_a_broken_connection_fails_the_dataflow(world: World) -> None:
+    """With the reason; of a process that feeds nothing, nothing is said."""
+    world.feeders.claim(7, FeederName(-2, "process 12"))
+    world.feeders.lose(-3, "its node is gone")
+    with pytest.raises(tw.JobError, match=r"process 12 fed an input and has gone .*incomplete: its node is gone"):
+        world.feeders.lose(-2, "its node is gone")
+
+
+def test_a_handle_that_was_given_up_fails_the_dataflow(world: World) -> None:
+    """The error has the reason that the feeder told."""
+    world.feeders.claim(7, FeederName(-2, "process 12"))
+    world.feeders.hear(-2, FeederStatus(None, given_up="input 'numbers': it was dropped"))
+    with pytest.raises(tw.JobError, match=r"process 12 has given up a handle .*incomplete: input 'numbers': it was"):
+        world.feeders.check()
+
+
 def test_one_that_has_left_may_die(world: World) -> None:
     """It has closed its handles; what it sent still counts."""
     world.feeders.claim(7, FeederName(-2, "process 12", "actor A"))
     world.feeders.claim(8, FeederName(-3, "process 13"))
-    world.feeders.beat(-3, {"numbers": InputStatistics(1, 10, 100, 0.5)})
-    world.feeders.leave(-2, {"numbers": InputStatistics(2, 20, 200, 0.25), "words": InputStatistics(1, 1, 1, 0.0)})
-    world.feeders.leave(-2, {"numbers": InputStatistics(2, 20, 200, 0.25)})
-    world.feeders.beat(-2, {"numbers": InputStatistics(9, 9, 9, 9.0)})
+    world.feeders.hear(-3, FeederStatus(None, {"numbers": InputStatistics(1, 10, 100, 0.5)}))
+    sent = {"numbers": InputStatistics(2, 20, 200, 0.25), "words": InputStatistics(1, 1, 1, 0.0)}
+    world.feeders.hear(-2, FeederStatus(None, sent, is_leaving=True))
+    world.feeders.hear(-2, FeederStatus(None, sent, is_leaving=True))
+    world.feeders.hear(-2, FeederStatus(None, {"numbers": InputStatistics(9, 9, 9, 9.0)}))
     world.deaths["actor A"] = "killed"
+    world.feeders.lose(-2, "the connection has broken")
     world.feeders.check()
     assert world.feeders.processes() == ("process 13",)
     assert world.feeders.statistics() == {

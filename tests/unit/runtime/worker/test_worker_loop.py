@@ -6,6 +6,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import cloudpickle
@@ -13,15 +14,19 @@ import pytest
 
 import tidewheel as tw
 from tests.kit.runtime.one_operator import flow_of, ignore, scheduled
+from tests.waiting import eventually
+from tidewheel.runtime.inputs.feeders import FeederStatus
 from tidewheel.runtime.worker import worker_loop
-from tidewheel.runtime.worker.envelope import Envelope, InputCommand
+from tidewheel.runtime.worker.envelope import ENVELOPES, Envelope, InputCommand
 from tidewheel.runtime.worker.worker_loop import WorkerLoop
+from tidewheel.runtime.worker.worker_report import WorkerReport
 from tidewheel.runtime.worker.worker_status import Phase, WorkerStatus
 from tidewheel.transport.link import Sender
 from tidewheel.transport.ray_link import CallReceiver
-from tidewheel.transport.socket_address import DRIVER
+from tidewheel.transport.socket_address import DRIVER, SocketAddress
 
 DEADLINE_S = 30.0
+WATCHER = -2
 SOON_S = 2.0
 
 
@@ -33,40 +38,51 @@ class QuietSender(Sender[Envelope]):
         self.sent: list[tuple[int, Envelope]] = []
 
     def send(self, peer: int, envelope: Envelope) -> None:
-        pickle.dumps(envelope.status)
         self.sent.append((peer, envelope))
 
     def check(self) -> None:
         if self.failure is not None:
             raise self.failure
 
-    def close(self) -> None:
+    def close(self, linger_s: float = 0.0) -> None:
         pass
 
 
-def loop_of(
-    flow: tw.Dataflow, sender: Sender[Envelope] | None = None, workers: int = 1, *, tells_driver: bool = False
-) -> WorkerLoop:
-    """Make a worker to which envelopes are delivered by calls; it is not started."""
-    return WorkerLoop(
-        flow.plan(),
-        0,
-        workers,
-        {},
-        sender if sender is not None else QuietSender(),
-        CallReceiver[Envelope](),
-        0,
-        tw.RuntimeConfig(),
-        tells_driver=tells_driver,
-    )
+class WatchedLoop(WorkerLoop):
+    """A worker with a feeder that sends nothing, and fetches the statuses.
+
+    Attributes:
+        told: the numbers of the statuses that were fetched.
+    """
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        self.told: list[int] = []
+        self._last = WorkerStatus(Phase.RUNNING)
+        super().__init__(*arguments, **options)
+        self.deliver(Envelope(WATCHER, 0, 0, status=FeederStatus(None)))
+
+    def watch(self, timeout: float = 0.0) -> WorkerStatus:
+        """Return the last status; wait for a new one, ``timeout`` seconds at most."""
+        for head, *_ in self.mail.fetch(WATCHER, timeout):
+            envelope = ENVELOPES.decode(head, ())
+            assert isinstance(envelope.status, WorkerStatus)
+            self.told.append(envelope.sequence)
+            self._last = envelope.status
+        return self._last
+
+
+def loop_of(flow: tw.Dataflow, sender: Sender[Envelope] | None = None, workers: int = 1) -> WatchedLoop:
+    """Make a worker to which envelopes are delivered by calls; it does not step."""
+    link = sender if sender is not None else QuietSender()
+    receiver = CallReceiver[Envelope]()
+    config = tw.RuntimeConfig()
+    return WatchedLoop(flow.plan(), 0, workers, {}, link, receiver, lambda _: link, incarnation=0, config=config)
 
 
 @contextmanager
-def running(
-    flow: tw.Dataflow, link: QuietSender | None = None, workers: int = 1, *, tells_driver: bool = False
-) -> Iterator[WorkerLoop]:
+def running(flow: tw.Dataflow, link: QuietSender | None = None, workers: int = 1) -> Iterator[WatchedLoop]:
     """Run a worker, and end its thread."""
-    loop = loop_of(flow, link, workers, tells_driver=tells_driver)
+    loop = loop_of(flow, link, workers)
     loop.start()
     loop.start()
     try:
@@ -82,14 +98,13 @@ def command(loop: WorkerLoop, sequence: int, action: Any, time: Any = None, batc
 
 
 def watch_until(
-    loop: WorkerLoop, condition: Callable[[WorkerStatus], bool], timeout: float = DEADLINE_S
+    loop: WatchedLoop, condition: Callable[[WorkerStatus], bool], timeout: float = DEADLINE_S
 ) -> WorkerStatus:
     """Watch a worker as the driver does, until its status is as wanted."""
-    status = loop.watch(-1, 0)
-    while not condition(status):
-        version = status.version
-        status = loop.watch(version, timeout)
-        if status.version == version:
+    while not condition(status := loop.watch()):
+        told = len(loop.told)
+        status = loop.watch(timeout)
+        if len(loop.told) == told:
             pytest.fail(f"no news within {timeout} s: {status}")
     return status
 
@@ -112,17 +127,38 @@ def test_it_works_off_what_arrives_and_reports_how_far_it_is() -> None:
         assert (status.probes, status.failure) == ({"done": ()}, None)
 
 
-def test_it_sends_the_driver_each_status_if_the_link_reaches_the_driver() -> None:
-    """The driver need not ask; versions grow, since small envelopes may overtake others."""
+def test_it_tells_each_status_to_all_who_feed_it() -> None:
+    """They need not ask; numbers grow, since small envelopes may overtake others. One that asks is answered."""
     link = QuietSender()
-    with running(squares(), link, tells_driver=True) as loop:
-        command(loop, 0, "advance", 1)
-        command(loop, 1, "close")
+    with running(squares(), link) as loop:
+        loop.deliver(Envelope(DRIVER, 0, 0, status=FeederStatus(SocketAddress("a", "ipc://s", "d"))))
+        command(loop, 1, "advance", 1)
+        command(loop, 2, "close")
         last = watch_until(loop, lambda status: status.phase is Phase.COMPLETE)
-    told = [envelope.status for peer, envelope in link.sent if peer == DRIVER]
-    assert told[-1] == last
-    versions = [status.version for status in told if status is not None]
-    assert versions == list(range(1, len(told) + 1))
+        loop.deliver(Envelope(WATCHER, 0, 1, status=FeederStatus(None)))
+        answer = loop.watch(DEADLINE_S)
+    told = [status for _, envelope in link.sent if isinstance(status := envelope.status, WorkerStatus)]
+    assert (replace(told[-1], heard=1), last.probes) == (last, {"done": ()})
+    assert (told[-1].heard, last.heard, answer.heard) == (3, 1, 2)
+    report = loop.report(DEADLINE_S)
+    assert isinstance(report, WorkerReport)
+    assert (last.steps, answer.steps) == (None, report.statistics.steps)
+    assert loop.told == sorted(set(loop.told))
+
+
+def test_a_feeder_that_leaves_is_told_that_all_has_come_and_then_nothing() -> None:
+    """Whoever closes its handles may end its process then, though the dataflow goes on."""
+    with running(squares()) as loop:
+        command(loop, 0, "send", 0, [2])
+        watch_until(loop, lambda status: status.heard == 1)
+        loop.deliver(Envelope(WATCHER, 0, 2, status=FeederStatus(None, is_leaving=True)))
+        loop.deliver(Envelope(WATCHER, 0, 1, commands=[InputCommand("numbers", "send", 0, [3])]))
+        watch_until(loop, lambda status: status.heard == 3)
+        command(loop, 1, "close")
+        assert eventually(lambda: loop.captured("results") == [(0, [4]), (0, [9])])
+        told = len(loop.told)
+    loop.watch()
+    assert len(loop.told) == told
 
 
 class UnpicklableError(Exception):
@@ -132,31 +168,26 @@ class UnpicklableError(Exception):
         raise TypeError("it stays here")
 
 
-def test_a_failure_that_cannot_be_pickled_reaches_the_driver_as_text() -> None:
+def test_a_failure_that_cannot_be_pickled_reaches_the_driver_as_text(monkeypatch: pytest.MonkeyPatch) -> None:
     """The driver learns of every failure."""
     failure = tw.JobError("the link has broken")
     failure.cause_of_it = UnpicklableError()  # type: ignore[attr-defined]
-    link = QuietSender(failure)
-    with running(squares(), link, tells_driver=True) as loop:
-        watch_until(loop, lambda status: status.phase is Phase.FAILED)
-    (told,) = (envelope.status for _, envelope in link.sent if envelope.status is not None and envelope.status.failure)
-    assert (told.phase, str(told.failure)) == (Phase.FAILED, "the link has broken")
-
-
-def test_watching_returns_at_once_on_news_and_in_the_end_without() -> None:
-    """A watcher that knows the current version waits; one that does not is answered."""
-    with running(squares()) as loop:
-        status = watch_until(loop, lambda status: bool(status.probes))
-        assert loop.watch(status.version - 1, DEADLINE_S) == status
-        assert loop.watch(status.version, 0.001) == status
+    monkeypatch.setattr(worker_loop, "_LINK_CHECK_S", 0.001)
+    link = QuietSender()
+    with running(squares(), link) as loop:
+        watch_until(loop, lambda status: bool(status.probes))
+        link.failure = failure
+        told = watch_until(loop, lambda status: status.phase is Phase.FAILED)
+    assert str(told.failure) == "the link has broken"
 
 
 def test_it_does_not_run_before_it_is_started() -> None:
-    """What arrives early is kept."""
+    """What arrives early is kept; whoever asks is answered."""
     loop = loop_of(squares())
     command(loop, 0, "send", 0, [2])
     command(loop, 1, "close")
-    assert loop.watch(0, 0.001) == WorkerStatus(0, Phase.RUNNING)
+    status = watch_until(loop, lambda status: status.heard == 1)
+    assert (status.steps, loop.captured("results")) == (None, [])
     loop.start()
     watch_until(loop, lambda status: status.phase is Phase.COMPLETE)
     assert loop.captured("results") == [(0, [4])]
@@ -212,7 +243,7 @@ def test_an_operator_that_exits_ends_it_with_an_error_too(raised: type[BaseExcep
         command(loop, 0, "send", 0, [0])
         loop._thread.join(DEADLINE_S)
         assert not loop._thread.is_alive()
-        assert loop.watch(-1, 0).phase is Phase.FAILED
+        assert loop.watch().phase is Phase.FAILED
 
 
 def test_a_broken_protocol_ends_it_with_the_error() -> None:
@@ -238,7 +269,10 @@ def test_a_failure_outside_the_operators_is_reported_as_the_workers(caplog: pyte
 def test_a_link_that_lost_something_is_noticed_while_it_sleeps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing arrives, so it asks the link now and then."""
     monkeypatch.setattr(worker_loop, "_LINK_CHECK_S", 0.001)
-    with running(squares(), QuietSender(tw.JobError("peer 1 is gone", worker=1))) as loop:
+    link = QuietSender()
+    with running(squares(), link) as loop:
+        watch_until(loop, lambda status: bool(status.probes))
+        link.failure = tw.JobError("peer 1 is gone", worker=1)
         failure = watch_until(loop, lambda status: status.phase is Phase.FAILED).failure
     assert str(failure) == "peer 1 is gone"
 
@@ -277,7 +311,7 @@ def test_stopping_ends_it_after_the_step_under_way() -> None:
 
     with running(flow_of(build)) as loop:
         assert stepped.wait(DEADLINE_S)
-        assert loop.watch(-1, 0).phase is Phase.RUNNING
+        assert loop.watch().phase is Phase.RUNNING
 
 
 def test_an_idle_worker_sleeps() -> None:
@@ -293,7 +327,7 @@ def test_an_idle_worker_sleeps() -> None:
     with running(flow_of(scheduled(schedule))) as loop:
         assert called.wait(DEADLINE_S)
         for _ in range(20):
-            loop.watch(loop.watch(-1, 0).version, switching)
+            loop.watch(switching)
         assert len(steps) == 1
 
 
@@ -310,7 +344,7 @@ def test_an_operator_that_another_thread_activates_is_called(monkeypatch: pytest
     with running(flow_of(build)) as loop:
         calls.get(timeout=DEADLINE_S)
         while not loop._core.is_idle:
-            loop.watch(-1, 0)
+            loop.watch()
         contexts[0].activate()
         try:
             calls.get(timeout=0.3)

@@ -1,0 +1,194 @@
+"""A feeder's end of the link: statuses arrive as they are sent, errors are told, and waiting ends."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+import tidewheel as tw
+from tests.waiting import eventually
+from tidewheel.runtime.inputs.feed import Admission
+from tidewheel.runtime.inputs.feeders import FeederStatus
+from tidewheel.runtime.inputs.ray_feed import FeedAddress, RayFeed
+from tidewheel.runtime.worker.envelope import Envelope, InputCommand
+from tidewheel.runtime.worker.worker_status import Phase, WorkerStatus
+from tidewheel.transport.link import Sender
+from tidewheel.transport.ray_link import CallReceiver
+
+DEADLINE_S = 30.0
+NUMBER = -7
+
+
+class Workers(Sender[Envelope]):
+    """Two workers that answer each status; ``steps`` is how many steps each says that it has taken."""
+
+    def __init__(self) -> None:
+        self.receiver = CallReceiver[Envelope]()
+        self.sent: list[tuple[int, Envelope]] = []
+        self.steps: list[int | None] = [3, None]
+        self.silent: set[int] = set()
+        self.failure: Exception | None = None
+        self.is_closed = False
+        self._told = 0
+
+    def tell(self, worker: int, status: WorkerStatus, number: int | None = None) -> None:
+        """Send the feeder a status."""
+        self._told += 1
+        self.receiver.deliver(Envelope(worker, 0, self._told if number is None else number, status=status))
+
+    def send(self, peer: int, item: Envelope) -> None:
+        self.sent.append((peer, item))
+        if isinstance(item.status, FeederStatus) and peer not in self.silent:
+            self.tell(peer, WorkerStatus(Phase.RUNNING, heard=item.sequence + 1, steps=self.steps[peer]))
+
+    def check(self) -> None:
+        if self.failure is not None:
+            raise self.failure
+
+    def close(self, linger_s: float = 0.0) -> None:
+        self.is_closed = True
+
+
+class OwnFeed(RayFeed):
+    """A feeder that is linked to two workers of the test."""
+
+    def __init__(self, workers: Workers, probes: Any = None) -> None:
+        self._workers = workers
+        self.lost: list[Exception] = []
+        address = FeedAddress("job", [None, None], None, {}, probes or {}, tw.RuntimeConfig())
+        super().__init__(address, NUMBER, threading.RLock(), threading.Condition())
+
+    def _connect(self) -> None:
+        self._sender, self._receiver = self._workers, self._workers.receiver
+
+    def _check_alive(self) -> None:
+        if self.lost:
+            raise self.lost[0]
+
+    def _lose(self, error: Exception) -> None:
+        self.lost.append(error)
+        self._is_closed = True
+
+    def abandon(self, name: str, reason: str) -> None:
+        raise NotImplementedError
+
+    def fail(self, name: str, error: tw.JobError) -> None:
+        raise NotImplementedError
+
+    def flush(self) -> None:
+        raise NotImplementedError
+
+
+@pytest.fixture
+def workers() -> Workers:
+    return Workers()
+
+
+@pytest.fixture
+def feed(workers: Workers) -> Iterator[OwnFeed]:
+    with closing(OwnFeed(workers)) as feed:
+        yield feed
+
+
+def soon() -> float:
+    return time.monotonic() + DEADLINE_S
+
+
+def never() -> bool:
+    return False
+
+
+def test_the_newest_status_of_each_worker_counts(feed: OwnFeed, workers: Workers) -> None:
+    """Small envelopes may overtake others: one that is older than the last changes nothing."""
+    feed.join(soon())
+    newest = WorkerStatus(Phase.RUNNING, {"done": (3,)}, taken=10)
+    workers.tell(1, newest, number=9)
+    workers.tell(1, WorkerStatus(Phase.RUNNING), number=8)
+    workers.tell(0, WorkerStatus(Phase.COMPLETE))
+    assert eventually(lambda: feed.statuses[0].phase is Phase.COMPLETE)
+    assert feed.statuses[1] == newest
+
+
+def test_a_worker_that_does_not_answer_is_named(feed: OwnFeed, workers: Workers) -> None:
+    """Deploying fails in time, and can be cleaned up."""
+    workers.silent = {1}
+    with pytest.raises(tw.JobError, match="nothing came from worker 1: can the nodes reach each other"):
+        feed.join(time.monotonic() + 0.2)
+
+
+@pytest.mark.parametrize(
+    "breaks",
+    [
+        lambda workers: workers.tell(1, WorkerStatus(Phase.FAILED, failure=tw.JobError("out of order"))),
+        lambda workers: setattr(workers, "failure", RuntimeError("out of order")),
+        lambda workers: setattr(workers.receiver, "receive", None),
+    ],
+)
+def test_what_goes_wrong_is_told(feed: OwnFeed, workers: Workers, breaks: Callable[[Workers], None]) -> None:
+    """A worker that fails, a link that breaks, or what cannot be read: the thread does not end in silence."""
+    feed.join(soon())
+    breaks(workers)
+    workers.receiver.wake()
+    assert eventually(lambda: bool(feed.lost))
+    assert isinstance(feed.lost[0], tw.JobError)
+    with pytest.raises(tw.JobError):
+        feed.wait(never, None)
+    assert eventually(lambda: workers.is_closed)
+
+
+def test_closing_ends_the_thread(feed: OwnFeed, workers: Workers) -> None:
+    """Nothing listens any more after close, and closing twice does nothing."""
+    feed.join(soon())
+    feed.close()
+    feed.close()
+    assert not feed._thread.is_alive()
+    assert workers.is_closed
+
+
+def test_waiting_ends_when_there_is_room(feed: OwnFeed, workers: Workers) -> None:
+    """A status that changes something is looked at when it comes."""
+    feed.join(soon())
+    waited = threading.Thread(target=lambda: workers.tell(0, WorkerStatus(Phase.RUNNING, taken=5)), daemon=True)
+
+    def has_room() -> bool:
+        if waited.ident is None:
+            waited.start()
+        return feed.statuses[0].taken == 5
+
+    assert feed.wait(has_room, DEADLINE_S) is Admission.ROOM
+
+
+def test_waiting_ends_in_time(feed: OwnFeed) -> None:
+    """At once if there is no time to wait."""
+    feed.join(soon())
+    assert feed.wait(never, 0) is Admission.TIMED_OUT
+    assert feed.wait(never, 0.3) is Admission.TIMED_OUT
+
+
+def test_who_waits_for_workers_at_rest_is_let_in(feed: OwnFeed, workers: Workers) -> None:
+    """They have to say so twice, with no step in between; not one that has something to do, or does not answer."""
+    feed.join(soon())
+    assert feed.wait(never, 1.0) is Admission.TIMED_OUT
+    workers.steps = [3, 5]
+    workers.silent = {0}
+    assert feed.wait(never, 1.0) is Admission.TIMED_OUT
+    workers.silent = set()
+    assert feed.wait(never, None) is Admission.LET_IN
+
+
+def test_what_cannot_be_sent_leaves_no_gap(feed: OwnFeed, workers: Workers, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Envelopes to each worker are numbered without a gap, so the job goes on."""
+    feed.join(soon())
+
+    def refuse(peer: int, item: Envelope) -> None:
+        raise TypeError("it stays here")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(workers, "send", refuse)
+        with pytest.raises(tw.JobError, match=r"a batch cannot be pickled, so it was not sent: .*it stays here"):
+            feed.submit(1, InputCommand("numbers", "send", 0, [1]))
+    feed.submit(1, InputCommand("numbers", "send", 0, [2]))
+    assert [(peer, envelope.sequence) for peer, envelope in workers.sent] == [(0, 0), (1, 0), (1, 1)]
