@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from tidewheel.operators.coroutines.async_operators import AsyncOperators
 from tidewheel.operators.epochs.epoch_operators import EpochOperators
 from tidewheel.operators.epochs.keyed_operators import KeyedOperators
+from tidewheel.operators.joins.interval_join_operators import IntervalJoinOperators
 from tidewheel.operators.joins.join_operators import JoinOperators
 from tidewheel.operators.records.record_operators import RecordOperators
 from tidewheel.operators.records.routing_operators import RoutingOperators
@@ -55,6 +56,7 @@ class Stream(
     KeyedOperators[Record],
     WindowOperators[Record],
     JoinOperators[Record],
+    IntervalJoinOperators[Record],
     ColumnOperators[Record],
     AsyncOperators[Record],
     SubstreamOperators[Record],

@@ -1,6 +1,5 @@
 """Dataflow descriptions, tokens, workers and jobs."""
 
-from tidewheel.runtime.description.dataflow_description import DataflowDescription
 from tidewheel.runtime.description.partitioned_source import OperatorSource, PartitionedSource, Pause
 from tidewheel.runtime.engines.captured import Captured, CapturedBatches
 from tidewheel.runtime.engines.job import Job
@@ -25,7 +24,6 @@ __all__ = [
     "Captured",
     "CapturedBatches",
     "ConfigError",
-    "DataflowDescription",
     "EdgeStatistics",
     "Explanation",
     "Holder",

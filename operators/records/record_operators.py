@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Iterable
 from itertools import compress
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from tidewheel.operators.records.inspection import build_inspect_batches, build_inspect_with_time
 from tidewheel.operators.records.parts import keep, with_keys_repeated
-from tidewheel.operators.records.try_map import Caught, Tried, build_try_map
+from tidewheel.operators.records.try_map import Caught, Failed, build_try_map
 from tidewheel.operators.stream_base import StreamBase, check_function
 from tidewheel.operators.tables.columns import Expression, is_expression
 from tidewheel.operators.tables.projection import Selection
@@ -18,6 +18,18 @@ if TYPE_CHECKING:
 
 Record = TypeVar("Record")
 Result = TypeVar("Result")
+
+
+class Tried(NamedTuple, Generic[Result, Record]):
+    """What `try_map` makes of a stream.
+
+    Attributes:
+        results: what the function returned.
+        failures: a `Failed` for each record at which it raised.
+    """
+
+    results: "Stream[Result]"
+    failures: "Stream[Failed[Record]]"
 
 
 class RecordOperators(StreamBase[Record]):

@@ -1,9 +1,9 @@
 """Operators that decide where records go on."""
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, overload
 
-from tidewheel.operators.records.branch import Branches, NamedBranches, build_divide, by_number, first_match
+from tidewheel.operators.records.branch import build_branch_when, build_divide, by_number, first_match
 from tidewheel.operators.scopes.forward import build_pass
 from tidewheel.operators.stream_base import StreamBase, check_function, check_stream
 from tidewheel.operators.tables.columns import common_schema
@@ -16,6 +16,42 @@ if TYPE_CHECKING:
     from tidewheel.operators.stream import Stream
 
 Record = TypeVar("Record")
+
+
+class Branches(NamedTuple, Generic[Record]):
+    """What a branch in two makes of a stream.
+
+    Attributes:
+        matching: what the predicate is true for.
+        rest: everything else.
+    """
+
+    matching: "Stream[Record]"
+    rest: "Stream[Record]"
+
+
+class NamedBranches(Generic[Record]):
+    """What a branch with names makes of a stream: an attribute for each name, then ``rest``; unpacked in this order."""
+
+    __slots__ = ("_streams",)
+
+    def __init__(self, streams: "Mapping[str, Stream[Record]]") -> None:
+        self._streams = dict(streams)
+
+    def __getattr__(self, name: str) -> "Stream[Record]":
+        if name.startswith("_") or name not in self._streams:
+            known = "" if name.startswith("_") else f"; there are {', '.join(self._streams)}"
+            raise AttributeError(f"there is no branch {name!r}{known}")
+        return self._streams[name]
+
+    def __iter__(self) -> "Iterator[Stream[Record]]":
+        return iter(self._streams.values())
+
+    def __len__(self) -> int:
+        return len(self._streams)
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *self._streams]
 
 
 class RoutingOperators(StreamBase[Record]):
@@ -148,6 +184,26 @@ class RoutingOperators(StreamBase[Record]):
             notify=False,
             schema=self.schema,
             by_substream=True,
+        )
+
+    def branch_when(self, predicate: Callable[[Any], object]) -> Branches[Record]:
+        """Send the batches of times for which ``predicate(time)`` is true one way, all others the other way.
+
+        >>> import tidewheel as tw
+        >>> flow = tw.Dataflow("phases")
+        >>> numbers = flow.source("numbers", tw.IterableSource([[(0, [1]), (1, [2]), (2, [3])]]))
+        >>> start, later = numbers.branch_when(lambda time: time < 1)
+        >>> _ = start.capture("start"), later.capture("later")
+        >>> with tw.run(flow, engine="local") as job:
+        ...     job.wait()
+        ...     [[captured.batch for captured in job.captured(name)] for name in ("start", "later")]
+        [[[1]], [[2], [3]]]
+        """
+        check_function("branch_when", predicate)
+        return Branches(
+            *self._operator(
+                "branch_when", [], 2, build_branch_when(predicate), notify=False, schema=self.schema, by_substream=True
+            )
         )
 
     def partition(self, parts: int, function: Callable[[Record], int]) -> "tuple[Stream[Record], ...]":

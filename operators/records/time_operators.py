@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from tidewheel.operators.records.branch import Branches, build_branch_when
 from tidewheel.operators.records.delay import build_delay, build_delay_batches
 from tidewheel.operators.records.inspection import build_on_frontier
 from tidewheel.operators.stream_base import StreamBase, check_function
@@ -65,26 +64,6 @@ class TimeOperators(StreamBase[Record]):
             notify=False,
             schema=self.schema,
             by_substream=True,
-        )
-
-    def branch_when(self, predicate: Callable[[Any], object]) -> Branches[Record]:
-        """Send the batches of times for which ``predicate(time)`` is true one way, all others the other way.
-
-        >>> import tidewheel as tw
-        >>> flow = tw.Dataflow("phases")
-        >>> numbers = flow.source("numbers", tw.IterableSource([[(0, [1]), (1, [2]), (2, [3])]]))
-        >>> start, later = numbers.branch_when(lambda time: time < 1)
-        >>> _ = start.capture("start"), later.capture("later")
-        >>> with tw.run(flow, engine="local") as job:
-        ...     job.wait()
-        ...     [[captured.batch for captured in job.captured(name)] for name in ("start", "later")]
-        [[[1]], [[2], [3]]]
-        """
-        check_function("branch_when", predicate)
-        return Branches(
-            *self._operator(
-                "branch_when", [], 2, build_branch_when(predicate), notify=False, schema=self.schema, by_substream=True
-            )
         )
 
     def on_frontier(self, function: Callable[[Antichain, int], object]) -> "Stream[Record]":

@@ -1,7 +1,7 @@
 """The try_map operator: what a function makes of records, and apart from it the records at which it failed."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from tidewheel.runtime.description.plan import Build, Schedule
 from tidewheel.runtime.worker.input_port import InputPort
@@ -9,11 +9,7 @@ from tidewheel.runtime.worker.operator_context import OperatorContext
 from tidewheel.runtime.worker.output_port import OutputPort
 from tidewheel.transport.batches import records
 
-if TYPE_CHECKING:
-    from tidewheel.operators.stream import Stream
-
 Record = TypeVar("Record")
-Result = TypeVar("Result")
 
 Caught: TypeAlias = type[Exception] | tuple[type[Exception], ...]
 """Which exceptions make a record a failed one."""
@@ -31,18 +27,6 @@ class Failed(NamedTuple, Generic[Record]):
     record: Record
     error: str
     message: str
-
-
-class Tried(NamedTuple, Generic[Result, Record]):
-    """What `try_map` makes of a stream.
-
-    Attributes:
-        results: what the function returned.
-        failures: a `Failed` for each record at which it raised.
-    """
-
-    results: "Stream[Result]"
-    failures: "Stream[Failed[Record]]"
 
 
 def build_try_map(function: Callable[[Any], Any], caught: Caught) -> Build:

@@ -55,7 +55,7 @@ class OutputOperators(StreamBase[Record]):
         ...         job.probe("done").is_complete(0)
         True
         """
-        self.outlet.description.register("probe", name, self.outlet.source)
+        self._description.register("probe", name, self._outlet.source)
         return self
 
     def capture(self, name: str) -> Self:
@@ -69,7 +69,7 @@ class OutputOperators(StreamBase[Record]):
         ...     job.captured("words"), job.captured("loud")
         ([Captured(time=0, batch=['to', 'be'])], [Captured(time=0, batch=['TO', 'BE'])])
         """
-        self.outlet.description.register("capture", name, self.outlet.description.size)
+        self._description.register("capture", name, self._description.size)
         self._sink(f"capture {name}", build_capture, notify=False)
         return self
 
@@ -156,7 +156,7 @@ class OutputOperators(StreamBase[Record]):
         declared = declared_schema(topic, schema, self.schema)
         publication = Publication(
             topic,
-            self.outlet.scope.nesting.domain,
+            self._outlet.scope.nesting.domain,
             capacity,
             partition,
             declared,
@@ -164,8 +164,8 @@ class OutputOperators(StreamBase[Record]):
             ends,
         )
         published = self._published_ends(publication) if ends else None
-        self.outlet.description.attach(topic, publication)
-        self.outlet.description.register("topic", topic, self.outlet.description.size)
+        self._description.attach(topic, publication)
+        self._description.register("topic", topic, self._description.size)
         pact = GatherPact() if partition == "merged" else SubstreamPact() if ends else None
         wanted = EndsWanted(ordered=False) if ends else False
         build = build_publish(topic, declared, published)
@@ -175,7 +175,7 @@ class OutputOperators(StreamBase[Record]):
     def _published_ends(self, publication: Publication) -> Callable[[OperatorContext], PublishedEnds]:
         """Return what makes each worker's ends; raise GraphError if none can be told with an epoch of this stream."""
         where = f"publish {publication.topic!r} with ends=True"
-        if not self.outlet.substreams:
+        if not self._outlet.substreams:
             raise GraphError(
                 f"{where}: the stream has no substreams, so none ends: call substreams(name, key=...) before, or "
                 "publish before without_substreams()"
@@ -259,7 +259,7 @@ class OutputOperators(StreamBase[Record]):
 
     def _claim_folder(self, path: Path) -> None:
         """Raise GraphError if this dataflow writes to a folder already, since both would write the same names."""
-        description = self.outlet.description
+        description = self._description
         try:
             description.register("folder", str(path.resolve()), description.size)
         except GraphError as error:

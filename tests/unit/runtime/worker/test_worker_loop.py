@@ -13,6 +13,7 @@ import pytest
 
 import tidewheel as tw
 from tests.kit.runtime.one_operator import flow_of, ignore, scheduled
+from tidewheel.runtime.description.described import description_of
 from tidewheel.runtime.worker import worker_loop
 from tidewheel.runtime.worker.envelope import Envelope, InputCommand
 from tidewheel.runtime.worker.worker_loop import WorkerLoop
@@ -49,7 +50,7 @@ def loop_of(
 ) -> WorkerLoop:
     """Make a worker to which envelopes are delivered by calls; it is not started."""
     return WorkerLoop(
-        flow.plan(),
+        description_of(flow).plan(),
         0,
         workers,
         {},

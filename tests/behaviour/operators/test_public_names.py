@@ -1,0 +1,35 @@
+"""Users see of a class what the documentation names, and nothing else."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import tidewheel as tw
+
+ROOT = Path(__file__).parents[3]
+OPERATORS = (ROOT / "docs" / "operators.md").read_text(encoding="utf-8")
+
+
+def documented(owner: type) -> set[str]:
+    """Return the names that docs/operators.md has for a class."""
+    return set(re.findall(rf"^\| `{owner.__name__}\.(\w+)", OPERATORS, re.MULTILINE))
+
+
+def public(names: Iterator[str] | list[str]) -> set[str]:
+    """Return the names that are for users."""
+    return {name for name in names if not name.startswith("_")}
+
+
+@pytest.mark.parametrize("made", [tw.Dataflow("flow"), tw.Dataflow("flow").scope("loop")])
+def test_a_class_shows_what_the_documentation_names(made: object) -> None:
+    """Its description, with all that engines and operators call there, is not for users."""
+    assert public(dir(made)) == documented(type(made))
+
+
+def test_a_stream_shows_its_operators_and_what_its_docstring_names() -> None:
+    """Where it comes from, in the description, is not for users."""
+    operators = set(re.findall(r"^\| `(\w+)\(", OPERATORS, re.MULTILINE))
+    stream = tw.Dataflow("flow").input("in")
+    assert public(dir(stream)) - operators == {"flow", "nesting", "schema"}
