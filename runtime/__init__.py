@@ -1,6 +1,8 @@
 """Dataflow descriptions, tokens, workers and jobs."""
 
+from tidewheel.runtime.description.exchange import Key
 from tidewheel.runtime.description.partitioned_source import OperatorSource, PartitionedSource, Pause
+from tidewheel.runtime.description.plan import Build, Schedule
 from tidewheel.runtime.engines.captured import Captured, CapturedBatches
 from tidewheel.runtime.engines.job import Job
 from tidewheel.runtime.engines.probe_handle import ProbeHandle
@@ -21,6 +23,7 @@ from tidewheel.transport.attachment import Attachment, AttachmentHost, RunningAt
 __all__ = [
     "Attachment",
     "AttachmentHost",
+    "Build",
     "Captured",
     "CapturedBatches",
     "ConfigError",
@@ -32,6 +35,7 @@ __all__ = [
     "Job",
     "JobError",
     "JobStatistics",
+    "Key",
     "LentToken",
     "Notificator",
     "OperatorContext",
@@ -43,6 +47,7 @@ __all__ = [
     "ProbeHandle",
     "RunningAttachment",
     "RuntimeConfig",
+    "Schedule",
     "TimestampToken",
     "TokenError",
     "TokenSet",

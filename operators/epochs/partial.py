@@ -7,7 +7,7 @@ from tidewheel.operators.records.arrow_rows import as_table
 from tidewheel.progress import Time
 from tidewheel.runtime.description.plan import Build, Schedule
 from tidewheel.runtime.worker.input_port import InputPort
-from tidewheel.runtime.worker.operator_context import OperatorContext
+from tidewheel.runtime.worker.operator_context import OperatorContext, instance_of
 from tidewheel.runtime.worker.output_port import OutputPort
 from tidewheel.transport.batches import Batch, concatenate, is_arrow, is_numpy
 
@@ -38,7 +38,7 @@ def build_partial(fold: PartialFold[Any]) -> Build:
 
         def schedule(input: InputPort, output: OutputPort) -> None:
             def finish(time: Time) -> None:
-                context.working_at(time)
+                instance_of(context).work_at(time)
                 with waiting.take(time) as token:
                     for result in fold.finish(states.pop(time)):
                         output.send(token, result)

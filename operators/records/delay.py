@@ -17,7 +17,7 @@ from tidewheel.runtime.description.plan import Build, Schedule
 from tidewheel.runtime.tokens.timestamp_token import LentToken
 from tidewheel.runtime.worker.input_port import InputPort
 from tidewheel.runtime.worker.operator_context import OperatorContext
-from tidewheel.runtime.worker.output_port import OutputPort
+from tidewheel.runtime.worker.output_port import OutputPort, running_output
 from tidewheel.transport.batches import Batch, records
 
 Times: TypeAlias = Callable[[list[Any], Time], Sequence[Time]]
@@ -38,7 +38,7 @@ def build_delay(name: str, times: Times) -> Build:
 
 
 def _send_later(name: str, times: Times, lent: LentToken, batch: Batch, output: OutputPort) -> None:
-    now = lent.time_on(output)
+    now = lent.time_on(running_output(output))
     rows = records(batch)
     each = times(rows, now)
     for time in _distinct(each):
@@ -58,13 +58,15 @@ def _distinct(times: Sequence[Time]) -> Iterable[Time]:
 
 
 def _is_later(now: Time, time: Time, output: OutputPort) -> bool:
-    return output.domain.contains(time) and output.domain.less_equal(now, time)
+    domain = running_output(output).domain
+    return domain.contains(time) and domain.less_equal(now, time)
 
 
 def _refusal(name: str, now: Time, time: Time, output: OutputPort) -> str:
     returned = f"the function of {name} returned {time!r} at time {now!r}"
-    if not output.domain.contains(time):
-        return f"{returned}: that is no time here, where times are such as {output.domain.minimum()!r}"
+    domain = running_output(output).domain
+    if not domain.contains(time):
+        return f"{returned}: that is no time here, where times are such as {domain.minimum()!r}"
     return f"{returned}: a time only moves forward"
 
 

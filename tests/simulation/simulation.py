@@ -21,7 +21,7 @@ from tidewheel.runtime.description.plan import Build, Plan, Schedule
 from tidewheel.runtime.errors import JobError
 from tidewheel.runtime.tokens.timestamp_token import TimestampToken
 from tidewheel.runtime.worker.envelope import Envelope, InputAction, InputCommand
-from tidewheel.runtime.worker.operator_context import OperatorContext
+from tidewheel.runtime.worker.operator_context import OperatorContext, instance_of
 from tidewheel.runtime.worker.output_port import OutputPort
 from tidewheel.runtime.worker.worker_core import WorkerCore
 from tidewheel.transport.socket_address import DRIVER
@@ -268,8 +268,9 @@ def _showing(build: Build, world: World) -> Build:
 
         context.token = token  # type: ignore[method-assign]
         schedule = build(context)
-        assert context.mailbox is not None, "inputs have one"
-        tokens = context.mailbox.tokens
+        mailbox = instance_of(context).mailbox
+        assert mailbox is not None, "inputs have one"
+        tokens = mailbox.tokens
 
         def shown(output: OutputPort) -> None:
             before = set(tokens)

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,6 +27,26 @@ def public(names: Iterator[str] | list[str]) -> set[str]:
 def test_a_class_shows_what_the_documentation_names(made: object) -> None:
     """Its description, with all that engines and operators call there, is not for users."""
     assert public(dir(made)) == documented(type(made))
+
+
+def test_what_an_operator_works_with_shows_what_the_documentation_names() -> None:
+    """What workers, channels and tokens do with ports and contexts is not for operators; substreams change nothing."""
+    seen: list[object] = []
+
+    def build(context: tw.OperatorContext) -> Any:
+        seen.append(context)
+        return lambda *ports: seen.extend(ports)
+
+    for bound in (None, "soft", "firm"):
+        flow = tw.Dataflow("flow")
+        numbers = flow.input("numbers")
+        (numbers if bound is None else numbers.substreams("numbers", key=abs)).unary("one", build, bound=bound)
+        with tw.run(flow, engine="local") as job:
+            job.input("numbers").close()
+            job.wait()
+    assert {type(one) for one in seen} == {tw.OperatorContext, tw.InputPort, tw.OutputPort}
+    for one in seen:
+        assert public(dir(one)) == documented(type(one))
 
 
 def test_a_stream_shows_its_operators_and_what_its_docstring_names() -> None:
