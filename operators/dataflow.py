@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import UnionType
-from typing import Any, TypeVar, overload
+from typing import Any, overload
 
 from tidewheel.operators.records.record_kind import Schema, check_for
 from tidewheel.operators.scopes.loop import Feedback, Loop
@@ -11,20 +11,16 @@ from tidewheel.operators.sources.input import InputBuild
 from tidewheel.operators.sources.source import source_build
 from tidewheel.operators.sources.topic_source import TopicSource
 from tidewheel.operators.stream import Stream
-from tidewheel.operators.stream_base import check_list, check_stream, make_pact
+from tidewheel.operators.stream_base import Record, check_list, check_stream, make_pact
 from tidewheel.operators.substreams.substream_operators import Bound, ends_wanted
 from tidewheel.operators.tables.columns import is_schema
 from tidewheel.progress import GraphError, PathSummary, TimeDomain
 from tidewheel.pubsub.catalog.topic_schema import topic_schema
 from tidewheel.pubsub.messages.delivery_options import BLOCK_LIMIT_S, DeliveryOptions, Slow
 from tidewheel.pubsub.messages.where import Where
+from tidewheel.runtime import Build, Key, OperatorSource, PartitionedSource
 from tidewheel.runtime.description.dataflow_description import DataflowDescription
 from tidewheel.runtime.description.described import Described
-from tidewheel.runtime.description.exchange import Key
-from tidewheel.runtime.description.partitioned_source import OperatorSource, PartitionedSource
-from tidewheel.runtime.description.plan import Build
-
-Record = TypeVar("Record")
 
 
 class Dataflow(Described):

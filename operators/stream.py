@@ -16,8 +16,7 @@ from tidewheel.operators.substreams.substream_operators import Bound, SubstreamO
 from tidewheel.operators.tables.column_operators import ColumnOperators
 from tidewheel.operators.windows.window_operators import WindowOperators
 from tidewheel.progress import GraphError
-from tidewheel.runtime.description.exchange import Key
-from tidewheel.runtime.description.plan import Build
+from tidewheel.runtime import Build, Key
 
 Record = TypeVar("Record")
 Other = TypeVar("Other")
@@ -161,5 +160,4 @@ class Stream(
                 f"operator {name!r}: exchange has a key for each side, (left, right), None for none, not {exchange!r}"
             )
         wanted = ends_wanted(name, bound, ordered=ordered)
-        (made,) = self._operator(name, [other], 1, build, exchange, by_substream=wanted)
-        return made
+        return self._operator(name, [other], 1, build, exchange, by_substream=wanted)[0]

@@ -20,6 +20,11 @@ if TYPE_CHECKING:
     from tidewheel.operators.stream import Stream
 
 Record = TypeVar("Record")
+Other = TypeVar("Other")
+Result = TypeVar("Result")
+State = TypeVar("State")
+KeyType = TypeVar("KeyType")
+Value = TypeVar("Value")
 
 
 class StreamBase(Generic[Record]):
@@ -80,8 +85,11 @@ class StreamBase(Generic[Record]):
         by_substream: BySubstream = False,
     ) -> "Stream[Any]":
         """Add an operator of one input and one output; ``notify=False`` if it looks at no frontier."""
-        (made,) = self._operator(name, [], 1, build, [key], notify=notify, schema=schema, by_substream=by_substream)
-        return made
+        return self._operator(name, [], 1, build, [key], notify=notify, schema=schema, by_substream=by_substream)[0]
+
+    def _pass_on(self, name: str, build: Build, outputs: int = 1) -> "tuple[Stream[Any], ...]":
+        """Add an operator whose outputs have rows of this stream, each in its substream, before any is complete."""
+        return self._operator(name, [], outputs, build, notify=False, schema=self.schema, by_substream=True)
 
     def _operator(
         self,

@@ -14,11 +14,9 @@ from typing import Any, TypeAlias
 
 from tidewheel.operators.coroutines.async_calls import AsyncCalls, CallPolicy, Outcome
 from tidewheel.progress import Time
-from tidewheel.runtime.description.plan import Build, Schedule
+from tidewheel.runtime import Build, InputPort, OutputPort, Schedule
 from tidewheel.runtime.substreams.labels import Label, MixedLabel
-from tidewheel.runtime.worker.input_port import InputPort
 from tidewheel.runtime.worker.operator_context import OperatorContext, instance_of
-from tidewheel.runtime.worker.output_port import OutputPort
 from tidewheel.transport.batches import records
 
 _Place: TypeAlias = tuple[Time, Label | None]

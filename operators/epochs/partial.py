@@ -5,10 +5,8 @@ from typing import Any, Protocol, TypeVar
 from tidewheel.operators.epochs.per_epoch import Fold
 from tidewheel.operators.records.arrow_rows import as_table
 from tidewheel.progress import Time
-from tidewheel.runtime.description.plan import Build, Schedule
-from tidewheel.runtime.worker.input_port import InputPort
+from tidewheel.runtime import Build, InputPort, OutputPort, Schedule
 from tidewheel.runtime.worker.operator_context import OperatorContext, instance_of
-from tidewheel.runtime.worker.output_port import OutputPort
 from tidewheel.transport.batches import Batch, concatenate, is_arrow, is_numpy
 
 State = TypeVar("State")

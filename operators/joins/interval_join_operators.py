@@ -5,7 +5,7 @@ The event times of both sides are read where they are, told to all workers, and 
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, overload
 
 from tidewheel.operators.epochs.gathered_epochs import build_gathered
 from tidewheel.operators.joins.interval_join import Interval, IntervalJoin, make_interval
@@ -15,25 +15,20 @@ from tidewheel.operators.keys.join_keys import KeyColumns, KeyFunctions, make_ke
 from tidewheel.operators.keys.record_keys import Keys
 from tidewheel.operators.keys.total_order import check_total_order
 from tidewheel.operators.records.arrow_rows import table_schema
-from tidewheel.operators.stream_base import StreamBase, check_stream
+from tidewheel.operators.stream_base import Other, Record, Result, StreamBase, check_stream
 from tidewheel.operators.tables.columns import check_names
 from tidewheel.operators.windows.event_time import EventTimeReader
 from tidewheel.operators.windows.watermark import At
 from tidewheel.operators.windows.windowing import build_reading
 from tidewheel.operators.windows.windows import Duration
 from tidewheel.progress import GraphError
-from tidewheel.runtime.description.exchange import Key
+from tidewheel.runtime import Build, Key
 from tidewheel.runtime.description.pacts import BroadcastPact
-from tidewheel.runtime.description.plan import Build
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from tidewheel.operators.stream import Stream
-
-Record = TypeVar("Record")
-Other = TypeVar("Other")
-Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Operators that bring the records of several streams together by key."""
 
 from collections.abc import Callable, Hashable
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, overload
 
 from tidewheel.operators.epochs.gathered_epochs import build_gathered
 from tidewheel.operators.epochs.merge_in_order import MergeInOrder
@@ -14,21 +14,20 @@ from tidewheel.operators.keys.join_keys import KeyColumns, make_keys
 from tidewheel.operators.keys.record_hash import GatherPact
 from tidewheel.operators.keys.record_order import check_order
 from tidewheel.operators.keys.total_order import check_total_order
-from tidewheel.operators.stream_base import StreamBase, check_stream
+from tidewheel.operators.stream_base import Other, Record, StreamBase, check_stream
 from tidewheel.operators.tables.columns import common_schema
 from tidewheel.progress import GraphError
-from tidewheel.runtime.description.exchange import Key
+from tidewheel.runtime import Key
 from tidewheel.runtime.description.pacts import BroadcastPact
-from tidewheel.runtime.description.plan import Build
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from tidewheel.operators.stream import Stream
 
-Record = TypeVar("Record")
-Other = TypeVar("Other")
 KeyValue = TypeVar("KeyValue", bound=Hashable)
+
+
+Match: TypeAlias = Callable[[Record], Hashable]
+"""The key of a record; in a join the keys of both sides are equal."""
 
 
 class JoinOperators(StreamBase[Record]):
@@ -51,40 +50,25 @@ class JoinOperators(StreamBase[Record]):
     def join(
         self,
         other: "Stream[Other]",
-        on: Callable[[Record], Hashable],
-        other_on: Callable[[Other], Hashable] | None = None,
+        on: Match[Record],
+        other_on: Match[Other] | None = None,
         *,
         how: Literal["inner"] = "inner",
     ) -> "Stream[tuple[Record, Other]]": ...
 
     @overload
     def join(
-        self,
-        other: "Stream[Other]",
-        on: Callable[[Record], Hashable],
-        other_on: Callable[[Other], Hashable] | None = None,
-        *,
-        how: Literal["left"],
+        self, other: "Stream[Other]", on: Match[Record], other_on: Match[Other] | None = None, *, how: Literal["left"]
     ) -> "Stream[tuple[Record, Other | None]]": ...
 
     @overload
     def join(
-        self,
-        other: "Stream[Other]",
-        on: Callable[[Record], Hashable],
-        other_on: Callable[[Other], Hashable] | None = None,
-        *,
-        how: Literal["right"],
+        self, other: "Stream[Other]", on: Match[Record], other_on: Match[Other] | None = None, *, how: Literal["right"]
     ) -> "Stream[tuple[Record | None, Other]]": ...
 
     @overload
     def join(
-        self,
-        other: "Stream[Other]",
-        on: Callable[[Record], Hashable],
-        other_on: Callable[[Other], Hashable] | None = None,
-        *,
-        how: Literal["outer"],
+        self, other: "Stream[Other]", on: Match[Record], other_on: Match[Other] | None = None, *, how: Literal["outer"]
     ) -> "Stream[tuple[Record | None, Other | None]]": ...
 
     def join(
@@ -130,19 +114,19 @@ class JoinOperators(StreamBase[Record]):
         check_how("join", how)
         keys = make_keys("join", on, other_on, suffix)
         if not isinstance(keys, KeyColumns):
-            return self._together("join", other, keys.exchanges, build_gathered(2, PairJoin(keys, how).process))
+            build = build_gathered(2, PairJoin(keys, how).process)
+            return self._operator("join", [other], 1, build, keys.exchanges)[0]
         check_stream("join", other)
         table_join = TableJoin(keys, how, suffix, (self.schema, other.schema))
         schema = table_join.columns.schema_of("join", self.schema, other.schema)
         if how == "inner":
             build = build_gathered(2, table_join.process, table_join.start)
-            return self._together("join", other, keys.exchanges, build, schema)
+            return self._operator("join", [other], 1, build, keys.exchanges, schema=schema)[0]
         announce = build_announce(self.nesting.domain)
         announced = [side._unary("join schema", announce, notify=False) for side in (self, other)]
         pacts = (*keys.exchanges, BroadcastPact(), BroadcastPact())
         build = build_gathered(4, table_join.process, table_join.start)
-        (made,) = self._operator("join", [other, *announced], 1, build, pacts, schema=schema)
-        return made
+        return self._operator("join", [other, *announced], 1, build, pacts, schema=schema)[0]
 
     @overload
     def join_across_epochs(
@@ -156,10 +140,7 @@ class JoinOperators(StreamBase[Record]):
 
     @overload
     def join_across_epochs(
-        self,
-        other: "Stream[Other]",
-        on: Callable[[Record], Hashable],
-        other_on: Callable[[Other], Hashable] | None = None,
+        self, other: "Stream[Other]", on: Match[Record], other_on: Match[Other] | None = None
     ) -> "Stream[tuple[Record, Other]]": ...
 
     def join_across_epochs(
@@ -202,9 +183,10 @@ class JoinOperators(StreamBase[Record]):
             check_stream(name, other)
             tables = TableJoinAcrossEpochs(keys, suffix)
             schema = tables.columns.schema_of(name, self.schema, other.schema)
-            return self._together(name, other, keys.exchanges, build_gathered(2, tables.process, tables.start), schema)
+            build = build_gathered(2, tables.process, tables.start)
+            return self._operator(name, [other], 1, build, keys.exchanges, schema=schema)[0]
         pairs = PairJoinAcrossEpochs(keys)
-        return self._together(name, other, keys.exchanges, build_gathered(2, pairs.process, pairs.start))
+        return self._operator(name, [other], 1, build_gathered(2, pairs.process, pairs.start), keys.exchanges)[0]
 
     def cogroup(
         self,
@@ -238,7 +220,7 @@ class JoinOperators(StreamBase[Record]):
         [Captured(time=0, batch=[(1, [1, 3], [5]), (0, [2], [])])]
         """
         keys = make_keys("cogroup", on, other_on)
-        return self._together("cogroup", other, keys.exchanges, build_gathered(2, Cogroup(keys).process))
+        return self._operator("cogroup", [other], 1, build_gathered(2, Cogroup(keys).process), keys.exchanges)[0]
 
     def merge(self, *others: "Stream[Record]", by: Callable[[Record], Any] | str | tuple[str, ...]) -> "Stream[Record]":
         """Bring the records of all streams into one order: each epoch is one sorted batch, all on worker 0.
@@ -274,16 +256,4 @@ class JoinOperators(StreamBase[Record]):
             check_stream("merge", other)
         schema = common_schema("merge", [self.schema, *(other.schema for other in others)])
         build = build_gathered(inputs, MergeInOrder(by).process)
-        (made,) = self._operator("merge", others, 1, build, [GatherPact()] * inputs, schema=schema)
-        return made
-
-    def _together(
-        self,
-        name: str,
-        other: "Stream[Any]",
-        exchanges: tuple[Key, Key],
-        build: Build,
-        schema: "pa.Schema | None" = None,
-    ) -> "Stream[Any]":
-        (made,) = self._operator(name, [other], 1, build, exchanges, schema=schema)
-        return made
+        return self._operator("merge", others, 1, build, [GatherPact()] * inputs, schema=schema)[0]

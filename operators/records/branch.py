@@ -8,10 +8,7 @@ from typing import Any, TypeAlias
 
 from tidewheel.operators.records.parts import divide
 from tidewheel.progress import Time
-from tidewheel.runtime.description.plan import Build, Schedule
-from tidewheel.runtime.worker.input_port import InputPort
-from tidewheel.runtime.worker.operator_context import OperatorContext
-from tidewheel.runtime.worker.output_port import OutputPort
+from tidewheel.runtime import Build, InputPort, OutputPort
 from tidewheel.transport.batches import records
 
 Assign: TypeAlias = Callable[[list[Any]], Sequence[int]]
@@ -21,16 +18,13 @@ Assign: TypeAlias = Callable[[list[Any]], Sequence[int]]
 def build_divide(assign: Assign, outputs: int) -> Build:
     """Return the build function of an operator that sends each record by the one output that ``assign`` says."""
 
-    def build(context: OperatorContext) -> Schedule:
-        def schedule(input: InputPort, *ports: OutputPort) -> None:
-            for lent, batch in input:
-                for port, part in zip(ports, divide(batch, assign(records(batch)), outputs), strict=True):
-                    if part is not None:
-                        port.send(lent, part)
+    def schedule(input: InputPort, *ports: OutputPort) -> None:
+        for lent, batch in input:
+            for port, part in zip(ports, divide(batch, assign(records(batch)), outputs), strict=True):
+                if part is not None:
+                    port.send(lent, part)
 
-        return schedule
-
-    return build
+    return lambda context: schedule
 
 
 def first_match(predicates: Sequence[Callable[[Any], object]]) -> Assign:
@@ -84,11 +78,8 @@ def _is_one_of(number: object, parts: int) -> bool:
 def build_branch_when(predicate: Callable[[Time], object]) -> Build:
     """Return the build function of an operator that sends each batch by its first output if ``predicate(time)``."""
 
-    def build(context: OperatorContext) -> Schedule:
-        def schedule(input: InputPort, matching: OutputPort, rest: OutputPort) -> None:
-            for lent, batch in input:
-                (matching if predicate(lent.time) else rest).send(lent, batch)
+    def schedule(input: InputPort, matching: OutputPort, rest: OutputPort) -> None:
+        for lent, batch in input:
+            (matching if predicate(lent.time) else rest).send(lent, batch)
 
-        return schedule
-
-    return build
+    return lambda context: schedule

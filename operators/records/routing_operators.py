@@ -1,11 +1,11 @@
 """Operators that decide where records go on."""
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, overload
 
 from tidewheel.operators.records.branch import build_branch_when, build_divide, by_number, first_match
 from tidewheel.operators.scopes.forward import build_pass
-from tidewheel.operators.stream_base import StreamBase, check_function, check_stream
+from tidewheel.operators.stream_base import Record, StreamBase, check_function, check_stream
 from tidewheel.operators.tables.columns import common_schema
 from tidewheel.progress import GraphError
 from tidewheel.runtime.description.exchange import Key
@@ -14,8 +14,6 @@ from tidewheel.transport.batches import Batch
 
 if TYPE_CHECKING:
     from tidewheel.operators.stream import Stream
-
-Record = TypeVar("Record")
 
 
 class Branches(NamedTuple, Generic[Record]):
@@ -127,8 +125,7 @@ class RoutingOperators(StreamBase[Record]):
         for other in others:
             check_stream("concat", other)
         schema = common_schema("concat", [self.schema, *(other.schema for other in others)])
-        (made,) = self._operator("concat", others, 1, build_pass, notify=False, schema=schema, by_substream=True)
-        return made
+        return self._operator("concat", others, 1, build_pass, notify=False, schema=schema, by_substream=True)[0]
 
     @overload
     def branch(self, predicate: Callable[[Record], object], /) -> Branches[Record]: ...
@@ -176,15 +173,7 @@ class RoutingOperators(StreamBase[Record]):
         for predicate in predicates:
             check_function("branch", predicate)
         outputs = len(predicates) + 1
-        return self._operator(
-            "branch",
-            [],
-            outputs,
-            build_divide(first_match(predicates), outputs),
-            notify=False,
-            schema=self.schema,
-            by_substream=True,
-        )
+        return self._pass_on("branch", build_divide(first_match(predicates), outputs), outputs)
 
     def branch_when(self, predicate: Callable[[Any], object]) -> Branches[Record]:
         """Send the batches of times for which ``predicate(time)`` is true one way, all others the other way.
@@ -200,11 +189,7 @@ class RoutingOperators(StreamBase[Record]):
         [[[1]], [[2], [3]]]
         """
         check_function("branch_when", predicate)
-        return Branches(
-            *self._operator(
-                "branch_when", [], 2, build_branch_when(predicate), notify=False, schema=self.schema, by_substream=True
-            )
-        )
+        return Branches(*self._pass_on("branch_when", build_branch_when(predicate), 2))
 
     def partition(self, parts: int, function: Callable[[Record], int]) -> "tuple[Stream[Record], ...]":
         """Send each record by the one of ``parts`` streams whose number, from 0, is ``function(record)``.
@@ -224,15 +209,7 @@ class RoutingOperators(StreamBase[Record]):
         if not isinstance(parts, int) or isinstance(parts, bool) or parts < 1:
             raise GraphError(f"partition: parts is how many streams there are to be, 1 or more, not {parts!r}")
         check_function("partition", function)
-        return self._operator(
-            "partition",
-            [],
-            parts,
-            build_divide(by_number(parts, function), parts),
-            notify=False,
-            schema=self.schema,
-            by_substream=True,
-        )
+        return self._pass_on("partition", build_divide(by_number(parts, function), parts), parts)
 
 
 def _unchanged(batch: Batch) -> Batch:

@@ -3,10 +3,7 @@
 from collections.abc import Callable
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
-from tidewheel.runtime.description.plan import Build, Schedule
-from tidewheel.runtime.worker.input_port import InputPort
-from tidewheel.runtime.worker.operator_context import OperatorContext
-from tidewheel.runtime.worker.output_port import OutputPort
+from tidewheel.runtime import Build, InputPort, OutputPort
 from tidewheel.transport.batches import records
 
 Record = TypeVar("Record")
@@ -32,16 +29,13 @@ class Failed(NamedTuple, Generic[Record]):
 def build_try_map(function: Callable[[Any], Any], caught: Caught) -> Build:
     """Return the build function of an operator that sends results on its first output and `Failed` on its second."""
 
-    def build(context: OperatorContext) -> Schedule:
-        def schedule(input: InputPort, results: OutputPort, failures: OutputPort) -> None:
-            for lent, batch in input:
-                made, failed = _try_each(function, caught, records(batch))
-                results.send(lent, made)
-                failures.send(lent, failed)
+    def schedule(input: InputPort, results: OutputPort, failures: OutputPort) -> None:
+        for lent, batch in input:
+            made, failed = _try_each(function, caught, records(batch))
+            results.send(lent, made)
+            failures.send(lent, failed)
 
-        return schedule
-
-    return build
+    return lambda context: schedule
 
 
 def _try_each(function: Callable[[Any], Any], caught: Caught, rows: list[Any]) -> tuple[list[Any], list[Failed[Any]]]:

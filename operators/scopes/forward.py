@@ -3,9 +3,8 @@
 They never ask for a frontier, so progress tracking keeps none for them.
 """
 
-from tidewheel.runtime.description.plan import Schedule
+from tidewheel.runtime import OperatorContext, Schedule
 from tidewheel.runtime.worker.input_port import InputPort, running_input
-from tidewheel.runtime.worker.operator_context import OperatorContext
 from tidewheel.runtime.worker.output_port import OutputPort, running_output
 
 

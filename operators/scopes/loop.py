@@ -1,11 +1,11 @@
 """Scopes by hand: entering, leaving and closing a loop."""
 
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self
 
 from tidewheel.operators.scopes.forward import build_pass
 from tidewheel.operators.stream import Stream
-from tidewheel.operators.stream_base import check_stream
+from tidewheel.operators.stream_base import Record, check_stream
 from tidewheel.progress import GraphError, IntegerDomain, PathSummary
 from tidewheel.runtime.description.dataflow_description import Outlet
 from tidewheel.runtime.description.described import description_of
@@ -13,8 +13,6 @@ from tidewheel.runtime.description.scope import Scope
 
 if TYPE_CHECKING:
     from tidewheel.operators.dataflow import Dataflow
-
-Record = TypeVar("Record")
 
 
 class Feedback(Stream[Record]):

@@ -1,21 +1,20 @@
 """Operators that enter and leave scopes: loops."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
 from tidewheel.operators.records.branch import build_branch_when
 from tidewheel.operators.records.delay import build_delay
 from tidewheel.operators.scopes.forward import build_pass
-from tidewheel.operators.stream_base import StreamBase, check_function
+from tidewheel.operators.stream_base import Record, Result, StreamBase, check_function
 from tidewheel.progress import GraphError, PathSummary, Time
 from tidewheel.runtime.description.plan import Build
+from tidewheel.runtime.description.scope import Scope
 
 if TYPE_CHECKING:
     from tidewheel.operators.scopes.loop import Loop
     from tidewheel.operators.stream import Stream
 
-Record = TypeVar("Record")
-Result = TypeVar("Result")
 
 Body: TypeAlias = "Callable[[Stream[Record]], tuple[Stream[Record], Stream[Result]]]"
 """What a loop does: given what enters and what comes back, it returns what goes round again and what leaves."""
@@ -81,11 +80,7 @@ class ScopeOperators(StreamBase[Record]):
             raise GraphError(
                 f"{name}: {inner.describe()} does not lie directly in the stream's, {self._outlet.scope.describe()}"
             )
-        summaries = {(0, 0): (PathSummary.enter(inner.nesting),)}
-        (made,) = self._description.add_operator(
-            name, [self._outlet], [inner], build, summaries=summaries, notify=False, by_substream=True
-        )
-        return self._made(made, self.schema)
+        return self._move(name, inner, build, PathSummary.enter(inner.nesting))
 
     def leave(self) -> "Stream[Record]":
         """Take this stream out of its loop: time ``(t, round)`` becomes ``t``.
@@ -109,9 +104,12 @@ class ScopeOperators(StreamBase[Record]):
                 f"leave: the stream of dataflow {self._description.name!r} is in no loop, there is nothing to "
                 "leave; enter(loop) comes first"
             )
-        summaries = {(0, 0): (PathSummary.leave(inner.nesting),)}
+        return self._move("leave", inner.parent, build_pass, PathSummary.leave(inner.nesting))
+
+    def _move(self, name: str, to: Scope, build: Build, path: PathSummary) -> "Stream[Record]":
+        inputs, paths = [self._outlet], {(0, 0): (path,)}
         (made,) = self._description.add_operator(
-            "leave", [self._outlet], [inner.parent], build_pass, summaries=summaries, notify=False, by_substream=True
+            name, inputs, [to], build, summaries=paths, notify=False, by_substream=True
         )
         return self._made(made, self.schema)
 
@@ -169,9 +167,7 @@ class ScopeOperators(StreamBase[Record]):
         feedback = loop.feedback()
         again, leaving = _checked(body(self.enter(loop).concat(feedback)), loop, rounds)
         if rounds is not None:
-            again, left_over = again._operator(
-                "rounds", [], 2, build_branch_when(lambda time: time[1] + 1 < rounds), notify=False, by_substream=True
-            )
+            again, left_over = again._pass_on("rounds", build_branch_when(lambda time: time[1] + 1 < rounds), 2)
             leaving.append(left_over)
         feedback.connect(again)
         first, *others = leaving

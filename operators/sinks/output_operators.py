@@ -5,19 +5,18 @@ import uuid
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Literal, Self
 
-from tidewheel.operators.epochs.gathered_epochs import build_gathered
+from tidewheel.operators.epochs.gathered_epochs import GatheredEpoch, build_gathered
 from tidewheel.operators.keys.record_hash import GatherPact
 from tidewheel.operators.sinks.capture import build_capture
 from tidewheel.operators.sinks.capture_to import build_capture_to
-from tidewheel.operators.sinks.epoch_call import EpochCall
 from tidewheel.operators.sinks.epoch_folders import EpochFolders, WrittenEpoch
 from tidewheel.operators.sinks.file_formats import FILE_FORMATS
 from tidewheel.operators.sinks.publish import build_publish, declared_schema
 from tidewheel.operators.sinks.published_ends import PublishedEnds
 from tidewheel.operators.sinks.write_files import EpochCommit, build_write_parts
-from tidewheel.operators.stream_base import StreamBase, check_function
+from tidewheel.operators.stream_base import Record, Result, StreamBase, check_function
 from tidewheel.progress import GraphError, ProductDomain, Time
 from tidewheel.pubsub.catalog.topic_event import Delivery
 from tidewheel.pubsub.protocol.publisher import DEFAULT_CAPACITY_BYTES
@@ -26,12 +25,11 @@ from tidewheel.pubsub.publishers.topic_log import RETENTION_S, topic_log
 from tidewheel.runtime.description.pacts import SubstreamPact
 from tidewheel.runtime.description.plan import EndsWanted
 from tidewheel.runtime.worker.operator_context import OperatorContext
+from tidewheel.transport.batches import Batch, records
 
 if TYPE_CHECKING:
     from tidewheel.operators.stream import Stream
 
-Record = TypeVar("Record")
-Result = TypeVar("Result")
 
 _FILE_BYTES = 128 << 20
 
@@ -204,7 +202,11 @@ class OutputOperators(StreamBase[Record]):
         1 12
         """
         check_function("for_each_epoch", function)
-        return self._unary("for_each_epoch", build_gathered(1, EpochCall(function).process), GatherPact())
+
+        def process(_: object, epoch: GatheredEpoch) -> list[list[Batch]]:
+            return [[[function(epoch.time, [record for batch in epoch.batches[0] for record in records(batch)])]]]
+
+        return self._unary("for_each_epoch", build_gathered(1, process), GatherPact())
 
     def write_files(
         self,

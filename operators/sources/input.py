@@ -6,11 +6,9 @@ from dataclasses import dataclass
 from tidewheel.operators.records.record_kind import Check
 from tidewheel.operators.substreams.labeller import Labeller, SubstreamKeys
 from tidewheel.progress import GraphError, Time
-from tidewheel.runtime.description.plan import Schedule
-from tidewheel.runtime.tokens.timestamp_token import TimestampToken
+from tidewheel.runtime import OutputPort, Schedule, TimestampToken
 from tidewheel.runtime.worker.envelope import FIRST_HANDLE, InputCommand
 from tidewheel.runtime.worker.operator_context import OperatorContext, instance_of
-from tidewheel.runtime.worker.output_port import OutputPort
 from tidewheel.transport.batches import Batch
 
 

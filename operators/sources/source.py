@@ -7,11 +7,9 @@ from reprlib import repr as shortened
 from typing import Any, Final, Generic, TypeVar
 
 from tidewheel.progress import Antichain, GraphError, Time
+from tidewheel.runtime import Build, OutputPort, Schedule, TimestampToken
 from tidewheel.runtime.description.partitioned_source import OperatorSource, PartitionedSource, Pause, PlacedSource
-from tidewheel.runtime.description.plan import Build, Schedule
-from tidewheel.runtime.tokens.timestamp_token import TimestampToken
 from tidewheel.runtime.worker.operator_context import OperatorContext, instance_of
-from tidewheel.runtime.worker.output_port import OutputPort
 from tidewheel.transport.batches import Batch
 
 Record_co = TypeVar("Record_co", covariant=True)

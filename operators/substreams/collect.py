@@ -4,10 +4,8 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
 from tidewheel.progress import Time
-from tidewheel.runtime.description.plan import Build, Schedule
+from tidewheel.runtime import Build, LentToken, Notificator, Schedule
 from tidewheel.runtime.substreams.labels import Label, MixedLabel, parts_by_key
-from tidewheel.runtime.tokens.notificator import Notificator
-from tidewheel.runtime.tokens.timestamp_token import LentToken
 from tidewheel.runtime.worker.input_port import InputPort, running_input
 from tidewheel.runtime.worker.operator_context import OperatorContext, instance_of
 from tidewheel.runtime.worker.output_port import OutputPort, running_output

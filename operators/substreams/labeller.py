@@ -9,11 +9,10 @@ from tidewheel.operators.keys.record_keys import Keys, as_key, as_portable_key, 
 from tidewheel.operators.keys.record_order import take
 from tidewheel.operators.substreams.marked_key import has_marks, mark_runs
 from tidewheel.progress import Time
+from tidewheel.runtime import LentToken, TimestampToken, TokenError
 from tidewheel.runtime.description.stable_hash import stable_hash
-from tidewheel.runtime.errors import TokenError
 from tidewheel.runtime.substreams.gate import SubstreamGate
 from tidewheel.runtime.substreams.labels import MixedLabel, labels_of, parts_by_key
-from tidewheel.runtime.tokens.timestamp_token import LentToken, TimestampToken
 from tidewheel.runtime.worker.operator_context import OperatorContext, instance_of
 from tidewheel.runtime.worker.output_port import OutputPort, running_output
 from tidewheel.transport.batches import Batch, length, records, take_slice

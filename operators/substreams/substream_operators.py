@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from tidewheel.operators.keys.record_keys import Keys, Names
 from tidewheel.operators.keys.total_order import check_total_order
 from tidewheel.operators.scopes.forward import build_unlabelled
-from tidewheel.operators.stream_base import StreamBase, check_function
+from tidewheel.operators.stream_base import Record, Result, StreamBase, check_function
 from tidewheel.operators.substreams.collect import build_collect
 from tidewheel.operators.substreams.declare import build_declare
 from tidewheel.operators.substreams.labeller import SubstreamKeys
@@ -25,9 +25,6 @@ if TYPE_CHECKING:
 Bound: TypeAlias = Literal["soft", "firm"]
 """When an operator is told that a substream has ended: ``"soft"``, some time after it has received the last of it;
 ``"firm"``, right after that: it receives all of a substream, nothing else in between, and then its end."""
-
-Record = TypeVar("Record")
-Result = TypeVar("Result")
 
 
 def ends_wanted(name: str, bound: Bound | None, *, ordered: bool) -> EndsWanted | bool:
@@ -145,8 +142,7 @@ class SubstreamOperators(StreamBase[Record]):
             return self._unary(what, build_declare(how), pact)
         check_total_order(what, self._outlet.scope)
         timed, latest = self._operator(f"{what} times", [], 2, build_timed(how, rule), [pact], notify=False)
-        (made,) = timed._operator(what, [latest], 1, build_time_out(how, rule), [None, BroadcastPact()])
-        return made
+        return timed._operator(what, [latest], 1, build_time_out(how, rule), [None, BroadcastPact()])[0]
 
     def _divide_input(self, name: str, from_input: str, how: SubstreamKeys) -> "Stream[Record]":
         """Have the input itself divide what it sends."""
@@ -211,7 +207,7 @@ class SubstreamOperators(StreamBase[Record]):
         ...     job.captured("count")
         [Captured(time=0, batch=[('a', 2), ('b', 1)])]
         """
-        (made,) = self._operator("without_substreams", [], 1, build_unlabelled, notify=False, by_substream="left")
+        made = self._unary("without_substreams", build_unlabelled, notify=False, by_substream="left")
         return self._made(replace(made._outlet, substreams=frozenset()), self.schema)
 
     def collect_substream(self, result: Callable[[Any, list[Record]], Result]) -> "Stream[Result]":
@@ -244,13 +240,5 @@ class SubstreamOperators(StreamBase[Record]):
         [('long', 7), ('short', 2)]
         """
         check_function("collect_substream", result)
-        (made,) = self._operator(
-            "collect_substream",
-            [],
-            1,
-            build_collect(result),
-            [SubstreamPact()],
-            notify=False,
-            by_substream=EndsWanted(ordered=False, holds=True),
-        )
-        return made
+        ends = EndsWanted(ordered=False, holds=True)
+        return self._unary("collect_substream", build_collect(result), SubstreamPact(), notify=False, by_substream=ends)

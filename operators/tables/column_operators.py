@@ -1,10 +1,10 @@
 """Operators that run on the kernels of Arrow."""
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from tidewheel.operators.epochs.per_epoch import build_per_epoch
 from tidewheel.operators.records.arrow_rows import table_schema
-from tidewheel.operators.stream_base import StreamBase
+from tidewheel.operators.stream_base import Record, StreamBase
 from tidewheel.operators.tables.aggregation import COUNT_ROWS, FUNCTIONS, Aggregate, Aggregation
 from tidewheel.operators.tables.columns import Expression, check_names, check_schema, is_expression, is_schema, shown
 from tidewheel.operators.tables.grouped_epoch import GroupsFold, RowsFold
@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from tidewheel.operators.stream import Stream
-
-Record = TypeVar("Record")
 
 
 class Grouping:

@@ -14,8 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from tidewheel.progress import Time
-from tidewheel.runtime.tokens.timestamp_token import LentToken
-from tidewheel.runtime.worker.output_port import OutputPort
+from tidewheel.runtime import LentToken, OutputPort
 
 At: TypeAlias = Callable[[Any], Any] | str
 """How the event time of a record is found: a function, or the name of a column or field."""

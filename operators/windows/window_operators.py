@@ -2,11 +2,11 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, overload
 
 from tidewheel.operators.keys.record_keys import Keys
 from tidewheel.operators.keys.total_order import check_total_order
-from tidewheel.operators.stream_base import StreamBase
+from tidewheel.operators.stream_base import Record, State, StreamBase, Value
 from tidewheel.operators.windows.event_time import EventTimeReader
 from tidewheel.operators.windows.window_fold import make_fold
 from tidewheel.operators.windows.window_records import LateRecord, WindowResult
@@ -28,10 +28,6 @@ from tidewheel.runtime.description.pacts import BroadcastPact
 
 if TYPE_CHECKING:
     from tidewheel.operators.stream import Stream
-
-Record = TypeVar("Record")
-State = TypeVar("State")
-Value = TypeVar("Value")
 
 
 @dataclass(frozen=True, slots=True)
