@@ -20,6 +20,7 @@ import tidewheel as tw
 from measurement import Report, alternate, arguments
 from stepped_workers import SteppedWorkers
 from tidewheel.progress import ProgressBatch, SpreadName
+from tidewheel.runtime.description.described import description_of
 from tidewheel.runtime.description.plan import Schedule
 from tidewheel.runtime.worker.envelope import Envelope, InputCommand
 
@@ -246,7 +247,7 @@ class Workers(SteppedWorkers):
         flow = tw.Dataflow("epochs")
         numbers = flow.input("numbers").exchange(lambda number: number)
         numbers.unary("collect", build_collect).exchange(lambda number: -number).probe("done")
-        super().__init__(flow.plan(), workers, progress, hold_back=hold_back)
+        super().__init__(description_of(flow).plan(), workers, progress, hold_back=hold_back)
         self.batches: list[tuple[ProgressBatch, int]] = []
         self.time = 0
         self.run()

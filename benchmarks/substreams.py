@@ -22,6 +22,7 @@ import tidewheel as tw
 from measurement import Report, alternate, arguments
 from punctuations import Markers, are_markers, collected, exchanged, marked, markers_of
 from stepped_workers import SteppedWorkers
+from tidewheel.runtime.description.described import description_of
 from tidewheel.runtime.engines.ray_job import RayJob
 from tidewheel.runtime.worker.envelope import Envelope, InputCommand
 from transport_floor import ray_cluster
@@ -84,7 +85,7 @@ class Workers(SteppedWorkers):
             moved = records.substreams("keys", key_of).exchange(lambda record: record[1])
             moved = moved.iterate(go_round) if kind == LOOP else moved.exchange(lambda record: record[1] + 1)
             moved.collect_substream(lambda key, rows: len(rows)).probe("done")
-        super().__init__(flow.plan(), workers, "accumulated")
+        super().__init__(description_of(flow).plan(), workers, "accumulated")
         self.messages = [0] * workers
         self.bytes = 0
 
@@ -165,7 +166,7 @@ def work(workers: int, kind: str) -> float:
     flow = tw.Dataflow("work")
     records = flow.input("records")
     (untracked(records) if kind == UNTRACKED else tracked(records, kind, None)).probe("done")
-    cluster = PicklingWorkers(flow.plan(), workers, "accumulated")
+    cluster = PicklingWorkers(description_of(flow).plan(), workers, "accumulated")
     keys = BATCH // SMALL
     started = perf_counter()
     for epoch in range(BATCHES):

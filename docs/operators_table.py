@@ -114,14 +114,28 @@ def _functions(*functions: Callable[..., Any]) -> Iterator[tuple[str, str]]:
 
 
 def _within_operators() -> Iterator[tuple[str, str]]:
-    yield from _pick(
-        tw.OperatorContext, "state", "notificator", "token", "activate", "expect_activation", "on_close", "probe"
-    )
+    yield from _attributes(tw.OperatorContext)
+    yield from _own(tw.OperatorContext)
+    yield from _properties(tw.OperatorContext)
     yield from _pick(tw.Notificator, "notify_at", "ready", "take")
     yield from _pick(tw.LentToken, "retain", "delayed")
     yield from _pick(tw.TimestampToken, "delayed", "downgrade", "clone", "discard")
-    yield from _pick(tw.OutputPort, "send")
-    yield "InputPort.frontier", first_line(tw.InputPort.frontier)
+    yield from _own(tw.OutputPort)
+    yield "InputPort", first_line(tw.InputPort)
+    yield from _properties(tw.InputPort)
+
+
+def _attributes(owner: type) -> Iterator[tuple[str, str]]:
+    """Yield the attributes of a class as its docstring has them, each up to the first full stop."""
+    for name, text in re.findall(r"^    (\w+): ((?:.|\n {8})+)", inspect.getdoc(owner) or "", re.MULTILINE):
+        said = " ".join(text.split()).partition(". ")[0].removesuffix(".")
+        yield f"{owner.__name__}.{name}", said[0].upper() + said[1:]
+
+
+def _properties(owner: type) -> Iterator[tuple[str, str]]:
+    for name, member in vars(owner).items():
+        if isinstance(member, property):
+            yield f"{owner.__name__}.{name}", first_line(member)
 
 
 def _fields(*owners: type) -> Iterator[tuple[str, str]]:

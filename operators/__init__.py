@@ -1,9 +1,10 @@
 """Streams and the operators on them."""
 
 from tidewheel.operators.dataflow import Dataflow
-from tidewheel.operators.joins.interval_joined import IntervalJoined
-from tidewheel.operators.records.branch import Branches, NamedBranches
-from tidewheel.operators.records.try_map import Failed, Tried
+from tidewheel.operators.joins.interval_join_operators import IntervalJoined
+from tidewheel.operators.records.record_operators import Tried
+from tidewheel.operators.records.routing_operators import Branches, NamedBranches
+from tidewheel.operators.records.try_map import Failed
 from tidewheel.operators.scopes.loop import Feedback, Loop
 from tidewheel.operators.sinks.epoch_folders import WrittenEpoch
 from tidewheel.operators.sources.line_source import LineSource
@@ -14,8 +15,9 @@ from tidewheel.operators.sources.replay_source import ReplaySource
 from tidewheel.operators.sources.source import IterableSource
 from tidewheel.operators.sources.tick_source import TickSource
 from tidewheel.operators.stream import Stream
-from tidewheel.operators.tables.grouping import Grouping
-from tidewheel.operators.windows.window_records import LateRecord, Windowed, WindowResult
+from tidewheel.operators.tables.column_operators import Grouping
+from tidewheel.operators.windows.window_operators import Windowed
+from tidewheel.operators.windows.window_records import LateRecord, WindowResult
 from tidewheel.operators.windows.windows import SessionWindows, SlidingWindows, TumblingWindows
 
 __all__ = [

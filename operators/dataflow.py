@@ -3,31 +3,32 @@
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import UnionType
-from typing import Any, TypeVar, overload
+from typing import Any, overload
 
 from tidewheel.operators.records.record_kind import Schema, check_for
-from tidewheel.operators.scopes.loop import Feedback, Loop, make_feedback
+from tidewheel.operators.scopes.loop import Feedback, Loop
 from tidewheel.operators.sources.input import InputBuild
 from tidewheel.operators.sources.source import source_build
 from tidewheel.operators.sources.topic_source import TopicSource
 from tidewheel.operators.stream import Stream
-from tidewheel.operators.stream_base import check_list, check_stream, make_pact
+from tidewheel.operators.stream_base import Record, check_list, check_stream, make_pact
 from tidewheel.operators.substreams.substream_operators import Bound, ends_wanted
 from tidewheel.operators.tables.columns import is_schema
-from tidewheel.progress import GraphError, PathSummary
+from tidewheel.progress import GraphError, PathSummary, TimeDomain
 from tidewheel.pubsub.catalog.topic_schema import topic_schema
 from tidewheel.pubsub.messages.delivery_options import BLOCK_LIMIT_S, DeliveryOptions, Slow
 from tidewheel.pubsub.messages.where import Where
+from tidewheel.runtime import Build, Key, OperatorSource, PartitionedSource
 from tidewheel.runtime.description.dataflow_description import DataflowDescription
-from tidewheel.runtime.description.exchange import Key
-from tidewheel.runtime.description.partitioned_source import OperatorSource, PartitionedSource
-from tidewheel.runtime.description.plan import Build
-
-Record = TypeVar("Record")
+from tidewheel.runtime.description.described import Described
 
 
-class Dataflow(DataflowDescription):
-    """The description of a dataflow: streams, operators and loops. Nothing runs before `tidewheel.run`.
+class Dataflow(Described):
+    """A dataflow to be described: streams, operators and loops. Nothing runs before `tidewheel.run`.
+
+    Args:
+        name: the dataflow's name, for people.
+        domain: the times of its epochs, integers from 0 by default.
 
     >>> import tidewheel as tw
     >>> flow = tw.Dataflow("halving")
@@ -42,6 +43,11 @@ class Dataflow(DataflowDescription):
     ...     [batch.batch for batch in job.captured("ones")]
     [[1], [1], [1]]
     """
+
+    __slots__ = ()
+
+    def __init__(self, name: str, domain: TimeDomain | None = None) -> None:
+        super().__init__(DataflowDescription(name, domain))
 
     @overload
     def input(self, name: str) -> Stream[Any]: ...
@@ -71,9 +77,8 @@ class Dataflow(DataflowDescription):
         [Captured(time=0, batch=[2, 2])]
         """
         check = check_for(name, records) if records is not None else None
-        self.register("input", name, self.size)
-        (outlet,) = self.add_operator(f"input {name}", [], [self.root], InputBuild(check), notify=False)
-        return Stream(outlet, records if is_schema(records) else None)
+        self._description.register("input", name, self._description.size)
+        return self._begin(f"input {name}", InputBuild(check), records)
 
     def source(
         self,
@@ -104,9 +109,7 @@ class Dataflow(DataflowDescription):
         ...     job.captured("lengths")
         [Captured(time=0, batch=[2, 2])]
         """
-        build = source_build(name, source, paced_by, epochs_ahead)
-        (outlet,) = self.add_operator(name, [], [self.root], build, notify=False)
-        return Stream(outlet)
+        return self._begin(name, source_build(name, source, paced_by, epochs_ahead))
 
     def from_topic(
         self,
@@ -161,9 +164,14 @@ class Dataflow(DataflowDescription):
             topic_schema(schema)
         options = {"where": where, "schema": schema}
         connect = partial(subscribe, topic, atomic=atomic, slow=slow, block_limit=block_limit, **options)
-        source = TopicSource(topic, self.root.nesting.domain, connect, timeout)
-        (outlet,) = self.add_operator(f"from_topic {topic}", [], [self.root], source.build, notify=False)
-        return Stream(outlet, schema if is_schema(schema) else None)
+        source = TopicSource(topic, self._description.root.nesting.domain, connect, timeout)
+        return self._begin(f"from_topic {topic}", source.build, schema)
+
+    def _begin(self, name: str, build: Build, records: Any = None) -> Stream[Any]:
+        """Add an operator without inputs, and return what it sends."""
+        description = self._description
+        (outlet,) = description.add_operator(name, [], [description.root], build, notify=False)
+        return Stream(self, outlet, records if is_schema(records) else None)
 
     def operator(  # noqa: PLR0913 - what can be said of an operator, one by one
         self,
@@ -212,15 +220,17 @@ class Dataflow(DataflowDescription):
         ...     job.captured("evens")
         [Captured(time=0, batch=[2, 4])]
         """
-        outlets = self.check_inputs(name, [check_stream(name, stream) for stream in check_list(name, "inputs", inputs)])
-        scope = outlets[0].scope if outlets else self.root
+        description = self._description
+        outlets = [check_stream(name, stream) for stream in check_list(name, "inputs", inputs)]
+        description.check_inputs(name, outlets)
+        scope = outlets[0].scope if outlets else description.root
         keys = check_list(name, "exchange", exchange if exchange is not None else [None] * len(outlets))
         if len(keys) != len(outlets):
             raise GraphError(f"operator {name!r} has {len(outlets)} inputs, exchange names {len(keys)} keys")
         if not isinstance(outputs, int) or outputs < 0:
             raise GraphError(f"operator {name!r}: outputs is how many there are, 0 or more, not {outputs!r}")
         paths = None if summaries is None else {ports: _paths(name, given) for ports, given in summaries.items()}
-        made = self.add_operator(
+        made = description.add_operator(
             name,
             outlets,
             [scope] * outputs,
@@ -230,7 +240,7 @@ class Dataflow(DataflowDescription):
             notify=notify,
             by_substream=ends_wanted(name, bound, ordered=ordered),
         )
-        return tuple(Stream(outlet) for outlet in made)
+        return tuple(Stream(self, outlet) for outlet in made)
 
     def scope(self, name: str) -> Loop:
         """Return a loop in the outermost scope, to be entered, fed back and left by hand.
@@ -249,7 +259,7 @@ class Dataflow(DataflowDescription):
         ...     job.captured("doubled")
         [Captured(time=0, batch=[3]), Captured(time=0, batch=[6])]
         """
-        return Loop(self, self.root.inside(name))
+        return Loop(self, self._description.root.inside(name))
 
     def feedback(self, advance: int = 1) -> Feedback[Any]:
         """Return the open end of a cycle in the outermost scope: what goes in comes out ``advance`` epochs later.
@@ -267,7 +277,7 @@ class Dataflow(DataflowDescription):
         ...     job.captured("numbers")
         [Captured(time=0, batch=[5]), Captured(time=1, batch=[2]), Captured(time=2, batch=[1])]
         """
-        return make_feedback(self, self.root, advance)
+        return Loop(self, self._description.root).feedback(advance)
 
     def explain(self, *, fused: bool = False) -> str:
         """Return the dataflow as text, complete or not: each operator with what it reads, indented by scope.
@@ -296,7 +306,7 @@ class Dataflow(DataflowDescription):
         """
         from tidewheel.runtime.drawing import text_of
 
-        return text_of(self.outline(), fused=fused)
+        return text_of(self._description.outline(), fused=fused)
 
     def to_mermaid(self) -> str:
         """Return the dataflow, complete or not, as a flowchart for Mermaid, which GitHub and many editors draw.
@@ -317,13 +327,13 @@ class Dataflow(DataflowDescription):
         """
         from tidewheel.runtime.drawing import mermaid_of
 
-        return mermaid_of(self.outline())
+        return mermaid_of(self._description.outline())
 
     def _repr_html_(self) -> str:
         """Return a picture of the dataflow, complete or not, for a notebook that ends a cell with it."""
         from tidewheel.runtime.drawing import picture_of
 
-        return picture_of(self.outline())
+        return picture_of(self._description.outline())
 
 
 def _paths(name: str, given: PathSummary | Sequence[PathSummary]) -> tuple[PathSummary, ...]:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from tidewheel.operators.coroutines.async_operators import AsyncOperators
 from tidewheel.operators.epochs.epoch_operators import EpochOperators
 from tidewheel.operators.epochs.keyed_operators import KeyedOperators
+from tidewheel.operators.joins.interval_join_operators import IntervalJoinOperators
 from tidewheel.operators.joins.join_operators import JoinOperators
 from tidewheel.operators.records.record_operators import RecordOperators
 from tidewheel.operators.records.routing_operators import RoutingOperators
@@ -15,8 +16,7 @@ from tidewheel.operators.substreams.substream_operators import Bound, SubstreamO
 from tidewheel.operators.tables.column_operators import ColumnOperators
 from tidewheel.operators.windows.window_operators import WindowOperators
 from tidewheel.progress import GraphError
-from tidewheel.runtime.description.exchange import Key
-from tidewheel.runtime.description.plan import Build
+from tidewheel.runtime import Build, Key
 
 Record = TypeVar("Record")
 Other = TypeVar("Other")
@@ -55,6 +55,7 @@ class Stream(
     KeyedOperators[Record],
     WindowOperators[Record],
     JoinOperators[Record],
+    IntervalJoinOperators[Record],
     ColumnOperators[Record],
     AsyncOperators[Record],
     SubstreamOperators[Record],
@@ -159,5 +160,4 @@ class Stream(
                 f"operator {name!r}: exchange has a key for each side, (left, right), None for none, not {exchange!r}"
             )
         wanted = ends_wanted(name, bound, ordered=ordered)
-        (made,) = self._operator(name, [other], 1, build, exchange, by_substream=wanted)
-        return made
+        return self._operator(name, [other], 1, build, exchange, by_substream=wanted)[0]

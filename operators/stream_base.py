@@ -4,11 +4,11 @@
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from tidewheel.operators.tables.columns import check_names
 from tidewheel.progress import GraphError, Nesting
-from tidewheel.runtime.description.dataflow_description import Outlet
+from tidewheel.runtime.description.dataflow_description import DataflowDescription, Outlet
 from tidewheel.runtime.description.exchange import Exchange, Key
 from tidewheel.runtime.description.pacts import Pact
 from tidewheel.runtime.description.plan import Build, BySubstream, KeyedTransform, Transform
@@ -20,34 +20,40 @@ if TYPE_CHECKING:
     from tidewheel.operators.stream import Stream
 
 Record = TypeVar("Record")
+Other = TypeVar("Other")
+Result = TypeVar("Result")
+State = TypeVar("State")
+KeyType = TypeVar("KeyType")
+Value = TypeVar("Value")
 
 
 class StreamBase(Generic[Record]):
     """The records that one output of one operator sends, each at a time; `Stream` has the operators.
 
     Attributes:
-        outlet: that output.
+        flow: the dataflow that it belongs to.
         schema: the columns of its batches, Arrow tables, as far as it is known that they have them; else None.
     """
 
-    __slots__ = ("outlet", "schema")
+    __slots__ = ("_outlet", "flow", "schema")
 
-    def __init__(self, outlet: Outlet, schema: "pa.Schema | None" = None) -> None:
-        self.outlet = outlet
+    def __init__(self, flow: "Dataflow", outlet: Outlet, schema: "pa.Schema | None" = None) -> None:
+        self.flow = flow
+        self._outlet = outlet
         self.schema = schema
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} of {self.outlet.description.describe(self.outlet.source)}>"
+        return f"<{type(self).__name__} of {self._description.describe(self._outlet.source)}>"
 
     @property
-    def flow(self) -> "Dataflow":
-        """The dataflow that this stream belongs to."""
-        return cast("Dataflow", self.outlet.description)
+    def _description(self) -> DataflowDescription:
+        """The description of the dataflow, to which operators are added."""
+        return self._outlet.description
 
     @property
     def nesting(self) -> Nesting:
         """The scopes around this stream, by which a `PathSummary` says where it begins and ends."""
-        return self.outlet.scope.nesting
+        return self._outlet.scope.nesting
 
     # ------------------------------------------------------------------ for the classes that have operators
 
@@ -65,8 +71,8 @@ class StreamBase(Generic[Record]):
         ``with_keys`` is what it does to batches of several substreams; by default the same to each by itself.
         """
         pact = self._pact(name, key)
-        made = self.outlet.description.add_stage(name, self.outlet, transform, pact, with_keys)
-        return make_stream(made, schema)
+        made = self._description.add_stage(name, self._outlet, transform, pact, with_keys)
+        return self._made(made, schema)
 
     def _unary(
         self,
@@ -79,8 +85,11 @@ class StreamBase(Generic[Record]):
         by_substream: BySubstream = False,
     ) -> "Stream[Any]":
         """Add an operator of one input and one output; ``notify=False`` if it looks at no frontier."""
-        (made,) = self._operator(name, [], 1, build, [key], notify=notify, schema=schema, by_substream=by_substream)
-        return made
+        return self._operator(name, [], 1, build, [key], notify=notify, schema=schema, by_substream=by_substream)[0]
+
+    def _pass_on(self, name: str, build: Build, outputs: int = 1) -> "tuple[Stream[Any], ...]":
+        """Add an operator whose outputs have rows of this stream, each in its substream, before any is complete."""
+        return self._operator(name, [], outputs, build, notify=False, schema=self.schema, by_substream=True)
 
     def _operator(
         self,
@@ -99,20 +108,20 @@ class StreamBase(Generic[Record]):
         ``schema`` is what all its outputs have, if that is known; ``by_substream`` is as for
         `DataflowDescription.add_operator`.
         """
-        outlets = [self.outlet, *(check_stream(name, other) for other in others)]
+        outlets = [self._outlet, *(check_stream(name, other) for other in others)]
         pacts = None
         if keys is not None:
             pacts = [side._pact(name, key) for side, key in zip([self, *others], keys, strict=True)]
-        made = self.outlet.description.add_operator(
+        made = self._description.add_operator(
             name,
             outlets,
-            [self.outlet.scope] * outputs,
+            [self._outlet.scope] * outputs,
             build,
             pacts=pacts,
             notify=notify,
             by_substream=by_substream,
         )
-        return tuple(make_stream(outlet, schema) for outlet in made)
+        return tuple(self._made(outlet, schema) for outlet in made)
 
     def _pact(self, name: str, key: Key | Pact | None) -> Pact | None:
         """Return the exchange by ``key`` for an operator; raise GraphError if this stream cannot have that key."""
@@ -133,12 +142,11 @@ class StreamBase(Generic[Record]):
         """Add an operator without outputs."""
         self._operator(name, [], 0, build, [key], notify=notify, by_substream=by_substream)
 
+    def _made(self, outlet: Outlet, schema: "pa.Schema | None" = None) -> "Stream[Any]":
+        """Return the stream that comes out there, of tables of ``schema`` if that is known."""
+        from tidewheel.operators.stream import Stream
 
-def make_stream(outlet: Outlet, schema: "pa.Schema | None" = None) -> "Stream[Any]":
-    """Return the stream that comes out there, of tables of ``schema`` if that is known."""
-    from tidewheel.operators.stream import Stream
-
-    return Stream(outlet, schema)
+        return Stream(self.flow, outlet, schema)
 
 
 def make_pact(name: str, key: Key | Pact | None) -> Pact | None:
@@ -157,7 +165,7 @@ def check_stream(name: str, other: object) -> Outlet:
     """Return the outlet of a stream; raise GraphError if it is none."""
     if not isinstance(other, StreamBase):
         raise GraphError(f"operator {name!r} reads streams, not {other!r}")
-    return other.outlet
+    return other._outlet
 
 
 def check_function(name: str, function: object) -> None:

@@ -1,7 +1,8 @@
 """Dataflow descriptions, tokens, workers and jobs."""
 
-from tidewheel.runtime.description.dataflow_description import DataflowDescription
+from tidewheel.runtime.description.exchange import Key
 from tidewheel.runtime.description.partitioned_source import OperatorSource, PartitionedSource, Pause
+from tidewheel.runtime.description.plan import Build, Schedule
 from tidewheel.runtime.engines.captured import Captured, CapturedBatches
 from tidewheel.runtime.engines.job import Job
 from tidewheel.runtime.engines.probe_handle import ProbeHandle
@@ -22,10 +23,10 @@ from tidewheel.transport.attachment import Attachment, AttachmentHost, RunningAt
 __all__ = [
     "Attachment",
     "AttachmentHost",
+    "Build",
     "Captured",
     "CapturedBatches",
     "ConfigError",
-    "DataflowDescription",
     "EdgeStatistics",
     "Explanation",
     "Holder",
@@ -34,6 +35,7 @@ __all__ = [
     "Job",
     "JobError",
     "JobStatistics",
+    "Key",
     "LentToken",
     "Notificator",
     "OperatorContext",
@@ -45,6 +47,7 @@ __all__ = [
     "ProbeHandle",
     "RunningAttachment",
     "RuntimeConfig",
+    "Schedule",
     "TimestampToken",
     "TokenError",
     "TokenSet",

@@ -27,6 +27,11 @@ def pack(batch: Batch) -> Any:
     """Return ``batch`` in the form in which it is to be pickled."""
     if not is_arrow(batch) or (batch.num_columns and batch.get_total_buffer_size() <= batch.nbytes * _SPARE + _SMALL):
         return batch
+    return stream_of(batch)
+
+
+def stream_of(batch: Batch) -> PackedArrow:
+    """Return a batch of Arrow as an IPC stream."""
     import pyarrow as pa
 
     sink = pa.BufferOutputStream()

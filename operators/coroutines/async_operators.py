@@ -1,16 +1,14 @@
 """Operators that wait for something outside without holding others up."""
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
-from tidewheel.operators.stream_base import StreamBase, check_function
+from tidewheel.operators.sources.record_source import check_positive
+from tidewheel.operators.stream_base import Record, Result, StreamBase, check_function
 from tidewheel.progress import GraphError
 
 if TYPE_CHECKING:
     from tidewheel.operators.stream import Stream
-
-Record = TypeVar("Record")
-Result = TypeVar("Result")
 
 
 class AsyncOperators(StreamBase[Record]):
@@ -64,8 +62,8 @@ class AsyncOperators(StreamBase[Record]):
         from tidewheel.operators.coroutines.map_async import build_map_async
 
         check_function("map_async", function)
-        _check_whole("concurrency", concurrency, 1)
-        _check_whole("retries", retries, 0)
+        check_positive("map_async", "concurrency", concurrency)
+        check_positive("map_async", "retries", retries, least=0)
         if timeout_s is not None and not (isinstance(timeout_s, int | float) and timeout_s > 0):
             raise GraphError(f"map_async: timeout_s is a number of seconds above 0, or None, not {timeout_s!r}")
         kinds = retry_on if isinstance(retry_on, tuple) else (retry_on,)
@@ -75,8 +73,3 @@ class AsyncOperators(StreamBase[Record]):
         return self._unary(
             "map_async", build_map_async(function, policy, ordered=ordered), notify=False, by_substream=True
         )
-
-
-def _check_whole(name: str, value: object, least: int) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise GraphError(f"map_async: {name} is a whole number, {least} or more, not {value!r}")

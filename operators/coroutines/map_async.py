@@ -14,11 +14,9 @@ from typing import Any, TypeAlias
 
 from tidewheel.operators.coroutines.async_calls import AsyncCalls, CallPolicy, Outcome
 from tidewheel.progress import Time
-from tidewheel.runtime.description.plan import Build, Schedule
+from tidewheel.runtime import Build, InputPort, OutputPort, Schedule
 from tidewheel.runtime.substreams.labels import Label, MixedLabel
-from tidewheel.runtime.worker.input_port import InputPort
-from tidewheel.runtime.worker.operator_context import OperatorContext
-from tidewheel.runtime.worker.output_port import OutputPort
+from tidewheel.runtime.worker.operator_context import OperatorContext, instance_of
 from tidewheel.transport.batches import records
 
 _Place: TypeAlias = tuple[Time, Label | None]
@@ -85,7 +83,7 @@ class _MapAsync:
             number, error = outcome.number, outcome.error
             if error is not None:
                 if number is not None:
-                    self._context.working_at(self._pending[number][0][0])
+                    instance_of(self._context).work_at(self._pending[number][0][0])
                 raise error
             assert number is not None, "what has no number has an error"
             if self._ordered:

@@ -2,20 +2,21 @@
 
 from collections.abc import Callable
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from tidewheel.operators.epochs.distinct import distinct_records
+from tidewheel.operators.epochs.gathered_epochs import build_gathered
 from tidewheel.operators.epochs.key_counts import PartialCounts, SummedCounts
-from tidewheel.operators.epochs.key_fold import CombinedStates, EpochFold, KeyFold, PartialStates
-from tidewheel.operators.epochs.partial import PartialFold, build_partial
+from tidewheel.operators.epochs.key_fold import Add, CombinedStates, EpochFold, KeyFold, PartialStates, Start
+from tidewheel.operators.epochs.partial import PartialFold, build_partial, joined
 from tidewheel.operators.epochs.per_epoch import Fold, build_per_epoch
-from tidewheel.operators.epochs.pruned_epoch import PrunedEpoch, WholeEpoch
+from tidewheel.operators.epochs.pruned_epoch import PrunedEpoch
 from tidewheel.operators.epochs.sample import Sampler
 from tidewheel.operators.epochs.top_k import TopK
 from tidewheel.operators.keys.record_hash import GatherPact, RecordPact
 from tidewheel.operators.keys.record_keys import Keys, Names
 from tidewheel.operators.keys.record_order import Order, check_order
-from tidewheel.operators.stream_base import StreamBase, check_function
+from tidewheel.operators.stream_base import KeyType, Record, Result, State, StreamBase, check_function
 from tidewheel.progress import GraphError
 from tidewheel.runtime.description.exchange import Key
 from tidewheel.runtime.description.pacts import Pact
@@ -23,10 +24,6 @@ from tidewheel.runtime.description.pacts import Pact
 if TYPE_CHECKING:
     from tidewheel.operators.stream import Stream
 
-Record = TypeVar("Record")
-KeyType = TypeVar("KeyType")
-State = TypeVar("State")
-Result = TypeVar("Result")
 
 _KEY = itemgetter(0)
 
@@ -45,8 +42,8 @@ class EpochOperators(StreamBase[Record]):
     def aggregate(
         self,
         key: Callable[[Record], KeyType],
-        start: Callable[[], State],
-        add: Callable[[State, Record], State],
+        start: Start[State],
+        add: Add[State, Record],
         finish: None = None,
         combine: Callable[[State, State], State] | None = None,
     ) -> "Stream[tuple[KeyType, State]]": ...
@@ -55,8 +52,8 @@ class EpochOperators(StreamBase[Record]):
     def aggregate(
         self,
         key: Callable[[Record], KeyType],
-        start: Callable[[], State],
-        add: Callable[[State, Record], State],
+        start: Start[State],
+        add: Add[State, Record],
         finish: Callable[[KeyType, State], Result],
         combine: Callable[[State, State], State] | None = None,
     ) -> "Stream[Result]": ...
@@ -65,8 +62,8 @@ class EpochOperators(StreamBase[Record]):
     def aggregate(
         self,
         key: Names,
-        start: Callable[[], State],
-        add: Callable[[State, Record], State],
+        start: Start[State],
+        add: Add[State, Record],
         finish: None = None,
         combine: Callable[[State, State], State] | None = None,
     ) -> "Stream[tuple[Any, State]]": ...
@@ -75,8 +72,8 @@ class EpochOperators(StreamBase[Record]):
     def aggregate(
         self,
         key: Names,
-        start: Callable[[], State],
-        add: Callable[[State, Record], State],
+        start: Start[State],
+        add: Add[State, Record],
         finish: Callable[[Any, State], Result],
         combine: Callable[[State, State], State] | None = None,
     ) -> "Stream[Result]": ...
@@ -84,8 +81,8 @@ class EpochOperators(StreamBase[Record]):
     def aggregate(
         self,
         key: Callable[[Record], Any] | Names,
-        start: Callable[[], State],
-        add: Callable[[State, Record], State],
+        start: Start[State],
+        add: Add[State, Record],
         finish: Callable[[Any, State], Any] | None = None,
         combine: Callable[[State, State], State] | None = None,
     ) -> "Stream[Any]":
@@ -115,12 +112,7 @@ class EpochOperators(StreamBase[Record]):
         ...     job.captured("means")
         [Captured(time=0, batch=[('t', 2.5), ('b', 2.0)])]
         """
-        keys = Keys.checked("aggregate", key, self.schema)
-        check_function("aggregate, for start,", start)
-        check_function("aggregate, for add,", add)
-        if finish is not None:
-            check_function("aggregate, for finish,", finish)
-        fold = KeyFold(keys, start, add, finish)
+        fold = KeyFold.checked("aggregate", key, self.schema, start, add, finish)
         if combine is None:
             return self._unary("aggregate", build_per_epoch(EpochFold(fold)), key)
         check_function("aggregate, for combine,", combine)
@@ -226,9 +218,9 @@ class EpochOperators(StreamBase[Record]):
         [Captured(time=0, batch=['a', 'tide', 'wheel'])]
         """
         check_order("sort", order, self.schema)
-        return self._unary(
-            "sort", build_per_epoch(WholeEpoch(Order(order, reverse).sorted)), GatherPact(), schema=self.schema
-        )
+        by = Order(order, reverse)
+        build = build_gathered(1, lambda _, epoch: ([by.sorted(joined(epoch.batches[0]))],))
+        return self._unary("sort", build, GatherPact(), schema=self.schema)
 
     def top_k(
         self,

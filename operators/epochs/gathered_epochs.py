@@ -5,11 +5,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from tidewheel.progress import Time, TimeDomain
-from tidewheel.runtime.description.plan import Build, Schedule
-from tidewheel.runtime.tokens.notificator import Notificator
-from tidewheel.runtime.worker.input_port import InputPort
-from tidewheel.runtime.worker.operator_context import OperatorContext
-from tidewheel.runtime.worker.output_port import OutputPort
+from tidewheel.runtime import Build, InputPort, Notificator, OperatorContext, OutputPort, Schedule
 from tidewheel.transport.batches import Batch
 
 
@@ -32,7 +28,9 @@ Process: TypeAlias = Callable[[Any, GatheredEpoch], Sequence[Iterable[Batch]]]
 """Gets what the operator keeps from one epoch to the next, and an epoch; returns what to send, for each output."""
 
 
-def build_gathered(inputs: int, process: Process, start: Callable[[], Any] = dict, outputs: int = 1) -> Build:
+def build_gathered(
+    inputs: int, process: Process, start: Callable[[], Any] = dict, outputs: int = 1, *, sequential: bool = False
+) -> Build:
     """Return the build function of an operator that processes whole epochs, none before one that is less.
 
     Args:
@@ -40,6 +38,7 @@ def build_gathered(inputs: int, process: Process, start: Callable[[], Any] = dic
         process: called once for each epoch of which something came to this worker.
         start: makes what is kept from one epoch to the next; it can be pickled, and is changed in place.
         outputs: how many it has, at least one.
+        sequential: whether all rounds of an epoch come before the next epoch's, as for `Notificator.ready`.
     """
 
     def build(context: OperatorContext) -> Schedule:
@@ -52,12 +51,12 @@ def build_gathered(inputs: int, process: Process, start: Callable[[], Any] = dic
             (notificator, output), *others = senders = list(zip(notificators, ports[inputs:], strict=True))
             _gather(receivers, epochs, senders)
             made: dict[Time, Sequence[Iterable[Batch]]] = {}
-            for token in notificator.ready(*receivers):
+            for token in notificator.ready(*receivers, sequential=sequential):
                 sent, *made[token.time] = process(kept, GatheredEpoch(token.time, token.domain, epochs.pop(token.time)))
                 for batch in sent:
                     output.send(token, batch)
             for number, (following, other) in enumerate(others):
-                for token in following.ready(*receivers):
+                for token in following.ready(*receivers, sequential=sequential):
                     for batch in made[token.time][number]:
                         other.send(token, batch)
 

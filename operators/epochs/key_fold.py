@@ -4,10 +4,23 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import reduce
 from reprlib import repr as short
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from tidewheel.operators.keys.record_keys import Keys, as_key
+from tidewheel.progress import GraphError
 from tidewheel.transport.batches import Batch
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+State = TypeVar("State")
+Record = TypeVar("Record")
+
+Start: TypeAlias = Callable[[], State]
+"""Makes the state of a key, before its first record."""
+
+Add: TypeAlias = Callable[[State, Record], State]
+"""Returns the state with one more record in it."""
 
 States: TypeAlias = dict[Any, Any]
 """States, or results, by key."""
@@ -29,6 +42,16 @@ class KeyFold:
     add: Callable[[Any, Any], Any]
     result: Callable[[Any, Any], Any] | None = None
 
+    @classmethod
+    def checked(
+        cls, name: str, key: Any, schema: "pa.Schema | None", start: Any, add: Any, finish: Any = None
+    ) -> "KeyFold":
+        """Return the fold of an operator; raise GraphError if one of the arguments cannot be used."""
+        for argument, function in {"start": start, "add": add, "finish": finish}.items():
+            if not callable(function) and (argument != "finish" or function is not None):
+                raise GraphError(f"{name}, for {argument}, takes a function, not {function!r}")
+        return cls(Keys.checked(name, key, schema), start, add, finish)
+
     def fold(self, states: States, batch: Batch) -> States:
         """Add the records of a batch to the states of their keys, in place; return the states."""
         for key, rows in self.keys.grouped(batch).items():
@@ -42,24 +65,32 @@ class KeyFold:
         return self.fold_rows(self.start(), rows)
 
     def fold_rows(self, state: Any, rows: list[Any]) -> Any:
-        """Return the state with some records in it.
-
-        Raises:
-            TypeError: what there was became None when a record was added.
-        """
-        if not rows:
-            return state
-        first = self.add(state, rows[0])
-        if first is None and state is not None:
-            raise TypeError(
-                f"{short(rows[0])} was added to {short(state)}, and the function returned None. It must "
-                "return the new state, or the one it was given if it has changed that in place"
-            )
-        return reduce(self.add, rows[1:], first)
+        """Return the state with some records in it; raise TypeError as `added` does."""
+        return added(self.add, state, rows) if rows else state
 
     def results(self, states: States) -> list[Any]:
         """Return the results of some keys."""
         return list(states.items()) if self.result is None else [self.result(*item) for item in states.items()]
+
+
+def added(add: Callable[[Any, Any], Any], state: Any, rows: list[Any], name: str = "the function") -> Any:
+    """Return a state with some records in it, at least one.
+
+    Raises:
+        TypeError: what there was became None when a record was added.
+    """
+    first = add(state, rows[0])
+    if first is None and state is not None:
+        raise TypeError(
+            f"{short(rows[0])} was added to {short(state)}, and {name} returned None. It must "
+            "return the new state, or the one it was given if it has changed that in place"
+        )
+    return reduce(add, rows[1:], first)
+
+
+def combined_to_none(of: str) -> TypeError:
+    """Return the error of a function that has made nothing of two states."""
+    return TypeError(f"combine returned None for {of}: it must return the state of both")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,19 +112,10 @@ class EpochFold:
         return [self.fold.results(state)]
 
 
-@dataclass(frozen=True, slots=True)
-class PartialStates:
+class PartialStates(EpochFold):
     """The first half of a fold by key, where the records are; pairs (key, partial state) come of it."""
 
-    fold: KeyFold
-
-    def start(self) -> States:
-        """Return no states."""
-        return {}
-
-    def add(self, state: States, batch: Batch) -> States:
-        """Add records to the states of their keys."""
-        return self.fold.fold(state, batch)
+    __slots__ = ()
 
     def size(self, state: States) -> int:
         """Return how many keys there are."""
@@ -105,29 +127,19 @@ class PartialStates:
 
 
 @dataclass(frozen=True, slots=True)
-class CombinedStates:
+class CombinedStates(EpochFold):
     """The second half of a fold by key: puts the partial states of each key together, on its owner."""
 
-    fold: KeyFold
     combine: Callable[[Any, Any], Any]
-
-    def start(self) -> States:
-        """Return no states."""
-        return {}
 
     def add(self, state: States, batch: Batch) -> States:
         """Combine partial states with those of their keys."""
         for sent, partial in batch:
             key = sent if type(sent) is str or type(sent) is int else as_key(sent)  # NaN is one key
-            state[key] = self._combined(key, state[key], partial) if key in state else partial
+            if key not in state:
+                state[key] = partial
+            elif (both := self.combine(state[key], partial)) is not None or state[key] is None:
+                state[key] = both
+            else:
+                raise combined_to_none(f"the key {short(key)}")
         return state
-
-    def _combined(self, key: Any, one: Any, other: Any) -> Any:
-        both = self.combine(one, other)
-        if both is None and one is not None:
-            raise TypeError(f"combine returned None for the key {short(key)}: it must return the state of both")
-        return both
-
-    def finish(self, state: States) -> Iterable[Batch]:
-        """Return the results of all keys as one batch."""
-        return [self.fold.results(state)]

@@ -1,9 +1,9 @@
 """Operators that keep something for each key, from one epoch to the next."""
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
-from tidewheel.operators.epochs.key_fold import KeyFold
+from tidewheel.operators.epochs.key_fold import Add, KeyFold, Start
 from tidewheel.operators.epochs.keyed_state import (
     Accumulation,
     FirstOfEach,
@@ -15,8 +15,8 @@ from tidewheel.operators.epochs.partial import build_partial
 from tidewheel.operators.epochs.pruned_epoch import PrunedEpoch
 from tidewheel.operators.keys.record_hash import RecordPact
 from tidewheel.operators.keys.record_keys import Keys, Names
-from tidewheel.operators.keys.record_order import Order, check_order
-from tidewheel.operators.stream_base import StreamBase, check_function
+from tidewheel.operators.keys.record_order import Order
+from tidewheel.operators.stream_base import KeyType, Record, Result, State, StreamBase, check_function
 from tidewheel.operators.substreams.keyed_state import build_state_by_substream
 from tidewheel.progress import GraphError
 from tidewheel.runtime.description.plan import EndsWanted
@@ -26,11 +26,6 @@ if TYPE_CHECKING:
 
 Scope: TypeAlias = Literal["stream", "substream"]
 """For how long state is kept."""
-
-Record = TypeVar("Record")
-KeyType = TypeVar("KeyType")
-State = TypeVar("State")
-Result = TypeVar("Result")
 
 
 class KeyedOperators(StreamBase[Record]):
@@ -45,41 +40,33 @@ class KeyedOperators(StreamBase[Record]):
 
     @overload
     def accumulate(
-        self,
-        key: Callable[[Record], KeyType],
-        start: Callable[[], State],
-        add: Callable[[State, Record], State],
-        finish: None = None,
+        self, key: Callable[[Record], KeyType], start: Start[State], add: Add[State, Record], finish: None = None
     ) -> "Stream[tuple[KeyType, State]]": ...
 
     @overload
     def accumulate(
         self,
         key: Callable[[Record], KeyType],
-        start: Callable[[], State],
-        add: Callable[[State, Record], State],
+        start: Start[State],
+        add: Add[State, Record],
         finish: Callable[[KeyType, State], Result],
     ) -> "Stream[Result]": ...
 
     @overload
     def accumulate(
-        self, key: Names, start: Callable[[], State], add: Callable[[State, Record], State], finish: None = None
+        self, key: Names, start: Start[State], add: Add[State, Record], finish: None = None
     ) -> "Stream[tuple[Any, State]]": ...
 
     @overload
     def accumulate(
-        self,
-        key: Names,
-        start: Callable[[], State],
-        add: Callable[[State, Record], State],
-        finish: Callable[[Any, State], Result],
+        self, key: Names, start: Start[State], add: Add[State, Record], finish: Callable[[Any, State], Result]
     ) -> "Stream[Result]": ...
 
     def accumulate(
         self,
         key: Callable[[Record], Any] | Names,
-        start: Callable[[], State],
-        add: Callable[[State, Record], State],
+        start: Start[State],
+        add: Add[State, Record],
         finish: Callable[[Any, State], Any] | None = None,
     ) -> "Stream[Any]":
         """Fold the records of each key over all epochs; at each epoch, send the state of the keys that had records.
@@ -103,12 +90,8 @@ class KeyedOperators(StreamBase[Record]):
         ...     [(captured.time, captured.batch) for captured in job.captured("balances")]
         [(0, [('ann', 5), ('bob', 1)]), (1, [('ann', 3)])]
         """
-        keys = Keys.checked("accumulate", key, self.schema)
-        check_function("accumulate, for start,", start)
-        check_function("accumulate, for add,", add)
-        if finish is not None:
-            check_function("accumulate, for finish,", finish)
-        return self._unary("accumulate", build_keyed_state(Accumulation(KeyFold(keys, start, add, finish))), key)
+        fold = KeyFold.checked("accumulate", key, self.schema, start, add, finish)
+        return self._unary("accumulate", build_keyed_state(Accumulation(fold)), key)
 
     def stateful_map(
         self,
@@ -148,9 +131,7 @@ class KeyedOperators(StreamBase[Record]):
         keys = Keys.checked("stateful_map", key, self.schema)
         check_function("stateful_map, for start,", start)
         check_function("stateful_map, for step,", step)
-        check_order("stateful_map", order, self.schema)
-        ordered = None if order is None else Order(order)
-        mapped = StatefulMap(keys, start, step, ordered)
+        mapped = StatefulMap(keys, start, step, Order.checked("stateful_map", order, self.schema))
         if scope == "substream":
             ends = EndsWanted(ordered=False, waits=True)
             return self._unary("stateful_map", build_state_by_substream(mapped), key, by_substream=ends)
@@ -192,9 +173,8 @@ class KeyedOperators(StreamBase[Record]):
         keys = Keys.checked("state_machine", key, self.schema)
         check_function("state_machine, for start,", start)
         check_function("state_machine, for step,", step)
-        check_order("state_machine", order, self.schema)
-        ordered = None if order is None else Order(order)
-        return self._unary("state_machine", build_keyed_state(StateMachine(keys, start, step, ordered)), key)
+        machine = StateMachine(keys, start, step, Order.checked("state_machine", order, self.schema))
+        return self._unary("state_machine", build_keyed_state(machine), key)
 
     def deduplicate(
         self,
@@ -221,8 +201,7 @@ class KeyedOperators(StreamBase[Record]):
         [(0, ['ann', 'bob']), (1, ['eve'])]
         """
         keys = Keys(None) if key is None else Keys.checked("deduplicate", key, self.schema)
-        check_order("deduplicate", order, self.schema)
-        first = FirstOfEach(keys, None if order is None else Order(order))
+        first = FirstOfEach(keys, Order.checked("deduplicate", order, self.schema))
         pruned = build_partial(PrunedEpoch(first.prune))
         partial = self._unary("deduplicate: partial", pruned, notify=False, schema=self.schema)
         exchange = RecordPact() if key is None else key

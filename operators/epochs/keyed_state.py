@@ -12,16 +12,13 @@ from reprlib import repr as short
 from typing import Any, Protocol, TypeAlias
 
 from tidewheel.operators.epochs.distinct import distinct_records
+from tidewheel.operators.epochs.gathered_epochs import GatheredEpoch, build_gathered
 from tidewheel.operators.epochs.key_fold import KeyFold
 from tidewheel.operators.epochs.partial import joined
 from tidewheel.operators.epochs.top_k import TopK
 from tidewheel.operators.keys.record_keys import Keys, places_by_key
 from tidewheel.operators.keys.record_order import Order, first_by_content, take
-from tidewheel.progress import Time
-from tidewheel.runtime.description.plan import Build, Schedule
-from tidewheel.runtime.worker.input_port import InputPort
-from tidewheel.runtime.worker.operator_context import OperatorContext
-from tidewheel.runtime.worker.output_port import OutputPort
+from tidewheel.runtime import Build
 from tidewheel.transport.batches import Batch, is_arrow, length, records
 
 Kept: TypeAlias = dict[Any, Any]
@@ -44,23 +41,10 @@ class EpochStep(Protocol):
 def build_keyed_state(step: EpochStep) -> Build:
     """Return the build function of an operator that processes whole epochs one after the other, and keeps state."""
 
-    def build(context: OperatorContext) -> Schedule:
-        kept: Kept = context.state("keys", dict)
-        epochs: dict[Time, list[Batch]] = context.state("epochs", dict)
-        notificator = context.notificator()
+    def process(kept: Kept, epoch: GatheredEpoch) -> Sequence[list[Batch]]:
+        return ([step.process(kept, epoch.batches[0])],)
 
-        def schedule(input: InputPort, output: OutputPort) -> None:
-            for lent, batch in input:
-                if lent.time not in epochs:
-                    epochs[lent.time] = []
-                    notificator.notify_at(lent)
-                epochs[lent.time].append(batch)
-            for token in notificator.ready(input, sequential=True):
-                output.send(token, step.process(kept, epochs.pop(token.time)))
-
-        return schedule
-
-    return build
+    return build_gathered(1, process, sequential=True)
 
 
 def _rows_by_key(keys: Keys, batches: list[Batch], order: Order | None) -> dict[Any, list[Any]]:

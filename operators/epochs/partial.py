@@ -5,10 +5,8 @@ from typing import Any, Protocol, TypeVar
 from tidewheel.operators.epochs.per_epoch import Fold
 from tidewheel.operators.records.arrow_rows import as_table
 from tidewheel.progress import Time
-from tidewheel.runtime.description.plan import Build, Schedule
-from tidewheel.runtime.worker.input_port import InputPort
-from tidewheel.runtime.worker.operator_context import OperatorContext
-from tidewheel.runtime.worker.output_port import OutputPort
+from tidewheel.runtime import Build, InputPort, OutputPort, Schedule
+from tidewheel.runtime.worker.operator_context import OperatorContext, instance_of
 from tidewheel.transport.batches import Batch, concatenate, is_arrow, is_numpy
 
 State = TypeVar("State")
@@ -38,7 +36,7 @@ def build_partial(fold: PartialFold[Any]) -> Build:
 
         def schedule(input: InputPort, output: OutputPort) -> None:
             def finish(time: Time) -> None:
-                context.working_at(time)
+                instance_of(context).work_at(time)
                 with waiting.take(time) as token:
                     for result in fold.finish(states.pop(time)):
                         output.send(token, result)

@@ -3,10 +3,7 @@
 from collections.abc import Iterable
 from typing import Any, Protocol, TypeVar
 
-from tidewheel.runtime.description.plan import Build, Schedule
-from tidewheel.runtime.worker.input_port import InputPort
-from tidewheel.runtime.worker.operator_context import OperatorContext
-from tidewheel.runtime.worker.output_port import OutputPort
+from tidewheel.runtime import Build, InputPort, OperatorContext, OutputPort, Schedule
 from tidewheel.transport.batches import Batch
 
 State = TypeVar("State")

@@ -51,23 +51,3 @@ class PrunedEpoch:
     def finish(self, state: Gathered) -> Iterable[Batch]:
         """Return what is left, as one batch."""
         return [self.prune(joined(state.batches))]
-
-
-@dataclass(frozen=True, slots=True)
-class WholeEpoch:
-    """A fold that gathers all records of an epoch for ``transform``."""
-
-    transform: Callable[[Batch], Batch]
-
-    def start(self) -> list[Batch]:
-        """Return nothing gathered."""
-        return []
-
-    def add(self, state: list[Batch], batch: Batch) -> list[Batch]:
-        """Gather a batch."""
-        state.append(batch)
-        return state
-
-    def finish(self, state: list[Batch]) -> Iterable[Batch]:
-        """Return what the function makes of all records together, as one batch."""
-        return [self.transform(joined(state))]

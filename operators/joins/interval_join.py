@@ -41,6 +41,8 @@ def make_interval(name: str, within: object, lateness: object) -> Interval:
         raise GraphError(f"operator {name!r}: within is (lower, upper), two distances in time, not {within!r}")
     for end in within:
         check_duration(f"operator {name!r}", "an end of within", end, least="any")
+    if lateness is not None:
+        check_duration(f"operator {name!r}", "lateness", lateness, least="zero")
     kinds = {type(given).__name__ == "timedelta" for given in (*within, lateness) if given is not None}
     if len(kinds) > 1:
         raise GraphError(

@@ -9,17 +9,12 @@ from tidewheel.operators.epochs.gathered_epochs import GatheredEpoch
 from tidewheel.operators.joins.column_times import Number, are_before, bounds, distance, greatest, reach
 from tidewheel.operators.joins.interval_join import Interval
 from tidewheel.operators.joins.table_join import JoinedColumns
-from tidewheel.operators.joins.table_matching import match_within, number_keys
+from tidewheel.operators.joins.table_matching import match_within, number_rows
 from tidewheel.operators.keys.join_keys import KeyColumns
 from tidewheel.operators.records.arrow_rows import as_table, one_table
-from tidewheel.operators.windows.watermark import Watermark
+from tidewheel.operators.windows.watermark import LatestTimes, Watermark
 from tidewheel.operators.windows.windows import Duration
-from tidewheel.progress import Time
-from tidewheel.runtime.description.plan import Build, Schedule
-from tidewheel.runtime.tokens.timestamp_token import LentToken
-from tidewheel.runtime.worker.input_port import InputPort
-from tidewheel.runtime.worker.operator_context import OperatorContext
-from tidewheel.runtime.worker.output_port import OutputPort
+from tidewheel.runtime import Build, InputPort, OutputPort
 from tidewheel.transport.batches import Batch, concatenate_tables
 
 if TYPE_CHECKING:
@@ -88,19 +83,15 @@ def timed_table(rows: "pa.Table", at: str, length: Duration) -> TimedTable:
 def build_table_reading(at: str, length: Duration) -> Build:
     """Return the build function of an operator that sends tables, and the greatest event time of those at hand."""
 
-    def build(context: OperatorContext) -> Schedule:
-        def schedule(input: InputPort, tables: OutputPort, latest: OutputPort) -> None:
-            times: dict[Time, tuple[LentToken, list[Any]]] = {}
-            for lent, batch in input:
-                timed = timed_table(as_table(batch), at, length)
-                tables.send(lent, timed.rows)
-                times.setdefault(lent.time, (lent, []))[1].append(greatest(timed.times))
-            for lent, found in times.values():
-                latest.send(lent, [max(found)])
+    def schedule(input: InputPort, tables: OutputPort, latest: OutputPort) -> None:
+        times = LatestTimes()
+        for lent, batch in input:
+            timed = timed_table(as_table(batch), at, length)
+            tables.send(lent, timed.rows)
+            times.add(lent, [greatest(timed.times)])
+        times.send(latest)
 
-        return schedule
-
-    return build
+    return lambda context: schedule
 
 
 @dataclass(slots=True)
@@ -160,9 +151,7 @@ class IntervalTableJoin:
         if left is None or right is None or not (len(left.rows) and len(right.rows)):
             return []
         _check_zones(left.rows.column(self.at), right.rows.column(self.other_at))
-        keys = number_keys(
-            [left.rows.column(name) for name in self.keys.left], [right.rows.column(name) for name in self.keys.right]
-        )
+        keys = number_rows(self.keys, left.rows, right.rows)
         matches = match_within(keys, *bounds(left.times, *self._distances, right.times))
         return [JoinedColumns(self.keys, self.suffix).combine(left.rows, right.rows, matches)]
 

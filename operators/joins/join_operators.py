@@ -1,13 +1,11 @@
 """Operators that bring the records of several streams together by key."""
 
 from collections.abc import Callable, Hashable
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, overload
 
 from tidewheel.operators.epochs.gathered_epochs import build_gathered
 from tidewheel.operators.epochs.merge_in_order import MergeInOrder
 from tidewheel.operators.joins.cogroup import Cogroup
-from tidewheel.operators.joins.interval_join import make_interval
-from tidewheel.operators.joins.interval_joined import IntervalJoined, join_intervals
 from tidewheel.operators.joins.known_schemas import build_announce
 from tidewheel.operators.joins.pair_join import How, PairJoin, PairJoinAcrossEpochs, check_how
 from tidewheel.operators.joins.table_index import TableJoinAcrossEpochs
@@ -16,23 +14,20 @@ from tidewheel.operators.keys.join_keys import KeyColumns, make_keys
 from tidewheel.operators.keys.record_hash import GatherPact
 from tidewheel.operators.keys.record_order import check_order
 from tidewheel.operators.keys.total_order import check_total_order
-from tidewheel.operators.stream_base import StreamBase, check_stream
+from tidewheel.operators.stream_base import Other, Record, StreamBase, check_stream
 from tidewheel.operators.tables.columns import common_schema
-from tidewheel.operators.windows.watermark import At, check_lateness
-from tidewheel.operators.windows.windows import Duration
 from tidewheel.progress import GraphError
-from tidewheel.runtime.description.exchange import Key
+from tidewheel.runtime import Key
 from tidewheel.runtime.description.pacts import BroadcastPact
-from tidewheel.runtime.description.plan import Build
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from tidewheel.operators.stream import Stream
 
-Record = TypeVar("Record")
-Other = TypeVar("Other")
 KeyValue = TypeVar("KeyValue", bound=Hashable)
+
+
+Match: TypeAlias = Callable[[Record], Hashable]
+"""The key of a record; in a join the keys of both sides are equal."""
 
 
 class JoinOperators(StreamBase[Record]):
@@ -55,40 +50,25 @@ class JoinOperators(StreamBase[Record]):
     def join(
         self,
         other: "Stream[Other]",
-        on: Callable[[Record], Hashable],
-        other_on: Callable[[Other], Hashable] | None = None,
+        on: Match[Record],
+        other_on: Match[Other] | None = None,
         *,
         how: Literal["inner"] = "inner",
     ) -> "Stream[tuple[Record, Other]]": ...
 
     @overload
     def join(
-        self,
-        other: "Stream[Other]",
-        on: Callable[[Record], Hashable],
-        other_on: Callable[[Other], Hashable] | None = None,
-        *,
-        how: Literal["left"],
+        self, other: "Stream[Other]", on: Match[Record], other_on: Match[Other] | None = None, *, how: Literal["left"]
     ) -> "Stream[tuple[Record, Other | None]]": ...
 
     @overload
     def join(
-        self,
-        other: "Stream[Other]",
-        on: Callable[[Record], Hashable],
-        other_on: Callable[[Other], Hashable] | None = None,
-        *,
-        how: Literal["right"],
+        self, other: "Stream[Other]", on: Match[Record], other_on: Match[Other] | None = None, *, how: Literal["right"]
     ) -> "Stream[tuple[Record | None, Other]]": ...
 
     @overload
     def join(
-        self,
-        other: "Stream[Other]",
-        on: Callable[[Record], Hashable],
-        other_on: Callable[[Other], Hashable] | None = None,
-        *,
-        how: Literal["outer"],
+        self, other: "Stream[Other]", on: Match[Record], other_on: Match[Other] | None = None, *, how: Literal["outer"]
     ) -> "Stream[tuple[Record | None, Other | None]]": ...
 
     def join(
@@ -132,22 +112,21 @@ class JoinOperators(StreamBase[Record]):
         [Captured(time=0, batch=[(('tea', 2), ('tea', 0.5)), (('salt', 1), None)])]
         """
         check_how("join", how)
-        keys = make_keys("join", on, other_on)
+        keys = make_keys("join", on, other_on, suffix)
         if not isinstance(keys, KeyColumns):
-            _check_no_suffix("join", suffix)
-            return self._together("join", other, keys.exchanges, build_gathered(2, PairJoin(keys, how).process))
+            build = build_gathered(2, PairJoin(keys, how).process)
+            return self._operator("join", [other], 1, build, keys.exchanges)[0]
         check_stream("join", other)
         table_join = TableJoin(keys, how, suffix, (self.schema, other.schema))
         schema = table_join.columns.schema_of("join", self.schema, other.schema)
         if how == "inner":
             build = build_gathered(2, table_join.process, table_join.start)
-            return self._together("join", other, keys.exchanges, build, schema)
+            return self._operator("join", [other], 1, build, keys.exchanges, schema=schema)[0]
         announce = build_announce(self.nesting.domain)
         announced = [side._unary("join schema", announce, notify=False) for side in (self, other)]
         pacts = (*keys.exchanges, BroadcastPact(), BroadcastPact())
         build = build_gathered(4, table_join.process, table_join.start)
-        (made,) = self._operator("join", [other, *announced], 1, build, pacts, schema=schema)
-        return made
+        return self._operator("join", [other, *announced], 1, build, pacts, schema=schema)[0]
 
     @overload
     def join_across_epochs(
@@ -161,10 +140,7 @@ class JoinOperators(StreamBase[Record]):
 
     @overload
     def join_across_epochs(
-        self,
-        other: "Stream[Other]",
-        on: Callable[[Record], Hashable],
-        other_on: Callable[[Other], Hashable] | None = None,
+        self, other: "Stream[Other]", on: Match[Record], other_on: Match[Other] | None = None
     ) -> "Stream[tuple[Record, Other]]": ...
 
     def join_across_epochs(
@@ -201,110 +177,16 @@ class JoinOperators(StreamBase[Record]):
         [Captured(time=3, batch=[((7, '/home'), (7, 'ann'))])]
         """
         name = "join_across_epochs"
-        check_total_order(name, self)
-        keys = make_keys(name, on, other_on)
+        check_total_order(name, self._outlet.scope)
+        keys = make_keys(name, on, other_on, suffix)
         if isinstance(keys, KeyColumns):
             check_stream(name, other)
             tables = TableJoinAcrossEpochs(keys, suffix)
             schema = tables.columns.schema_of(name, self.schema, other.schema)
-            return self._together(name, other, keys.exchanges, build_gathered(2, tables.process, tables.start), schema)
-        _check_no_suffix(name, suffix)
+            build = build_gathered(2, tables.process, tables.start)
+            return self._operator(name, [other], 1, build, keys.exchanges, schema=schema)[0]
         pairs = PairJoinAcrossEpochs(keys)
-        return self._together(name, other, keys.exchanges, build_gathered(2, pairs.process, pairs.start))
-
-    @overload
-    def interval_join(
-        self,
-        other: "Stream[Any]",
-        on: str | tuple[str, ...],
-        other_on: str | tuple[str, ...] | None = None,
-        *,
-        at: str,
-        other_at: str | None = None,
-        within: tuple[Duration, Duration],
-        lateness: Duration | None = None,
-        suffix: str = "",
-    ) -> IntervalJoined[Any, Any, Any]: ...
-
-    @overload
-    def interval_join(
-        self,
-        other: "Stream[Other]",
-        on: Callable[[Record], Hashable],
-        other_on: Callable[[Other], Hashable] | None = None,
-        *,
-        at: Callable[[Record], Any] | str,
-        other_at: Callable[[Other], Any] | str | None = None,
-        within: tuple[Duration, Duration],
-        lateness: Duration | None = None,
-    ) -> IntervalJoined[tuple[Record, Other], Record, Other]: ...
-
-    def interval_join(
-        self,
-        other: "Stream[Any]",
-        on: Key,
-        other_on: Key | None = None,
-        *,
-        at: At,
-        other_at: At | None = None,
-        within: tuple[Duration, Duration],
-        lateness: Duration | None = None,
-        suffix: str = "",
-    ) -> IntervalJoined[Any, Any, Any]:
-        """Pair records with equal keys that happened near each other, whichever epochs they are of.
-
-        A pair has ``at(record) + lower <= other_at(partner) <= at(record) + upper`` and comes once, at the later of the
-        two epochs. When an epoch is complete, each side has a watermark: its greatest event time in all epochs up to
-        then, on any worker, less ``lateness``. A record of a later epoch that happened before its own side's watermark
-        is late: it is not paired, and comes out of ``late`` or ``other_late``. All others meet all their partners; they
-        are kept until the watermark of the other side has passed the last of these. Keys, and results, are those of
-        `join`.
-
-        Args:
-            other: the other side, of the same scope.
-            on: what is to be equal, of this side's records: a function, or the name or names of columns.
-            other_on: of the other side's; the same as ``on`` by default.
-            at: when a record of this side happened: a function of it or the name of a column, with a number, a datetime
-                or a timedelta; of columns also dates.
-            other_at: when one of the other side did; the same as ``at`` by default.
-            within: (lower, upper), how long after a record its partners happen; negative before it. Timedeltas where
-                times are no numbers.
-            lateness: how far records may come after later ones of their side and still be in time; 0 by default.
-            suffix: is put behind the names of the other's columns that this side has too; without it that is an error.
-
-        Raises:
-            GraphError: an argument cannot be used, or the stream is in a loop, where times are in no order.
-
-        For functions O(log n) for each record among the n that are kept of its key; for tables O(n log n) an epoch,
-        with n rows that are new or kept.
-
-        Source: Flink's interval join.
-
-        >>> import tidewheel as tw
-        >>> flow = tw.Dataflow("clicks after views")
-        >>> views, clicks = flow.input("views"), flow.input("clicks")
-        >>> joined = views.interval_join(clicks, lambda v: v[0], at=lambda v: v[1], within=(0, 10))
-        >>> _ = joined.results.capture("followed")
-        >>> with tw.run(flow, engine="local") as job:
-        ...     with job.input("views") as feed:
-        ...         feed.send([("ad", 100)])
-        ...     with job.input("clicks") as feed:
-        ...         feed.advance_to(1)
-        ...         feed.send([("ad", 107), ("ad", 111)])
-        ...     job.wait()
-        ...     job.captured("followed")
-        [Captured(time=1, batch=[(('ad', 100), ('ad', 107))])]
-        """
-        name = "interval_join"
-        check_stream(name, other)
-        check_total_order(name, self)
-        check_lateness(name, lateness)
-        interval = make_interval(name, within, lateness)
-        keys = make_keys(name, on, other_on)
-        other_at = at if other_at is None else other_at
-        if not isinstance(keys, KeyColumns):
-            _check_no_suffix(name, suffix)
-        return join_intervals(self, other, keys, (at, other_at), interval, lateness, suffix)
+        return self._operator(name, [other], 1, build_gathered(2, pairs.process, pairs.start), keys.exchanges)[0]
 
     def cogroup(
         self,
@@ -338,7 +220,7 @@ class JoinOperators(StreamBase[Record]):
         [Captured(time=0, batch=[(1, [1, 3], [5]), (0, [2], [])])]
         """
         keys = make_keys("cogroup", on, other_on)
-        return self._together("cogroup", other, keys.exchanges, build_gathered(2, Cogroup(keys).process))
+        return self._operator("cogroup", [other], 1, build_gathered(2, Cogroup(keys).process), keys.exchanges)[0]
 
     def merge(self, *others: "Stream[Record]", by: Callable[[Record], Any] | str | tuple[str, ...]) -> "Stream[Record]":
         """Bring the records of all streams into one order: each epoch is one sorted batch, all on worker 0.
@@ -374,21 +256,4 @@ class JoinOperators(StreamBase[Record]):
             check_stream("merge", other)
         schema = common_schema("merge", [self.schema, *(other.schema for other in others)])
         build = build_gathered(inputs, MergeInOrder(by).process)
-        (made,) = self._operator("merge", others, 1, build, [GatherPact()] * inputs, schema=schema)
-        return made
-
-    def _together(
-        self,
-        name: str,
-        other: "Stream[Any]",
-        exchanges: tuple[Key, Key],
-        build: Build,
-        schema: "pa.Schema | None" = None,
-    ) -> "Stream[Any]":
-        (made,) = self._operator(name, [other], 1, build, exchanges, schema=schema)
-        return made
-
-
-def _check_no_suffix(name: str, suffix: str) -> None:
-    if suffix:
-        raise GraphError(f"operator {name!r}: suffix={suffix!r} is for names of columns; functions make pairs")
+        return self._operator("merge", others, 1, build, [GatherPact()] * inputs, schema=schema)[0]

@@ -9,10 +9,7 @@ from typing import TYPE_CHECKING
 
 from tidewheel.operators.records.arrow_rows import as_table
 from tidewheel.progress import Time, TimeDomain
-from tidewheel.runtime.description.plan import Build, Schedule
-from tidewheel.runtime.worker.input_port import InputPort
-from tidewheel.runtime.worker.operator_context import OperatorContext
-from tidewheel.runtime.worker.output_port import OutputPort
+from tidewheel.runtime import Build, InputPort, OperatorContext, OutputPort, Schedule
 from tidewheel.transport.batches import take_slice
 
 if TYPE_CHECKING:

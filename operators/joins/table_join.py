@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from tidewheel.operators.epochs.gathered_epochs import GatheredEpoch
 from tidewheel.operators.joins.known_schemas import KnownSchemas
 from tidewheel.operators.joins.pair_join import How
-from tidewheel.operators.joins.table_matching import Matches, match_equal, number_keys
+from tidewheel.operators.joins.table_matching import Matches, match_equal, number_rows
 from tidewheel.operators.keys.join_keys import KeyColumns
 from tidewheel.operators.records.arrow_rows import as_table, one_table
 from tidewheel.operators.tables.columns import check_names, shown
@@ -65,29 +65,12 @@ class JoinedColumns:
             return None
         one, other = as_table(left.empty_table()), as_table(right.empty_table())
         try:
-            keys = number_keys(
-                [one.column(name) for name in self.keys.left], [other.column(name) for name in self.keys.right]
-            )
+            keys = number_rows(self.keys, one, other)
             return self.combine(one, other, match_equal(keys)).schema
         except (TypeError, ValueError, pa.ArrowException) as error:
             raise GraphError(
                 f"operator {operator!r}: {error}; one side has {shown(left)}, the other {shown(right)}"
             ) from error
-
-    def of_right_alone(self, right: "pa.Table") -> "pa.Table":
-        """Return the rows of the other side, where no column of this side is known but the keys.
-
-        Raises:
-            ValueError: another column has the name of a key.
-        """
-        import pyarrow as pa
-
-        pairs = zip(self.keys.left, self.keys.right, strict=True)
-        columns = {name: right.column(other_name) for name, other_name in pairs}
-        for name in right.column_names:
-            if name not in self.keys.right:
-                columns[self._free_name(name, self.keys.left, columns)] = right.column(name)
-        return pa.table(columns)
 
     def _free_name(self, name: str, lefts: Sequence[str], columns: dict[str, Any]) -> str:
         free = f"{name}{self.suffix}" if name in lefts else name
@@ -159,14 +142,15 @@ class TableJoin:
     def _join(self, left: "pa.Table | None", right: "pa.Table | None") -> "pa.Table | None":
         columns = self.columns
         if left is None and right is not None and columns.takes_either:
-            return columns.of_right_alone(right)
+            pairs = zip(self.keys.left, self.keys.right, strict=True)
+            left = right.select([]).slice(0, 0)
+            for name, other_name in pairs:
+                left = left.append_column(name, right.column(other_name).slice(0, 0))
         if right is None and left is not None and self.how in {"left", "outer"}:
             return left
         if left is None or right is None:
             return None
-        keys = number_keys(
-            [left.column(name) for name in self.keys.left], [right.column(name) for name in self.keys.right]
-        )
+        keys = number_rows(self.keys, left, right)
         return columns.combine(left, right, self._with_lonely(match_equal(keys), len(left), len(right)))
 
     def _with_lonely(self, matches: Matches, lefts: int, rights: int) -> Matches:

@@ -6,7 +6,7 @@ Arrow's own ``Table.join`` is no faster, takes no lists or structs along, tells 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from tidewheel.operators.keys.join_keys import matches_nothing
+from tidewheel.operators.keys.join_keys import KeyColumns, matches_nothing
 
 if TYPE_CHECKING:
     import numpy as np
@@ -28,6 +28,11 @@ class Keys(NamedTuple):
 
     left: "Numbers"
     right: "Numbers"
+
+
+def number_rows(keys: KeyColumns, left: "pa.Table", right: "pa.Table") -> Keys:
+    """Return numbers from 0 for the keys of the rows of two tables; see `number_keys`."""
+    return number_keys([left.column(name) for name in keys.left], [right.column(name) for name in keys.right])
 
 
 def number_keys(lefts: "Sequence[pa.ChunkedArray]", rights: "Sequence[pa.ChunkedArray]") -> Keys:

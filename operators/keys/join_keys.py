@@ -51,14 +51,16 @@ def _one_or_all(names: tuple[str, ...]) -> Key:
     return names[0] if len(names) == 1 else names
 
 
-def make_keys(name: str, key: Key, other_key: Key | None) -> KeyFunctions | KeyColumns:
+def make_keys(name: str, key: Key, other_key: Key | None, suffix: str = "") -> KeyFunctions | KeyColumns:
     """Return the keys of both sides, those of the other by ``key`` too if ``other_key`` is None.
 
     Raises:
-        GraphError: one is no key, or they do not fit together.
+        GraphError: one is no key, they do not fit together, or there is a ``suffix`` where they are no columns.
     """
     left, right = (Keys.checked(name, side).key for side in (key, key if other_key is None else other_key))
     if callable(left) and callable(right):
+        if suffix:
+            raise GraphError(f"operator {name!r}: suffix={suffix!r} is for names of columns; functions make pairs")
         return KeyFunctions(left, right)
     if left is None or right is None or callable(left) or callable(right):
         raise GraphError(

@@ -45,6 +45,12 @@ class Order:
     by: Comparable | None
     reverse: bool = False
 
+    @classmethod
+    def checked(cls, name: str, by: object, schema: "pa.Schema | None") -> "Order | None":
+        """Return the order of an operator, None for none; raise GraphError as `check_order` does."""
+        check_order(name, by, schema)
+        return None if by is None else cls(by)  # type: ignore[arg-type]
+
     def sorted(self, batch: Batch, limit: int | None = None) -> Batch:
         """Return the records in order, the first ``limit`` of them if there is one, as a batch of the same kind."""
         if isinstance(batch, list) and self.by is None and nan_last(batch) is batch:

@@ -1,9 +1,7 @@
 """The check that epochs come one after the other, as they must where state is kept from one to the next."""
 
-from typing import Any
-
-from tidewheel.operators.stream_base import StreamBase
 from tidewheel.progress import GraphError, IntegerDomain, TimeDomain, UnitDomain
+from tidewheel.runtime.description.scope import Scope
 
 
 def is_total(domain: TimeDomain) -> bool:
@@ -18,10 +16,10 @@ def is_total(domain: TimeDomain) -> bool:
     )
 
 
-def check_total_order(name: str, stream: StreamBase[Any]) -> None:
-    """Raise GraphError unless the times of ``stream`` come one after the other."""
-    if not is_total(stream.nesting.domain):
+def check_total_order(name: str, scope: Scope) -> None:
+    """Raise GraphError unless the times of ``scope`` come one after the other."""
+    if not is_total(scope.nesting.domain):
         raise GraphError(
-            f"operator {name!r} processes one epoch after the other, but times in {stream.outlet.scope.describe()} are "
+            f"operator {name!r} processes one epoch after the other, but times in {scope.describe()} are "
             "not all before or after one another. Put it outside of loops, in a dataflow whose epochs are integers"
         )

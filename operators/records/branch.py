@@ -1,77 +1,30 @@
 """Operators that send each record, or each batch, on one of several outputs."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from itertools import compress
 from operator import index
 from reprlib import repr as shortened
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 from tidewheel.operators.records.parts import divide
 from tidewheel.progress import Time
-from tidewheel.runtime.description.plan import Build, Schedule
-from tidewheel.runtime.worker.input_port import InputPort
-from tidewheel.runtime.worker.operator_context import OperatorContext
-from tidewheel.runtime.worker.output_port import OutputPort
+from tidewheel.runtime import Build, InputPort, OutputPort
 from tidewheel.transport.batches import records
-
-if TYPE_CHECKING:
-    from tidewheel.operators.stream import Stream
-
-Record = TypeVar("Record")
 
 Assign: TypeAlias = Callable[[list[Any]], Sequence[int]]
 """Says for each of some records by which output it leaves."""
 
 
-class Branches(NamedTuple, Generic[Record]):
-    """What a branch in two makes of a stream.
-
-    Attributes:
-        matching: what the predicate is true for.
-        rest: everything else.
-    """
-
-    matching: "Stream[Record]"
-    rest: "Stream[Record]"
-
-
-class NamedBranches(Generic[Record]):
-    """What a branch with names makes of a stream: an attribute for each name, then ``rest``; unpacked in this order."""
-
-    __slots__ = ("_streams",)
-
-    def __init__(self, streams: "Mapping[str, Stream[Record]]") -> None:
-        self._streams = dict(streams)
-
-    def __getattr__(self, name: str) -> "Stream[Record]":
-        if name.startswith("_") or name not in self._streams:
-            known = "" if name.startswith("_") else f"; there are {', '.join(self._streams)}"
-            raise AttributeError(f"there is no branch {name!r}{known}")
-        return self._streams[name]
-
-    def __iter__(self) -> "Iterator[Stream[Record]]":
-        return iter(self._streams.values())
-
-    def __len__(self) -> int:
-        return len(self._streams)
-
-    def __dir__(self) -> list[str]:
-        return [*super().__dir__(), *self._streams]
-
-
 def build_divide(assign: Assign, outputs: int) -> Build:
     """Return the build function of an operator that sends each record by the one output that ``assign`` says."""
 
-    def build(context: OperatorContext) -> Schedule:
-        def schedule(input: InputPort, *ports: OutputPort) -> None:
-            for lent, batch in input:
-                for port, part in zip(ports, divide(batch, assign(records(batch)), outputs), strict=True):
-                    if part is not None:
-                        port.send(lent, part)
+    def schedule(input: InputPort, *ports: OutputPort) -> None:
+        for lent, batch in input:
+            for port, part in zip(ports, divide(batch, assign(records(batch)), outputs), strict=True):
+                if part is not None:
+                    port.send(lent, part)
 
-        return schedule
-
-    return build
+    return lambda context: schedule
 
 
 def first_match(predicates: Sequence[Callable[[Any], object]]) -> Assign:
@@ -125,11 +78,8 @@ def _is_one_of(number: object, parts: int) -> bool:
 def build_branch_when(predicate: Callable[[Time], object]) -> Build:
     """Return the build function of an operator that sends each batch by its first output if ``predicate(time)``."""
 
-    def build(context: OperatorContext) -> Schedule:
-        def schedule(input: InputPort, matching: OutputPort, rest: OutputPort) -> None:
-            for lent, batch in input:
-                (matching if predicate(lent.time) else rest).send(lent, batch)
+    def schedule(input: InputPort, matching: OutputPort, rest: OutputPort) -> None:
+        for lent, batch in input:
+            (matching if predicate(lent.time) else rest).send(lent, batch)
 
-        return schedule
-
-    return build
+    return lambda context: schedule

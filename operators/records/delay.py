@@ -13,11 +13,8 @@ from typing import Any, TypeAlias
 
 from tidewheel.operators.records.parts import divide
 from tidewheel.progress import Time
-from tidewheel.runtime.description.plan import Build, Schedule
-from tidewheel.runtime.tokens.timestamp_token import LentToken
-from tidewheel.runtime.worker.input_port import InputPort
-from tidewheel.runtime.worker.operator_context import OperatorContext
-from tidewheel.runtime.worker.output_port import OutputPort
+from tidewheel.runtime import Build, InputPort, LentToken
+from tidewheel.runtime.worker.output_port import OutputPort, running_output
 from tidewheel.transport.batches import Batch, records
 
 Times: TypeAlias = Callable[[list[Any], Time], Sequence[Time]]
@@ -27,18 +24,15 @@ Times: TypeAlias = Callable[[list[Any], Time], Sequence[Time]]
 def build_delay(name: str, times: Times) -> Build:
     """Return the build function of an operator that sends each record at the time that ``times`` says."""
 
-    def build(context: OperatorContext) -> Schedule:
-        def schedule(input: InputPort, output: OutputPort) -> None:
-            for lent, batch in input:
-                _send_later(name, times, lent, batch, output)
+    def schedule(input: InputPort, output: OutputPort) -> None:
+        for lent, batch in input:
+            _send_later(name, times, lent, batch, output)
 
-        return schedule
-
-    return build
+    return lambda context: schedule
 
 
 def _send_later(name: str, times: Times, lent: LentToken, batch: Batch, output: OutputPort) -> None:
-    now = lent.time_on(output)
+    now = lent.time_on(running_output(output))
     rows = records(batch)
     each = times(rows, now)
     for time in _distinct(each):
@@ -58,13 +52,15 @@ def _distinct(times: Sequence[Time]) -> Iterable[Time]:
 
 
 def _is_later(now: Time, time: Time, output: OutputPort) -> bool:
-    return output.domain.contains(time) and output.domain.less_equal(now, time)
+    domain = running_output(output).domain
+    return domain.contains(time) and domain.less_equal(now, time)
 
 
 def _refusal(name: str, now: Time, time: Time, output: OutputPort) -> str:
     returned = f"the function of {name} returned {time!r} at time {now!r}"
-    if not output.domain.contains(time):
-        return f"{returned}: that is no time here, where times are such as {output.domain.minimum()!r}"
+    domain = running_output(output).domain
+    if not domain.contains(time):
+        return f"{returned}: that is no time here, where times are such as {domain.minimum()!r}"
     return f"{returned}: a time only moves forward"
 
 
@@ -79,14 +75,11 @@ def _send(lent: LentToken, now: Time, time: Time, batch: Batch, output: OutputPo
 def build_delay_batches(name: str, function: Callable[[Time], Time]) -> Build:
     """Return the build function of an operator that sends each batch, as it is, at ``function(time)``."""
 
-    def build(context: OperatorContext) -> Schedule:
-        def schedule(input: InputPort, output: OutputPort) -> None:
-            for lent, batch in input:
-                time = function(lent.time)
-                if not _is_later(lent.time, time, output):
-                    raise ValueError(_refusal(name, lent.time, time, output))
-                _send(lent, lent.time, time, batch, output)
+    def schedule(input: InputPort, output: OutputPort) -> None:
+        for lent, batch in input:
+            time = function(lent.time)
+            if not _is_later(lent.time, time, output):
+                raise ValueError(_refusal(name, lent.time, time, output))
+            _send(lent, lent.time, time, batch, output)
 
-        return schedule
-
-    return build
+    return lambda context: schedule

@@ -4,10 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tidewheel.progress import Antichain, Time
-from tidewheel.runtime.description.plan import Build, Schedule
-from tidewheel.runtime.worker.input_port import InputPort
-from tidewheel.runtime.worker.operator_context import OperatorContext
-from tidewheel.runtime.worker.output_port import OutputPort
+from tidewheel.runtime import Build, InputPort, OperatorContext, OutputPort, Schedule
 from tidewheel.transport.batches import Batch, records
 
 

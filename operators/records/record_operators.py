@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Iterable
 from itertools import compress
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple
 
 from tidewheel.operators.records.inspection import build_inspect_batches, build_inspect_with_time
 from tidewheel.operators.records.parts import keep, with_keys_repeated
-from tidewheel.operators.records.try_map import Caught, Tried, build_try_map
-from tidewheel.operators.stream_base import StreamBase, check_function
+from tidewheel.operators.records.try_map import Caught, Failed, build_try_map
+from tidewheel.operators.stream_base import Record, Result, StreamBase, check_function
 from tidewheel.operators.tables.columns import Expression, is_expression
 from tidewheel.operators.tables.projection import Selection
 from tidewheel.progress import GraphError
@@ -16,8 +16,17 @@ from tidewheel.transport.batches import Batch, records
 if TYPE_CHECKING:
     from tidewheel.operators.stream import Stream
 
-Record = TypeVar("Record")
-Result = TypeVar("Result")
+
+class Tried(NamedTuple, Generic[Result, Record]):
+    """What `try_map` makes of a stream.
+
+    Attributes:
+        results: what the function returned.
+        failures: a `Failed` for each record at which it raised.
+    """
+
+    results: "Stream[Result]"
+    failures: "Stream[Failed[Record]]"
 
 
 class RecordOperators(StreamBase[Record]):
@@ -198,9 +207,7 @@ class RecordOperators(StreamBase[Record]):
         wheel at 1 on worker 0
         """
         check_function("inspect_with_time", function)
-        return self._unary(
-            "inspect_with_time", build_inspect_with_time(function), notify=False, schema=self.schema, by_substream=True
-        )
+        return self._pass_on("inspect_with_time", build_inspect_with_time(function))[0]
 
     def inspect_batches(self, function: Callable[[Any, Any, int], object]) -> "Stream[Record]":
         """Call ``function(batch, time, worker)`` for each batch and pass the same object on.
@@ -217,6 +224,4 @@ class RecordOperators(StreamBase[Record]):
         3 rows at 0
         """
         check_function("inspect_batches", function)
-        return self._unary(
-            "inspect_batches", build_inspect_batches(function), notify=False, schema=self.schema, by_substream=True
-        )
+        return self._pass_on("inspect_batches", build_inspect_batches(function))[0]

@@ -1,11 +1,11 @@
 """Operators that decide where records go on."""
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, overload
 
-from tidewheel.operators.records.branch import Branches, NamedBranches, build_divide, by_number, first_match
+from tidewheel.operators.records.branch import build_branch_when, build_divide, by_number, first_match
 from tidewheel.operators.scopes.forward import build_pass
-from tidewheel.operators.stream_base import StreamBase, check_function, check_stream
+from tidewheel.operators.stream_base import Record, StreamBase, check_function, check_stream
 from tidewheel.operators.tables.columns import common_schema
 from tidewheel.progress import GraphError
 from tidewheel.runtime.description.exchange import Key
@@ -15,7 +15,41 @@ from tidewheel.transport.batches import Batch
 if TYPE_CHECKING:
     from tidewheel.operators.stream import Stream
 
-Record = TypeVar("Record")
+
+class Branches(NamedTuple, Generic[Record]):
+    """What a branch in two makes of a stream.
+
+    Attributes:
+        matching: what the predicate is true for.
+        rest: everything else.
+    """
+
+    matching: "Stream[Record]"
+    rest: "Stream[Record]"
+
+
+class NamedBranches(Generic[Record]):
+    """What a branch with names makes of a stream: an attribute for each name, then ``rest``; unpacked in this order."""
+
+    __slots__ = ("_streams",)
+
+    def __init__(self, streams: "Mapping[str, Stream[Record]]") -> None:
+        self._streams = dict(streams)
+
+    def __getattr__(self, name: str) -> "Stream[Record]":
+        if name.startswith("_") or name not in self._streams:
+            known = "" if name.startswith("_") else f"; there are {', '.join(self._streams)}"
+            raise AttributeError(f"there is no branch {name!r}{known}")
+        return self._streams[name]
+
+    def __iter__(self) -> "Iterator[Stream[Record]]":
+        return iter(self._streams.values())
+
+    def __len__(self) -> int:
+        return len(self._streams)
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *self._streams]
 
 
 class RoutingOperators(StreamBase[Record]):
@@ -91,8 +125,7 @@ class RoutingOperators(StreamBase[Record]):
         for other in others:
             check_stream("concat", other)
         schema = common_schema("concat", [self.schema, *(other.schema for other in others)])
-        (made,) = self._operator("concat", others, 1, build_pass, notify=False, schema=schema, by_substream=True)
-        return made
+        return self._operator("concat", others, 1, build_pass, notify=False, schema=schema, by_substream=True)[0]
 
     @overload
     def branch(self, predicate: Callable[[Record], object], /) -> Branches[Record]: ...
@@ -140,15 +173,23 @@ class RoutingOperators(StreamBase[Record]):
         for predicate in predicates:
             check_function("branch", predicate)
         outputs = len(predicates) + 1
-        return self._operator(
-            "branch",
-            [],
-            outputs,
-            build_divide(first_match(predicates), outputs),
-            notify=False,
-            schema=self.schema,
-            by_substream=True,
-        )
+        return self._pass_on("branch", build_divide(first_match(predicates), outputs), outputs)
+
+    def branch_when(self, predicate: Callable[[Any], object]) -> Branches[Record]:
+        """Send the batches of times for which ``predicate(time)`` is true one way, all others the other way.
+
+        >>> import tidewheel as tw
+        >>> flow = tw.Dataflow("phases")
+        >>> numbers = flow.source("numbers", tw.IterableSource([[(0, [1]), (1, [2]), (2, [3])]]))
+        >>> start, later = numbers.branch_when(lambda time: time < 1)
+        >>> _ = start.capture("start"), later.capture("later")
+        >>> with tw.run(flow, engine="local") as job:
+        ...     job.wait()
+        ...     [[captured.batch for captured in job.captured(name)] for name in ("start", "later")]
+        [[[1]], [[2], [3]]]
+        """
+        check_function("branch_when", predicate)
+        return Branches(*self._pass_on("branch_when", build_branch_when(predicate), 2))
 
     def partition(self, parts: int, function: Callable[[Record], int]) -> "tuple[Stream[Record], ...]":
         """Send each record by the one of ``parts`` streams whose number, from 0, is ``function(record)``.
@@ -168,15 +209,7 @@ class RoutingOperators(StreamBase[Record]):
         if not isinstance(parts, int) or isinstance(parts, bool) or parts < 1:
             raise GraphError(f"partition: parts is how many streams there are to be, 1 or more, not {parts!r}")
         check_function("partition", function)
-        return self._operator(
-            "partition",
-            [],
-            parts,
-            build_divide(by_number(parts, function), parts),
-            notify=False,
-            schema=self.schema,
-            by_substream=True,
-        )
+        return self._pass_on("partition", build_divide(by_number(parts, function), parts), parts)
 
 
 def _unchanged(batch: Batch) -> Batch:

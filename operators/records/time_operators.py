@@ -1,18 +1,15 @@
 """Operators that change times or look at them."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from tidewheel.operators.records.branch import Branches, build_branch_when
 from tidewheel.operators.records.delay import build_delay, build_delay_batches
 from tidewheel.operators.records.inspection import build_on_frontier
-from tidewheel.operators.stream_base import StreamBase, check_function
+from tidewheel.operators.stream_base import Record, StreamBase, check_function
 from tidewheel.progress import Antichain, Time
 
 if TYPE_CHECKING:
     from tidewheel.operators.stream import Stream
-
-Record = TypeVar("Record")
 
 
 class TimeOperators(StreamBase[Record]):
@@ -44,7 +41,7 @@ class TimeOperators(StreamBase[Record]):
         def times(rows: list[Record], now: Time) -> list[Time]:
             return [function(record, now) for record in rows]
 
-        return self._unary("delay", build_delay("delay", times), notify=False, schema=self.schema, by_substream=True)
+        return self._pass_on("delay", build_delay("delay", times))[0]
 
     def delay_batches(self, function: Callable[[Any], Time]) -> "Stream[Record]":
         """Move each batch, as it is, to the time ``function(time)``, which must not be before its own; see `delay`.
@@ -59,33 +56,7 @@ class TimeOperators(StreamBase[Record]):
         [(0, [1]), (10, [2]), (10, [3])]
         """
         check_function("delay_batches", function)
-        return self._unary(
-            "delay_batches",
-            build_delay_batches("delay_batches", function),
-            notify=False,
-            schema=self.schema,
-            by_substream=True,
-        )
-
-    def branch_when(self, predicate: Callable[[Any], object]) -> Branches[Record]:
-        """Send the batches of times for which ``predicate(time)`` is true one way, all others the other way.
-
-        >>> import tidewheel as tw
-        >>> flow = tw.Dataflow("phases")
-        >>> numbers = flow.source("numbers", tw.IterableSource([[(0, [1]), (1, [2]), (2, [3])]]))
-        >>> start, later = numbers.branch_when(lambda time: time < 1)
-        >>> _ = start.capture("start"), later.capture("later")
-        >>> with tw.run(flow, engine="local") as job:
-        ...     job.wait()
-        ...     [[captured.batch for captured in job.captured(name)] for name in ("start", "later")]
-        [[[1]], [[2], [3]]]
-        """
-        check_function("branch_when", predicate)
-        return Branches(
-            *self._operator(
-                "branch_when", [], 2, build_branch_when(predicate), notify=False, schema=self.schema, by_substream=True
-            )
-        )
+        return self._pass_on("delay_batches", build_delay_batches("delay_batches", function))[0]
 
     def on_frontier(self, function: Callable[[Antichain, int], object]) -> "Stream[Record]":
         """Call ``function(frontier, worker)`` on each worker when the frontier here has moved; pass all records on.

@@ -1,19 +1,12 @@
 """The try_map operator: what a function makes of records, and apart from it the records at which it failed."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
-from tidewheel.runtime.description.plan import Build, Schedule
-from tidewheel.runtime.worker.input_port import InputPort
-from tidewheel.runtime.worker.operator_context import OperatorContext
-from tidewheel.runtime.worker.output_port import OutputPort
+from tidewheel.runtime import Build, InputPort, OutputPort
 from tidewheel.transport.batches import records
 
-if TYPE_CHECKING:
-    from tidewheel.operators.stream import Stream
-
 Record = TypeVar("Record")
-Result = TypeVar("Result")
 
 Caught: TypeAlias = type[Exception] | tuple[type[Exception], ...]
 """Which exceptions make a record a failed one."""
@@ -33,31 +26,16 @@ class Failed(NamedTuple, Generic[Record]):
     message: str
 
 
-class Tried(NamedTuple, Generic[Result, Record]):
-    """What `try_map` makes of a stream.
-
-    Attributes:
-        results: what the function returned.
-        failures: a `Failed` for each record at which it raised.
-    """
-
-    results: "Stream[Result]"
-    failures: "Stream[Failed[Record]]"
-
-
 def build_try_map(function: Callable[[Any], Any], caught: Caught) -> Build:
     """Return the build function of an operator that sends results on its first output and `Failed` on its second."""
 
-    def build(context: OperatorContext) -> Schedule:
-        def schedule(input: InputPort, results: OutputPort, failures: OutputPort) -> None:
-            for lent, batch in input:
-                made, failed = _try_each(function, caught, records(batch))
-                results.send(lent, made)
-                failures.send(lent, failed)
+    def schedule(input: InputPort, results: OutputPort, failures: OutputPort) -> None:
+        for lent, batch in input:
+            made, failed = _try_each(function, caught, records(batch))
+            results.send(lent, made)
+            failures.send(lent, failed)
 
-        return schedule
-
-    return build
+    return lambda context: schedule
 
 
 def _try_each(function: Callable[[Any], Any], caught: Caught, rows: list[Any]) -> tuple[list[Any], list[Failed[Any]]]:

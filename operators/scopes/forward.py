@@ -3,18 +3,17 @@
 They never ask for a frontier, so progress tracking keeps none for them.
 """
 
-from tidewheel.runtime.description.plan import Schedule
-from tidewheel.runtime.worker.input_port import InputPort
-from tidewheel.runtime.worker.operator_context import OperatorContext
-from tidewheel.runtime.worker.output_port import OutputPort
+from tidewheel.runtime import OperatorContext, Schedule
+from tidewheel.runtime.worker.input_port import InputPort, running_input
+from tidewheel.runtime.worker.output_port import OutputPort, running_output
 
 
 def build_unlabelled(context: OperatorContext) -> Schedule:
     """Build an operator that sends what it receives, as part of no substream."""
 
     def schedule(input: InputPort, output: OutputPort) -> None:
-        for token, batch in input.whole():
-            output.send_labelled(token, batch, None)
+        for token, batch in running_input(input).whole():
+            running_output(output).send_labelled(token, batch, None)
 
     return schedule
 
@@ -27,7 +26,7 @@ def build_pass(context: OperatorContext) -> Schedule:
         assert isinstance(output, OutputPort)
         for port in inputs:
             assert isinstance(port, InputPort)
-            for token, batch in port.whole():
+            for token, batch in running_input(port).whole():
                 output.send(token, batch)
 
     return schedule

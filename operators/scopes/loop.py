@@ -1,19 +1,18 @@
 """Scopes by hand: entering, leaving and closing a loop."""
 
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self
 
 from tidewheel.operators.scopes.forward import build_pass
 from tidewheel.operators.stream import Stream
-from tidewheel.operators.stream_base import check_stream
+from tidewheel.operators.stream_base import Record, check_stream
 from tidewheel.progress import GraphError, IntegerDomain, PathSummary
-from tidewheel.runtime.description.dataflow_description import DataflowDescription, Outlet
+from tidewheel.runtime.description.dataflow_description import Outlet
+from tidewheel.runtime.description.described import description_of
 from tidewheel.runtime.description.scope import Scope
 
 if TYPE_CHECKING:
     from tidewheel.operators.dataflow import Dataflow
-
-Record = TypeVar("Record")
 
 
 class Feedback(Stream[Record]):
@@ -21,8 +20,8 @@ class Feedback(Stream[Record]):
 
     __slots__ = ("_feedback",)
 
-    def __init__(self, outlet: Outlet, operator: int) -> None:
-        super().__init__(outlet)
+    def __init__(self, flow: "Dataflow", outlet: Outlet, operator: int) -> None:
+        super().__init__(flow, outlet)
         self._feedback = operator
 
     def connect(self, stream: Stream[Record]) -> None:
@@ -31,39 +30,37 @@ class Feedback(Stream[Record]):
         Raises:
             GraphError: it is connected already, or ``stream`` is in another scope or dataflow.
         """
-        self.outlet.description.connect(self._feedback, check_stream("feedback", stream))
-
-
-def make_feedback(description: DataflowDescription, scope: Scope, advance: Any) -> Feedback[Any]:
-    """Return the open end of a loop in ``scope`` that advances the innermost coordinate by the summary ``advance``."""
-    if not isinstance(scope.nesting.coordinate_domains[-1], IntegerDomain):
-        raise GraphError(
-            f"a feedback in {scope.describe()} would advance times that are no integers; put the cycle in a loop, "
-            "flow.scope(name), whose rounds are"
-        )
-    if not isinstance(advance, int) or isinstance(advance, bool) or advance < 0:
-        raise GraphError(
-            f"a feedback in {scope.describe()} advances by a whole number that is not negative, not {advance!r}"
-        )
-    summary = PathSummary.advance(scope.nesting, advance)
-    operator, outlet = description.add_open_operator("feedback", scope, build_pass, summary)
-    return Feedback(outlet, operator)
+        self._description.connect(self._feedback, check_stream("feedback", stream))
 
 
 class Loop:
     """A scope whose streams have times ``(outer, round)``; a context manager only so that the code shows its extent."""
 
+    __slots__ = ("_flow", "_scope")
+
     def __init__(self, flow: "Dataflow", scope: Scope) -> None:
-        self.flow = flow
-        self.scope = scope
+        self._flow = flow
+        self._scope = scope
 
     def feedback(self, advance: int = 1) -> Feedback[Any]:
         """Return a stream of what will be fed back; `Feedback.connect` says later what that is."""
-        return make_feedback(self.flow, self.scope, advance)
+        scope = self._scope
+        if not isinstance(scope.nesting.coordinate_domains[-1], IntegerDomain):
+            raise GraphError(
+                f"a feedback in {scope.describe()} would advance times that are no integers; put the cycle in a loop, "
+                "flow.scope(name), whose rounds are"
+            )
+        if not isinstance(advance, int) or isinstance(advance, bool) or advance < 0:
+            raise GraphError(
+                f"a feedback in {scope.describe()} advances by a whole number that is not negative, not {advance!r}"
+            )
+        summary = PathSummary.advance(scope.nesting, advance)
+        operator, outlet = description_of(self._flow).add_open_operator("feedback", scope, build_pass, summary)
+        return Feedback(self._flow, outlet, operator)
 
     def inner(self, name: str) -> "Loop":
         """Return a loop within this one, whose times are ``((outer, round), inner round)``."""
-        return Loop(self.flow, self.scope.inside(name))
+        return Loop(self._flow, self._scope.inside(name))
 
     def __enter__(self) -> Self:
         return self

@@ -1,21 +1,20 @@
 """Operators that enter and leave scopes: loops."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
 from tidewheel.operators.records.branch import build_branch_when
 from tidewheel.operators.records.delay import build_delay
 from tidewheel.operators.scopes.forward import build_pass
-from tidewheel.operators.stream_base import StreamBase, check_function, make_stream
+from tidewheel.operators.stream_base import Record, Result, StreamBase, check_function
 from tidewheel.progress import GraphError, PathSummary, Time
 from tidewheel.runtime.description.plan import Build
+from tidewheel.runtime.description.scope import Scope
 
 if TYPE_CHECKING:
     from tidewheel.operators.scopes.loop import Loop
     from tidewheel.operators.stream import Stream
 
-Record = TypeVar("Record")
-Result = TypeVar("Result")
 
 Body: TypeAlias = "Callable[[Stream[Record]], tuple[Stream[Record], Stream[Result]]]"
 """What a loop does: given what enters and what comes back, it returns what goes round again and what leaves."""
@@ -76,16 +75,12 @@ class ScopeOperators(StreamBase[Record]):
 
         if not isinstance(loop, Loop):
             raise GraphError(f"{name}: a stream enters a loop of flow.scope(name), not {loop!r}")
-        inner = loop.scope
-        if inner.parent is not self.outlet.scope:
+        inner = loop._scope
+        if inner.parent is not self._outlet.scope:
             raise GraphError(
-                f"{name}: {inner.describe()} does not lie directly in the stream's, {self.outlet.scope.describe()}"
+                f"{name}: {inner.describe()} does not lie directly in the stream's, {self._outlet.scope.describe()}"
             )
-        summaries = {(0, 0): (PathSummary.enter(inner.nesting),)}
-        (made,) = self.outlet.description.add_operator(
-            name, [self.outlet], [inner], build, summaries=summaries, notify=False, by_substream=True
-        )
-        return make_stream(made, self.schema)
+        return self._move(name, inner, build, PathSummary.enter(inner.nesting))
 
     def leave(self) -> "Stream[Record]":
         """Take this stream out of its loop: time ``(t, round)`` becomes ``t``.
@@ -103,17 +98,20 @@ class ScopeOperators(StreamBase[Record]):
         ...     job.captured("outside")
         [Captured(time=3, batch=['TIDE'])]
         """
-        inner = self.outlet.scope
+        inner = self._outlet.scope
         if inner.parent is None:
             raise GraphError(
-                f"leave: the stream of dataflow {self.outlet.description.name!r} is in no loop, there is nothing to "
+                f"leave: the stream of dataflow {self._description.name!r} is in no loop, there is nothing to "
                 "leave; enter(loop) comes first"
             )
-        summaries = {(0, 0): (PathSummary.leave(inner.nesting),)}
-        (made,) = self.outlet.description.add_operator(
-            "leave", [self.outlet], [inner.parent], build_pass, summaries=summaries, notify=False, by_substream=True
+        return self._move("leave", inner.parent, build_pass, PathSummary.leave(inner.nesting))
+
+    def _move(self, name: str, to: Scope, build: Build, path: PathSummary) -> "Stream[Record]":
+        inputs, paths = [self._outlet], {(0, 0): (path,)}
+        (made,) = self._description.add_operator(
+            name, inputs, [to], build, summaries=paths, notify=False, by_substream=True
         )
-        return make_stream(made, self.schema)
+        return self._made(made, self.schema)
 
     @overload
     def iterate(self, body: "Body[Record, Result]", name: str = "iterate") -> "Stream[Result]": ...
@@ -161,19 +159,15 @@ class ScopeOperators(StreamBase[Record]):
             raise GraphError(
                 f"iterate {name!r}: rounds is how often records go round at most, 1 or more, not {rounds!r}"
             )
-        loop = Loop(self.flow, self.outlet.scope.inside(name))
-        with self.outlet.description.all_or_nothing():
+        loop = Loop(self.flow, self._outlet.scope.inside(name))
+        with self._description.all_or_nothing():
             return self._iterate(body, loop, rounds)
 
     def _iterate(self, body: Callable[..., Any], loop: "Loop", rounds: int | None) -> "Stream[Any]":
-        from tidewheel.operators.scopes.loop import make_feedback
-
-        feedback = make_feedback(self.flow, loop.scope, advance=1)
+        feedback = loop.feedback()
         again, leaving = _checked(body(self.enter(loop).concat(feedback)), loop, rounds)
         if rounds is not None:
-            again, left_over = again._operator(
-                "rounds", [], 2, build_branch_when(lambda time: time[1] + 1 < rounds), notify=False, by_substream=True
-            )
+            again, left_over = again._pass_on("rounds", build_branch_when(lambda time: time[1] + 1 < rounds), 2)
             leaving.append(left_over)
         feedback.connect(again)
         first, *others = leaving
@@ -184,7 +178,7 @@ def _checked(returned: object, loop: "Loop", rounds: int | None) -> "tuple[Strea
     """Return what goes round again and all that leaves, as the body of a loop has returned it; raise GraphError."""
     from tidewheel.operators.stream import Stream
 
-    name = loop.scope.name
+    name = loop._scope.name
     if rounds is not None and isinstance(returned, Stream):
         return returned, []
     if not (isinstance(returned, tuple) and len(returned) == 2 and all(isinstance(one, Stream) for one in returned)):
@@ -193,9 +187,9 @@ def _checked(returned: object, loop: "Loop", rounds: int | None) -> "tuple[Strea
             f"{', or only what goes round again' if rounds is not None else ''}, not {returned!r}"
         )
     again, result = returned
-    if result.outlet.scope is not loop.scope:
+    if result._outlet.scope is not loop._scope:
         raise GraphError(
-            f"the body of {name!r} must return what leaves in {loop.scope.describe()}, where the loop is, and not "
-            f"in {result.outlet.scope.describe()}"
+            f"the body of {name!r} must return what leaves in {loop._scope.describe()}, where the loop is, and not "
+            f"in {result._outlet.scope.describe()}"
         )
     return again, [result]

@@ -1,15 +1,16 @@
 """The capture operator: keeps what arrives, on the worker where it arrives, for the driver to fetch."""
 
 from tidewheel.runtime.description.plan import Schedule
-from tidewheel.runtime.worker.input_port import InputPort
-from tidewheel.runtime.worker.operator_context import OperatorContext
+from tidewheel.runtime.worker.input_port import InputPort, running_input
+from tidewheel.runtime.worker.operator_context import OperatorContext, instance_of
 
 
 def build_capture(context: OperatorContext) -> Schedule:
     """Build an operator that keeps (time, batch) in order of arrival."""
+    captured = instance_of(context).captured
 
     def schedule(input: InputPort) -> None:
-        for token, batch in input.whole():
-            context.captured.append((token.time, batch))
+        for token, batch in running_input(input).whole():
+            captured.append((token.time, batch))
 
     return schedule

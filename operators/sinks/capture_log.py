@@ -19,6 +19,7 @@ import msgspec
 from tidewheel.operators.sinks.plain_records import decode, encode
 from tidewheel.progress import Time
 from tidewheel.transport.batches import Batch, is_arrow, is_numpy
+from tidewheel.transport.packed_batch import PackedArrow, stream_of, unpack
 
 _FRAME = struct.Struct("<cQI")
 """What it is, the length of what follows, and its checksum."""
@@ -173,12 +174,8 @@ def _next_frame(file: IO[bytes], path: Path, *, with_batches: bool = True) -> tu
 
 def _encoded(batch: Batch) -> tuple[bytes, Any]:
     if is_arrow(batch):
-        import pyarrow as pa
-
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, batch.schema) as writer:
-            writer.write(batch)
-        return _RECORD_BATCH if isinstance(batch, pa.RecordBatch) else _ARROW, sink.getvalue()
+        packed = stream_of(batch)
+        return _RECORD_BATCH if packed.is_record_batch else _ARROW, packed.stream
     if is_numpy(batch):
         import numpy as np
 
@@ -197,7 +194,4 @@ def _decoded(kind: bytes, payload: memoryview) -> Batch:
         import numpy as np
 
         return np.load(io.BytesIO(payload), allow_pickle=False)
-    import pyarrow as pa
-
-    with pa.ipc.open_stream(payload) as reader:
-        return reader.read_next_batch() if kind == _RECORD_BATCH else reader.read_all()
+    return unpack(PackedArrow(payload, kind == _RECORD_BATCH))

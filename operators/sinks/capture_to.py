@@ -5,9 +5,7 @@ from typing import Any
 
 from tidewheel.operators.sinks.capture_log import LogHeader, LogWriter
 from tidewheel.progress import Time
-from tidewheel.runtime.description.plan import Build, Schedule
-from tidewheel.runtime.worker.input_port import InputPort
-from tidewheel.runtime.worker.operator_context import OperatorContext
+from tidewheel.runtime import Build, InputPort, OperatorContext, Schedule
 
 VERSION = 1
 

@@ -5,19 +5,18 @@ import uuid
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Literal, Self
 
-from tidewheel.operators.epochs.gathered_epochs import build_gathered
+from tidewheel.operators.epochs.gathered_epochs import GatheredEpoch, build_gathered
 from tidewheel.operators.keys.record_hash import GatherPact
 from tidewheel.operators.sinks.capture import build_capture
 from tidewheel.operators.sinks.capture_to import build_capture_to
-from tidewheel.operators.sinks.epoch_call import EpochCall
 from tidewheel.operators.sinks.epoch_folders import EpochFolders, WrittenEpoch
 from tidewheel.operators.sinks.file_formats import FILE_FORMATS
 from tidewheel.operators.sinks.publish import build_publish, declared_schema
 from tidewheel.operators.sinks.published_ends import PublishedEnds
 from tidewheel.operators.sinks.write_files import EpochCommit, build_write_parts
-from tidewheel.operators.stream_base import StreamBase, check_function
+from tidewheel.operators.stream_base import Record, Result, StreamBase, check_function
 from tidewheel.progress import GraphError, ProductDomain, Time
 from tidewheel.pubsub.catalog.topic_event import Delivery
 from tidewheel.pubsub.protocol.publisher import DEFAULT_CAPACITY_BYTES
@@ -26,12 +25,11 @@ from tidewheel.pubsub.publishers.topic_log import RETENTION_S, topic_log
 from tidewheel.runtime.description.pacts import SubstreamPact
 from tidewheel.runtime.description.plan import EndsWanted
 from tidewheel.runtime.worker.operator_context import OperatorContext
+from tidewheel.transport.batches import Batch, records
 
 if TYPE_CHECKING:
     from tidewheel.operators.stream import Stream
 
-Record = TypeVar("Record")
-Result = TypeVar("Result")
 
 _FILE_BYTES = 128 << 20
 
@@ -55,7 +53,7 @@ class OutputOperators(StreamBase[Record]):
         ...         job.probe("done").is_complete(0)
         True
         """
-        self.outlet.description.register("probe", name, self.outlet.source)
+        self._description.register("probe", name, self._outlet.source)
         return self
 
     def capture(self, name: str) -> Self:
@@ -69,7 +67,7 @@ class OutputOperators(StreamBase[Record]):
         ...     job.captured("words"), job.captured("loud")
         ([Captured(time=0, batch=['to', 'be'])], [Captured(time=0, batch=['TO', 'BE'])])
         """
-        self.outlet.description.register("capture", name, self.outlet.description.size)
+        self._description.register("capture", name, self._description.size)
         self._sink(f"capture {name}", build_capture, notify=False)
         return self
 
@@ -156,7 +154,7 @@ class OutputOperators(StreamBase[Record]):
         declared = declared_schema(topic, schema, self.schema)
         publication = Publication(
             topic,
-            self.outlet.scope.nesting.domain,
+            self._outlet.scope.nesting.domain,
             capacity,
             partition,
             declared,
@@ -164,8 +162,8 @@ class OutputOperators(StreamBase[Record]):
             ends,
         )
         published = self._published_ends(publication) if ends else None
-        self.outlet.description.attach(topic, publication)
-        self.outlet.description.register("topic", topic, self.outlet.description.size)
+        self._description.attach(topic, publication)
+        self._description.register("topic", topic, self._description.size)
         pact = GatherPact() if partition == "merged" else SubstreamPact() if ends else None
         wanted = EndsWanted(ordered=False) if ends else False
         build = build_publish(topic, declared, published)
@@ -175,7 +173,7 @@ class OutputOperators(StreamBase[Record]):
     def _published_ends(self, publication: Publication) -> Callable[[OperatorContext], PublishedEnds]:
         """Return what makes each worker's ends; raise GraphError if none can be told with an epoch of this stream."""
         where = f"publish {publication.topic!r} with ends=True"
-        if not self.outlet.substreams:
+        if not self._outlet.substreams:
             raise GraphError(
                 f"{where}: the stream has no substreams, so none ends: call substreams(name, key=...) before, or "
                 "publish before without_substreams()"
@@ -204,7 +202,11 @@ class OutputOperators(StreamBase[Record]):
         1 12
         """
         check_function("for_each_epoch", function)
-        return self._unary("for_each_epoch", build_gathered(1, EpochCall(function).process), GatherPact())
+
+        def process(_: object, epoch: GatheredEpoch) -> list[list[Batch]]:
+            return [[[function(epoch.time, [record for batch in epoch.batches[0] for record in records(batch)])]]]
+
+        return self._unary("for_each_epoch", build_gathered(1, process), GatherPact())
 
     def write_files(
         self,
@@ -259,7 +261,7 @@ class OutputOperators(StreamBase[Record]):
 
     def _claim_folder(self, path: Path) -> None:
         """Raise GraphError if this dataflow writes to a folder already, since both would write the same names."""
-        description = self.outlet.description
+        description = self._description
         try:
             description.register("folder", str(path.resolve()), description.size)
         except GraphError as error:

@@ -10,8 +10,8 @@ from tidewheel.pubsub.catalog.topic_schema import TopicSchema, topic_schema
 from tidewheel.pubsub.errors import SchemaMismatch
 from tidewheel.pubsub.publishers.connection import PublisherConnection
 from tidewheel.runtime.description.plan import Build, Schedule
-from tidewheel.runtime.worker.input_port import InputPort
-from tidewheel.runtime.worker.operator_context import OperatorContext
+from tidewheel.runtime.worker.input_port import InputPort, running_input
+from tidewheel.runtime.worker.operator_context import OperatorContext, instance_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -67,8 +67,8 @@ class _Share:
         self._schema = schema
         self._worker = context.worker
         self._ends = ends
-        self._connection: PublisherConnection = context.attachment(topic)
-        self._waiting = WaitingForRoom(context, self._connection)
+        self._connection: PublisherConnection = instance_of(context).attachments[topic]
+        self._waiting = WaitingForRoom(context, self._connection, instance_of(context).clock)
         self._announced: Antichain | None = None
 
     def schedule(self, input: InputPort) -> None:
@@ -76,7 +76,7 @@ class _Share:
         connection = self._connection
         has_room = self._hand_over(input)
         frontier = input.frontier
-        if not has_room and len(frontier) and (not input.is_empty or frontier != self._announced):
+        if not has_room and len(frontier) and (not running_input(input).is_empty or frontier != self._announced):
             connection.flush()
             self._waiting.begin()
             return
@@ -92,7 +92,7 @@ class _Share:
         connection, schema, ends = self._connection, self._schema, self._ends
         if not connection.has_room():
             return False
-        for token, batch in input.whole():
+        for token, batch in running_input(input).whole():
             if schema is not None:
                 schema.check(self._topic, self._worker, token.time, batch)
             connection.data(token.time, batch)
@@ -120,8 +120,9 @@ def moved(before: Antichain | None, now: Antichain) -> list[tuple[Time, int]]:
 class WaitingForRoom:
     """Has a publish operator scheduled again when there is room; what is unread until then holds back the sources."""
 
-    def __init__(self, context: OperatorContext, connection: PublisherConnection) -> None:
+    def __init__(self, context: OperatorContext, connection: PublisherConnection, clock: Callable[[], float]) -> None:
         self._context = context
+        self._clock = clock
         self._connection = connection
         self._alarm_s = -inf
 
@@ -131,7 +132,7 @@ class WaitingForRoom:
         self._context.expect_activation()
         if again_s is None:
             return
-        now_s = self._context.clock()
+        now_s = self._clock()
         # One timer at a time, however often the operator is scheduled while it waits.
         if not now_s < self._alarm_s <= now_s + again_s + _AS_GOOD_S:
             self._alarm_s = now_s + again_s

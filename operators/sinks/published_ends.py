@@ -14,11 +14,11 @@ from typing import Any, cast
 from tidewheel.progress import Antichain, Time, TimeDomain
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.publishers.connection import PublisherConnection
+from tidewheel.runtime import InputPort, OperatorContext
 from tidewheel.runtime.description.stable_hash import stable_hash
 from tidewheel.runtime.substreams.labels import Labels, MixedLabel
 from tidewheel.runtime.substreams.substream_input import SubstreamInput
-from tidewheel.runtime.worker.input_port import InputPort
-from tidewheel.runtime.worker.operator_context import OperatorContext
+from tidewheel.runtime.worker.input_port import running_input
 
 
 class PublishedEnds:
@@ -81,7 +81,7 @@ class PublishedEnds:
 
     def are_all(self, input: InputPort) -> bool:
         """Tell whether every end was told, as no substream is left, and none can come."""
-        ends = cast(SubstreamInput, input).ends
+        ends = cast(SubstreamInput, running_input(input)).ends
         assert ends is not None, "the operator was described so"
         return ends.are_all and not ends
 

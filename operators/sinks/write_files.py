@@ -13,10 +13,7 @@ from tidewheel.operators.epochs.gathered_epochs import GatheredEpoch
 from tidewheel.operators.sinks.epoch_folders import EpochFolders, WrittenEpoch
 from tidewheel.operators.sinks.file_formats import FileFormat
 from tidewheel.progress import Time
-from tidewheel.runtime.description.plan import Build, Schedule
-from tidewheel.runtime.worker.input_port import InputPort
-from tidewheel.runtime.worker.operator_context import OperatorContext
-from tidewheel.runtime.worker.output_port import OutputPort
+from tidewheel.runtime import Build, InputPort, OperatorContext, OutputPort, Schedule
 from tidewheel.transport.batches import Batch, length, size_in_bytes
 
 

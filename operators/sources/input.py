@@ -6,11 +6,9 @@ from dataclasses import dataclass
 from tidewheel.operators.records.record_kind import Check
 from tidewheel.operators.substreams.labeller import Labeller, SubstreamKeys
 from tidewheel.progress import GraphError, Time
-from tidewheel.runtime.description.plan import Schedule
-from tidewheel.runtime.tokens.timestamp_token import TimestampToken
+from tidewheel.runtime import OutputPort, Schedule, TimestampToken
 from tidewheel.runtime.worker.envelope import FIRST_HANDLE, InputCommand
-from tidewheel.runtime.worker.operator_context import OperatorContext
-from tidewheel.runtime.worker.output_port import OutputPort
+from tidewheel.runtime.worker.operator_context import OperatorContext, instance_of
 from tidewheel.transport.batches import Batch
 
 
@@ -61,11 +59,12 @@ class _Input:
     """One worker's share of an input."""
 
     def __init__(self, context: OperatorContext, check: Check | None, divided: SubstreamKeys | None) -> None:
-        assert context.mailbox is not None, "the plan says which operators are inputs"
+        mailbox = instance_of(context).mailbox
+        assert mailbox is not None, "the plan says which operators are inputs"
         self._context = context
         self._check = check
-        self._mailbox = context.mailbox
-        self._tokens = context.mailbox.tokens
+        self._mailbox = mailbox
+        self._tokens = mailbox.tokens
         self._tokens[FIRST_HANDLE] = context.token()
         self._sender: Labeller | _Whole = _Whole(context.name) if divided is None else Labeller(context, divided)
 
@@ -78,7 +77,7 @@ class _Input:
             if command.action == "send":
                 token = self._tokens[command.handle]
                 batch = command.batch
-                self._context.working_at(token.time)
+                instance_of(self._context).work_at(token.time)
                 if self._check is not None:
                     batch = self._check(batch)
                 self._sender.send(output, token, batch)
@@ -93,7 +92,7 @@ class _Input:
         if command.action == "clone":
             tokens[command.handle] = tokens[command.origin].delayed(command.time)
         elif command.action == "end":
-            self._context.working_at(tokens[command.handle].time)
+            instance_of(self._context).work_at(tokens[command.handle].time)
             self._sender.end(output, tokens[command.handle], command.batch)
         else:
             if command.action == "advance":

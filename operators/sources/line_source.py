@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import IO, Any, Literal
 
 from tidewheel.operators.sources.found_files import Paths, found_files
-from tidewheel.operators.sources.record_source import check_positive
+from tidewheel.operators.sources.record_source import check_positive, epoch_of
 from tidewheel.progress import GraphError
 
 _COMPRESSED = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
@@ -84,17 +84,12 @@ class LineSource:
                     raise
                 if not lines:
                     return
-                yield self._epoch(number, batch), [line.rstrip("\n") for line in lines]
+                yield epoch_of(self._epoch_every, batch, number), [line.rstrip("\n") for line in lines]
 
     def _opened(self, path: Path) -> IO[str]:
         opener: Any = _COMPRESSED.get(path.suffix, open)
         opened: IO[str] = opener(path, "rt", encoding=self._encoding, errors=self._errors)
         return opened
-
-    def _epoch(self, file: int, batch: int) -> int:
-        if self._epoch_every is None:
-            return 0
-        return file if self._epoch_every == "file" else batch // self._epoch_every
 
 
 def check_epoch_every(source: str, epoch_every: object) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from tidewheel.operators.sources.found_files import Paths, found_files, naming_file
 from tidewheel.operators.sources.line_source import check_epoch_every
-from tidewheel.operators.sources.record_source import check_positive
+from tidewheel.operators.sources.record_source import check_positive, epoch_of
 from tidewheel.progress import GraphError
 from tidewheel.transport.batches import Batch
 
@@ -131,7 +131,7 @@ class ParquetSource:
     def _in_order(self, groups: list[RowGroup]) -> Iterator[tuple[int, Batch]]:
         for group in groups:
             for batch in self._batches(group):
-                yield self._epoch(group), batch
+                yield epoch_of(self._epoch_every, group.number, group.file), batch
 
     def _batches(self, group: RowGroup) -> "Iterator[pa.RecordBatch]":
         import pyarrow.parquet as pq
@@ -142,11 +142,6 @@ class ParquetSource:
         with naming_file(path), pq.ParquetFile(path) as opened:
             for batch in opened.iter_batches(self._batch_size, row_groups=[group.index], columns=self._columns):
                 yield batch if batch.schema.names == names else batch.select(names)
-
-    def _epoch(self, group: RowGroup) -> int:
-        if self._epoch_every is None:
-            return 0
-        return group.file if self._epoch_every == "file" else group.number // self._epoch_every
 
     def _by_time(self, groups: list[RowGroup], time: str) -> Iterator[tuple[int, Batch]]:
         """Yield the rows in order of time, each as soon as no row group that is left can have an earlier one."""

@@ -8,11 +8,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from tidewheel.operators.sources.local_queue import End, LocalQueue, closed_error
 from tidewheel.operators.sources.record_source import check_positive
 from tidewheel.progress import GraphError
-from tidewheel.runtime.description.partitioned_source import OperatorSource
-from tidewheel.runtime.description.plan import Schedule
-from tidewheel.runtime.errors import WouldBlock
-from tidewheel.runtime.worker.operator_context import OperatorContext
-from tidewheel.runtime.worker.output_port import OutputPort
+from tidewheel.runtime import OperatorContext, OperatorSource, OutputPort, Schedule, WouldBlock
 
 Record = TypeVar("Record")
 

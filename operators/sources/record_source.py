@@ -79,7 +79,7 @@ class RecordSource(Generic[Record]):
         size = self._batch_size
         for number in range(worker, -(-length(records) // size), workers):
             batch = take_slice(records, number * size, min((number + 1) * size, length(records)))
-            yield self._epoch(number), batch if is_arrow(batch) or is_numpy(batch) else list(batch)
+            yield epoch_of(self._epoch_every, number), batch if is_arrow(batch) or is_numpy(batch) else list(batch)
 
     def _of_iterable(self, records: Iterable[Record]) -> Iterator[tuple[int, list[Record]]]:
         remaining = iter(records)
@@ -87,10 +87,14 @@ class RecordSource(Generic[Record]):
             batch = list(islice(remaining, self._batch_size))
             if not batch:
                 return
-            yield self._epoch(number), batch
+            yield epoch_of(self._epoch_every, number), batch
 
-    def _epoch(self, batch: int) -> int:
-        return 0 if self._epoch_every is None else batch // self._epoch_every
+
+def epoch_of(epoch_every: int | str | None, batch: int, file: int = 0) -> int:
+    """Return the epoch of a batch of some number, given after how many the next begins; or that of its file."""
+    if epoch_every is None or isinstance(epoch_every, str):
+        return 0 if epoch_every is None else file
+    return batch // epoch_every
 
 
 def _check_records(records: Any) -> None:
@@ -122,7 +126,7 @@ def _has_slices(records: Any) -> bool:
         return False
 
 
-def check_positive(what: str, name: str, value: object) -> None:
-    """Raise GraphError unless ``value`` is a whole number above 0."""
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise GraphError(f"{what}: {name} is a whole number, 1 or more, not {value!r}")
+def check_positive(what: str, name: str, value: object, least: int = 1) -> None:
+    """Raise GraphError unless ``value`` is a whole number above 0, or from ``least`` on."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise GraphError(f"{what}: {name} is a whole number, {least} or more, not {value!r}")

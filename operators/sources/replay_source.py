@@ -9,12 +9,7 @@ from typing import Any
 from tidewheel.operators.sinks.capture_log import LoggedBatch, LoggedFrontier, read_frontier, read_header, read_log
 from tidewheel.operators.sinks.capture_to import log_path
 from tidewheel.progress import Antichain, GraphError, Time, TimeDomain
-from tidewheel.runtime.description.partitioned_source import OperatorSource
-from tidewheel.runtime.description.plan import Schedule
-from tidewheel.runtime.engines.captured import Captured, CapturedBatches
-from tidewheel.runtime.tokens.token_set import TokenSet
-from tidewheel.runtime.worker.operator_context import OperatorContext
-from tidewheel.runtime.worker.output_port import OutputPort
+from tidewheel.runtime import Captured, CapturedBatches, OperatorContext, OperatorSource, OutputPort, Schedule, TokenSet
 
 Event = LoggedBatch | LoggedFrontier
 """What a recording consists of: batches, and between them which times can still come."""

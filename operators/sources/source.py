@@ -7,11 +7,9 @@ from reprlib import repr as shortened
 from typing import Any, Final, Generic, TypeVar
 
 from tidewheel.progress import Antichain, GraphError, Time
+from tidewheel.runtime import Build, OutputPort, Schedule, TimestampToken
 from tidewheel.runtime.description.partitioned_source import OperatorSource, PartitionedSource, Pause, PlacedSource
-from tidewheel.runtime.description.plan import Build, Schedule
-from tidewheel.runtime.tokens.timestamp_token import TimestampToken
-from tidewheel.runtime.worker.operator_context import OperatorContext
-from tidewheel.runtime.worker.output_port import OutputPort
+from tidewheel.runtime.worker.operator_context import OperatorContext, instance_of
 from tidewheel.transport.batches import Batch
 
 Record_co = TypeVar("Record_co", covariant=True)
@@ -154,7 +152,7 @@ def build_source(source: PartitionedSource[Any], paced_by: str | None = None, ep
             opened = _opened(source, context)
             sent: dict[int, int] = context.state("sent", dict)
             partitions = [
-                _Partition(number, iter(batches), token.clone(), sent, context.clock, pace())
+                _Partition(number, iter(batches), token.clone(), sent, instance_of(context).clock, pace())
                 for number, batches in enumerate(opened)
             ]
         reader = _Reader(context, partitions)
@@ -186,7 +184,7 @@ class _Reader:
         waiting = [partition.waits_until for partition in self._partitions if partition.waits_until is not None]
         if not waiting:
             return  # until a probe moves, if there is a partition left
-        now, soonest = self._context.clock(), min(waiting)
+        now, soonest = instance_of(self._context).clock(), min(waiting)
         if soonest <= now:
             self._context.activate()
         elif not now < self._alarm <= soonest:

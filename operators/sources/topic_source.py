@@ -10,11 +10,7 @@ from tidewheel.progress import TimeDomain
 from tidewheel.pubsub import Batch, DeliveryError, Event, Frontier, Subscription
 from tidewheel.pubsub.catalog.local_catalog import LOCAL_CATALOG
 from tidewheel.pubsub.errors import NoCluster, UnknownTopic
-from tidewheel.runtime.description.partitioned_source import OperatorSource
-from tidewheel.runtime.description.plan import Schedule
-from tidewheel.runtime.tokens.token_set import TokenSet
-from tidewheel.runtime.worker.operator_context import OperatorContext
-from tidewheel.runtime.worker.output_port import OutputPort
+from tidewheel.runtime import OperatorContext, OperatorSource, OutputPort, Schedule, TokenSet
 
 _TAKE_S = 1.0
 _IDLE_S = 0.01

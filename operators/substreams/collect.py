@@ -4,13 +4,11 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
 from tidewheel.progress import Time
-from tidewheel.runtime.description.plan import Build, Schedule
+from tidewheel.runtime import Build, LentToken, Notificator, Schedule
 from tidewheel.runtime.substreams.labels import Label, MixedLabel, parts_by_key
-from tidewheel.runtime.tokens.notificator import Notificator
-from tidewheel.runtime.tokens.timestamp_token import LentToken
-from tidewheel.runtime.worker.input_port import InputPort
-from tidewheel.runtime.worker.operator_context import OperatorContext
-from tidewheel.runtime.worker.output_port import OutputPort
+from tidewheel.runtime.worker.input_port import InputPort, running_input
+from tidewheel.runtime.worker.operator_context import OperatorContext, instance_of
+from tidewheel.runtime.worker.output_port import OutputPort, running_output
 from tidewheel.transport.batches import records
 
 Collected: TypeAlias = dict[Any, tuple[Label, Time, list[Any]]]
@@ -25,13 +23,13 @@ def build_collect(result: Callable[[Any, list[Any]], Any]) -> Build:
         tokens = context.notificator()
 
         def schedule(input: InputPort, output: OutputPort) -> None:
-            for lent, batch in input.whole():
+            for lent, batch in running_input(input).whole():
                 for lent_for, rows in _by_key(lent, records(batch)):
                     _collect(collected, tokens, lent_for, rows, output)
             for key in input.ended:
                 if key in collected:
                     label, time, rows = collected.pop(key)
-                    context.working_at(time)
+                    instance_of(context).work_at(time)
                     with tokens.take(time, label) as token:
                         output.send(token, [result(key, rows)])
 
@@ -62,7 +60,7 @@ def _collect(collected: Collected, tokens: Notificator, lent: LentToken, rows: l
         return
     _, time, before = found
     before += rows
-    if lent.time != time and output.domain.in_order([time, lent.time])[-1] == lent.time:
+    if lent.time != time and running_output(output).domain.in_order([time, lent.time])[-1] == lent.time:
         tokens.notify_at(lent, output)
         tokens.take(time, label).discard()
         collected[label[1]] = (label, lent.time, before)

@@ -1,10 +1,7 @@
 """The operator that gives records the keys of their substreams, where they do not come right from an input."""
 
 from tidewheel.operators.substreams.labeller import Labeller, SubstreamKeys
-from tidewheel.runtime.description.plan import Build, Schedule
-from tidewheel.runtime.worker.input_port import InputPort
-from tidewheel.runtime.worker.operator_context import OperatorContext
-from tidewheel.runtime.worker.output_port import OutputPort
+from tidewheel.runtime import Build, InputPort, OperatorContext, OutputPort, Schedule
 
 
 def build_declare(how: SubstreamKeys) -> Build:

@@ -4,11 +4,8 @@ from typing import Any
 
 from tidewheel.operators.epochs.keyed_state import EpochStep, Kept
 from tidewheel.progress import Time
-from tidewheel.runtime.description.plan import Build, Schedule
+from tidewheel.runtime import Build, InputPort, OperatorContext, OutputPort, Schedule
 from tidewheel.runtime.substreams.labels import Labels
-from tidewheel.runtime.worker.input_port import InputPort
-from tidewheel.runtime.worker.operator_context import OperatorContext
-from tidewheel.runtime.worker.output_port import OutputPort
 from tidewheel.transport.batches import Batch
 
 

@@ -9,13 +9,12 @@ from tidewheel.operators.keys.record_keys import Keys, as_key, as_portable_key, 
 from tidewheel.operators.keys.record_order import take
 from tidewheel.operators.substreams.marked_key import has_marks, mark_runs
 from tidewheel.progress import Time
+from tidewheel.runtime import LentToken, TimestampToken, TokenError
 from tidewheel.runtime.description.stable_hash import stable_hash
-from tidewheel.runtime.errors import TokenError
 from tidewheel.runtime.substreams.gate import SubstreamGate
 from tidewheel.runtime.substreams.labels import MixedLabel, labels_of, parts_by_key
-from tidewheel.runtime.tokens.timestamp_token import LentToken, TimestampToken
-from tidewheel.runtime.worker.operator_context import OperatorContext
-from tidewheel.runtime.worker.output_port import OutputPort
+from tidewheel.runtime.worker.operator_context import OperatorContext, instance_of
+from tidewheel.runtime.worker.output_port import OutputPort, running_output
 from tidewheel.transport.batches import Batch, length, records, take_slice
 
 
@@ -47,8 +46,9 @@ class Labeller:
     """Sends batches divided by key, and keeps back those whose keys may not be used again yet."""
 
     def __init__(self, context: OperatorContext, how: SubstreamKeys) -> None:
-        assert context.gate is not None, "the plan says which operators declare substreams"
-        self._gate: SubstreamGate = context.gate
+        gate = instance_of(context).gate
+        assert gate is not None, "the plan says which operators declare substreams"
+        self._gate: SubstreamGate = gate
         self._how = how
         self._waiting: dict[Any, deque[_Waiting]] = context.state("waiting keys", dict)
         self._waiting_at: Counter[Time] = context.state("times of waiting keys", Counter)
@@ -96,7 +96,7 @@ class Labeller:
             some = set(places) if self._gate.is_shared else self._of_any(rows)
             rest = [place for place in range(len(rows)) if place not in some]
             if rest:
-                output.send_labelled(token, take(batch, rest), None)
+                running_output(output).send_labelled(token, take(batch, rest), None)
 
     def _of_any(self, rows: list[Any]) -> set[int]:
         predicates = self._how.predicates.values()
@@ -114,7 +114,7 @@ class Labeller:
         distinct = label.distinct if isinstance(label, MixedLabel) else label[1:]
         last = self._last_of(batch, keys)
         if last is not None and self._may_all_go(distinct, token.time):
-            output.send_labelled(token, batch, label)
+            running_output(output).send_labelled(token, batch, label)
             self.end(output, token, last)
             return
         for key, part in parts_by_key(batch, keys):
@@ -245,7 +245,7 @@ class Labeller:
         label = self._gate.admit(key, token.time)
         if label is None:
             return False
-        output.send_labelled(token, part, label)
+        running_output(output).send_labelled(token, part, label)
         return True
 
     def _wait(self, output: OutputPort, token: TimestampToken | LentToken, key: Any, what: _Waiting) -> None:

@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from tidewheel.operators.keys.record_keys import Keys, Names
 from tidewheel.operators.keys.total_order import check_total_order
 from tidewheel.operators.scopes.forward import build_unlabelled
-from tidewheel.operators.stream_base import StreamBase, check_function, make_stream
+from tidewheel.operators.stream_base import Record, Result, StreamBase, check_function
 from tidewheel.operators.substreams.collect import build_collect
 from tidewheel.operators.substreams.declare import build_declare
 from tidewheel.operators.substreams.labeller import SubstreamKeys
@@ -25,9 +25,6 @@ if TYPE_CHECKING:
 Bound: TypeAlias = Literal["soft", "firm"]
 """When an operator is told that a substream has ended: ``"soft"``, some time after it has received the last of it;
 ``"firm"``, right after that: it receives all of a substream, nothing else in between, and then its end."""
-
-Record = TypeVar("Record")
-Result = TypeVar("Result")
 
 
 def ends_wanted(name: str, bound: Bound | None, *, ordered: bool) -> EndsWanted | bool:
@@ -127,36 +124,35 @@ class SubstreamOperators(StreamBase[Record]):
         what = _called(name)
         how, pact = self._how_divided(what, key, last, predicates)
         rule = make_time_out(what, self.schema, at, timeout, lateness, by_name=predicates is not None)
-        if self.outlet.substreams:
+        if self._outlet.substreams:
             raise GraphError(
-                f"{what}: the stream has substreams of {min(self.outlet.substreams)!r} already: call "
+                f"{what}: the stream has substreams of {min(self._outlet.substreams)!r} already: call "
                 "without_substreams() before"
             )
-        from_input = self.flow.input_at(self.outlet)
+        from_input = self._description.input_at(self._outlet)
         if from_input is not None and rule is None:
             return self._divide_input(name, from_input, how)
-        with self.flow.all_or_nothing():
+        with self._description.all_or_nothing():
             made = self._divided(what, how, MarkedPact(pact), rule)
-            return make_stream(self.flow.declare(name, made.outlet), self.schema)
+            return self._made(self._description.declare(name, made._outlet), self.schema)
 
     def _divided(self, what: str, how: SubstreamKeys, pact: Pact, rule: TimeOut | None) -> "Stream[Any]":
         """Return what comes out of the operator that divides this stream."""
         if rule is None:
             return self._unary(what, build_declare(how), pact)
-        check_total_order(what, self)
+        check_total_order(what, self._outlet.scope)
         timed, latest = self._operator(f"{what} times", [], 2, build_timed(how, rule), [pact], notify=False)
-        (made,) = timed._operator(what, [latest], 1, build_time_out(how, rule), [None, BroadcastPact()])
-        return made
+        return timed._operator(what, [latest], 1, build_time_out(how, rule), [None, BroadcastPact()])[0]
 
     def _divide_input(self, name: str, from_input: str, how: SubstreamKeys) -> "Stream[Record]":
         """Have the input itself divide what it sends."""
-        if self.flow.is_read(self.outlet):
+        if self._description.is_read(self._outlet):
             raise GraphError(
                 f"substreams {name}: input {from_input!r} is read by another operator already, whose records would be "
                 "divided, too: let it read the stream that substreams() returns"
             )
-        declared = self.flow.declare(name, self.outlet, lambda build: replace(build, divided=how))
-        return make_stream(declared, self.schema)
+        declared = self._description.declare(name, self._outlet, lambda build: replace(build, divided=how))
+        return self._made(declared, self.schema)
 
     def _how_divided(
         self,
@@ -188,7 +184,7 @@ class SubstreamOperators(StreamBase[Record]):
 
     def _check_last(self, what: str, last: object) -> None:
         check_function(f"{what}, for last,", last)
-        if self.flow.input_at(self.outlet) is not None:
+        if self._description.input_at(self._outlet) is not None:
             raise GraphError(
                 f"{what}: the records of an input come to any worker, so none knows which is the last of a key. "
                 "Promise ends by job.input(...).end_substream(key), or have them end by a time-out"
@@ -211,8 +207,8 @@ class SubstreamOperators(StreamBase[Record]):
         ...     job.captured("count")
         [Captured(time=0, batch=[('a', 2), ('b', 1)])]
         """
-        (made,) = self._operator("without_substreams", [], 1, build_unlabelled, notify=False, by_substream="left")
-        return make_stream(replace(made.outlet, substreams=frozenset()), self.schema)
+        made = self._unary("without_substreams", build_unlabelled, notify=False, by_substream="left")
+        return self._made(replace(made._outlet, substreams=frozenset()), self.schema)
 
     def collect_substream(self, result: Callable[[Any, list[Record]], Result]) -> "Stream[Result]":
         """Send one result for each substream, when nothing of it is left before this operator.
@@ -244,13 +240,5 @@ class SubstreamOperators(StreamBase[Record]):
         [('long', 7), ('short', 2)]
         """
         check_function("collect_substream", result)
-        (made,) = self._operator(
-            "collect_substream",
-            [],
-            1,
-            build_collect(result),
-            [SubstreamPact()],
-            notify=False,
-            by_substream=EndsWanted(ordered=False, holds=True),
-        )
-        return made
+        ends = EndsWanted(ordered=False, holds=True)
+        return self._unary("collect_substream", build_collect(result), SubstreamPact(), notify=False, by_substream=ends)

@@ -23,12 +23,8 @@ from tidewheel.operators.windows.watermark import EpochWatermark, LatestTimes, W
 from tidewheel.operators.windows.windows import EventTime
 from tidewheel.progress import Time
 from tidewheel.progress.substream_tracker import Key
-from tidewheel.runtime.description.plan import Build, Schedule
+from tidewheel.runtime import Build, InputPort, OperatorContext, OutputPort, Schedule, TimestampToken
 from tidewheel.runtime.substreams.end_of_substream import EndOfSubstream
-from tidewheel.runtime.tokens.timestamp_token import TimestampToken
-from tidewheel.runtime.worker.input_port import InputPort
-from tidewheel.runtime.worker.operator_context import OperatorContext
-from tidewheel.runtime.worker.output_port import OutputPort
 from tidewheel.transport.batches import Batch
 
 
@@ -49,22 +45,19 @@ def build_timed(how: SubstreamKeys, rule: TimeOut) -> Build:
     """Return the build function of the operator that reads event times, and tells all the greatest of those at hand."""
     reader = EventTimeReader(how.keys, rule.at, rule.timeout)
 
-    def build(context: OperatorContext) -> Schedule:
-        def schedule(input: InputPort, timed: OutputPort, latest: OutputPort) -> None:
-            greatest = LatestTimes()
-            for lent, batch in input:
-                for are_marks, run in mark_runs(batch):
-                    if are_marks:
-                        timed.send(lent, run)
-                    else:
-                        keys, times = reader.columns(run)
-                        timed.send(lent, [TimedBatch(run, portable_keys(keys), times)])
-                        greatest.add(lent, times)
-            greatest.send(latest)
+    def schedule(input: InputPort, timed: OutputPort, latest: OutputPort) -> None:
+        greatest = LatestTimes()
+        for lent, batch in input:
+            for are_marks, run in mark_runs(batch):
+                if are_marks:
+                    timed.send(lent, run)
+                else:
+                    keys, times = reader.columns(run)
+                    timed.send(lent, [TimedBatch(run, portable_keys(keys), times)])
+                    greatest.add(lent, times)
+        greatest.send(latest)
 
-        return schedule
-
-    return build
+    return lambda context: schedule
 
 
 def build_time_out(how: SubstreamKeys, rule: TimeOut) -> Build:

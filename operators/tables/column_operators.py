@@ -1,10 +1,13 @@
 """Operators that run on the kernels of Arrow."""
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from tidewheel.operators.stream_base import StreamBase
+from tidewheel.operators.epochs.per_epoch import build_per_epoch
+from tidewheel.operators.records.arrow_rows import table_schema
+from tidewheel.operators.stream_base import Record, StreamBase
+from tidewheel.operators.tables.aggregation import COUNT_ROWS, FUNCTIONS, Aggregate, Aggregation
 from tidewheel.operators.tables.columns import Expression, check_names, check_schema, is_expression, is_schema, shown
-from tidewheel.operators.tables.grouping import Grouping
+from tidewheel.operators.tables.grouped_epoch import GroupsFold, RowsFold
 from tidewheel.operators.tables.projection import Projection
 from tidewheel.progress import GraphError
 
@@ -13,7 +16,76 @@ if TYPE_CHECKING:
 
     from tidewheel.operators.stream import Stream
 
-Record = TypeVar("Record")
+
+class Grouping:
+    """The rows of each epoch of a stream by key, of ``stream.group_by(...)``."""
+
+    __slots__ = ("_keys", "_stream")
+
+    def __init__(self, stream: StreamBase[Any], keys: tuple[str, ...]) -> None:
+        if not keys:
+            raise GraphError("operator 'group_by': name one column of the key or more")
+        check_names("group_by", stream.schema, keys)
+        if len(set(keys)) < len(keys):
+            raise GraphError(f"operator 'group_by': a column of the key is named once, not as in {', '.join(keys)}")
+        self._stream = stream
+        self._keys = keys
+
+    def aggregate(self, **aggregates: tuple[str, str] | str) -> "Stream[dict[str, Any]]":
+        """Send, when an epoch is complete, a table with a row for each key: its columns, and those named here.
+
+        A row is sent by the worker to which `exchange` by the same columns sends its key. Only groups travel, not rows,
+        except where a count of distinct values or the mean of decimals needs their values.
+
+        Args:
+            aggregates: each a pair, (column, function), or ``"count_all"``, the number of rows. The functions are
+                Arrow's: sum, count (of what is not null), min, max, mean, any, all, count_distinct (of what is not
+                null). Their types are too. They pass nulls over, and are null for a key that has nothing else. A sum
+                of integers that has no room in 64 bits fails the job, a mean of such is right all the same. A sum of
+                floats depends in its last digits on how rows were split over workers and batches.
+
+        Raises:
+            GraphError: what is asked for is no such pair, has the name of a column of the key, or does not fit the
+                schema of the stream.
+
+        >>> import pyarrow as pa
+        >>> import tidewheel as tw
+        >>> flow = tw.Dataflow("sales")
+        >>> rows = pa.table({"shop": ["a", "b", "a"], "price": [3, 5, 4]})
+        >>> sales = flow.source("sales", tw.IterableSource([[(0, rows)]]))
+        >>> totals = sales.group_by("shop").aggregate(total=("price", "sum"), mean=("price", "mean"), n="count_all")
+        >>> _ = totals.capture("totals")
+        >>> with tw.run(flow, engine="local") as job:
+        ...     job.wait()
+        ...     [captured.batch.to_pylist() for captured in job.captured("totals")]
+        [[{'shop': 'a', 'total': 7, 'mean': 3.5, 'n': 2}, {'shop': 'b', 'total': 5, 'mean': 5.0, 'n': 1}]]
+        """
+        asked = tuple([self._checked(name, what) for name, what in aggregates.items()])
+        aggregation = Aggregation(self._keys, asked)
+        schema = self._stream.schema
+        if schema is not None:
+            check_names("group_by", schema, aggregation.columns)
+        known = self._stream._unary(
+            "group_by: partial", build_per_epoch(RowsFold(aggregation, _part(schema, aggregation)))
+        )
+        return known._unary(
+            "group_by",
+            build_per_epoch(GroupsFold(aggregation)),
+            aggregation.exchange_key,
+            schema=_result(schema, aggregation),
+        )
+
+    def _checked(self, name: str, what: object) -> Aggregate:
+        if name in self._keys:
+            raise GraphError(f"operator 'group_by': {name!r} is a column of the key, an aggregate needs another name")
+        if what == COUNT_ROWS:
+            return Aggregate(name, None, COUNT_ROWS)
+        if not (isinstance(what, tuple) and len(what) == 2 and isinstance(what[0], str) and what[1] in FUNCTIONS):
+            raise GraphError(
+                f"operator 'group_by': {name!r} is a pair (column, function), or {COUNT_ROWS!r}, where the function is "
+                f"{', '.join(FUNCTIONS[:-1])} or {FUNCTIONS[-1]}, not {what!r}"
+            )
+        return Aggregate(name, *what)
 
 
 class ColumnOperators(StreamBase[Record]):
@@ -100,3 +172,21 @@ class ColumnOperators(StreamBase[Record]):
         [{'word': ['to', 'be'], 'n': [2, 1]}]
         """
         return Grouping(self, keys)
+
+
+def _part(schema: "pa.Schema | None", aggregation: Aggregation) -> "pa.Schema | None":
+    """Return the schema of the columns that are used."""
+    if schema is None:
+        return None
+    import pyarrow as pa
+
+    return table_schema(pa.schema([schema.field(name) for name in aggregation.columns]))
+
+
+def _result(schema: "pa.Schema | None", aggregation: Aggregation) -> "pa.Schema | None":
+    if schema is None:
+        return None
+    try:
+        return aggregation.schema_of(schema)
+    except (TypeError, ValueError) as error:
+        raise GraphError(f"operator 'group_by': {error}") from error

@@ -11,13 +11,10 @@ lateness.
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
 from typing import Any, TypeAlias
 
-from tidewheel.operators.windows.windows import is_distance
-from tidewheel.progress import GraphError, Time
-from tidewheel.runtime.tokens.timestamp_token import LentToken
-from tidewheel.runtime.worker.output_port import OutputPort
+from tidewheel.progress import Time
+from tidewheel.runtime import LentToken, OutputPort
 
 At: TypeAlias = Callable[[Any], Any] | str
 """How the event time of a record is found: a function, or the name of a column or field."""
@@ -111,15 +108,3 @@ def latest_of(times: Sequence[Any]) -> Any:
             f"event times cannot be compared, {error}: among them are {times[0]!r} and {times[-1]!r}; give all of them "
             "one kind, and datetimes all a zone or none"
         ) from error
-
-
-def check_lateness(name: str, lateness: object) -> None:
-    """Raise GraphError unless ``lateness`` is None, a number or a duration that is not negative."""
-    if lateness is None:
-        return
-    zero = timedelta() if isinstance(lateness, timedelta) else 0
-    if not is_distance(lateness) or lateness < zero:  # type: ignore[operator]
-        raise GraphError(
-            f"operator {name!r}: lateness is how far the watermark lies behind the greatest event time. It is a "
-            f"number or timedelta that is not negative, as the difference of two event times is; not {lateness!r}"
-        )

@@ -2,10 +2,9 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import reduce
-from reprlib import repr as shortened
 from typing import Any, Protocol
 
+from tidewheel.operators.epochs.key_fold import added, combined_to_none
 from tidewheel.operators.windows.event_time import EVENT_TIME, RECORD, TimedRecord
 from tidewheel.progress import GraphError
 
@@ -41,21 +40,14 @@ class Reduction:
 
     def add(self, state: Any, records: list[TimedRecord]) -> Any:
         """Return the state with all records, at least one, added; raise TypeError if it becomes None."""
-        rows = list(map(RECORD, records))
-        first = self.add_one(state, rows[0])
-        if first is None and state is not None:
-            raise TypeError(
-                f"{shortened(rows[0])} was added to {shortened(state)}, and add returned None. It must "
-                "return the new state, or the one it was given if it has changed that in place"
-            )
-        return reduce(self.add_one, rows[1:], first)
+        return added(self.add_one, state, list(map(RECORD, records)), "add")
 
     def combine(self, state: Any, later: Any) -> Any:
         """Return the state of two sessions that have become one."""
         assert self.both is not None, "sessions without combine keep their records"
         both = self.both(state, later)
         if both is None and state is not None:
-            raise TypeError("combine returned None for the states of two sessions: it must return the state of both")
+            raise combined_to_none("the states of two sessions")
         return both
 
     def finish(self, state: Any) -> Any:

@@ -1,14 +1,15 @@
 """Operators that gather records by the time at which they happened."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, overload
 
 from tidewheel.operators.keys.record_keys import Keys
 from tidewheel.operators.keys.total_order import check_total_order
-from tidewheel.operators.stream_base import StreamBase
+from tidewheel.operators.stream_base import Record, State, StreamBase, Value
 from tidewheel.operators.windows.event_time import EventTimeReader
 from tidewheel.operators.windows.window_fold import make_fold
-from tidewheel.operators.windows.window_records import Windowed
+from tidewheel.operators.windows.window_records import LateRecord, WindowResult
 from tidewheel.operators.windows.windowing import build_epoch_windows, build_event_windows, build_reading
 from tidewheel.operators.windows.windows import (
     Duration,
@@ -28,9 +29,19 @@ from tidewheel.runtime.description.pacts import BroadcastPact
 if TYPE_CHECKING:
     from tidewheel.operators.stream import Stream
 
-Record = TypeVar("Record")
-State = TypeVar("State")
-Value = TypeVar("Value")
+
+@dataclass(frozen=True, slots=True)
+class Windowed(Generic[Record, Value]):
+    """The two streams that come out of windows; together they have each record once for every window it belongs to.
+
+    Attributes:
+        results: one for each key and window, when the window closes.
+        late: what came after that, at the epoch with which it came; whether it is read or not, ``job.statistics()``
+            counts it, at "window late".
+    """
+
+    results: "Stream[WindowResult[Value]]"
+    late: "Stream[LateRecord[Record]]"
 
 
 class WindowOperators(StreamBase[Record]):
@@ -175,7 +186,7 @@ def _windowed(results: "Stream[Any]", late: "Stream[Any]") -> Windowed[Any, Any]
 
 def _check(stream: StreamBase[Any], windows: object, at: object, lateness: object, flush_at: object) -> None:
     """Raise GraphError unless there can be such windows of a stream."""
-    check_total_order("window", stream)
+    check_total_order("window", stream._outlet.scope)
     if not isinstance(windows, TumblingWindows | SlidingWindows | SessionWindows):
         raise GraphError(
             f"operator 'window': windows are TumblingWindows, SlidingWindows or SessionWindows, not {windows!r}"

@@ -1,10 +1,6 @@
 """The output of windows: a result for each key and window, and a note on each record that came too late for one."""
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
-
-if TYPE_CHECKING:
-    from tidewheel.operators.stream import Stream
+from typing import Any, Generic, NamedTuple, TypeVar
 
 Record = TypeVar("Record")
 Value = TypeVar("Value")
@@ -44,17 +40,3 @@ class LateRecord(NamedTuple, Generic[Record]):
     at: Any
     record: Record
     watermark: Any
-
-
-@dataclass(frozen=True, slots=True)
-class Windowed(Generic[Record, Value]):
-    """The two streams that come out of windows; together they have each record once for every window it belongs to.
-
-    Attributes:
-        results: one for each key and window, when the window closes.
-        late: what came after that, at the epoch with which it came; whether it is read or not, ``job.statistics()``
-            counts it, at "window late".
-    """
-
-    results: "Stream[WindowResult[Value]]"
-    late: "Stream[LateRecord[Record]]"

@@ -23,30 +23,22 @@ from tidewheel.operators.windows.watermark import EpochWatermark, LatestTimes, W
 from tidewheel.operators.windows.window_fold import WindowFold
 from tidewheel.operators.windows.windows import Duration, SessionWindows, Windows
 from tidewheel.progress import IntegerDomain, Time, TimeDomain
-from tidewheel.runtime.description.plan import Build, Schedule
-from tidewheel.runtime.tokens.notificator import Notificator
-from tidewheel.runtime.tokens.timestamp_token import TimestampToken
-from tidewheel.runtime.worker.input_port import InputPort
-from tidewheel.runtime.worker.operator_context import OperatorContext
-from tidewheel.runtime.worker.output_port import OutputPort
+from tidewheel.runtime import Build, InputPort, Notificator, OperatorContext, OutputPort, Schedule, TimestampToken
 from tidewheel.transport.batches import records
 
 
 def build_reading(reader: EventTimeReader) -> Build:
     """Return the build function of an operator that sends timed records, and the greatest time of those at hand."""
 
-    def build(context: OperatorContext) -> Schedule:
-        def schedule(input: InputPort, timed: OutputPort, latest: OutputPort) -> None:
-            times = LatestTimes()
-            for lent, batch in input:
-                read = reader.read(batch)
-                timed.send(lent, read)
-                times.add(lent, map(EVENT_TIME, read))
-            times.send(latest)
+    def schedule(input: InputPort, timed: OutputPort, latest: OutputPort) -> None:
+        times = LatestTimes()
+        for lent, batch in input:
+            read = reader.read(batch)
+            timed.send(lent, read)
+            times.add(lent, map(EVENT_TIME, read))
+        times.send(latest)
 
-        return schedule
-
-    return build
+    return lambda context: schedule
 
 
 def build_event_windows(windows: Windows, fold: WindowFold, lateness: Duration | None, flush_at: Time | None) -> Build:

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any, Literal, Self
 
 from tidewheel.progress import Antichain, GraphError, TidewheelError
-from tidewheel.runtime.description.dataflow_description import DataflowDescription
+from tidewheel.runtime.description.described import Described, description_of
 from tidewheel.runtime.description.plan import Plan
 from tidewheel.runtime.engines.captured import CapturedBatches
 from tidewheel.runtime.engines.probe_handle import ProbeHandle
@@ -115,7 +115,7 @@ class Job(ABC):
         self._known("probe", name, self.plan.probes)
         return ProbeHandle(name, self._probe_domains[name], lambda: self._frontier(name), self._wait_for, self)
 
-    def add(self, flow: DataflowDescription, *, paused: bool = False) -> "Job":
+    def add(self, flow: Described, *, paused: bool = False) -> "Job":
         """Run one more dataflow on the workers of this job, beside what runs there.
 
         The returned job has its own inputs, probes, topics and statistics. An operator that fails
@@ -130,18 +130,18 @@ class Job(ABC):
             JobError: it could not be deployed, or this job has failed or was stopped.
         """
         self._check_alive()
-        if not isinstance(flow, DataflowDescription):
-            raise GraphError(f"job.add() takes a Dataflow, not {flow!r}")
+        description = description_of(flow, "job.add()")
+        name = description.name
         with self._naming:
-            if flow.name in {self.plan.name, *self._added, *self._being_added}:
+            if name in {self.plan.name, *self._added, *self._being_added}:
                 raise GraphError(
-                    f"job {self.name!r} runs a dataflow {flow.name!r} already: drop() that, or give this another name"
+                    f"job {self.name!r} runs a dataflow {name!r} already: drop() that, or give this another name"
                 )
-            self._being_added.add(flow.name)
+            self._being_added.add(name)
         try:
-            job = self._added[flow.name] = self._host(flow.plan(), flow.attachments, paused)
+            job = self._added[name] = self._host(description.plan(), description.attachments, paused)
         finally:
-            self._being_added.discard(flow.name)
+            self._being_added.discard(name)
         if self._has_ended:  # meanwhile, and perhaps without this dataflow
             job.stop()
             self._check_alive()

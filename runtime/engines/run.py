@@ -5,7 +5,7 @@ from typing import Any, Literal
 import msgspec
 
 from tidewheel.progress import GraphError, SpreadName
-from tidewheel.runtime.description.dataflow_description import DataflowDescription
+from tidewheel.runtime.description.described import Described, description_of
 from tidewheel.runtime.engines.job import Job
 from tidewheel.runtime.engines.runtime_config import RuntimeConfig
 from tidewheel.runtime.errors import ConfigError
@@ -13,7 +13,7 @@ from tidewheel.transport.link import LinkName
 
 
 def run(
-    flow: DataflowDescription,
+    flow: Described,
     *,
     workers: int = 1,
     engine: Literal["ray", "local"] = "ray",
@@ -41,22 +41,21 @@ def run(
         ConfigError: a setting, here or in the environment, is wrong.
         JobError: it could not be deployed.
     """
-    if not isinstance(flow, DataflowDescription):
-        raise GraphError(f"run() takes a Dataflow, not {flow!r}")
+    description = description_of(flow, "run()")
     if not isinstance(workers, int) or isinstance(workers, bool) or workers < 1:
-        raise GraphError(f"dataflow {flow.name!r}: workers must be a whole number, 1 or more, not {workers!r}")
+        raise GraphError(f"dataflow {description.name!r}: workers must be a whole number, 1 or more, not {workers!r}")
     if config is not None and not isinstance(config, RuntimeConfig):
-        raise ConfigError(f"dataflow {flow.name!r}: config must be a RuntimeConfig, not {config!r}")
+        raise ConfigError(f"dataflow {description.name!r}: config must be a RuntimeConfig, not {config!r}")
     chosen: dict[str, Any] = {"progress": progress, "link": link}
     given = {name: value for name, value in chosen.items() if value is not None}
     settings = RuntimeConfig(**given) if config is None else msgspec.structs.replace(config, **given)
-    plan = flow.plan()
+    plan = description.plan()
     if engine == "local":
         from tidewheel.runtime.engines.local_job import LocalJob
 
-        return LocalJob(plan, workers, flow.attachments, paused, settings)
+        return LocalJob(plan, workers, description.attachments, paused, settings)
     if engine == "ray":
         from tidewheel.runtime.engines.ray_job import RayJob
 
-        return RayJob(plan, workers, flow.attachments, paused, settings)
-    raise GraphError(f"dataflow {flow.name!r}: engine is 'ray' or 'local', not {engine!r}")
+        return RayJob(plan, workers, description.attachments, paused, settings)
+    raise GraphError(f"dataflow {description.name!r}: engine is 'ray' or 'local', not {engine!r}")

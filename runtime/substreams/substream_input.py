@@ -8,15 +8,15 @@ from tidewheel.runtime.substreams.labelled_message import EndOfPiece, LabelledMe
 from tidewheel.runtime.substreams.labels import Labels, MixedLabel
 from tidewheel.runtime.substreams.waiting_ends import WaitingEnds
 from tidewheel.runtime.tokens.timestamp_token import LentToken
-from tidewheel.runtime.worker.input_port import InputPort
 from tidewheel.runtime.worker.message import Message
+from tidewheel.runtime.worker.running_input import RunningInput
 from tidewheel.transport.batches import Batch, length
 
 if TYPE_CHECKING:
     from tidewheel.runtime.substreams.firm_mailbox import FirmMailbox
 
 
-class SubstreamInput(InputPort):
+class SubstreamInput(RunningInput):
     """An input that knows the substreams of its messages, and their ends.
 
     Attributes:

@@ -17,8 +17,6 @@ class SubstreamInstance(OperatorInstance):
         firm: those inputs at which it receives each substream in one piece.
     """
 
-    __slots__ = ("firm",)
-
     def __init__(self, name: str, notify: bool, clock: Callable[[], float]) -> None:
         super().__init__(name, notify, clock)
         self.firm: tuple[SubstreamInput, ...] = ()

@@ -9,14 +9,14 @@ from tidewheel.runtime.substreams.end_of_substream import EndOfSubstream
 from tidewheel.runtime.substreams.labels import Label, Labels, labels_of
 from tidewheel.runtime.substreams.substream_channel import SubstreamChannel
 from tidewheel.runtime.tokens.timestamp_token import LentToken, TimestampToken
-from tidewheel.runtime.worker.output_port import OutputPort
+from tidewheel.runtime.worker.running_output import TOKENS, RunningOutput
 from tidewheel.transport.batches import Batch, check_batch, length
 
 _MOST_GATHERED = 4096
 """The number of records of small substreams that leave in one message."""
 
 
-class SubstreamOutput(OutputPort):
+class SubstreamOutput(RunningOutput):
     """An output that knows to which substreams its records belong.
 
     It gathers the records of small substreams, and sends them in one message when the operator has returned.
@@ -31,7 +31,8 @@ class SubstreamOutput(OutputPort):
 
     def send(self, token: TimestampToken | LentToken, batch: Batch) -> None:
         """Send ``batch`` at the token's time, as records of the token's substream; see `OutputPort.send`."""
-        self._check_token(token)
+        if not isinstance(token, TOKENS):
+            self._refuse_token(token)
         time, label = token.time_on(self), token.label
         if not self._instance.is_scheduled:
             self._refuse()

@@ -43,6 +43,13 @@ class TokenOutput(Protocol):
         """Make a token from one that ``lender`` has lent for ``time``, and count it."""
 
 
+class SendingPort(Protocol):
+    """An output as an operator has it; tokens use what is behind it."""
+
+    @property
+    def _running(self) -> TokenOutput: ...
+
+
 class TokenLender(Protocol):
     """An input of an operator as the tokens see it that its messages lend."""
 
@@ -256,24 +263,24 @@ class LentToken:
         assert self.label is not None, "it was asked before"
         return self.label
 
-    def retain(self, output: TokenOutput | None = None) -> TimestampToken:
+    def retain(self, output: SendingPort | None = None) -> TimestampToken:
         """Return a token at this message's time for ``output``, by default the only one.
 
         Raises:
             TokenError: the operator has returned since, has several outputs and none is named, or the input does not
                 reach that output.
         """
-        chosen = output if output is not None else self._input.only_output()
+        chosen = output._running if output is not None else self._input.only_output()
         return chosen.new_token(self.time_on(chosen), self._input, None if self.label is None else self._one_label())
 
-    def delayed(self, time: Time, output: TokenOutput | None = None) -> TimestampToken:
+    def delayed(self, time: Time, output: SendingPort | None = None) -> TimestampToken:
         """Return a token at ``time`` for ``output``, by default the only one.
 
         Raises:
             TokenError: ``time`` is not at or after a time at which this message lets its receiver send there, or is no
                 time of that output's scope; and as `retain` does.
         """
-        chosen = output if output is not None else self._input.only_output()
+        chosen = output._running if output is not None else self._input.only_output()
         self._check_lent()
         least = self._input.arrivals(chosen, self.time)
         if not (chosen.domain.contains(time) and least.less_equal(time)):

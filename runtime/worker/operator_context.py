@@ -1,42 +1,16 @@
 """The context of an operator on its worker: what its build function may know and use."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
-from tidewheel.progress import Antichain, Time
+from tidewheel.progress import Antichain
 from tidewheel.runtime.errors import TokenError
-from tidewheel.runtime.inputs.mailbox import Mailbox
 from tidewheel.runtime.substreams.end_of_substream import EndOfSubstream
-from tidewheel.runtime.substreams.gate import SubstreamGate
 from tidewheel.runtime.tokens.notificator import Notificator
 from tidewheel.runtime.tokens.timestamp_token import LentToken, TimestampToken
-from tidewheel.runtime.worker.activator import Activator
-from tidewheel.runtime.worker.flow_control import FlowControl
-
-if TYPE_CHECKING:
-    from tidewheel.runtime.worker.running_stage import RunningStage
+from tidewheel.runtime.worker.operator_instance import OperatorInstance
 
 State = TypeVar("State")
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerHooks:
-    """What a worker does for an operator: by default nothing.
-
-    Attributes:
-        activator: has the operator scheduled.
-        on_close: keeps a function that is called in the end.
-        expect: takes note that another thread is going to activate the operator.
-        follow: returns the frontier at a probe, and has the operator scheduled whenever that of a probe moves.
-        end_substream: sends marks to where the operator's streams are divided.
-    """
-
-    activator: Activator
-    on_close: Callable[[Callable[[], object]], None]
-    expect: Callable[[], None]
-    follow: Callable[[str], Antichain]
-    end_substream: "Callable[[TimestampToken | LentToken, list[EndOfSubstream]], None]"
 
 
 class OperatorContext:
@@ -50,43 +24,15 @@ class OperatorContext:
             where that is not to matter: on the local engine, and where a job that is started again on other nodes has
             to send the same batches from each worker, as a topic with exactly-once delivery is published.
         activator: has this operator scheduled from any thread, now or after some time; may be handed on.
-        mailbox: what feeders sent to this operator, oldest first; only inputs have a mailbox.
-        gate: which keys it may let in; only operators that declare substreams have one.
-        stages: what it is made of, if it is oblivious.
-        clock: returns seconds, from any start; for statistics.
-        states: what the operator keeps from one call to the next, by name.
-        notificators: which times it waits for.
-        working_at: says for errors at which time the operator is at work.
     """
 
-    def __init__(
-        self,
-        name: str,
-        worker: int,
-        nodes: Sequence[str],
-        initial: list[TimestampToken | None],
-        flow: FlowControl,
-        attachments: Mapping[str, Any],
-        hooks: WorkerHooks,
-        clock: Callable[[], float] = lambda: 0.0,
-    ) -> None:
-        self.name = name
+    def __init__(self, instance: OperatorInstance, worker: int, nodes: Sequence[str]) -> None:
+        self.name = instance.name
         self.worker = worker
         self.workers = len(nodes)
         self.nodes = nodes
-        self.mailbox: Mailbox | None = None
-        self.gate: SubstreamGate | None = None
-        self.captured: list[tuple[Any, Any]] = []
-        self.states: dict[str, Any] = {}
-        self.notificators: list[Notificator] = []
-        self.working_at: Callable[[Time], None] = lambda time: None
-        self.stages: list[RunningStage] = []
-        self.clock = clock
-        self._initial = initial
-        self.activator = hooks.activator
-        self._flow = flow
-        self._attachments = attachments
-        self._hooks = hooks
+        self.activator = instance.hooks.activator
+        self._instance = instance
 
     def token(self, output: int = 0) -> TimestampToken:
         """Take the initial token of an output, at the minimum time; it is discarded if build returns without it.
@@ -94,14 +40,15 @@ class OperatorContext:
         Raises:
             TokenError: there is no such output, or its token was taken already or is gone.
         """
-        if not 0 <= output < len(self._initial):
-            raise TokenError(f"operator {self.name!r} has {len(self._initial)} outputs, there is no output {output}")
-        token = self._initial[output]
+        initial = self._instance.initial
+        if not 0 <= output < len(initial):
+            raise TokenError(f"operator {self.name!r} has {len(initial)} outputs, there is no output {output}")
+        token = initial[output]
         if token is None:
             raise TokenError(
                 f"operator {self.name!r}: the initial token of output {output} was taken already, or build has returned"
             )
-        self._initial[output] = None
+        initial[output] = None
         return token
 
     def state(self, name: str, make: Callable[[], State]) -> State:
@@ -130,23 +77,17 @@ class OperatorContext:
         ...     job.captured("counts")
         [Captured(time=0, batch=[{'a': 2, 'b': 1}])]
         """
-        if name not in self.states:
-            self.states[name] = make()
-        found: State = self.states[name]
+        states = self._instance.states
+        if name not in states:
+            states[name] = make()
+        found: State = states[name]
         return found
 
     def notificator(self) -> Notificator:
         """Return a new `Notificator`, which tells the operator when times are complete."""
-        made = Notificator(self.working_at)
-        self.notificators.append(made)
+        made = Notificator(self._instance.work_at)
+        self._instance.notificators.append(made)
         return made
-
-    def discard_initial_tokens(self) -> None:
-        """Discard the initial tokens that build did not take."""
-        for output, token in enumerate(self._initial):
-            if token is not None:
-                token.discard()
-                self._initial[output] = None
 
     def activate(self) -> None:
         """Ask, from any thread, to be scheduled in the worker's next step, though nothing new may have arrived."""
@@ -184,7 +125,7 @@ class OperatorContext:
         ...     job.captured("sums")
         [Captured(time=0, batch=[3])]
         """
-        self._hooks.expect()
+        self._instance.hooks.expect()
 
     def end_substream(self, token: TimestampToken | LentToken, *keys: Any) -> None:
         """Promise that nothing more of the substreams with these keys is sent, by this operator or any other.
@@ -225,7 +166,7 @@ class OperatorContext:
                 f"operator {self.name!r}: end_substream(token, *keys) takes a token first, with which the operator "
                 f"can send, not {given!r}"
             )
-        self._hooks.end_substream(token, list(map(EndOfSubstream, keys)))
+        self._instance.hooks.end_substream(token, list(map(EndOfSubstream, keys)))
 
     def on_close(self, callback: Callable[[], object]) -> None:
         """Have ``callback`` called when the dataflow ends on this worker: completes and is left, fails, or is dropped.
@@ -233,7 +174,7 @@ class OperatorContext:
         The last that was added is called first, none twice, and what one raises is logged. None is called where the
         worker's process ends with the job, as on Ray it does for all but dataflows that were added.
         """
-        self._hooks.on_close(callback)
+        self._instance.hooks.on_close(callback)
 
     def probe(self, name: str) -> Antichain:
         """Return the frontier at a probe of this dataflow, as far as this worker knows, for who paces itself by it.
@@ -243,13 +184,14 @@ class OperatorContext:
         Raises:
             GraphError: there is no such probe.
         """
-        return self._hooks.follow(name)
+        return self._instance.hooks.follow(name)
 
     @property
     def is_held(self) -> bool:
         """Whether a source is not to send now, because too much is in flight."""
-        return self._flow.is_held
+        return self._instance.flow.is_held
 
-    def attachment(self, name: str) -> Any:
-        """Return this worker's handle of an attachment of the dataflow."""
-        return self._attachments[name]
+
+def instance_of(context: OperatorContext) -> OperatorInstance:
+    """Return the operator behind a context, for operators of this package and tests."""
+    return context._instance

@@ -12,10 +12,10 @@ from tidewheel.runtime.substreams.substream_instance import SubstreamInstance
 from tidewheel.runtime.substreams.substream_output import SubstreamOutput
 from tidewheel.runtime.substreams.waiting_ends import WaitingEnds
 from tidewheel.runtime.worker.channel import Channel
-from tidewheel.runtime.worker.input_port import InputPort
 from tidewheel.runtime.worker.operator_instance import OperatorInstance
-from tidewheel.runtime.worker.output_port import OutputPort
 from tidewheel.runtime.worker.port_host import PortHost
+from tidewheel.runtime.worker.running_input import RunningInput
+from tidewheel.runtime.worker.running_output import RunningOutput
 
 Edges: TypeAlias = list[tuple[Source, Target, Channel]]
 """The ends of each edge, and what this worker sends over it."""
@@ -26,8 +26,8 @@ class _Kinds:
     """The classes of which operators, ports and channels are."""
 
     instance: type[OperatorInstance] = OperatorInstance
-    input: type[InputPort] = InputPort
-    output: type[OutputPort] = OutputPort
+    input: type[RunningInput] = RunningInput
+    output: type[RunningOutput] = RunningOutput
     channel: type[Channel] = Channel
 
 
@@ -64,7 +64,7 @@ def wire(
 
 def _input_port(
     kinds: _Kinds, core: PortHost, plan: Plan, compiled: CompiledGraph, instance: OperatorInstance, at: Target
-) -> InputPort:
+) -> RunningInput:
     shape = plan.operators[at.operator].shape
     paths = [shape.summaries.get((at.port, output), ()) for output in range(len(shape.outputs))]
     made = kinds.input(core, instance, at.port, compiled.index[at], at.operator, paths)

@@ -32,7 +32,6 @@ from tidewheel.runtime.explaining.statistics import WorkerStatistics
 from tidewheel.runtime.inputs.feeders import FeederStatus
 from tidewheel.runtime.inputs.mailbox import Intake, Mailbox
 from tidewheel.runtime.substreams.worker_substreams import WorkerSubstreams
-from tidewheel.runtime.tokens.timestamp_token import TimestampToken
 from tidewheel.runtime.tokens.token_ledger import Leak, TokenLedger
 from tidewheel.runtime.worker.activator import Activator
 from tidewheel.runtime.worker.agenda import Agenda
@@ -40,7 +39,8 @@ from tidewheel.runtime.worker.closing import Closing
 from tidewheel.runtime.worker.envelope import Envelope
 from tidewheel.runtime.worker.failure import operator_failure, raise_step_failure
 from tidewheel.runtime.worker.flow_control import DEFAULT_BYTES_IN_FLIGHT, FlowControl
-from tidewheel.runtime.worker.operator_context import OperatorContext, WorkerHooks
+from tidewheel.runtime.worker.operator_context import OperatorContext
+from tidewheel.runtime.worker.operator_instance import WorkerHooks
 from tidewheel.runtime.worker.outbox import Outbox
 from tidewheel.runtime.worker.probe_watch import ProbeWatch
 from tidewheel.runtime.worker.timers import Timers
@@ -129,31 +129,23 @@ class WorkerCore:
 
     def _build(self, attachments: Mapping[str, Any], nodes: Sequence[str]) -> None:
         for index, (operator, instance) in enumerate(zip(self.plan.operators, self._instances, strict=True)):
-            initial: list[TimestampToken | None] = [port.initial_token() for port in instance.outputs]
-            context = OperatorContext(
-                instance.name,
-                self.worker,
-                nodes,
-                initial,
-                self.flow,
-                attachments,
-                WorkerHooks(
-                    Activator(partial(self._agenda.activate_later, index), partial(self.timers.set, index)),
-                    partial(self.closing.add, instance.name),
-                    partial(self._agenda.expect, index, at_work=bool(instance.inputs)),
-                    partial(self.probes.follow, index),
-                    partial(self._substreams.mark_ends, instance),
-                ),
-                self._clock,
+            instance.begin()
+            instance.flow, instance.attachments = self.flow, attachments
+            instance.mailbox, instance.gate = self._mailboxes.get(index), self._substreams.gates.get(index)
+            instance.hooks = WorkerHooks(
+                Activator(partial(self._agenda.activate_later, index), partial(self.timers.set, index)),
+                partial(self.closing.add, instance.name),
+                partial(self._agenda.expect, index, at_work=bool(instance.inputs)),
+                partial(self.probes.follow, index),
+                partial(self._substreams.mark_ends, instance),
             )
-            instance.take(context, self._mailboxes.get(index), self._substreams.gates.get(index))
             try:
-                instance.schedule = checked_schedule(operator.build(context))
+                instance.schedule = checked_schedule(operator.build(OperatorContext(instance, self.worker, nodes)))
             except (Exception, SystemExit, GeneratorExit) as error:
                 self.closing.close()
                 raise operator_failure(instance.name, self.worker, None, error, "could not be built") from error
             finally:
-                context.discard_initial_tokens()
+                instance.discard_initial_tokens()
             self._agenda.activate(index)
 
     def receive(self, envelope: Envelope) -> None:
@@ -203,13 +195,13 @@ class WorkerCore:
         self._agenda.begin()
         while (index := self._agenda.pop()) is not None:
             instance = self._instances[index]
-            if self.flow.is_held and not instance.inputs and not instance.context.mailbox:
+            if self.flow.is_held and not instance.inputs and not instance.mailbox:
                 self._agenda.hold(index)
                 continue
             try:
                 if instance.run():
                     self.activate(index)
-                if instance.context.mailbox:
+                if instance.mailbox:
                     self._agenda.hold(index)
             except (Exception, SystemExit, GeneratorExit) as error:  # noqa: BLE001 - not the driver's KeyboardInterrupt
                 raise_step_failure(instance.name, self.worker, instance.time, error)
@@ -281,7 +273,7 @@ class WorkerCore:
 
     def captured(self, name: str) -> list[tuple[Time, Batch]]:
         """Return what this worker captured under ``name``, as (time, batch) in order of arrival."""
-        return self._instances[self.plan.captures[name]].context.captured
+        return self._instances[self.plan.captures[name]].captured
 
     def location(self, number: int) -> Location:
         """Return a location by its number."""

@@ -14,9 +14,9 @@ from tidewheel.runtime.explaining.statistics import (
     WorkerStatistics,
 )
 from tidewheel.runtime.substreams.open_substreams import OpenSubstreams
-from tidewheel.runtime.worker.input_port import InputPort
 from tidewheel.runtime.worker.message import Message
 from tidewheel.runtime.worker.operator_instance import OperatorInstance
+from tidewheel.runtime.worker.running_input import RunningInput
 from tidewheel.runtime.worker.wiring import Edges
 
 Counts: TypeAlias = Mapping[tuple[int, Time], int]
@@ -67,18 +67,18 @@ class BusyWorker:
 
 def awaited_by(instances: Iterable[OperatorInstance]) -> Counts:
     """Return how many tokens the notificators of some operators hold."""
-    notificators = (notificator for instance in instances for notificator in instance.context.notificators)
+    notificators = (notificator for instance in instances for notificator in instance.notificators)
     return Counter(token.stamp for notificator in notificators for token in notificator.tokens)
 
 
-def unread_at(ports: Iterable[InputPort]) -> Counts:
+def unread_at(ports: Iterable[RunningInput]) -> Counts:
     """Return the number of messages that operators have not received, by location and time."""
     return Counter(
         (port.location, message.time) for port in ports for message in port.queue if isinstance(message, Message)
     )
 
 
-def held_at(ports: Iterable[InputPort]) -> Counts:
+def held_at(ports: Iterable[RunningInput]) -> Counts:
     """Return the number of messages that have arrived and that operators may not receive yet, by location and time."""
     return Counter((port.location, message.time) for port in ports for message in port.held)
 
@@ -90,7 +90,7 @@ def edges_of(edges: Edges, plan: Plan) -> tuple[EdgeStatistics, ...]:
 
 def operators_of(instance: OperatorInstance) -> Iterator[tuple[str, OperatorStatistics]]:
     """Yield name and statistics of an operator, or of each stage that it is made of; all stages run in one schedule."""
-    for stage in instance.context.stages:
+    for stage in instance.stages:
         yield (
             stage.name,
             OperatorStatistics(
@@ -102,7 +102,7 @@ def operators_of(instance: OperatorInstance) -> Iterator[tuple[str, OperatorStat
                 stage.records_out,
             ),
         )
-    if not instance.context.stages:
+    if not instance.stages:
         yield (
             instance.name,
             OperatorStatistics(

@@ -24,11 +24,16 @@ from tests.packaging.layout import (
 )
 from tests.packaging.repository import name_of, shipped_modules
 
-MOST_CROWDED_FILES = 3
-MOST_PRODUCT_LINES = 32_526
+MOST_CROWDED_FILES = 2
+MOST_PRODUCT_LINES = 32_209
 MOST_PUBSUB_LINES = 9_850
 
-PERMITTED_CIRCLES = {"operators": 25, "pubsub": 4}
+PERMITTED_CIRCLES = {"operators": 17, "pubsub": 4}
+"""The 17 are `Stream`, the 14 classes that it inherits, `Dataflow` and `Loop`: their public methods return each other.
+
+`map`, of one of the 14, returns a Stream of other records, and Python has no type for "this class, of other records":
+`Self` keeps its parameters. So each of them names Stream. `Stream.flow` is a Dataflow, which makes Streams and Loops.
+"""
 PERMITTED_CLASSES: dict[str, int] = {}
 PERMITTED_DOCSTRINGS: dict[str, int] = {}
 

@@ -14,6 +14,7 @@ from tests.simulation.random_schedule import RandomSchedule
 from tests.simulation.scenario import Scenario
 from tests.simulation.simulation import Simulation
 from tests.simulation.world import World
+from tidewheel.runtime.description.described import description_of
 
 _LOGGER = logging.getLogger(__name__)
 _TRIALS = 200
@@ -55,7 +56,7 @@ class Failure:
             str(self.violation),
             self.scenario.describe(),
             "the dataflow, with the depth of each port and the summaries from input to output:",
-            *(f"  {line}" for line in describe_graph(flow.plan().graph()).splitlines()),
+            *(f"  {line}" for line in describe_graph(description_of(flow).plan().graph()).splitlines()),
             f"{len(self.events)} of {len(original.events)} events, after which the end is brought about:",
             *(f"  {event}" for event in self.events),
             how_to_repeat("tests.simulation", self.scenario.seed),

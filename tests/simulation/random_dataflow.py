@@ -10,6 +10,7 @@ from tests.simulation.random_operator import Ports, build_random
 from tests.simulation.world import World
 from tidewheel.operators.stream_base import make_pact
 from tidewheel.progress import Nesting, PathSummary, Summary, TimeDomain
+from tidewheel.runtime.description.described import description_of
 from tidewheel.runtime.description.plan import Build, Schedule, passing
 from tidewheel.runtime.description.scope import Scope
 from tidewheel.runtime.worker.input_port import InputPort
@@ -25,7 +26,7 @@ def random_dataflow(random: Random, world: World) -> tw.Dataflow:
     domain = random.choice((None, None, None, None, BITEMPORAL, VECTOR_CLOCK))
     flow = tw.Dataflow("random", domain)
     streams = [flow.input(f"input {number}") for number in range(random.randint(1, 2))]
-    _Growth(random, world, flow).grow(flow.root, streams, random.randint(2, 8))
+    _Growth(random, world, flow).grow(description_of(flow).root, streams, random.randint(2, 8))
     return flow
 
 
@@ -82,16 +83,16 @@ class _Growth:
         moves = small_summaries(scope.nesting.domain)
         ports = Ports(scope.nesting.domain, moves, len(inputs), outputs, summaries, notify)
         keys = [self._random.choice((None, _record)) for _ in inputs]
-        made = self._flow.add_operator(
+        made = description_of(self._flow).add_operator(
             self._name("operator" if inputs else "source"),
-            [stream.outlet for stream in inputs],
+            [stream._outlet for stream in inputs],
             [scope] * outputs,
             build_random(self._world, ports),
             pacts=[make_pact("operator", key) for key in keys],
             summaries=summaries,
             notify=notify,
         )
-        streams.extend(tw.Stream(outlet) for outlet in made)
+        streams.extend(tw.Stream(self._flow, outlet) for outlet in made)
 
     def _summaries(self, nesting: Nesting, inputs: int, outputs: int) -> dict[tuple[int, int], tuple[PathSummary, ...]]:
         if self._random.random() < 0.6:
@@ -132,7 +133,7 @@ class _Growth:
         rounds = self._random.choice((None, None, None, _FEW_ROUNDS))
         loop = tw.Loop(self._flow, scope.inside(self._name("loop"), rounds))
         inner = [self._any(streams).enter(loop) for _ in range(self._random.choice((1, 1, 2)))]
-        self.grow(loop.scope, inner, size)
+        self.grow(loop._scope, inner, size)
         streams.extend(self._any(inner).leave() for _ in range(self._random.choice((1, 1, 2))))
 
     def _feedbacks(self, scope: Scope) -> int:
@@ -151,8 +152,10 @@ class _Growth:
     def _own_feedback(self, scope: Scope, domain: TimeDomain, summary: Summary) -> tw.Feedback[int]:
         """Return a feedback in a scope whose times may end, or are no integers."""
         path = PathSummary.advance(scope.nesting, summary)
-        operator, outlet = self._flow.add_open_operator("own feedback", scope, _build_feedback(path), path)
-        return tw.Feedback(outlet, operator)
+        operator, outlet = description_of(self._flow).add_open_operator(
+            "own feedback", scope, _build_feedback(path), path
+        )
+        return tw.Feedback(self._flow, outlet, operator)
 
     def _lose_hop(self, stream: tw.Stream[int]) -> tw.Stream[int]:
         match self._random.choice(("map", "flat_map", "map_batches")):

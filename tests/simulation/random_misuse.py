@@ -7,12 +7,12 @@ from random import Random
 from tests.kit.simulation.violation import ViolationError
 from tidewheel.runtime.errors import TokenError
 from tidewheel.runtime.tokens.timestamp_token import LentToken, TimestampToken
-from tidewheel.runtime.worker.output_port import OutputPort
+from tidewheel.runtime.worker.output_port import OutputPort, running_output
 
 
 def misuse_token(random: Random, token: TimestampToken, output: OutputPort, others: Sequence[OutputPort]) -> None:
     """Use a live token of ``output`` wrongly; ``others`` are the other outputs of its operator."""
-    minimum = output.domain.minimum()
+    minimum = running_output(output).domain.minimum()
     match random.choice(("back", "late", "twice", "spent", "elsewhere", "timeless")):
         case "back" if token.time != minimum:
             _refused("going back", lambda: token.downgrade(minimum))

@@ -11,9 +11,9 @@ from tests.simulation.world import World
 from tidewheel.progress import Antichain, PathSummary, Summary, Time, TimeDomain
 from tidewheel.runtime.description.plan import Build
 from tidewheel.runtime.tokens.timestamp_token import LentToken, TimestampToken
-from tidewheel.runtime.worker.input_port import InputPort
+from tidewheel.runtime.worker.input_port import InputPort, running_input
 from tidewheel.runtime.worker.operator_context import OperatorContext
-from tidewheel.runtime.worker.output_port import OutputPort
+from tidewheel.runtime.worker.output_port import OutputPort, running_output
 
 _WITH_MESSAGE = (
     *("send",) * 5,
@@ -147,7 +147,7 @@ class RandomOperator:
             self._check_arrival(port, lent.time, batch)
             self._last_lent = lent
             if stay:
-                self._react(port.port, lent, [hops - 1 for hops in batch if hops > 1], outputs)
+                self._react(running_input(port).port, lent, [hops - 1 for hops in batch if hops > 1], outputs)
             if self._chance(self._temperament.breaks_off):
                 return
 
@@ -191,7 +191,8 @@ class RandomOperator:
     def _send(self, output: OutputPort, token: TimestampToken | LentToken, time: Time, records: list[int]) -> None:
         if records and self._world.may_send():
             output.send(token, records)
-            self._world.mail.send((self._context.name, output.port), self._context.worker, time, records)
+            sender = (self._context.name, running_output(output).port)
+            self._world.mail.send(sender, self._context.worker, time, records)
 
     # ------------------------------------------------------------------ tokens
 
@@ -264,7 +265,7 @@ class RandomOperator:
             self._frontiers[number] = now
 
     def _check_arrival(self, port: InputPort, time: Time, batch: list[int]) -> None:
-        self._world.mail.receive((self._context.name, port.port), self._context.worker, time, batch)
+        self._world.mail.receive((self._context.name, running_input(port).port), self._context.worker, time, batch)
         if not self._ports.notify:
             return
         if not port.frontier.less_equal(time):
@@ -286,7 +287,7 @@ class RandomOperator:
                     self._send_some(outputs[holding.output], token)
 
     def _where(self, port: InputPort) -> str:
-        return f"input {port.port} of {self._context.name!r} on worker {self._context.worker}"
+        return f"input {running_input(port).port} of {self._context.name!r} on worker {self._context.worker}"
 
     # ------------------------------------------------------------------ chance
 

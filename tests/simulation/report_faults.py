@@ -14,27 +14,27 @@ from tidewheel.runtime.tokens.timestamp_token import LentToken, TimestampToken
 from tidewheel.runtime.tokens.token_ledger import Leak, TokenLedger
 from tidewheel.runtime.tokens.token_set import TokenSet
 from tidewheel.runtime.worker.envelope import Envelope
-from tidewheel.runtime.worker.input_port import InputPort
-from tidewheel.runtime.worker.output_port import OutputPort
+from tidewheel.runtime.worker.running_input import RunningInput
+from tidewheel.runtime.worker.running_output import RunningOutput
 from tidewheel.runtime.worker.worker_core import WorkerCore
 from tidewheel.transport.batches import Batch
 
 _Sent: TypeAlias = list[tuple[int, Envelope]]
 
 
-def _token_of(output: OutputPort, time: Time, lender: InputPort, _: Label | None) -> TimestampToken:
+def _token_of(output: RunningOutput, time: Time, lender: RunningInput, _: Label | None) -> TimestampToken:
     return TimestampToken(output.ledger, output.domain, output.location, time, output.operator, lender)
 
 
 def retained_token_lost() -> Injection:
-    return replaced(OutputPort, "new_token", lambda _: _token_of)
+    return replaced(RunningOutput, "new_token", lambda _: _token_of)
 
 
 @contextmanager
 def retained_token_late() -> Iterator[None]:
     late: WeakKeyDictionary[TokenLedger, list[Change]] = WeakKeyDictionary()
 
-    def wrong_token(output: OutputPort, time: Time, lender: InputPort, label: Label | None) -> TimestampToken:
+    def wrong_token(output: RunningOutput, time: Time, lender: RunningInput, label: Label | None) -> TimestampToken:
         late.setdefault(output.ledger, []).append(((output.location, time), 1))
         return _token_of(output, time, lender, label)
 
@@ -47,7 +47,7 @@ def retained_token_late() -> Iterator[None]:
 
         return wrong_step
 
-    with replaced(OutputPort, "new_token", lambda _: wrong_token), replaced(WorkerCore, "step", make):
+    with replaced(RunningOutput, "new_token", lambda _: wrong_token), replaced(WorkerCore, "step", make):
         yield
 
 
@@ -98,7 +98,7 @@ def sent_uncounted() -> Injection:
 
 def empty_batch_counted() -> Injection:
     def make(send: Callable[..., None]) -> Callable[..., None]:
-        def wrong_send(output: OutputPort, token: TimestampToken | LentToken, batch: Batch) -> None:
+        def wrong_send(output: RunningOutput, token: TimestampToken | LentToken, batch: Batch) -> None:
             send(output, token, batch)
             if not batch:
                 for channel in output._channels:
@@ -106,7 +106,7 @@ def empty_batch_counted() -> Injection:
 
         return wrong_send
 
-    return replaced(OutputPort, "send", make)
+    return replaced(RunningOutput, "send", make)
 
 
 def leak_unreported() -> Injection:

@@ -16,11 +16,12 @@ from tests.simulation.random_dataflow import random_dataflow
 from tests.simulation.scenario import Scenario
 from tests.simulation.world import World
 from tidewheel.progress import Time
+from tidewheel.runtime.description.described import description_of
 from tidewheel.runtime.description.plan import Build, Plan, Schedule
 from tidewheel.runtime.errors import JobError
 from tidewheel.runtime.tokens.timestamp_token import TimestampToken
 from tidewheel.runtime.worker.envelope import Envelope, InputAction, InputCommand
-from tidewheel.runtime.worker.operator_context import OperatorContext
+from tidewheel.runtime.worker.operator_context import OperatorContext, instance_of
 from tidewheel.runtime.worker.output_port import OutputPort
 from tidewheel.runtime.worker.worker_core import WorkerCore
 from tidewheel.transport.socket_address import DRIVER
@@ -48,9 +49,9 @@ class Simulation:
         self.scenario = scenario
         self.world = World(scenario)
         flow = random_dataflow(scenario.random("dataflow"), self.world)
-        self.plan = _showing_inputs(flow.plan(), self.world)
+        self.plan = _showing_inputs(description_of(flow).plan(), self.world)
         self.world.learn_locations(self.plan)
-        self.domain = flow.root.nesting.domain
+        self.domain = description_of(flow).root.nesting.domain
         self.moves = small_summaries(self.domain)
         self.inputs = list(self.plan.inputs)
         self.links = Links()
@@ -267,8 +268,9 @@ def _showing(build: Build, world: World) -> Build:
 
         context.token = token  # type: ignore[method-assign]
         schedule = build(context)
-        assert context.mailbox is not None, "inputs have one"
-        tokens = context.mailbox.tokens
+        mailbox = instance_of(context).mailbox
+        assert mailbox is not None, "inputs have one"
+        tokens = mailbox.tokens
 
         def shown(output: OutputPort) -> None:
             before = set(tokens)

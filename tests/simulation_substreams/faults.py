@@ -23,8 +23,8 @@ from tidewheel.runtime.substreams.waiting_ends import WaitingEnds
 from tidewheel.runtime.substreams.worker_substreams import WorkerSubstreams
 from tidewheel.runtime.tokens.timestamp_token import TimestampToken
 from tidewheel.runtime.worker.envelope import Envelope
-from tidewheel.runtime.worker.input_port import InputPort
-from tidewheel.runtime.worker.output_port import OutputPort
+from tidewheel.runtime.worker.running_input import RunningInput
+from tidewheel.runtime.worker.running_output import RunningOutput
 from tidewheel.runtime.worker.worker_core import WorkerCore
 
 
@@ -59,14 +59,14 @@ def _retained_uncounted() -> Injection:
     """A token that is retained is not counted for its substream."""
 
     def make(new_token: Any) -> Any:
-        def uncounted(output: OutputPort, time: Time, lender: InputPort, label: Label | None) -> TimestampToken:
+        def uncounted(output: RunningOutput, time: Time, lender: RunningInput, label: Label | None) -> TimestampToken:
             ledger = output.ledger
             ledger.record(((output.location, time), 1))
             return TimestampToken(ledger, output.domain, output.location, time, output.operator, lender, label)
 
         return uncounted
 
-    return replaced(OutputPort, "new_token", make)
+    return replaced(RunningOutput, "new_token", make)
 
 
 def _gate_reopens_early() -> Injection:

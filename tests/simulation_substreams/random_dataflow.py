@@ -48,7 +48,7 @@ class RandomDataflow:
         self._is_acyclic = random.random() < 0.3
         for number in range(random.choice((1, 1, 1, 2))):
             divided = self._divided(number)
-            self._grow(divided.outlet.scope, [divided], random.randint(2, 7))
+            self._grow(divided._outlet.scope, [divided], random.randint(2, 7))
 
     def _divided(self, number: int) -> tw.Stream[Record]:
         """Add an input that is divided, maybe in a loop: all workers let in records of each key, or one owns it."""
@@ -106,7 +106,7 @@ class RandomDataflow:
             ordered=is_watching and self._random.random() < 0.5,
         )
         if is_watching:
-            path = inputs[0].outlet.scope.path
+            path = inputs[0]._outlet.scope.path
             self.watchers.add(f"{path}/{name}" if path else name)
         streams.extend(made)
 
@@ -133,7 +133,7 @@ class RandomDataflow:
         self._names += 1
         loop = tw.Loop(self.flow, scope.inside(f"loop {self._names}"))
         inner = [self._any(streams).enter(loop) for _ in range(self._random.choice((1, 1, 2)))]
-        self._grow(loop.scope, inner, size)
+        self._grow(loop._scope, inner, size)
         streams.extend(self._any(inner).leave() for _ in range(self._random.choice((1, 1, 2))))
 
     def _feedbacks(self, scope: Scope) -> int:

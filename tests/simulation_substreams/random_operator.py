@@ -7,9 +7,9 @@ from tests.simulation_substreams.record import Record
 from tests.simulation_substreams.world import World
 from tidewheel.runtime.description.plan import Build, Schedule
 from tidewheel.runtime.tokens.timestamp_token import LentToken, TimestampToken
-from tidewheel.runtime.worker.input_port import InputPort
+from tidewheel.runtime.worker.input_port import InputPort, running_input
 from tidewheel.runtime.worker.operator_context import OperatorContext
-from tidewheel.runtime.worker.output_port import OutputPort
+from tidewheel.runtime.worker.output_port import OutputPort, running_output
 
 _WITH_MESSAGE = ("forward", "forward", "forward", "multiply", "drop", "retain", "delay", "careless")
 _WITH_TOKEN = ("send", "send and discard", "send and discard", "discard", "downgrade", "delay", "clone")
@@ -66,7 +66,7 @@ class _RandomOperator:
             return
         for port in inputs:
             for key in port.ended:
-                self._world.end(port.worker, port.location, key)
+                self._world.end(self._context.worker, running_input(port).location, key)
 
     def _read(self, port: InputPort, outputs: list[OutputPort]) -> None:
         is_lazy = self._is_lazy and not self._world.draining
@@ -75,7 +75,7 @@ class _RandomOperator:
             return
         for lent, batch in port:
             assert isinstance(batch, list)
-            self._world.receive(port.worker, port.location, lent.key, batch)
+            self._world.receive(self._context.worker, running_input(port).location, lent.key, batch)
             self._take(lent, batch, outputs)
             if is_lazy and self._chance(0.2):
                 self._leave()
@@ -100,7 +100,7 @@ class _RandomOperator:
                 case "retain":
                     self._hold(number, output, lent.retain(output), batch)
                 case "delay":
-                    time = later(self._random, output.domain, lent.time)
+                    time = later(self._random, running_output(output).domain, lent.time)
                     self._hold(number, output, lent.delayed(time, output), batch)
                 case "careless":
                     lent.retain(output)  # dropped within the call: as good as never retained
@@ -122,16 +122,16 @@ class _RandomOperator:
             del self._world.tokens[id(token)]
             token.discard()
         elif action == "downgrade":
-            token.downgrade(later(self._random, output.domain, token.time))
+            token.downgrade(later(self._random, running_output(output).domain, token.time))
         elif action == "delay" and len(self._held) < 6:
-            time = later(self._random, output.domain, token.time)
+            time = later(self._random, running_output(output).domain, token.time)
             self._hold(holding.output, output, token.delayed(time), holding.records)
         elif action == "clone" and len(self._held) < 6:
             self._hold(holding.output, output, token.clone(), holding.records)
 
     def _hold(self, number: int, output: OutputPort, token: TimestampToken, records: list[Record]) -> None:
         self._held.append(_Holding(number, token, records))
-        self._world.tokens[id(token)] = output.location, records[0].life
+        self._world.tokens[id(token)] = running_output(output).location, records[0].life
 
     def _send(self, output: OutputPort, token: TimestampToken | LentToken, records: list[Record]) -> None:
         if self._world.may_send():

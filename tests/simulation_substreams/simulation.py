@@ -8,6 +8,7 @@ from tests.simulation.scenario import Scenario
 from tests.simulation_substreams.feeder import Feeder
 from tests.simulation_substreams.random_dataflow import RandomDataflow
 from tests.simulation_substreams.world import World
+from tidewheel.runtime.description.described import description_of
 from tidewheel.runtime.errors import JobError
 from tidewheel.runtime.worker.worker_core import WorkerCore
 
@@ -31,7 +32,7 @@ class Simulation:
         pairs = product(range(scenario.workers), repeat=2)
         self._slow = {pair for pair in pairs if self._random.random() < 0.3} if self._random.random() < 0.6 else set()
         made = RandomDataflow(self._random, self.world)
-        self.plan = made.flow.plan()
+        self.plan = description_of(made.flow).plan()
         self.cores = [
             WorkerCore(
                 self.plan,

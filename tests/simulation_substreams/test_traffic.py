@@ -8,6 +8,7 @@ import pytest
 
 import tidewheel as tw
 from tests.simulation.links import Links
+from tidewheel.runtime.description.described import description_of
 from tidewheel.runtime.worker.envelope import Envelope, InputAction, InputCommand
 from tidewheel.runtime.worker.worker_core import WorkerCore
 from tidewheel.transport.socket_address import DRIVER
@@ -41,7 +42,7 @@ class Cluster:
         numbers = flow.input("numbers").substreams("keys", key=lambda record: record[0])
         exchanged = numbers.exchange(lambda record: record[1])
         flow.operator("watch", [exchanged], 0, build_watch(self.told), bound="soft")
-        plan = flow.plan()
+        plan = description_of(flow).plan()
         self.cores = [WorkerCore(plan, worker, workers) for worker in range(workers)]
         self._links = Links()
         self._sequences: Counter[int] = Counter()

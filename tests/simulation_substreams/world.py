@@ -19,8 +19,8 @@ from tidewheel.runtime.substreams.books import SubstreamBooks
 from tidewheel.runtime.substreams.news import Ending
 from tidewheel.runtime.substreams.substream_input import SubstreamInput
 from tidewheel.runtime.worker.envelope import Envelope
-from tidewheel.runtime.worker.input_port import InputPort
 from tidewheel.runtime.worker.message import Message
+from tidewheel.runtime.worker.running_input import RunningInput
 from tidewheel.runtime.worker.worker_core import WorkerCore
 
 _MESSAGES = 150
@@ -274,7 +274,7 @@ class World:
             raise ViolationError("left", f"worker {core.worker} still remembers {found}")
 
 
-def unreceived(port: InputPort) -> Iterator[Message]:
+def unreceived(port: RunningInput) -> Iterator[Message]:
     """Yield the messages that have arrived at an input and that its operator has not received."""
     yield from (message for message in port.queue if isinstance(message, Message))
     yield from port.held

@@ -80,14 +80,14 @@ def test_state_is_where_the_runtime_finds_it() -> None:
     numbers = flow.source("numbers", tw.IterableSource([[(time, [time]) for time in range(20)]]))
     numbers.accumulate(lambda n: n % 2, int, int.__add__).capture("results")
     with tw.run(flow, engine="local") as job:
-        (context,) = (
-            instance.context
+        (instance,) = (
+            instance
             for core in job._cores  # type: ignore[attr-defined]
             for instance in core._instances
             if instance.name == "accumulate"
         )
         job.wait()
-        assert context.states == {"keys": {0: sum(range(0, 20, 2)), 1: sum(range(1, 20, 2))}, "epochs": {}}
+        assert instance.states == {"kept": {0: sum(range(0, 20, 2)), 1: sum(range(1, 20, 2))}, "epochs": {}}
 
 
 def test_in_a_loop_an_epochs_rounds_come_before_the_next_epoch() -> None:

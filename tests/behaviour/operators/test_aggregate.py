@@ -11,6 +11,7 @@ import pytest
 import tidewheel as tw
 from tests.kit.operators.harness import Case, bags, run
 from tests.kit.operators.operator_case import ONLY_ARROW, OperatorCase, each_epoch, number_of
+from tidewheel.runtime.worker.operator_instance import OperatorInstance
 
 
 def remainder(record: Any) -> int:
@@ -140,24 +141,24 @@ def test_states_of_finished_epochs_are_dropped() -> None:
     most.clear()
     with tw.run(flow, engine="local") as job:
         for core in job._cores:  # type: ignore[attr-defined]
-            contexts.extend(instance.context for instance in core._instances)
+            instances.extend(core._instances)
         job.wait()
         assert len(job.captured("results")) == 50
-        kept = [context.states for context in contexts if context.states]
+        kept = [instance.states for instance in instances if instance.states]
     assert kept == [{"sent": {0: 50}}, {"partial": {}}, {"epochs": {}}]
     assert max(most.values()) <= 3, "an epoch is dropped when it is complete, and not only in the end"
-    contexts.clear()
+    instances.clear()
 
 
 most: defaultdict[str, int] = defaultdict(int)
-contexts: list[tw.OperatorContext] = []
+instances: list[OperatorInstance] = []
 
 
 def watch_states(context: tw.OperatorContext) -> Any:
     """Build an operator that passes all on, and notes how many epochs the operators keep meanwhile."""
 
     def schedule(input: tw.InputPort, output: tw.OutputPort) -> None:
-        for seen in contexts:
+        for seen in instances:
             for name, state in seen.states.items():
                 most[name] = max(most[name], len(state))
         for token, batch in input:

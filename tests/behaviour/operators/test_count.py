@@ -74,8 +74,8 @@ def test_many_keys_are_not_all_kept_before_they_are_sent() -> None:
     flow = tw.Dataflow("test")
     flow.source("numbers", tw.IterableSource([numbers])).count().count(lambda pair: pair[1]).capture("results")
     with tw.run(flow, engine="local", paused=True) as job:
-        contexts = [instance.context for core in job._cores for instance in core._instances]  # type: ignore[attr-defined]
-        (partial,) = (context for context in contexts if context.name == "count: partial")
+        instances = [instance for core in job._cores for instance in core._instances]  # type: ignore[attr-defined]
+        (partial,) = (instance for instance in instances if instance.name == "count: partial")
         job.start()
         while job.run_round():  # type: ignore[attr-defined]
             most = max(most, *(len(counts) for counts in partial.states["partial"].values()), 0)

@@ -23,7 +23,7 @@ def test_any_other_name_is_refused_as_ever() -> None:
     with pytest.raises(AttributeError, match=r"^'Stream' object has no attribute 'mop'$"):
         getattr(stream, "mop")  # noqa: B009 - type checkers know it
     assert not hasattr(stream, "__array__")
-    assert copy.copy(stream).outlet is stream.outlet
+    assert copy.copy(stream)._outlet is stream._outlet
 
 
 def test_a_stream_is_shown_by_its_operator() -> None:

@@ -84,7 +84,7 @@ def test_times_have_a_coordinate_for_each_loop() -> None:
 
     def describe(stream: tw.Stream[int]) -> tw.Stream[int]:
         with stream.flow.scope("a") as a, a.inner("b") as b, b.inner("c") as c:
-            assert c.scope.path == "a/b/c"
+            assert c._scope.path == "a/b/c"
             inside = stream.enter(a).enter(b).enter(c).unary("inside", noting("inside"))
             return inside.leave().unary("between", noting("between")).leave().leave()
 

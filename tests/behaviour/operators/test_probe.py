@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 import tidewheel as tw
 from tests.kit.operators.harness import Feed, feeds, operator_settings, send
 from tests.kit.operators.operator_case import OperatorCase, each_epoch
+from tidewheel.runtime.description.described import description_of
 from tidewheel.runtime.engines.local_job import LocalJob
 
 CASES = [
@@ -90,9 +91,9 @@ def test_a_probe_costs_an_operator_nothing() -> None:
     """A stream may be probed under several names; no operator is added for it."""
     flow = tw.Dataflow("test")
     stream = flow.input("numbers")
-    size = flow.size
+    size = description_of(flow).size
     stream.probe("one").probe("other")
-    assert flow.size == size
+    assert description_of(flow).size == size
     with tw.run(flow, engine="local") as job:
         job.input("numbers").close()
         job.wait()

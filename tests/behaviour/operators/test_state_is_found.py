@@ -17,19 +17,28 @@ from tests.kit.operators.operator_case import OperatorCase, plain_bags
 from tidewheel.operators.sources.source import source_build
 from tidewheel.runtime.description.plan import OperatorPlan, Schedule
 from tidewheel.runtime.engines.local_job import LocalJob
+from tidewheel.runtime.worker.operator_context import instance_of
 from tidewheel.runtime.worker.operator_instance import OperatorInstance
 
 MOST_REBUILT = 100
 """In so many rounds operators are built anew; each time, some open an event loop, with files, until the job ends."""
 
 
-def build_anew(instance: OperatorInstance, operator: OperatorPlan) -> None:
+class ContextWithNotificators(tw.OperatorContext):
+    """The context of an operator that finds its notificators again."""
+
+    def __init__(self, instance: OperatorInstance, worker: int, workers: int) -> None:
+        super().__init__(instance, worker, [""] * workers)
+        self._known = iter(instance.notificators)
+
+    def notificator(self) -> tw.Notificator:
+        return next(self._known)
+
+
+def build_anew(instance: OperatorInstance, operator: OperatorPlan, worker: int, workers: int) -> None:
     """Build an operator again with a copy of its state and its notificators; all else that it kept is gone."""
-    context = instance.context
-    context.states = pickle.loads(pickle.dumps(context.states))
-    notificators = iter(context.notificators)
-    context.notificator = lambda: next(notificators)  # type: ignore[method-assign]
-    instance.schedule = operator.build(context)
+    instance.states = pickle.loads(pickle.dumps(instance.states))
+    instance.schedule = operator.build(ContextWithNotificators(instance, worker, workers))
 
 
 def run_round(job: LocalJob) -> bool:
@@ -38,7 +47,7 @@ def run_round(job: LocalJob) -> bool:
     for core in job._cores:
         for instance, operator in zip(core._instances, job.plan.operators, strict=True):
             if instance.inputs:
-                build_anew(instance, operator)
+                build_anew(instance, operator, core.worker, core.workers)
     return has_run
 
 
@@ -72,7 +81,7 @@ def read_on(source: Any, states: list[dict[str, Any]], rounds: int) -> Bags:
     build = source_build("source", source, None, 1)
 
     def build_from_state(context: tw.OperatorContext) -> Schedule:
-        context.states = pickle.loads(pickle.dumps(states[context.worker]))
+        instance_of(context).states = pickle.loads(pickle.dumps(states[context.worker]))
         return build(context)
 
     flow = tw.Dataflow("test")
@@ -82,7 +91,7 @@ def read_on(source: Any, states: list[dict[str, Any]], rounds: int) -> Bags:
         assert isinstance(job, LocalJob)
         for _ in range(rounds):
             job.run_round()
-        states[:] = [core._instances[0].context.states for core in job._cores]
+        states[:] = [core._instances[0].states for core in job._cores]
         return plain_bags(job.captured("results"))
 
 

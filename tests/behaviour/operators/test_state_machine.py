@@ -43,15 +43,15 @@ def test_a_key_that_is_done_is_forgotten() -> None:
     numbers = flow.source("numbers", tw.IterableSource([[(time, [1, 1, 1]) for time in range(3)]]))
     numbers.state_machine(lambda n: n % 2, list, three_of_a_kind).capture("results")
     with tw.run(flow, engine="local") as job:
-        (context,) = (
-            instance.context
+        (instance,) = (
+            instance
             for core in job._cores  # type: ignore[attr-defined]
             for instance in core._instances
             if instance.name == "state_machine"
         )
         job.wait()
         assert [result.batch for result in job.captured("results")] == [[(1, 1, 1, 1)]] * 3
-        assert context.states == {"keys": {}, "epochs": {}}
+        assert instance.states == {"kept": {}, "epochs": {}}
 
 
 def test_outputs_may_be_any_iterable() -> None:

@@ -96,15 +96,15 @@ def test_a_state_of_none_is_forgotten() -> None:
     numbers = flow.source("numbers", tw.IterableSource([[(time, [7]) for time in range(9)]]))
     numbers.stateful_map(lambda n: n, zero, until_three).capture("results")
     with tw.run(flow, engine="local") as job:
-        (context,) = (
-            instance.context
+        (instance,) = (
+            instance
             for core in job._cores  # type: ignore[attr-defined]
             for instance in core._instances
             if instance.name == "stateful_map"
         )
         job.wait()
         assert [result.batch for result in job.captured("results")] == [[0], [1], [2]] * 3
-        assert context.states == {"keys": {}, "epochs": {}}
+        assert instance.states == {"kept": {}, "epochs": {}}
 
 
 def test_rows_are_ordered_by_columns() -> None:

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import tidewheel as tw
+from tidewheel.runtime.description.described import description_of
 
 DEADLINE_S = 20.0
 
@@ -136,16 +137,20 @@ WRONG: dict[str, tuple[Callable[[], object], str]] = {
         "operator 'substreams in' processes one epoch after the other, but times in scope .* not all before or after",
     ),
     "a firm bound that waits for itself": (
-        lambda: looping(
-            lambda walks: walks.substreams("in", rest).unary("piece", untold, bound="firm").without_substreams(),
-            divided=False,
+        lambda: description_of(
+            looping(
+                lambda walks: walks.substreams("in", rest).unary("piece", untold, bound="firm").without_substreams(),
+                divided=False,
+            )
         ).plan(),
         "'iterate/piece' holds each substream .* comes back round a loop to where substreams 'in' are declared",
     ),
     "turns beside whole epochs": (
-        lambda: looping(
-            lambda walks: walks.unary("piece", untold, bound="firm").stateful_map(
-                rest, int, lambda n, row: (n, row), scope="substream"
+        lambda: description_of(
+            looping(
+                lambda walks: walks.unary("piece", untold, bound="firm").stateful_map(
+                    rest, int, lambda n, row: (n, row), scope="substream"
+                )
             )
         ).plan(),
         "'iterate/piece' takes one substream after the other .* 'iterate/stateful_map' there waits until times",

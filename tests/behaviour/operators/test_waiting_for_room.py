@@ -45,7 +45,7 @@ class Connection:
 
 def waiting() -> tuple[WaitingForRoom, Any, Any]:
     context, connection = Context(), Connection()
-    made = WaitingForRoom(cast(OperatorContext, context), cast(PublisherConnection, connection))
+    made = WaitingForRoom(cast(OperatorContext, context), cast(PublisherConnection, connection), context.clock)
     return made, context, connection
 
 

@@ -8,6 +8,7 @@ import pytest
 
 import tidewheel as tw
 from tests.kit.operators.harness import Case, run
+from tidewheel.runtime.description.described import description_of
 
 HOUR = timedelta(hours=1)
 
@@ -62,11 +63,11 @@ def test_arguments_that_do_not_fit(arguments: dict[str, Any], said: str) -> None
     """The error says what was given, and the description is as it was."""
     flow = tw.Dataflow("windows")
     records = flow.input("records")
-    size = flow.size
+    size = description_of(flow).size
     given = {"windows": tw.TumblingWindows(60), "key": lambda record: 0, "at": lambda record: 0, **arguments}
     with pytest.raises(tw.GraphError, match=said):
         records.window(given.pop("windows"), **given)
-    assert flow.size == size
+    assert description_of(flow).size == size
 
 
 def test_there_are_no_windows_in_loops() -> None:

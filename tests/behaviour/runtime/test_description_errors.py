@@ -7,6 +7,7 @@ import pytest
 import tidewheel as tw
 from tests.kit.runtime.one_operator import ignore, scheduled
 from tidewheel.progress import ROOT, PathSummary
+from tidewheel.runtime.description.described import description_of
 
 
 @pytest.fixture
@@ -60,10 +61,10 @@ def test_names_are_taken_once_of_each_kind(flow: tw.Dataflow, add: Any, kind: st
 def test_an_input_that_was_refused_is_not_there(flow: tw.Dataflow, name: str) -> None:
     """A notebook's cell that is run again fails, and leaves the dataflow as it was: it can still complete."""
     flow.input("numbers").capture("results")
-    size = flow.size
+    size = description_of(flow).size
     with pytest.raises(tw.GraphError):
         flow.input(name)
-    assert flow.size == size
+    assert description_of(flow).size == size
     with tw.run(flow, engine="local") as job:
         job.input("numbers").close()
         job.wait()
@@ -75,7 +76,7 @@ def test_operators_may_share_a_name_and_are_told_apart(flow: tw.Dataflow) -> Non
     with flow.scope("loop") as loop, loop.inner("inner") as inner:
         numbers.map(abs).map(abs).unary("map-2", scheduled(ignore))
         numbers.enter(loop).map(abs).enter(inner).map(abs)
-    names = [part.name for operator in flow.plan().operators for part in operator.stages or (operator,)]
+    names = [part.name for operator in description_of(flow).plan().operators for part in operator.stages or (operator,)]
     assert len(set(names)) == len(names)
     assert {"map", "map-2", "map-2-2", "loop/map", "loop/inner/map", "loop/inner/enter"} <= set(names)
 
@@ -106,7 +107,7 @@ def test_summaries_are_of_ports_that_exist(flow: tw.Dataflow, ports: tuple[int, 
         tw.GraphError,
         match=rf"operator 'subject' summarises a path from input {ports[0]} to output {ports[1]}, but it has 1 inputs",
     ):
-        flow.plan()
+        description_of(flow).plan()
 
 
 def test_summaries_are_of_the_scopes_of_their_ports(flow: tw.Dataflow) -> None:
@@ -116,7 +117,7 @@ def test_summaries_are_of_the_scopes_of_their_ports(flow: tw.Dataflow) -> None:
     with pytest.raises(
         tw.GraphError, match=r"operator 'loop/subject': the summary .* does not start and end in the scopes"
     ):
-        flow.plan()
+        description_of(flow).plan()
 
 
 def test_an_exchange_has_a_key_for_each_input(flow: tw.Dataflow) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 import tidewheel as tw
 from tests.kit.runtime.one_operator import ignore, scheduled
+from tidewheel.runtime.description.described import description_of
 
 
 def pass_on(stream: tw.Stream[Any]) -> tw.Stream[Any]:
@@ -27,7 +28,7 @@ def test_a_cycle_that_does_not_advance_is_refused_with_its_path(flow: tw.Dataflo
         back = loop.feedback(advance=0)
         back.connect(pass_on(flow.input("numbers").enter(loop).concat(back)))
     with pytest.raises(tw.GraphError, match="a cycle does not advance time") as refusal:
-        flow.plan()
+        description_of(flow).plan()
     for port in ("input 1 of 'loop/concat'", "input 0 of 'loop/map'", "output 0 of 'loop/feedback'"):
         assert f" {port} ->" in str(refusal.value)
     assert "scope.feedback()" in str(refusal.value)
@@ -37,7 +38,7 @@ def test_a_feedback_that_advances_nothing_may_stand_where_there_is_no_cycle(flow
     """Only cycles are refused."""
     back = flow.feedback(advance=0)
     back.connect(flow.input("numbers"))
-    flow.plan()
+    description_of(flow).plan()
 
 
 def test_leaving_the_inner_loop_loses_its_advance(flow: tw.Dataflow) -> None:
@@ -50,7 +51,7 @@ def test_leaving_the_inner_loop_loses_its_advance(flow: tw.Dataflow) -> None:
         round_again.connect(pass_on(inside))
         back.connect(inside.leave())
     with pytest.raises(tw.GraphError, match="a cycle does not advance time") as refusal:
-        flow.plan()
+        description_of(flow).plan()
     path = str(refusal.value)
     for name in ("outer/feedback", "outer/concat", "outer/inner/enter", "outer/inner/concat", "outer/leave"):
         assert f"'{name}'" in path
@@ -66,7 +67,7 @@ def test_with_a_feedback_of_its_own_the_outer_cycle_is_sound(flow: tw.Dataflow) 
         inside = inside.concat(round_again)
         round_again.connect(pass_on(inside))
         back.connect(inside.leave())
-    flow.plan()
+    description_of(flow).plan()
 
 
 def test_the_outer_feedback_does_not_save_a_cycle_inside(flow: tw.Dataflow) -> None:
@@ -78,7 +79,7 @@ def test_the_outer_feedback_does_not_save_a_cycle_inside(flow: tw.Dataflow) -> N
         back = outer.feedback()
         back.connect(inside.leave())
     with pytest.raises(tw.GraphError, match="'outer/inner/feedback'") as refusal:
-        flow.plan()
+        description_of(flow).plan()
     assert "leave" not in str(refusal.value)
 
 
@@ -97,7 +98,7 @@ def test_a_feedback_has_to_be_connected(flow: tw.Dataflow) -> None:
     """The error names it and says what to call."""
     flow.scope("loop").feedback()
     with pytest.raises(tw.GraphError, match=r"'loop/feedback' was never connected: call connect\(stream\)"):
-        flow.plan()
+        description_of(flow).plan()
 
 
 def test_a_feedback_takes_one_stream(flow: tw.Dataflow) -> None:
@@ -107,7 +108,7 @@ def test_a_feedback_takes_one_stream(flow: tw.Dataflow) -> None:
     back.connect(numbers)
     with pytest.raises(tw.GraphError, match=r"'feedback' is connected already: .* concat\(\) several first"):
         back.connect(flow.input("more"))
-    flow.plan()
+    description_of(flow).plan()
 
 
 def test_a_feedback_takes_a_stream_of_its_own_scope(flow: tw.Dataflow) -> None:
@@ -122,7 +123,7 @@ def test_a_feedback_takes_a_stream_of_its_own_scope(flow: tw.Dataflow) -> None:
         with pytest.raises(tw.GraphError, match=r"'loop/feedback' is in scope 'loop', the stream .* in scope 'loop'"):
             back.connect(numbers.enter(twin))
         back.connect(numbers.enter(loop))
-    flow.plan()
+    description_of(flow).plan()
 
 
 def test_a_feedback_takes_a_stream_of_its_own_dataflow(flow: tw.Dataflow) -> None:
@@ -184,7 +185,7 @@ def test_an_operator_reads_streams_of_one_scope(flow: tw.Dataflow, name: str) ->
             tw.GraphError, match=rf"operator '{name}' joins streams of {places}: enter\(\) or leave\(\)"
         ):
             MIXTURES[name](flow, one, other)
-    flow.plan()
+    description_of(flow).plan()
 
 
 @pytest.mark.parametrize("name", ["concat", "join", "many", "summarised"])

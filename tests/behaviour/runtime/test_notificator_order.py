@@ -9,6 +9,7 @@ import tidewheel as tw
 from tests.kit.runtime.one_operator import DEADLINE_S, feed
 from tests.laws.domains import BITEMPORAL, VECTOR_CLOCK, Bitemporal
 from tidewheel.operators import Loop
+from tidewheel.runtime.description.described import description_of
 from tidewheel.runtime.description.plan import Build, Schedule
 
 
@@ -106,7 +107,7 @@ def test_in_a_loop_of_a_users_domain_times_are_ready() -> None:
     flow = tw.Dataflow("test", BITEMPORAL)
     times = [Bitemporal(0, 1), Bitemporal(1, 0)]
     stream = flow.source("times", tw.IterableSource([[(time, [3])] for time in times]))
-    loop = Loop(flow, flow.root.inside("loop"))
+    loop = Loop(flow, description_of(flow).root.inside("loop"))
     returning = loop.feedback()
     inner = stream.enter(loop).concat(returning).unary("subject", build_in_order(seen, sequential=True))
     returning.connect(inner.map(lambda n: n - 1).filter(lambda n: n > 0))

@@ -10,6 +10,7 @@ import tidewheel as tw
 from tests.kit.runtime.one_operator import DEADLINE_S
 from tests.laws.domains import BITEMPORAL, VECTOR_CLOCK, Bitemporal
 from tidewheel.operators import Loop
+from tidewheel.runtime.description.described import description_of
 from tidewheel.runtime.description.plan import Schedule
 
 both_spreads = pytest.mark.parametrize("progress", ["broadcast", "accumulated"])
@@ -73,7 +74,7 @@ def test_unordered_times_complete_each_by_itself(
     """Of two times neither of which is before the other, one completes while the other is open."""
     flow = tw.Dataflow("unordered", domain)
     (numbers,) = flow.operator("source", [], 1, two_sided(left, right))
-    loop = Loop(flow, flow.root.inside("loop"))
+    loop = Loop(flow, description_of(flow).root.inside("loop"))
     with loop:
         inner = numbers.enter(loop).exchange(lambda number: number).unary("sums", build_sums)
     inner.leave().unary("sums", build_sums).probe("done").capture("sums")
@@ -193,7 +194,7 @@ def test_no_frontier_is_empty_at_the_start(depth: int, progress: Spread) -> None
     """Before anything has happened, the frontier at a probe is the minimum time, however deep its scope."""
     flow = tw.Dataflow("deep")
     stream = flow.input("numbers")
-    loop = Loop(flow, flow.root)
+    loop = Loop(flow, description_of(flow).root)
     for level in range(depth):
         loop = loop.inner(f"level {level}")
         stream = stream.enter(loop)

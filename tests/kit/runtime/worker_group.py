@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import tidewheel as tw
 from tidewheel.progress import Target, Time
+from tidewheel.runtime.description.described import description_of
 from tidewheel.runtime.worker.envelope import Envelope, InputCommand
 from tidewheel.runtime.worker.worker_core import WorkerCore
 from tidewheel.transport.socket_address import DRIVER
@@ -26,7 +27,7 @@ class WorkerGroup:
     """
 
     def __init__(self, flow: tw.Dataflow, workers: int = 2, incarnation: int = 0, *, hold_back: bool = False) -> None:
-        plan = flow.plan()
+        plan = description_of(flow).plan()
         self.cores = [
             WorkerCore(plan, worker, workers, incarnation=incarnation, hold_back=hold_back) for worker in range(workers)
         ]

@@ -16,6 +16,7 @@ from tests.unit.runtime.worker.test_worker_loop import command, running, watch_u
 from tests.waiting import eventually
 from tidewheel.operators.coroutines.async_calls import CallPolicy
 from tidewheel.operators.coroutines.map_async import build_map_async
+from tidewheel.runtime.worker.operator_context import instance_of
 from tidewheel.runtime.worker.worker_status import Phase
 
 
@@ -296,11 +297,11 @@ def test_it_goes_on_from_its_state() -> None:
     pending = {7: ((0, None), 3), 8: ((2, None), 4), 9: ((0, None), 5)}
 
     def build(context: tw.OperatorContext) -> Any:
-        context.states["pending"] = pickle.loads(pickle.dumps(pending))
+        instance_of(context).states["pending"] = pickle.loads(pickle.dumps(pending))
         made = build_map_async(square, CallPolicy(1), ordered=True)(context)
         with context.token() as token:
             for time in (0, 2):
-                context.notificators[0].notify_at(token.delayed(time))
+                instance_of(context).notificators[0].notify_at(token.delayed(time))
         return made
 
     flow = tw.Dataflow("test")

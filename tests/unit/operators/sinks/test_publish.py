@@ -15,6 +15,7 @@ import tidewheel as tw
 from tests.kit.operators.harness import KINDS, LISTS, Feed, Kind, expected, feeds, operator_settings, send, settle
 from tests.kit.operators.operator_case import OperatorCase, each_epoch
 from tidewheel.pubsub.catalog.local_catalog import LOCAL_CATALOG
+from tidewheel.runtime.description.described import description_of
 
 SCHEMA = pa.schema({"n": pa.int64()})
 
@@ -316,10 +317,10 @@ def test_a_schema_that_is_known_is_declared(topic: str) -> None:
     """So `topics` shows it, and another one is refused when the dataflow is described, which stays as it was."""
     flow = tw.Dataflow("test")
     rows = flow.input("rows", SCHEMA)
-    size = flow.size
+    size = description_of(flow).size
     with pytest.raises(tw.SchemaMismatch, match=r"cannot have int: the stream that it publishes has \(n: int64\)"):
         rows.publish(topic, schema=int)
-    assert flow.size == size
+    assert description_of(flow).size == size
     rows.publish(topic).publish(f"{topic}/rows", schema=dict).map(len).publish(f"{topic}/lengths")
     with tw.run(flow, engine="local"):
         schemas = {name: info.schema for name in LOCAL_CATALOG.names() if (info := LOCAL_CATALOG.lookup(name))}
@@ -336,8 +337,8 @@ def test_what_cannot_be_published_is_refused(arguments: dict[str, Any]) -> None:
     """When the dataflow is described, which stays as it was."""
     flow = tw.Dataflow("test")
     numbers = flow.input("numbers")
-    size = flow.size
+    size = description_of(flow).size
     with pytest.raises(tw.DeliveryError):
         numbers.publish(**{"topic": "publish/refused", **arguments})
-    assert flow.size == size
+    assert description_of(flow).size == size
     numbers.publish("publish/refused")

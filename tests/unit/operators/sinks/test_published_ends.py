@@ -28,6 +28,7 @@ class Port:
     """An input of which a test says what comes there and is told."""
 
     def __init__(self, domain: TimeDomain, frontier: list[int]) -> None:
+        self._running = self
         self.ends = WaitingEnds()
         self.queue: list[Any] = []
         self.frontier = Antichain(domain, frontier)
@@ -54,13 +55,13 @@ class Noting:
         self.told: list[Any] = []
         self.room = True
         self.activator = self
+        self._instance = self
+        self.attachments = {"orders": self}
+        self.clock = lambda: 0.0
         self._domain = domain
 
     def state(self, _: str, make: Any) -> Any:
         return make()
-
-    def attachment(self, _: str) -> Any:
-        return self
 
     def has_room(self) -> bool:
         return self.room

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import tidewheel as tw
 from tests.kit.operators.harness import KINDS, Feed, Kind, bags, expected, feeds, operator_settings
+from tidewheel.runtime.description.described import description_of
 from tidewheel.runtime.worker.worker_core import WorkerCore
 
 
@@ -87,7 +88,7 @@ def test_a_source_hears_where_the_workers_are() -> None:
     """One that has records at some nodes is told the nodes of all workers instead of their number."""
     source, flow = Placed(2), tw.Dataflow("placed")
     flow.source("table", source)
-    WorkerCore(flow.plan(), 1, 2, nodes=["a", "b"])
+    WorkerCore(description_of(flow).plan(), 1, 2, nodes=["a", "b"])
     assert source.told == (1, ["a", "b"])
     assert not source.opened
 

@@ -14,6 +14,7 @@ from tests.kit.runtime.one_operator import DEADLINE_S, captured, feed, ignore, s
 from tests.kit.runtime.stuck_flows import deploy, reading
 from tests.laws.strategies import law_settings
 from tidewheel.progress import CompiledGraph, Source
+from tidewheel.runtime.description.described import description_of
 from tidewheel.runtime.description.fusion import fuse
 
 Describe = Callable[[tw.Stream[Any]], object]
@@ -23,7 +24,7 @@ def operators_of(describe: Describe) -> list[str]:
     """Return the names of the operators that run, for an input and what is put after it."""
     flow = tw.Dataflow("fusing")
     describe(flow.input("in"))
-    return [operator.name for operator in flow.plan().operators]
+    return [operator.name for operator in description_of(flow).plan().operators]
 
 
 def same(batch: Any) -> Any:
@@ -84,7 +85,7 @@ def test_a_chain_stands_where_its_first_stage_did() -> None:
     left_two, right_two = left_one.map(lambda n: n + 2).probe("left"), right_one.map(lambda n: n + 20).probe("right")
     left_two.map(lambda n: n + 4).capture("left")
     right_two.map(lambda n: n + 40).capture("right")
-    plan = flow.plan()
+    plan = description_of(flow).plan()
     names = [operator.name for operator in plan.operators]
     assert names == [
         "input left",
@@ -109,7 +110,7 @@ def test_fusing_again_changes_nothing() -> None:
     """A fused plan has nothing left to fuse."""
     flow = tw.Dataflow("again")
     flow.input("in").map(abs).exchange(abs).map(abs).filter(bool).capture("out")
-    plan = flow.plan()
+    plan = description_of(flow).plan()
     assert [one.shape for one in fuse(plan).operators] == [one.shape for one in plan.operators]
     assert [one.sources for one in fuse(plan).operators] == [one.sources for one in plan.operators]
 
@@ -134,7 +135,7 @@ def test_names_stay_unique() -> None:
     for _ in range(4):
         stream = stream.map(lambda n: n).unary("map > map", reading(lambda _: True)).map(lambda n: n).exchange(abs)
     stream.capture("results")
-    plan = flow.plan()
+    plan = description_of(flow).plan()
     assert len({operator.name for operator in plan.operators}) == len(plan.operators)
     with deploy(flow, 2) as job:
         feed(job, [3])
@@ -153,7 +154,7 @@ def test_ten_thousand_maps_are_one_operator() -> None:
     for _ in range(10_000):
         stream = stream.map(lambda n: n + 1)
     stream.probe("done").capture("results")
-    plan = flow.plan()
+    plan = description_of(flow).plan()
     assert len(plan.operators) == 3
     assert len(CompiledGraph(plan.graph()).locations) == 4
     assert plan.operators[1].name == "map > 9998 more > map-10000"

@@ -7,6 +7,7 @@ from hypothesis import given
 import tidewheel as tw
 from tests.kit.runtime.drawing.random_flow import flows
 from tests.laws.strategies import law_settings
+from tidewheel.runtime.description.described import description_of
 from tidewheel.runtime.drawing.layout import Box, Layout, Point, layout_of
 from tidewheel.runtime.drawing.outline import Outline
 
@@ -49,7 +50,7 @@ def around(one: Point, other: Point) -> Box:
 @given(flows())
 def test_boxes_stand_apart_and_in_their_scopes(flow: tw.Dataflow) -> None:
     """Each operator is there, on nobody else; the box of a scope holds what is in the scope, and nothing else."""
-    outline = flow.outline()
+    outline = description_of(flow).outline()
     layout = laid_out(outline)
     assert sorted(layout.operators) == list(range(len(outline.operators)))
     assert not any(meet(one, other) for one, other in combinations(layout.operators.values(), 2))
@@ -66,7 +67,7 @@ def test_boxes_stand_apart_and_in_their_scopes(flow: tw.Dataflow) -> None:
 @given(flows(entered_again=False))
 def test_edges_go_round_what_they_have_nothing_to_do_with(flow: tw.Dataflow) -> None:
     """Each edge that is connected has a way, from its source to its target and through no other operator's box."""
-    outline = flow.outline()
+    outline = description_of(flow).outline()
     layout = laid_out(outline)
     assert sorted((route.edge.operator, route.edge.port) for route in layout.routes) == [
         (edge.operator, edge.port) for edge in outline.edges() if edge.source is not None
@@ -85,7 +86,7 @@ def test_edges_go_round_what_they_have_nothing_to_do_with(flow: tw.Dataflow) -> 
 @given(flows(entered_again=False))
 def test_what_goes_on_goes_down(flow: tw.Dataflow) -> None:
     """Only what comes out of an operator that closes a loop goes up, on the right; no other edge ever does."""
-    outline = flow.outline()
+    outline = description_of(flow).outline()
     closing = {edge.operator for edge in outline.edges() if edge.goes_back}
     for route in laid_out(outline).routes:
         if not route.around:
@@ -99,10 +100,10 @@ def test_a_chain_is_a_straight_line() -> None:
     """What needs no turn has none."""
     flow = tw.Dataflow("flow")
     flow.input("in").map(str).map(str).capture("out")
-    layout = layout_of(flow.outline(), [(40.0, 20.0)] * 4)
+    layout = layout_of(description_of(flow).outline(), [(40.0, 20.0)] * 4)
     assert {point[0] for route in layout.routes for point in route.points} == {layout.size[0] / 2}
 
 
 def test_an_empty_dataflow_has_a_layout() -> None:
     """It has only its margins."""
-    assert layout_of(tw.Dataflow("flow").outline(), []).operators == {}
+    assert layout_of(description_of(tw.Dataflow("flow")).outline(), []).operators == {}

@@ -10,6 +10,7 @@ from hypothesis import given
 import tidewheel as tw
 from tests.kit.runtime.drawing.random_flow import WEIRD, flows
 from tests.laws.strategies import law_settings
+from tidewheel.runtime.description.described import description_of
 from tidewheel.runtime.drawing.mermaid import escaped
 
 _LABEL = r'"([^"\[\]<>{}|`\\]*)"'
@@ -58,7 +59,7 @@ def label(text: str) -> str:
 @given(flows())
 def test_every_operator_and_every_edge_is_there_once(flow: tw.Dataflow) -> None:
     """Operators stand in the boxes of their scopes; exchanges are thick, what goes back or is missing dotted."""
-    outline = flow.outline()
+    outline = description_of(flow).outline()
     chart = read(flow.to_mermaid())
     for index, operator in enumerate(outline.operators):
         scopes: list[str] = []
@@ -86,7 +87,7 @@ def test_every_operator_and_every_edge_is_there_once(flow: tw.Dataflow) -> None:
 def test_no_name_is_read_as_something_else(flow: tw.Dataflow) -> None:
     """Quotes, brackets, comments and entities in names are neither lost nor taken for Mermaid's or HTML's."""
     chart = read(flow.to_mermaid())
-    for index, operator in enumerate(flow.outline().operators):
+    for index, operator in enumerate(description_of(flow).outline().operators):
         name = operator.short_name
         assert chart.nodes[f"n{index}"][0] == (name if name.isprintable() else repr(name)[1:-1])
 

@@ -5,6 +5,7 @@ import pytest
 import tidewheel as tw
 from tidewheel.operators.scopes.forward import build_pass
 from tidewheel.progress import Source
+from tidewheel.runtime.description.described import description_of
 from tidewheel.runtime.description.exchange import Exchange
 from tidewheel.runtime.drawing.outline import Block, Edge, OperatorOutline
 
@@ -16,7 +17,7 @@ def flow() -> tw.Dataflow:
 
 def named(flow: tw.Dataflow, name: str) -> OperatorOutline:
     """Return the outline of an operator."""
-    return next(operator for operator in flow.outline().operators if operator.name == name)
+    return next(operator for operator in description_of(flow).outline().operators if operator.name == name)
 
 
 def test_an_operator_is_as_it_was_described(flow: tw.Dataflow) -> None:
@@ -26,15 +27,18 @@ def test_an_operator_is_as_it_was_described(flow: tw.Dataflow) -> None:
     split, mapped = named(flow, "split"), named(flow, "map")
     assert (split.sources, split.pacts) == ((Source(0, 0), Source(1, 0)), (None, Exchange("key")))
     assert (split.outputs, split.is_stage, mapped.is_stage) == (2, False, True)
-    assert flow.outline().output_name(Source(2, 1)) == "split[1]"
-    assert flow.outline().output_name(Source(1, 0)) == "map"
+    assert description_of(flow).outline().output_name(Source(2, 1)) == "split[1]"
+    assert description_of(flow).outline().output_name(Source(1, 0)) == "map"
 
 
 def test_what_enters_or_leaves_a_loop_belongs_to_the_loop(flow: tw.Dataflow) -> None:
     """Under a name that says where it ends; within the loop's box it goes by a short one."""
     with flow.scope("outer") as outer, outer.inner("inner") as inner:
         flow.input("a/b").enter(outer).enter(inner).map(abs).leave().leave()
-    shown = [(operator.name, operator.short_name, operator.scope.path) for operator in flow.outline().operators]
+    shown = [
+        (operator.name, operator.short_name, operator.scope.path)
+        for operator in description_of(flow).outline().operators
+    ]
     assert shown == [
         ("input a/b", "input a/b", ""),
         ("outer/enter", "enter", "outer"),
@@ -53,7 +57,7 @@ def test_scopes_stand_where_their_first_operator_does(flow: tw.Dataflow) -> None
         numbers.enter(other)
         numbers.map(abs)
         entered.map(abs)
-    root = flow.outline().blocks()
+    root = description_of(flow).outline().blocks()
     assert root.first == 0
     assert [item.items if isinstance(item, Block) else item for item in root.items] == [0, [1, 4], [2], 3]
 
@@ -65,7 +69,7 @@ def test_edges_go_back_only_round_loops(flow: tw.Dataflow) -> None:
     late.connect(numbers)
     again.connect(again)
     missing.map(abs)
-    edges = flow.outline().edges()
+    edges = description_of(flow).outline().edges()
     assert [(edge.operator, edge.goes_back) for edge in edges] == [(1, False), (2, True), (3, False), (4, False)]
     assert edges[2] == Edge(None, 3, 0, None)
 
@@ -75,7 +79,7 @@ def test_marks_are_what_names_do_not_say(flow: tw.Dataflow) -> None:
     numbers = flow.input("numbers").probe("one").probe("other").capture("kept").publish("topic")
     numbers.unary("input more", build_pass)
     flow.input("more")
-    assert [operator.marks for operator in flow.outline().operators] == [
+    assert [operator.marks for operator in description_of(flow).outline().operators] == [
         ("probe 'one'", "probe 'other'"),
         (),
         (),
@@ -88,7 +92,7 @@ def test_it_shows_what_there_is_at_the_time(flow: tw.Dataflow) -> None:
     """An outline does not change when the dataflow does."""
     numbers = flow.input("numbers")
     back = flow.feedback()
-    before = flow.outline()
+    before = description_of(flow).outline()
     back.connect(numbers.concat(back))
     assert (len(before.operators), before.operators[1].sources) == (2, (None,))
-    assert (flow.size, named(flow, "feedback").sources) == (3, (Source(2, 0),))
+    assert (description_of(flow).size, named(flow, "feedback").sources) == (3, (Source(2, 0),))

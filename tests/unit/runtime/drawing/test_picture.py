@@ -10,6 +10,7 @@ from hypothesis import given
 import tidewheel as tw
 from tests.kit.runtime.drawing.random_flow import WEIRD, flows
 from tests.laws.strategies import law_settings
+from tidewheel.runtime.description.described import description_of
 from tidewheel.runtime.drawing.outline import describe_pact
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -30,7 +31,7 @@ def test_every_operator_and_every_edge_is_there_once(flow: tw.Dataflow) -> None:
 
     Names with tags, quotes and signs that nobody can print are shown, and never read as HTML.
     """
-    outline = flow.outline()
+    outline = description_of(flow).outline()
     expected = [operator.name for operator in outline.operators]
     for edge in outline.edges():
         if edge.source is not None:

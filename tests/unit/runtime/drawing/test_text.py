@@ -13,6 +13,7 @@ import tidewheel as tw
 from tests.kit.runtime.drawing.random_flow import WEIRD, flows
 from tests.laws.strategies import law_settings
 from tidewheel.operators.scopes.forward import build_pass
+from tidewheel.runtime.description.described import description_of
 from tidewheel.runtime.drawing.outline import Edge
 
 
@@ -25,7 +26,7 @@ def parsed(line: str) -> tuple[str, list[str]]:
 
 def edge_text(flow: tw.Dataflow, edge: Edge) -> str:
     """Return what an edge looks like, without what is said about it."""
-    name = "(not connected)" if edge.source is None else flow.outline().output_name(edge.source)
+    name = "(not connected)" if edge.source is None else description_of(flow).outline().output_name(edge.source)
     return f"{'<-' if edge.pact is None else '<='} {name}"
 
 
@@ -33,7 +34,7 @@ def edge_text(flow: tw.Dataflow, edge: Edge) -> str:
 @given(flows())
 def test_every_operator_and_every_edge_is_there_once(flow: tw.Dataflow) -> None:
     """One line an operator, with its name and each of its inputs, in whatever state the dataflow is."""
-    outline = flow.outline()
+    outline = description_of(flow).outline()
     lines = [parsed(line) for line in flow.explain().splitlines()[1:] if not line.strip().startswith("scope ")]
     assert Counter(name for name, _ in lines) == Counter(operator.name for operator in outline.operators)
     edges = Counter((outline.operators[edge.operator].name, edge_text(flow, edge)) for edge in outline.edges())
@@ -45,7 +46,7 @@ def test_every_operator_and_every_edge_is_there_once(flow: tw.Dataflow) -> None:
 def test_what_runs_as_one_is_shown_as_one(flow: tw.Dataflow) -> None:
     """With ``fused``, the lines are the operators of the plan, and the edges those between them."""
     try:
-        plan = flow.plan()
+        plan = description_of(flow).plan()
     except tw.GraphError:
         return  # it is not finished
     lines = [parsed(line) for line in flow.explain(fused=True).splitlines()[1:] if "scope '" not in line]
@@ -60,7 +61,7 @@ def test_what_runs_as_one_is_shown_as_one(flow: tw.Dataflow) -> None:
 def test_names_take_one_line_and_can_be_printed(flow: tw.Dataflow) -> None:
     """Whatever names hold, there is one line for each operator and scope, below the title."""
     text = flow.explain()
-    outline = flow.outline()
+    outline = description_of(flow).outline()
     scopes = {operator.scope for operator in outline.operators}
     around = {scope.parent for scope in scopes if scope.parent is not None}
     assert len(text.split("\n")) == 1 + len(outline.operators) + len((scopes | around) - {outline.root})
@@ -104,7 +105,7 @@ def test_other_ways_to_spread_records_are_named() -> None:
     flow = tw.Dataflow("flow")
     numbers = flow.input("in")
     numbers.broadcast(), numbers.rebalance(), numbers.distinct(), numbers.sort()
-    found = [edge.pact.describe() for edge in flow.outline().edges() if edge.pact is not None]
+    found = [edge.pact.describe() for edge in description_of(flow).outline().edges() if edge.pact is not None]
     assert found == ["broadcast", "rebalance", "by the whole record", "to worker 0"]
     assert "<= input in (broadcast)" in flow.explain()
     assert "<= input in (to worker 0)" in flow.explain()

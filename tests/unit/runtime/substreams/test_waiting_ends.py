@@ -32,7 +32,7 @@ def test_an_operator_is_told_that_no_end_will_come_any_more() -> None:
         def schedule(input: Any) -> None:
             list(input)
             told.extend(input.ended)
-            if input.ends.are_all:
+            if input._running.ends.are_all:
                 over.add(context.name)
 
         return schedule

@@ -10,6 +10,7 @@ from tests.kit.runtime.one_operator import DEADLINE_S, fail_flow, flow_of, run_f
 from tests.kit.runtime.worker_group import WorkerGroup
 from tidewheel.runtime.description.plan import Build, Schedule
 from tidewheel.runtime.tokens.notificator import Notificator
+from tidewheel.runtime.worker.operator_context import instance_of
 
 
 def notified(note: Callable[[Any], object]) -> Build:
@@ -281,15 +282,15 @@ def test_each_output_has_a_notificator_of_its_own() -> None:
 
     def build(context: tw.OperatorContext) -> Schedule:
         notificators = [context.notificator() for _ in range(2)]
-        assert context.notificators == notificators, "the runtime finds them"
+        assert instance_of(context).notificators == notificators, "the runtime finds them"
 
         def schedule(input: tw.InputPort, *outputs: tw.OutputPort) -> None:
             for lent, _ in input:
                 for notificator, output in zip(notificators, outputs, strict=True):
                     notificator.notify_at(lent, output)
-            for notificator, output in zip(notificators, outputs, strict=True):
+            for port, (notificator, output) in enumerate(zip(notificators, outputs, strict=True)):
                 for token in notificator.ready(input):
-                    output.send(token, [(output.port, token.time)])
+                    output.send(token, [(port, token.time)])
 
         return schedule
 

@@ -14,6 +14,7 @@ from tests.kit.runtime.one_operator import flow_of, ignore, scheduled
 from tests.kit.runtime.worker_group import WorkerGroup
 from tests.laws.strategies import SEEDS, law_settings
 from tidewheel.progress import Source, Time
+from tidewheel.runtime.description.described import description_of
 from tidewheel.runtime.description.plan import Schedule
 from tidewheel.runtime.description.stable_hash import stable_hash
 from tidewheel.runtime.worker.worker_core import WorkerCore
@@ -262,7 +263,7 @@ def test_the_wake_function_is_called_when_a_token_is_used(when: str) -> None:
         tokens.append(context.token())
         return ignore
 
-    core = WorkerCore(flow_of(build).plan(), 0, 1, wake=lambda: woken.append(1))
+    core = WorkerCore(description_of(flow_of(build)).plan(), 0, 1, wake=lambda: woken.append(1))
     if when == "running":
         core.step()
     before = len(woken)

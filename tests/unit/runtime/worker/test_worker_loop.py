@@ -15,6 +15,7 @@ import pytest
 import tidewheel as tw
 from tests.kit.runtime.one_operator import flow_of, ignore, scheduled
 from tests.waiting import eventually
+from tidewheel.runtime.description.described import description_of
 from tidewheel.runtime.inputs.feeders import FeederStatus
 from tidewheel.runtime.worker import worker_loop
 from tidewheel.runtime.worker.envelope import ENVELOPES, Envelope, InputCommand
@@ -76,7 +77,9 @@ def loop_of(flow: tw.Dataflow, sender: Sender[Envelope] | None = None, workers: 
     link = sender if sender is not None else QuietSender()
     receiver = CallReceiver[Envelope]()
     config = tw.RuntimeConfig()
-    return WatchedLoop(flow.plan(), 0, workers, {}, link, receiver, lambda _: link, incarnation=0, config=config)
+    return WatchedLoop(
+        description_of(flow).plan(), 0, workers, {}, link, receiver, lambda _: link, incarnation=0, config=config
+    )
 
 
 @contextmanager

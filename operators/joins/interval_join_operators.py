@@ -1,0 +1,182 @@
+"""The operator that joins records by key and event time.
+
+The event times of both sides are read where they are, told to all workers, and brought to the join.
+"""
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, overload
+
+from tidewheel.operators.epochs.gathered_epochs import build_gathered
+from tidewheel.operators.joins.interval_join import Interval, IntervalJoin, make_interval
+from tidewheel.operators.joins.interval_table_join import IntervalTableJoin, build_table_reading
+from tidewheel.operators.joins.table_join import JoinedColumns
+from tidewheel.operators.keys.join_keys import KeyColumns, KeyFunctions, make_keys
+from tidewheel.operators.keys.record_keys import Keys
+from tidewheel.operators.keys.total_order import check_total_order
+from tidewheel.operators.records.arrow_rows import table_schema
+from tidewheel.operators.stream_base import Other, Record, Result, StreamBase, check_stream
+from tidewheel.operators.tables.columns import check_names
+from tidewheel.operators.windows.event_time import EventTimeReader
+from tidewheel.operators.windows.watermark import At
+from tidewheel.operators.windows.windowing import build_reading
+from tidewheel.operators.windows.windows import Duration
+from tidewheel.progress import GraphError
+from tidewheel.runtime import Build, Key
+from tidewheel.runtime.description.pacts import BroadcastPact
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from tidewheel.operators.stream import Stream
+
+
+@dataclass(frozen=True, slots=True)
+class IntervalJoined(Generic[Result, Record, Other]):
+    """What comes out of an interval join.
+
+    Attributes:
+        results: what was made of each pair, at the later of the two epochs.
+        late: this side's records that came too late to be paired, at the epoch with which they came.
+        other_late: those of the other side.
+    """
+
+    results: "Stream[Result]"
+    late: "Stream[Record]"
+    other_late: "Stream[Other]"
+
+
+class IntervalJoinOperators(StreamBase[Record]):
+    """What streams offer for joins of records that happened near each other."""
+
+    __slots__ = ()
+
+    @overload
+    def interval_join(
+        self,
+        other: "Stream[Any]",
+        on: str | tuple[str, ...],
+        other_on: str | tuple[str, ...] | None = None,
+        *,
+        at: str,
+        other_at: str | None = None,
+        within: tuple[Duration, Duration],
+        lateness: Duration | None = None,
+        suffix: str = "",
+    ) -> IntervalJoined[Any, Any, Any]: ...
+
+    @overload
+    def interval_join(
+        self,
+        other: "Stream[Other]",
+        on: Callable[[Record], Hashable],
+        other_on: Callable[[Other], Hashable] | None = None,
+        *,
+        at: Callable[[Record], Any] | str,
+        other_at: Callable[[Other], Any] | str | None = None,
+        within: tuple[Duration, Duration],
+        lateness: Duration | None = None,
+    ) -> IntervalJoined[tuple[Record, Other], Record, Other]: ...
+
+    def interval_join(
+        self,
+        other: "Stream[Any]",
+        on: Key,
+        other_on: Key | None = None,
+        *,
+        at: At,
+        other_at: At | None = None,
+        within: tuple[Duration, Duration],
+        lateness: Duration | None = None,
+        suffix: str = "",
+    ) -> IntervalJoined[Any, Any, Any]:
+        """Pair records with equal keys that happened near each other, whichever epochs they are of.
+
+        A pair has ``at(record) + lower <= other_at(partner) <= at(record) + upper`` and comes once, at the later of the
+        two epochs. When an epoch is complete, each side has a watermark: its greatest event time in all epochs up to
+        then, on any worker, less ``lateness``. A record of a later epoch that happened before its own side's watermark
+        is late: it is not paired, and comes out of ``late`` or ``other_late``. All others meet all their partners; they
+        are kept until the watermark of the other side has passed the last of these. Keys, and results, are those of
+        `join`.
+
+        Args:
+            other: the other side, of the same scope.
+            on: what is to be equal, of this side's records: a function, or the name or names of columns.
+            other_on: of the other side's; the same as ``on`` by default.
+            at: when a record of this side happened: a function of it or the name of a column, with a number, a datetime
+                or a timedelta; of columns also dates.
+            other_at: when one of the other side did; the same as ``at`` by default.
+            within: (lower, upper), how long after a record its partners happen; negative before it. Timedeltas where
+                times are no numbers.
+            lateness: how far records may come after later ones of their side and still be in time; 0 by default.
+            suffix: is put behind the names of the other's columns that this side has too; without it that is an error.
+
+        Raises:
+            GraphError: an argument cannot be used, or the stream is in a loop, where times are in no order.
+
+        For functions O(log n) for each record among the n that are kept of its key; for tables O(n log n) an epoch,
+        with n rows that are new or kept.
+
+        Source: Flink's interval join.
+
+        >>> import tidewheel as tw
+        >>> flow = tw.Dataflow("clicks after views")
+        >>> views, clicks = flow.input("views"), flow.input("clicks")
+        >>> joined = views.interval_join(clicks, lambda v: v[0], at=lambda v: v[1], within=(0, 10))
+        >>> _ = joined.results.capture("followed")
+        >>> with tw.run(flow, engine="local") as job:
+        ...     with job.input("views") as feed:
+        ...         feed.send([("ad", 100)])
+        ...     with job.input("clicks") as feed:
+        ...         feed.advance_to(1)
+        ...         feed.send([("ad", 107), ("ad", 111)])
+        ...     job.wait()
+        ...     job.captured("followed")
+        [Captured(time=1, batch=[(('ad', 100), ('ad', 107))])]
+        """
+        name = "interval_join"
+        self._description.check_inputs(name, [self._outlet, check_stream(name, other)])
+        check_total_order(name, self._outlet.scope)
+        keys = make_keys(name, on, other_on, suffix)
+        times = (at, at if other_at is None else other_at)
+        reads, join = _builds(keys, times, make_interval(name, within, lateness), lateness, suffix)
+        known = _schemas(keys, times, suffix, (self.schema, other.schema))
+        left, latest = self._operator("event times", [], 2, reads[0], keys.exchanges[:1], notify=False)
+        right, other_latest = other._operator("event times", [], 2, reads[1], keys.exchanges[1:], notify=False)
+        pacts = (None, None, BroadcastPact(), BroadcastPact())
+        made = left._operator(name, [right, latest, other_latest], 3, join, pacts)
+        for stream, schema in zip(made, known, strict=True):
+            stream.schema = schema
+        return IntervalJoined(*made)
+
+
+def _schemas(
+    keys: KeyFunctions | KeyColumns,
+    at: tuple[At, At],
+    suffix: str,
+    schemas: "tuple[pa.Schema | None, pa.Schema | None]",
+) -> "tuple[pa.Schema | None, pa.Schema | None, pa.Schema | None]":
+    """Return what is known of the results, and of what is late on both sides; raise GraphError if it cannot be."""
+    if isinstance(keys, KeyFunctions):
+        return None, None, None
+    joined = JoinedColumns(keys, suffix).schema_of("interval_join", *schemas)
+    for schema, time in zip(schemas, at, strict=True):
+        check_names("interval_join", schema, [time] if isinstance(time, str) else [])
+    late, other_late = (None if schema is None else table_schema(schema) for schema in schemas)
+    return joined, late, other_late
+
+
+def _builds(
+    keys: KeyFunctions | KeyColumns, at: tuple[At, At], interval: Interval, lateness: Duration | None, suffix: str
+) -> tuple[list[Build], Build]:
+    if isinstance(keys, KeyFunctions):
+        functions = (keys.left, keys.right)
+        readers = [EventTimeReader(Keys(key), times, interval.lower) for key, times in zip(functions, at, strict=True)]
+        pairs = IntervalJoin(interval, lateness)
+        return [build_reading(reader) for reader in readers], build_gathered(4, pairs.process, pairs.start, 3)
+    columns = [name for name in at if isinstance(name, str)]
+    if len(columns) < 2:
+        raise GraphError(f"operator 'interval_join': where keys are columns event times are columns too, not {at!r}")
+    tables = IntervalTableJoin(keys, columns[0], columns[1], interval, lateness, suffix)
+    reads = [build_table_reading(name, interval.lower) for name in columns]
+    return reads, build_gathered(4, tables.process, tables.start, 3)
