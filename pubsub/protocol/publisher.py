@@ -244,11 +244,6 @@ class Publisher:
         """Whether the partition has failed."""
         return self._final is not None and isinstance(self._final.message, Failed)
 
-    @property
-    def is_drained(self) -> bool:
-        """Whether the partition is finished and every subscriber has acknowledged its last message."""
-        return self.is_drained_but_for(None)
-
     def is_drained_but_for(self, process: str | None) -> bool:
         """Tell whether it is drained if the subscribers of one process, by the start of their names, do not count."""
         waiting = (name for name, queue in self._queues.items() if queue)

@@ -21,7 +21,7 @@ from tidewheel.pubsub.log.segmented_log import SEGMENT_BYTES
 from tidewheel.pubsub.publishers.audience import Audience
 from tidewheel.pubsub.publishers.durable_pubend import DurablePubend
 from tidewheel.pubsub.publishers.partition import Partition
-from tidewheel.pubsub.publishers.pubend_statistics import PubendStatistics, statistics_of
+from tidewheel.pubsub.publishers.pubend_statistics import PubendStatistics
 from tidewheel.pubsub.publishers.room_watch import RoomWatch
 from tidewheel.pubsub.publishers.topic_log import RETENTION_S
 from tidewheel.pubsub.publishers.worker_link import MessageSink
@@ -219,7 +219,20 @@ class DurablePartition(Partition):
 
     def statistics(self) -> PubendStatistics:
         """Return counts of what happened so far, and of what there is."""
-        return statistics_of(self.core, self.audience, self.children)
+        core, subscriptions = self.core, self.core.subscriptions
+        return PubendStatistics(
+            messages=core.messages,
+            bytes=core.message_bytes,
+            nacks=core.nacks,
+            children=len(self.children),
+            subscribers=self.audience.count,
+            subscriptions=len(subscriptions),
+            durable_subscriptions=sum(map(core.logged_subscriptions.is_durable, subscriptions.names)),
+            unread=len(core.unread()),
+            log_bytes=core.log.total_bytes,
+            waiting_bytes=self.children.waiting_bytes,
+            dropped=self.children.dropped,
+        )
 
     async def close(self) -> None:
         """Let go of everything, with a word to children that need one, and close the log. Raises LogError."""

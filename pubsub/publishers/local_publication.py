@@ -9,14 +9,15 @@ from tidewheel.pubsub.catalog.topic_event import ENDED
 from tidewheel.pubsub.protocol.publisher import Publisher
 from tidewheel.pubsub.publishers.connection import LocalConnection
 from tidewheel.pubsub.publishers.local_publisher import LocalPublisher
-from tidewheel.pubsub.publishers.publication import STOPPED_EARLY, Publication, RunningPublication
+from tidewheel.pubsub.publishers.running_publication import STOPPED_EARLY, RunningPublication
+from tidewheel.pubsub.publishers.topic_description import TopicDescription
 from tidewheel.transport.attachment import AttachmentHost
 
 
 class LocalPublication(RunningPublication):
     """Publishers of a topic in this process. Subscribers hold them, so they outlive the job until they are read."""
 
-    def __init__(self, publication: Publication, host: AttachmentHost) -> None:
+    def __init__(self, publication: TopicDescription, host: AttachmentHost) -> None:
         super().__init__(publication.topic)
         self._changed = threading.Condition()
         self._publishers = [

@@ -2,10 +2,6 @@
 
 from dataclasses import dataclass
 
-from tidewheel.pubsub.publishers.audience import Audience
-from tidewheel.pubsub.publishers.durable_pubend import DurablePubend
-from tidewheel.transport.children import Children
-
 
 @dataclass(frozen=True, slots=True)
 class PubendStatistics:
@@ -36,21 +32,3 @@ class PubendStatistics:
     log_bytes: int
     waiting_bytes: int
     dropped: int
-
-
-def statistics_of(pubend: DurablePubend, audience: Audience, children: Children) -> PubendStatistics:
-    """Return what there is to count."""
-    subscriptions = pubend.subscriptions
-    return PubendStatistics(
-        messages=pubend.messages,
-        bytes=pubend.message_bytes,
-        nacks=pubend.nacks,
-        children=len(children),
-        subscribers=audience.count,
-        subscriptions=len(subscriptions),
-        durable_subscriptions=sum(map(pubend.logged_subscriptions.is_durable, subscriptions.names)),
-        unread=len(pubend.unread()),
-        log_bytes=pubend.log.total_bytes,
-        waiting_bytes=children.waiting_bytes,
-        dropped=children.dropped,
-    )

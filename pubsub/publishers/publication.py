@@ -1,136 +1,16 @@
-"""A topic that a dataflow publishes: the description, what it needs of a job, and what runs on its behalf."""
+"""A topic as an attachment of a dataflow: a job that starts starts its publishers."""
 
-import uuid
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal, TypeAlias, get_args
-
-from tidewheel.progress import Time, TimeDomain
-from tidewheel.pubsub.catalog.catalog import TopicInfo
-from tidewheel.pubsub.catalog.topic_event import RESERVED, Delivery
-from tidewheel.pubsub.catalog.topic_schema import TopicSchema
 from tidewheel.pubsub.errors import DeliveryError
-from tidewheel.pubsub.protocol.publisher import DEFAULT_CAPACITY_BYTES
-from tidewheel.pubsub.publishers.connection import PublisherConnection
-from tidewheel.pubsub.publishers.idle_connection import IdleConnection
-from tidewheel.pubsub.publishers.topic_log import TopicLog
+from tidewheel.pubsub.publishers.local_publication import LocalPublication
+from tidewheel.pubsub.publishers.running_publication import RunningPublication
+from tidewheel.pubsub.publishers.topic_description import TopicDescription
 from tidewheel.transport.attachment import AttachmentHost
 
-Partition: TypeAlias = Literal["worker", "merged"]
-"""Whether each worker publishes what it has, or worker 0 what all have, in one partition."""
 
-STOPPED_EARLY = "the job was stopped before the topic ended"
+class Publication(TopicDescription):
+    """The description of a topic, attached to a dataflow; nothing runs before `start`."""
 
-
-class RunningPublication(ABC):
-    """A topic of a job that runs.
-
-    Attributes:
-        handles: one connection for each worker, by its number.
-    """
-
-    handles: Sequence[PublisherConnection]
-
-    def __init__(self, topic: str) -> None:
-        self._topic = topic
-
-    @abstractmethod
-    def check(self) -> None:
-        """Look whether all publishers live; do not wait.
-
-        Raises:
-            PublisherLost: one has died.
-        """
-
-    @property
-    def problem(self) -> str | None:
-        """Why nobody can find the topic who looks for it now, or nothing is published; None if neither is so."""
-        return None
-
-    @abstractmethod
-    def wait_for_subscribers(self, count: int, timeout: float) -> None:
-        """Wait until ``count`` subscribers are connected to every partition, ``timeout`` seconds at most.
-
-        Raises:
-            DeliveryError: the time is over; the message says how many there are.
-        """
-
-    def wait_until(self, time: Time, timeout: float) -> None:
-        """Wait until every time before ``time`` is durable at every partition: no death of a process loses it any more.
-
-        Raises:
-            TimeoutError: it was not within ``timeout`` seconds.
-            DeliveryError: the topic has no log, so nothing of it ever is.
-        """
-        raise DeliveryError(
-            f"topic {self._topic!r} keeps nothing, so there is no waiting until {time!r} is durable: publish it with "
-            "delivery='exactly_once'",
-            topic=self._topic,
-        )
-
-    @abstractmethod
-    def statistics(self) -> list[dict[str, int]]:
-        """Return, for each partition, what `PublisherStatistics` has; nothing of one that does not answer in time."""
-
-    @abstractmethod
-    def finish(self, error: str | None, timeout: float) -> None:
-        """End the topic on the job's behalf and take it out of the catalog; called again, it does nothing.
-
-        Call it when no worker of the job runs any more.
-
-        Args:
-            error: why the job failed, for the subscribers; None if it did not. A topic that the workers have not ended
-                fails all the same.
-            timeout: how long to wait for subscribers to fetch the last messages, in seconds.
-        """
-
-    def _too_few(self, count: int, connected: Sequence[int], timeout: float) -> DeliveryError:
-        return DeliveryError(
-            f"topic {self._topic!r}: waited {timeout:g} s for {count} subscribers, and there are {list(connected)} "
-            "at its partitions",
-            topic=self._topic,
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Publication:
-    """The description of a topic, attached to a dataflow; picklable, and nothing runs yet.
-
-    Args:
-        topic: its name.
-        domain: its times.
-        capacity_bytes: how much may wait, at each partition, for one subscriber before it is cut off.
-        partition: whether each worker has a partition of its own, or worker 0 the only one.
-        schema: what its records are; None if nothing is said.
-        log: where everything is kept until all subscriptions have it, for exactly-once delivery; None for best effort.
-        ends: whether subscribers are told of the ends of substreams.
-
-    Raises:
-        DeliveryError: the name is no text, empty or reserved, there is no such partition, or the capacity is no number
-            of bytes.
-    """
-
-    topic: str
-    domain: TimeDomain
-    capacity_bytes: int = DEFAULT_CAPACITY_BYTES
-    partition: Partition = "worker"
-    schema: TopicSchema | None = None
-    log: TopicLog | None = None
-    ends: bool = False
-
-    def __post_init__(self) -> None:
-        name: object = self.topic
-        if not isinstance(name, str) or not name:
-            raise DeliveryError(f"the name of a topic is a text that is not empty, not {name!r}")
-        if name.startswith(RESERVED):
-            raise DeliveryError(f"topic {name!r}: names that begin with {RESERVED!r} are reserved: take another one")
-        capacity: object = self.capacity_bytes
-        if isinstance(capacity, bool) or not isinstance(capacity, int) or capacity <= 0:
-            raise DeliveryError(f"topic {name!r}: the capacity is a whole number of bytes above 0, not {capacity!r}")
-        if self.partition not in get_args(Partition):
-            ways = " or ".join(map(repr, get_args(Partition)))
-            raise DeliveryError(f"topic {name!r}: partition is {ways}, not {self.partition!r}")
+    __slots__ = ()
 
     def start(self, host: AttachmentHost) -> RunningPublication:
         """Start a publisher for each partition, and register the topic.
@@ -145,37 +25,7 @@ class Publication:
                 topic=self.topic,
             )
         if host.engine == "local":
-            from tidewheel.pubsub.publishers.local_publication import LocalPublication
-
             return LocalPublication(self, host)
         from tidewheel.pubsub.publishers.ray_publication import RayPublication
 
         return RayPublication(self, host)
-
-    def entry(self, host: AttachmentHost, partitions: Sequence[object]) -> TopicInfo:
-        """Return a catalog entry for a new life of this topic, with the addresses of its publishers."""
-        declared = None if self.schema is None else self.schema.declared()
-        return TopicInfo(
-            self.topic, host.job, self.domain, tuple(partitions), uuid.uuid4().hex, declared, self.delivery
-        )
-
-    @property
-    def delivery(self) -> Delivery:
-        """What subscribers can rely on."""
-        return "best_effort" if self.log is None else "exactly_once"
-
-    @property
-    def needs_same_batches(self) -> bool:
-        """Whether what a worker sends again after a restart has to be the same: a log knows it by its place."""
-        return self.log is not None
-
-    def partitions(self, host: AttachmentHost) -> int:
-        """Return how many partitions the topic has."""
-        return host.workers if self.partition == "worker" else 1
-
-    def handles(
-        self, host: AttachmentHost, connections: Sequence[PublisherConnection]
-    ) -> Sequence[PublisherConnection]:
-        """Return a connection for each worker, from one for each partition."""
-        idle = range(len(connections), host.workers)
-        return [*connections, *(IdleConnection(self.topic, worker) for worker in idle)]

@@ -7,7 +7,7 @@ same node when it has died. Then it goes on from the log, and its worker and chi
 
 import logging
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 from tidewheel.progress import Time
 from tidewheel.pubsub.errors import DeliveryError
@@ -25,6 +25,10 @@ from tidewheel.transport.socket_offer import SocketOffer
 _LOG = logging.getLogger(__name__)
 
 
+MakePartition: TypeAlias = Callable[[ChangeSignal], Partition]
+"""Makes the partition of an actor, on its loop, with what the partition notifies of every change."""
+
+
 class PublisherActor:
     """Publishes one partition of a topic.
 
@@ -34,7 +38,7 @@ class PublisherActor:
         make: makes the partition, on the loop; the first call has it made.
     """
 
-    def __init__(self, topic: str, partition: int, make: Callable[[ChangeSignal], Partition]) -> None:
+    def __init__(self, topic: str, partition: int, make: MakePartition) -> None:
         keep_freed_memory()
         self._topic = topic
         self._number = partition

@@ -10,9 +10,11 @@ from typing import Any, Final
 from tidewheel.progress import Time
 from tidewheel.pubsub.catalog.catalog_entry import CatalogEntry
 from tidewheel.pubsub.errors import DeliveryError, PublisherLost
-from tidewheel.pubsub.publishers.publication import STOPPED_EARLY, Publication, RunningPublication
-from tidewheel.pubsub.publishers.ray_publishers import connection, start_publishers
+from tidewheel.pubsub.publishers.ray_connection import RayConnection
+from tidewheel.pubsub.publishers.ray_publishers import start_publishers
 from tidewheel.pubsub.publishers.retired_publishers import retire, take_over
+from tidewheel.pubsub.publishers.running_publication import STOPPED_EARLY, RunningPublication
+from tidewheel.pubsub.publishers.topic_description import TopicDescription
 from tidewheel.transport.attachment import AttachmentHost
 from tidewheel.transport.ray_cluster import process_id
 
@@ -37,7 +39,7 @@ class RayPublication(RunningPublication):
     long as that lives.
     """
 
-    def __init__(self, publication: Publication, host: AttachmentHost) -> None:
+    def __init__(self, publication: TopicDescription, host: AttachmentHost) -> None:
         super().__init__(publication.topic)
         self._lock = threading.Lock()
         self._is_finished = False
@@ -59,7 +61,10 @@ class RayPublication(RunningPublication):
             raise
         self.handles = publication.handles(
             host,
-            [connection(publication, partition, publisher) for partition, publisher in enumerate(self._publishers)],
+            [
+                RayConnection(self._topic, partition, publication.domain, publisher, has_log=bool(self._log))
+                for partition, publisher in enumerate(self._publishers)
+            ],
         )
         self._problems: dict[int, str] = {}
         self._heard: dict[Any, int] = {}

@@ -1,4 +1,4 @@
-"""The actors that publish the partitions of one topic, each on the node of its worker, and how workers reach them."""
+"""The actors that publish the partitions of one topic, each on the node of its worker."""
 
 import re
 from collections.abc import Callable
@@ -11,14 +11,13 @@ from tidewheel.pubsub.log.record_format import LogIdentity
 from tidewheel.pubsub.publishers.durable_partition import DurablePartition
 from tidewheel.pubsub.publishers.live_partition import LivePartition
 from tidewheel.pubsub.publishers.partition import Partition
-from tidewheel.pubsub.publishers.publication import Publication
 from tidewheel.pubsub.publishers.publisher_actor import PublisherActor
-from tidewheel.pubsub.publishers.ray_connection import RayConnection
+from tidewheel.pubsub.publishers.topic_description import TopicDescription
 from tidewheel.transport.attachment import AttachmentHost
 from tidewheel.transport.change_signal import ChangeSignal
 
 
-def start_publishers(publication: Publication, host: AttachmentHost) -> list[Any]:
+def start_publishers(publication: TopicDescription, host: AttachmentHost) -> list[Any]:
     """Start an actor for each partition; return their handles.
 
     Ray starts an actor with a log again when it has died, and only where its log is.
@@ -36,20 +35,14 @@ def start_publishers(publication: Publication, host: AttachmentHost) -> list[Any
     ]
 
 
-def _maker(publication: Publication, number: int, partitions: int, node: str) -> Callable[[ChangeSignal], Partition]:
+def _maker(topic: TopicDescription, number: int, partitions: int, node: str) -> Callable[[ChangeSignal], Partition]:
     """Return what makes a partition."""
-    topic, domain, log = publication.topic, publication.domain, publication.log
+    log = topic.log
     if log is None:
-        return partial(LivePartition, f"{topic!r}[{number}]", domain, publication.capacity_bytes, node=node)
-    identity = LogIdentity(topic, number, partitions, _named(domain))
-    directory = Path(log.of_partition(topic, number))
-    return partial(DurablePartition, directory, identity, domain, node, retention_s=log.retention_s)
-
-
-def connection(publication: Publication, partition: int, publisher: Any) -> RayConnection:
-    """Return the connection for the worker of a partition."""
-    has_log = publication.log is not None
-    return RayConnection(publication.topic, partition, publication.domain, publisher, has_log=has_log)
+        return partial(LivePartition, f"{topic.topic!r}[{number}]", topic.domain, topic.capacity_bytes, node=node)
+    identity = LogIdentity(topic.topic, number, partitions, _named(topic.domain))
+    directory = Path(log.of_partition(topic.topic, number))
+    return partial(DurablePartition, directory, identity, topic.domain, node, retention_s=log.retention_s)
 
 
 def _only_on(node: str) -> Any:

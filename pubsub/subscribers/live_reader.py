@@ -138,9 +138,6 @@ class LiveReader(TopicReader):
 
     # ------------------------------------------------------------------ going
 
-    def detach(self, partition: int) -> None:
-        """Do nothing: the reader let go of the partition when it read its last message."""
-
     def _call_detach(self, partition: int) -> None:
         # The cluster may be gone by now, or even be another one: then there is nothing to let go of.
         with contextlib.suppress(Exception):

@@ -63,8 +63,7 @@ class TopicReader(ABC):
     def leave(self) -> None:  # noqa: B027 - most keep nothing
         """Have noted what was acknowledged; waits some seconds at most. To be called once, before `close`."""
 
-    @abstractmethod
-    def detach(self, partition: int) -> None:
+    def detach(self, partition: int) -> None:  # noqa: B027 - most have let go already
         """Let go of one partition, whose last message has been read; does not wait."""
 
     @abstractmethod
