@@ -160,8 +160,9 @@ class RemoteFeed(RayFeed):
                         self._claim(handle, name)
                     except TokenError as error:  # whoever uses the handle is told
                         _LOGGER.debug("%s", error)
-        with _feeds_lock:
-            self.has_left = self.has_left or not self._is_used
+        if not self.has_left and not self._is_used:
+            with _feeds_lock, self.lock:  # a handle is open no more, and has not said so yet, while it has the lock
+                self.has_left = not self._is_used
         if self.has_left:
             self._leave()
 
