@@ -73,7 +73,7 @@ class Publisher:
 
     Args:
         domain: the times of the topic; the lower frontier starts at its minimum.
-        capacity_bytes: how much may wait for one subscriber.
+        capacity_bytes: how much may wait for one subscriber; an attribute, too.
 
     >>> from tidewheel.progress import IntegerDomain
     >>> publisher = Publisher(IntegerDomain())
@@ -85,7 +85,7 @@ class Publisher:
 
     def __init__(self, domain: TimeDomain, capacity_bytes: int = DEFAULT_CAPACITY_BYTES) -> None:
         self._epochs = EpochStates(domain)
-        self._capacity_bytes = capacity_bytes
+        self.capacity_bytes = capacity_bytes
         self._queues: dict[str, OutgoingQueue] = {}
         self._wheres: dict[str, Where] = {}
         self._blocking: dict[str, float] = {}
@@ -94,11 +94,6 @@ class Publisher:
         self._records = 0
         self._overflows = 0
         self._epochs_dropped = 0
-
-    @property
-    def capacity_bytes(self) -> int:
-        """How much may wait for one subscriber."""
-        return self._capacity_bytes
 
     # Events from upstream
 
@@ -159,7 +154,7 @@ class Publisher:
         if subscriber in self._queues:
             raise ProtocolError(f"subscriber {subscriber!r} is connected already")
         queue = self._queues[subscriber] = OutgoingQueue(
-            self._capacity_bytes, drops_epochs=options.slow == "drop_epochs", blocks=options.slow == "block"
+            self.capacity_bytes, drops_epochs=options.slow == "drop_epochs", blocks=options.slow == "block"
         )
         if options.slow == "block":
             self._blocking[subscriber] = options.block_limit
@@ -315,5 +310,5 @@ class Publisher:
         what_else = "" if queue.drops_epochs else ', or with slow="drop_epochs" or slow="block"'
         return (
             f"it fell too far behind: {queue.bytes} bytes in {len(queue)} messages were waiting, and the publisher "
-            f"keeps no more than {self._capacity_bytes} bytes. Read faster, or subscribe to less with where={what_else}"
+            f"keeps no more than {self.capacity_bytes} bytes. Read faster, or subscribe to less with where={what_else}"
         )

@@ -59,6 +59,9 @@ class WorkerLink:
         loop: of all calls.
         sink: takes the messages.
         refused: called, once, with why nothing more of this worker is taken, if that is so.
+
+    Attributes:
+        is_closed: whether the worker has gone, or was let go of.
     """
 
     def __init__(
@@ -79,12 +82,12 @@ class WorkerLink:
         self._told_s = 0.0
         self._telling: asyncio.TimerHandle | None = None
         self._is_paused = True
-        self._is_closed = False
+        self.is_closed = False
         self._resume()
 
     def settle(self) -> None:
         """Tell the worker soon what has become durable, and go on reading if there is room; to be called after news."""
-        if self._is_closed:
+        if self.is_closed:
             return
         if self._sink.error is not None:
             self._refuse(str(self._sink.error))
@@ -106,18 +109,18 @@ class WorkerLink:
         if self._telling is not None:
             self._telling.cancel()
             self._telling = None
-        if not self._is_closed:
+        if not self.is_closed:
             self._told_s = self._loop.time()
             durable, self._untold, self._untold_bytes = self._untold, 0, 0
             self._say(durable)
 
     def _resume(self) -> None:
-        if self._is_paused and not self._is_closed:
+        if self._is_paused and not self.is_closed:
             self._is_paused = False
             self._loop.add_reader(self._connection, self._readable)
 
     def _pause(self) -> None:
-        if not (self._is_paused or self._is_closed):
+        if not (self._is_paused or self.is_closed):
             self._is_paused = True
             self._loop.remove_reader(self._connection)
 
@@ -147,7 +150,7 @@ class WorkerLink:
 
     def refuse(self, reason: str) -> None:
         """Tell the worker that nothing more is taken of it, and why, and let go of the connection."""
-        if not self._is_closed:
+        if not self.is_closed:
             self._say(reason)
             self.close()
 
@@ -157,15 +160,10 @@ class WorkerLink:
         with suppress(OSError):
             self._writer.write()
 
-    @property
-    def is_closed(self) -> bool:
-        """Whether the worker has gone, or was let go of."""
-        return self._is_closed
-
     def close(self) -> None:
         """Let go of the connection."""
-        if not self._is_closed:
-            self._is_closed = True
+        if not self.is_closed:
+            self.is_closed = True
             if self._telling is not None:
                 self._telling.cancel()
             self._loop.remove_reader(self._connection)
