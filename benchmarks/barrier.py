@@ -1,4 +1,4 @@
-"""What a round of a loop costs when nothing goes round: workers that tell each other only how far they are.
+"""The cost of a round of a loop without records: workers tell each other only how far they are.
 
 An operator holds a token for round ``r`` on every worker, and goes on to the next round once its frontier says that
 all of them are in it: one exchange of progress between all workers, and no records. Beside it, in turn:

@@ -1,4 +1,4 @@
-"""How long connected components take: by a loop of tidewheel's, by others' loops, and by a compiled search.
+"""The time that connected components take: by a loop of tidewheel, by loops of other systems, and by a compiled search.
 
 The graphs are a random one of a million edges, and the dependencies between Debian's packages. In all loops labels
 spread along the edges until none changes; tidewheel's is that of ``examples/least_labels.py``, in NumPy. A turn takes

@@ -1,4 +1,4 @@
-"""What exactly-once delivery costs: tidewheel with it and without, message brokers that sync, and a file.
+"""The cost of exactly-once delivery: tidewheel with it and without, message brokers that sync, and a file.
 
 A job publishes, and a subscriber, or each of ten, with a name of its own, acknowledges what it is done with. Nothing is
 told before it is on the disk. Who is compared takes turns, in another order in each round: what one has left for the

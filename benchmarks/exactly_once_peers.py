@@ -23,7 +23,7 @@ HISTORY, RELAYED = "history", "relayed"
 """The topics; of all but the first, what is told has been in a log before: of the third, in a file system in memory."""
 A_GROUP_BYTES = 1 << 20
 _UNACKNOWLEDGED = 256
-"""How many messages a client of JetStream sends before the first is stored."""
+"""A client of JetStream sends so many messages before the first is stored."""
 
 
 def subscription_name(number: int) -> str:

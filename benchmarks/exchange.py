@@ -1,4 +1,4 @@
-"""How fast records go from one worker to another: lists of tuples, and Arrow tables.
+"""The throughput from one worker to another: lists of tuples, and Arrow tables.
 
 An operator on worker 0 sends batches that it has prepared, over an exchange by a key such that all of them belong to
 worker 1, where they are counted. A turn takes from just before the first is sent until the last has been received, by

@@ -1,4 +1,4 @@
-"""What a job costs that has nothing to do: processor time of four workers, their publishers and the driver.
+"""The cost of a job that has nothing to do: processor time of four workers, their publishers and the driver.
 
 Epochs go through a loop with an exchange and to a topic; then nothing is sent any more, and the processor time that
 each process takes from then on is counted. Beside it, the floor: as many actors of Ray that do nothing at all, threaded

@@ -1,4 +1,4 @@
-"""How much memory a subscriber that lags behind costs: itself, its relay, and the publisher.
+"""The memory that a subscriber costs which lags behind: its own, its relay's, and the publisher's.
 
 The subscriber's process, behind a relay, is stopped by a SIGSTOP while batches of 64 KB are published, and goes on when
 all of them are in the log. What each process has in memory is looked at until the subscriber has had everything.

@@ -1,4 +1,4 @@
-"""How fast a new subscriber catches up with what is in the log, beside how fast that came live.
+"""The speed at which a new subscriber reads the log, beside the speed at which the same came live.
 
 A durable subscription that nobody reads holds the log. Batches of 64 KB are published, and a subscriber gets them live,
 with the same exactly-once delivery; then, while nothing is published, others begin with ``start="earliest"``, one after

@@ -1,4 +1,4 @@
-"""What the benchmarks share: the machine, medians over alternating rounds, a table, and a JSON file."""
+"""The common parts of the benchmarks: the machine, medians over alternating rounds, a table, and a JSON file."""
 
 import argparse
 import json

@@ -1,4 +1,4 @@
-"""What progress tracking costs: by operators, by epochs in flight, by workers and ways to spread.
+"""The cost of progress tracking: by operators, by epochs in flight, by workers and ways to spread.
 
 Everything runs in one process. The floor is what no runtime in Python can go below: the dictionary operations that
 count one token down and another up, in a loop.

@@ -1,4 +1,4 @@
-"""How long a message takes from an operator to subscribers, and how much gets there: tidewheel and message brokers.
+"""The latency and the throughput from an operator to subscribers: tidewheel and message brokers.
 
 - Latency: an operator sends 2,000 small records a second, each a batch and an epoch of its own; 200 or 20 where there
   are 10 or 100 subscribers, which is as many deliveries. Each has the time in it, taken just before its ``send``; a

@@ -1,4 +1,4 @@
-"""What benchmarks of topics send, by tidewheel and by others alike, and what is noted where it arrives.
+"""The traffic of the benchmarks of topics, the same for tidewheel and for its peers, and the receipts of subscribers.
 
 A turn is a number of batches and one more that says that it is over. All contestants make them as they are sent.
 """

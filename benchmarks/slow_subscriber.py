@@ -1,4 +1,4 @@
-"""Whether 99 subscribers notice that the hundredth is stopped, and what that costs the publisher.
+"""The effect of one stopped subscriber on 99 others and on the publisher.
 
 A job publishes thirty epochs of 64 KiB a second. A hundred subscriptions read whole epochs: 33 in each of three
 processes, and one in a process of its own, which in two of three rounds is stopped by SIGSTOP before the first epoch,

@@ -1,4 +1,4 @@
-"""Whether memory stays flat: epochs at full rate through a loop with an exchange, to a topic with a subscriber.
+"""The memory of a long run: epochs at full rate through a loop with an exchange, to a topic with a subscriber.
 
 Each epoch is a few numbers; the next ones are sent as fast as the subscriber reads. After a warm-up, which is a fifth
 of the time, the memory that each process has for itself (USS) is compared between the first and the second half of the

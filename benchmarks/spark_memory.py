@@ -1,4 +1,4 @@
-"""Whether memory stays flat while Spark feeds a dataflow, and while a dataflow's results become DataFrames.
+"""The memory while Spark feeds a dataflow, and while the results of a dataflow become DataFrames.
 
 1,000 micro-batches come as fast as they can, then to_spark is called 1,000 times, each with a count of the rows. After
 a warm-up, which is a fifth of them, the memory of each process is compared between the first and the second half of the

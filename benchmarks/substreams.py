@@ -1,4 +1,4 @@
-"""What it costs to know when parts of a stream have ended.
+"""The cost of telling operators when parts of a stream have ended.
 
 Traffic: all workers of a dataflow in one process; the messages and bytes that carry ends, those of the command that
 closes keys included, for batches of keys that end together and for keys that end one by one; through a loop, and

@@ -1,4 +1,4 @@
-"""What the benchmarks of links run on: a Ray cluster, and beside it processes that talk over bare ZeroMQ.
+"""The ground of the benchmarks of links: a Ray cluster, and beside it processes that talk over bare ZeroMQ.
 
 Ray is imported where it is used: the processes import what the benchmark does, and Ray would take over their signals.
 """

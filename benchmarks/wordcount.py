@@ -1,4 +1,4 @@
-"""How many words a second are counted: by tidewheel, in Python and on Arrow's kernels, and by others.
+"""The words counted each second: by tidewheel, in Python and on Arrow's kernels, and by other systems.
 
 The text is in files. A turn takes from the word go until all words are counted and each contestant has said how many
 there were, and how many different ones; it has done the same before, as often as its speed needs. What the peers take

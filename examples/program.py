@@ -1,4 +1,4 @@
-"""What the examples have in common as programs: options, and how results are read."""
+"""The common parts of the example programs: options, and the reading of results."""
 
 import argparse
 from dataclasses import dataclass

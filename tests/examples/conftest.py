@@ -1,4 +1,4 @@
-"""Where the examples are, and that they can be imported as they import each other."""
+"""The folder of the examples, which can be imported as they import each other."""
 
 import sys
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What those who do not belong to a job may do to a port on which one of its workers listens.
+"""Attacks by strangers on a port on which a worker of a job listens.
 
 Each attack is a context manager: inside its block the attacker is still connected, if the listener lets it be.
 """

@@ -1,4 +1,4 @@
-"""What the conformance suite has to be given to test a kind of link, and what it uses to test it."""
+"""The description of a kind of link for the conformance suite, and the tools of that suite."""
 
 import os
 import signal

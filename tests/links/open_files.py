@@ -1,4 +1,4 @@
-"""What this process has open, for tests that nothing is left behind."""
+"""The open files of this process, for tests that nothing is left behind."""
 
 from contextlib import suppress
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What every kind of link promises of peers in other processes: those that stand still, and those that die."""
+"""The promises of every kind of link about peers in other processes that stand still, or die."""
 
 import time
 from typing import Any, ClassVar

@@ -1,4 +1,4 @@
-"""What every receiver promises of waking up: at once, never for nothing, and no call to wake is lost."""
+"""The promises of every receiver about waking up: at once, never for nothing, and no call to wake is lost."""
 
 import sys
 import threading

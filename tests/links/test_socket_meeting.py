@@ -1,4 +1,4 @@
-"""How the members of a job find each other over sockets, and what they leave behind: nothing."""
+"""The meeting of the members of a job over sockets, which leaves nothing behind."""
 
 import gc
 import json

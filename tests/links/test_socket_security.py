@@ -1,4 +1,4 @@
-"""Who does not have the keys of a job can neither send to its workers nor disturb them.
+"""The security of sockets: a process without the keys of a job can neither send to its workers nor disturb them.
 
 A worker listens on TCP, as between nodes; a good member is connected all the time and must not notice.
 """

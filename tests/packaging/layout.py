@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
-from tests.packaging.repository import FACADE, ROOT, imports_of, name_of, shipped_modules
+from tests.packaging.repository import FACADE, ROOT, all_modules, imports_of, name_of, shipped_modules
 
 CROWD_LINES = 350
 MOST_METHODS = 30
@@ -122,8 +122,8 @@ def method_names(node: ast.ClassDef) -> set[str]:
 
 
 def questioning_docstrings() -> list[str]:
-    """The shipped modules whose docstring begins with a question word and not with a noun phrase."""
-    found = {name_of(path): ast.get_docstring(_tree(path)) or "" for path in shipped_modules()}
+    """The modules of the repository whose docstring begins with a question word and not with a noun phrase."""
+    found = {name_of(path): ast.get_docstring(_tree(path)) or "" for path in all_modules()}
     return [f"{name}: {text.splitlines()[0]}" for name, text in found.items() if _QUESTION.match(text)]
 
 

@@ -1,4 +1,4 @@
-"""What the packaging tests know about the repository: its folders, its modules, and what each of them imports."""
+"""The repository as the packaging tests see it: its folders, its modules, and what each of them imports."""
 
 import ast
 import tomllib

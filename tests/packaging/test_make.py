@@ -1,4 +1,4 @@
-"""What make does with another Python than that of the environment there is."""
+"""The answer of make to another Python than that of the environment."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""What jobs have on this machine, to the last file, for tests that nothing of it is left behind.
+"""The traces of jobs on this machine, to the last file, for tests that none of them is left behind.
 
 Only what belongs to this process, to its Ray cluster or to its folder for temporary files counts, which is its own (see
 `tests/conftest.py`): other programs on the machine may run jobs meanwhile.

@@ -1,4 +1,4 @@
-"""What a capture on Ray has kept: where it is, and until when."""
+"""Captured results on Ray: their place, and for how long they stay."""
 
 import pickle
 import threading

@@ -1,4 +1,4 @@
-"""What a job leaves behind, however it ends: no process, actor, topic, socket, directory, shared memory or thread."""
+"""The end of a job, of every kind: it leaves no process, actor, topic, socket, directory, shared memory or thread behind."""
 
 import signal
 import threading

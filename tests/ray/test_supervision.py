@@ -1,4 +1,4 @@
-"""What the driver learns of its workers and publishers: what they say, and the one cause of their end."""
+"""The driver's view of its workers and publishers: what they say, and the one cause of their end."""
 
 import os
 import queue

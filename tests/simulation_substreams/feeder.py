@@ -1,4 +1,4 @@
-"""Who feeds one input of a simulation, and keeps what it promises."""
+"""The feeder of one input of a simulation, which keeps its promises."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

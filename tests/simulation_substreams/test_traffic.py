@@ -1,4 +1,4 @@
-"""How many service messages it takes to tell of ends, in the plain case: one command that ends many keys."""
+"""The number of service messages for ends of substreams, in the plain case: one command that ends many keys."""
 
 from collections import Counter
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What really happens in one simulation, and the promises about substreams that are checked against it.
+"""The truth of one simulation, and the promises about substreams that are checked against it.
 
 Records say themselves to which life of which key they belong, and operators show the tokens that they keep; so nothing
 here trusts the labels, counts or ends that the runtime keeps.

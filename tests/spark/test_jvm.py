@@ -1,4 +1,4 @@
-"""What the bridge relies on privately in a running Spark on Ray: the contract of new releases."""
+"""The contract of the private parts of a running Spark on Ray that the bridge relies on."""
 
 from typing import TYPE_CHECKING, Any
 

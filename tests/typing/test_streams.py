@@ -1,4 +1,4 @@
-"""What type checkers know of streams, from the input on.
+"""The knowledge of type checkers about streams, from the input on.
 
 mypy reads this file with the rest of the tests: each `assert_type` has to be exactly so, and each ``type: ignore`` has
 to hide an error. That the same calls can be made is what running them shows.
