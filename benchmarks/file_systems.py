@@ -1,4 +1,4 @@
-"""The folders for a benchmark's files, on a disk if there is one or in memory, and what the system keeps of them there."""
+"""The folders for a benchmark's files, on a disk if there is one or in memory, and what the system keeps of them."""
 
 import os
 import shutil

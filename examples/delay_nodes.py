@@ -1,4 +1,4 @@
-"""The knowledge of planes and airports about delays: each receives what the other hands on, and learns from what happened.
+"""The knowledge of planes and airports about delays: each receives what the other hands on, and learns.
 
 A plane that came late may still be late when it leaves again: the time between both departures, less that for flying
 there and back and for turning round twice, is what it has to make up. An airport is as far behind as half of its planes

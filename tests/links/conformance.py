@@ -1,4 +1,4 @@
-"""The promises of every kind of link: all that is sent arrives as it was, once, in order, and no sender waits for a peer.
+"""The promises of every kind of link: all that is sent arrives as it was, once, in order; no sender waits for a peer.
 
 To test a kind of link of your own, say in a `LinkKind` how its members are made, and
 

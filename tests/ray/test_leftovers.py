@@ -1,4 +1,4 @@
-"""The end of a job, of every kind: it leaves no process, actor, topic, socket, directory, shared memory or thread behind."""
+"""The end of a job, however it ends: no process, actor, topic, socket, directory, shared memory or thread is left."""
 
 import signal
 import threading
