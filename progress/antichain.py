@@ -1,4 +1,13 @@
-"""Antichains: sets of times no two of which are ordered, which is what a frontier is."""
+"""Antichains, immutable or kept while counts change: sets of times no two of which are ordered, as a frontier is.
+
+In a `MutableAntichain` every time whose count is positive is either in the frontier, or hung below one time that is at
+or before it. Only that relation is ever asked, so the forest serves any partial order. When an element leaves the
+frontier, what hung below it is compared in pairs and then with what is left, so that half of it goes down a level: the
+pairing heap, generalised to orders that are partial. A time below the frontier whose count is no longer positive stays
+where it hangs until it comes to the top, or until such times are the greater part.
+
+Source: Fredman, Sedgewick, Sleator, Tarjan, "The pairing heap: a new form of self-adjusting heap", Algorithmica 1986.
+"""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -96,3 +105,219 @@ class Antichain:
 
     def __repr__(self) -> str:
         return f"Antichain({{{', '.join(map(repr, self._elements))}}})"
+
+
+_FEW = 32
+"""So many times without a count may hang in the forest before it is looked through."""
+
+
+class MutableAntichain:
+    """Counts of times, with the minimal ones among those whose count is positive.
+
+    A count may be negative for a while: changes of different workers arrive in any order. A time with a negative count
+    neither holds the frontier back nor lets any other time past it.
+
+    >>> from tidewheel.progress import IntegerDomain
+    >>> counts = MutableAntichain(IntegerDomain())
+    >>> counts.update([(3, 1), (5, 1)])
+    [(3, 1)]
+    >>> counts.update([(3, -1)])
+    [(3, -1), (5, 1)]
+    """
+
+    __slots__ = ("_below", "_counts", "_frontier", "_less_equal", "_stale", "domain")
+
+    def __init__(self, domain: TimeDomain) -> None:
+        self.domain = domain
+        self._less_equal = domain.comparison()
+        self._counts: dict[Time, int] = {}
+        self._frontier: dict[Time, None] = {}
+        self._below: dict[Time, list[Time]] = {}
+        self._stale = 0
+
+    def update(self, changes: Iterable[tuple[Time, int]]) -> list[tuple[Time, int]]:
+        """Apply signed changes of counts and return how the frontier changed, as +1 and -1 by time.
+
+        Complexity: for each change, the elements of the frontier, and where an element leaves the frontier, amortised
+        the logarithm of the times that are counted.
+        """
+        if len(self._counts) == 1 and (simple := self._replace_only(changes)) is not None:
+            return simple
+        entered, left = self._count(changes)
+        if not (left or entered):
+            return []
+        if not entered and len(self._frontier) == 1 and (simple := self._lift_only(left[0])) is not None:
+            return simple
+        moved = self._replace(left, entered) if left else self._enter(entered)
+        if self._stale > _FEW and 2 * self._stale > len(self._below):
+            self._remove_stale()
+        return moved
+
+    def _replace_only(self, changes: Iterable[tuple[Time, int]]) -> list[tuple[Time, int]] | None:
+        """Do at once what happens most: the only time that is counted, once, gives way to another one."""
+        if type(changes) is not list or len(changes) != 2:
+            return None
+        (old, _), (new, _) = changes if changes[0][1] < 0 else changes[::-1]
+        if changes[0][1] + changes[1][1] or self._counts.get(old) != 1 or self._below[old] or old == new:
+            return None
+        difference = [(old, -1), (new, 1)]
+        if difference != changes and difference != changes[::-1]:
+            return None
+        self._counts = {new: 1}
+        self._frontier = {new: None}
+        self._below = {new: []}
+        return difference
+
+    def _lift_only(self, old: Time) -> list[tuple[Time, int]] | None:
+        """Do at once what happens often: the only element of the frontier gives way to the only time below it."""
+        below = self._below[old]
+        if self._counts.get(old, 0) > 0 or len(below) != 1 or self._counts.get(below[0], 0) <= 0:
+            return None
+        del self._below[old]
+        self._frontier = {below[0]: None}
+        return [(old, -1), (below[0], 1)]
+
+    def _count(self, changes: Iterable[tuple[Time, int]]) -> tuple[list[Time], list[Time]]:
+        """Add the changes; return the times that are to be hung, and the elements that are to leave the frontier."""
+        counts, frontier, below = self._counts, self._frontier, self._below
+        entered: list[Time] = []
+        left: list[Time] = []
+        for time, difference in changes:
+            before = counts.get(time, 0)
+            after = before + difference
+            if after:
+                counts[time] = after
+            elif before:
+                del counts[time]
+            if before <= 0 < after:
+                if time not in below:
+                    entered.append(time)
+                elif time not in frontier:
+                    self._stale -= 1
+            elif after <= 0 < before:
+                if time in frontier:
+                    left.append(time)
+                elif time in below:
+                    self._stale += 1
+        return entered, left
+
+    def _enter(self, entered: list[Time]) -> list[tuple[Time, int]]:
+        """Hang what is new; as long as all of it is at or after the frontier, that stays as it is."""
+        old: dict[Time, None] | None = None
+        for time in entered:
+            if self._counts.get(time, 0) <= 0 or time in self._below:
+                continue
+            self._below[time] = []
+            if not self._hang_below_frontier(time):
+                if old is None:
+                    old = self._frontier.copy()
+                self._lay_at_bottom(time)
+        return [] if old is None else self._difference(old)
+
+    def _replace(self, left: list[Time], entered: list[Time]) -> list[tuple[Time, int]]:
+        """Take what has left out of the frontier, and hang what is new and what hung below it."""
+        old = self._frontier.copy()
+        loose: list[Time] = []
+        for time in left:
+            if self._counts.get(time, 0) <= 0 and time in self._frontier:
+                del self._frontier[time]
+                loose += self._below.pop(time)
+        for time in entered:
+            if self._counts.get(time, 0) > 0 and time not in self._below:
+                self._below[time] = []
+                self._hang(time)
+        if loose:
+            for time in self._paired(self._counted(loose)):
+                self._hang(time)
+        return self._difference(old)
+
+    def _counted(self, loose: list[Time]) -> list[Time]:
+        """Return what is loose, with the times whose count is not positive replaced by what hangs below them."""
+        found: list[Time] = []
+        while loose:
+            time = loose.pop()
+            if self._counts.get(time, 0) > 0:
+                found.append(time)
+            else:
+                loose += self._below.pop(time)
+                self._stale -= 1
+        return found
+
+    def _paired(self, times: list[Time]) -> list[Time]:
+        """Compare neighbours, hang the later one below the earlier, and return those that hang nowhere."""
+        less_equal, below = self._less_equal, self._below
+        tops = times[len(times) - len(times) % 2 :]
+        for index in range(0, len(times) - 1, 2):
+            a, b = times[index], times[index + 1]
+            if less_equal(a, b):
+                below[a].append(b)
+                tops.append(a)
+            elif less_equal(b, a):
+                below[b].append(a)
+                tops.append(b)
+            else:
+                tops += (a, b)
+        return tops
+
+    def _hang(self, time: Time) -> None:
+        if not self._hang_below_frontier(time):
+            self._lay_at_bottom(time)
+
+    def _hang_below_frontier(self, time: Time) -> bool:
+        less_equal = self._less_equal
+        for element in self._frontier:
+            if less_equal(element, time):
+                self._below[element].append(time)
+                return True
+        return False
+
+    def _lay_at_bottom(self, time: Time) -> None:
+        """Put a time into the frontier, and below it the elements that it is before."""
+        less_equal, frontier = self._less_equal, self._frontier
+        for element in [element for element in frontier if less_equal(time, element)]:
+            del frontier[element]
+            self._below[time].append(element)
+        frontier[time] = None
+
+    def _remove_stale(self) -> None:
+        """Take the times whose count is not positive out of the forest."""
+        counts, below = self._counts, self._below
+        for time in [time for time in below if counts.get(time, 0) > 0]:
+            if any(counts.get(later, 0) <= 0 for later in below[time]):
+                below[time] = self._counted(below[time])
+
+    def _difference(self, old: dict[Time, None]) -> list[tuple[Time, int]]:
+        gone = [(time, -1) for time in old if time not in self._frontier]
+        return gone + [(time, 1) for time in self._frontier if time not in old]
+
+    @property
+    def frontier(self) -> Antichain:
+        """The minimal times whose count is positive."""
+        return Antichain.from_minimal(self.domain, self._frontier, self._less_equal)
+
+    def less_equal(self, time: Time) -> bool:
+        """Tell whether some time whose count is positive is at or before ``time``."""
+        less_equal = self._less_equal
+        for element in self._frontier:  # noqa: SIM110 - any() with a generator costs several times as much
+            if less_equal(element, time):
+                return True
+        return False
+
+    def elements(self) -> Iterable[Time]:
+        """Return the elements of the frontier; not to be kept while the counts change."""
+        return self._frontier
+
+    def count(self, time: Time) -> int:
+        """Return the count of a time, 0 if it has none."""
+        return self._counts.get(time, 0)
+
+    def counts(self) -> Iterator[tuple[Time, int]]:
+        """Iterate over the counted times, negative counts included."""
+        return iter(self._counts.items())
+
+    def __len__(self) -> int:
+        """The number of times whose count is not zero."""
+        return len(self._counts)
+
+    def __repr__(self) -> str:
+        return f"MutableAntichain({self._counts!r})"

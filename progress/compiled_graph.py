@@ -1,12 +1,27 @@
-"""The compiled form of a graph: for pairs of locations, the minimal summaries of the paths between them."""
+"""The compiled form of a graph: the minimal summaries of the paths between locations, and between those of interest.
+
+Between two locations of interest many paths lead through others of interest, and their frontiers sum up all that is
+before them. So a count at a location is carried only as far as the next stations, which are the locations of interest,
+and from there on the frontiers are: `Reachability.entries` and `Reachability.onward`.
+
+In a cycle frontiers would chase each other round and round. Every cycle has a step that advances time; where such steps
+end are its heads. The heads are stations too, unless there are more of them than of interest in the cycle, and they get
+every count in the cycle directly, by the summaries of all ways round. What is left has no cycles: frontiers only ever
+bear on later stations, and each is settled once for each change.
+
+The size of these tables is that of the graph, times the heads of each cycle or the locations of interest in it, if they
+are fewer; and a path for each station that a location reaches directly, side by side.
+
+Source: seed "Progress Tracking", section "A Compiled Representation".
+"""
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import TypeAlias
 
-from tidewheel.progress.cycles import refuse_idle_cycles
-from tidewheel.progress.graph import GraphShape
-from tidewheel.progress.location import Location
+from tidewheel.progress.cycles import refuse_idle_cycles, strong_components
+from tidewheel.progress.graph import GraphShape, Location
 from tidewheel.progress.path_summary import PathSummary
 
 Paths: TypeAlias = tuple[PathSummary, ...]
@@ -53,35 +68,6 @@ class CompiledGraph:
             found = self._reaching[end] = {self.locations[start]: paths for start, paths in numbered.items()}
         return found
 
-    def route(self, start: Location, end: Location, summary: PathSummary) -> list[Location]:
-        """Return the locations on a path with the fewest steps among those with this summary, one of `summaries`.
-
-        Complexity: that of searching the graph once.
-        """
-        identity = PathSummary.identity(self.graph.nesting(start))
-        trail: list[tuple[int, int]] = [(self.index[start], -1)]
-        queue: deque[tuple[int, PathSummary]] = deque([(0, identity)])
-        minimal: dict[int, list[PathSummary]] = {}
-        while queue:
-            position, path = queue.popleft()
-            location = trail[position][0]
-            if location == self.index[end] and path == summary:
-                found = []
-                while position >= 0:
-                    location, position = trail[position]
-                    found.append(self.locations[location])
-                return found[::-1]
-            known = minimal.setdefault(location, [])
-            if any(other.less_equal(path) for other in known):
-                continue
-            known.append(path)
-            for following, step in self._outgoing[location]:
-                longer = path.followed_by(step)
-                if longer is not None:
-                    trail.append((following, position))
-                    queue.append((len(trail) - 1, longer))
-        return []
-
     def successors(self, location: int) -> list[int]:
         """Return the numbers of the locations one step after a location."""
         return [end for end, _ in self._outgoing[location]]
@@ -124,3 +110,97 @@ class CompiledGraph:
                     if longer is not None:
                         queue.append((following, longer))
         return minimal
+
+
+_MOST_COVERS = 4
+"""So many locations of interest before a location are remembered; see `Reachability.covers`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """The paths between a location and a station, given by rank; ``paths`` is None for one that changes nothing."""
+
+    rank: int
+    paths: Paths | None
+
+
+class Reachability:
+    """Which stations a location reaches directly.
+
+    Attributes:
+        stations: the number of each station's location, in an order in which a frontier only bears on later ones; its
+            place in it is its rank.
+        rank_of: the rank of each station, by its location's number.
+        asked: the numbers of the locations of interest.
+        entries: for each location, the stations on whose frontiers its counts bear directly.
+        onward: for each station, by rank, those on which its frontier bears directly.
+    """
+
+    def __init__(self, compiled: CompiledGraph, interesting: Iterable[Location]) -> None:
+        self._compiled = compiled
+        self.asked = {compiled.index[location] for location in interesting}
+        numbers = range(len(compiled.locations))
+        component = strong_components(numbers, compiled.successors)
+        cut = {(a, b) for a, b in compiled.advancing_steps() if component[a] == component[b]}
+        straight = strong_components(
+            numbers, lambda number: (end for end in compiled.successors(number) if (number, end) not in cut)
+        )
+        direct = self._direct(component, {end for _, end in cut})
+        self.stations = sorted(
+            self.asked | direct, key=lambda number: (-component[number], number not in direct, -straight[number])
+        )
+        self.rank_of = {number: rank for rank, number in enumerate(self.stations)}
+        self.entries: dict[int, list[Passage]] = {}
+        self.onward: list[list[Passage]] = [[] for _ in self.stations]
+        self._covers: dict[int, list[Passage]] | None = None
+        for end in self.stations:
+            self._add_paths_to(end, component[end] if end in direct else None, component)
+
+    def _direct(self, component: Mapping[int, int], heads: set[int]) -> set[int]:
+        """Return the stations that get every count in their cycle directly: its heads, or all of interest if fewer."""
+        by_cycle: dict[int, tuple[set[int], set[int]]] = {}
+        for head in heads:
+            by_cycle.setdefault(component[head], (set(), set()))[0].add(head)
+        for number in self.asked:
+            if component[number] in by_cycle:
+                by_cycle[component[number]][1].add(number)
+        return {
+            number
+            for own_heads, own_asked in by_cycle.values()
+            for number in (own_heads if len(own_heads) < len(own_asked) else own_asked)
+        }
+
+    def _add_paths_to(self, end: int, cycle: int | None, component: Mapping[int, int]) -> None:
+        """Enter the paths to a station: back to the stations before it, or to those before its cycle."""
+        passes = lambda number: component[number] == cycle or number not in self.rank_of  # noqa: E731
+        for start, paths in self._compiled.search_back(end, passes).items():
+            passage = Passage(self.rank_of[end], _unless_unchanged(paths))
+            if start in self.rank_of and start != end and component[start] != cycle:
+                self.onward[self.rank_of[start]].append(passage)
+            else:
+                self.entries.setdefault(start, []).append(passage)
+
+    def covers(self, location: int) -> list[Passage]:
+        """Return some of the locations of interest before a location: what is possible there is possible here later.
+
+        Complexity: on the first call, the size of the graph; then O(1).
+        """
+        if self._covers is None:
+            self._covers = self._find_covers()
+        return self._covers.get(location, [])
+
+    def _find_covers(self) -> dict[int, list[Passage]]:
+        found: dict[int, list[Passage]] = {}
+        has_room = lambda number: number not in self.asked and len(found.get(number, ())) < _MOST_COVERS  # noqa: E731
+        for rank, start in enumerate(self.stations):
+            if start not in self.asked:
+                continue
+            for end, paths in self._compiled.search_forward(start, has_room).items():
+                known = found.setdefault(end, [])
+                if len(known) < _MOST_COVERS:
+                    known.append(Passage(rank, _unless_unchanged(paths)))
+        return found
+
+
+def _unless_unchanged(paths: Paths) -> Paths | None:
+    return None if len(paths) == 1 and paths[0].is_identity else paths

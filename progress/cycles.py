@@ -1,22 +1,20 @@
-"""Refusal of cycles around which a time could come back unchanged.
+"""The cycles of a graph: which nodes lie on a common cycle, and the refusal of cycles that do not advance time.
 
-Such a cycle would let a message circulate for ever at one time, and no frontier past it could ever be told. A cycle
-keeps the coordinates that all of its steps keep, say the outermost ``kept``, and forgets the others. It is sound
-exactly if some step of it strictly advances one of those. So for each number of coordinates: among the steps that keep
-at least so many, leave out those that advance one of them; a cycle that remains, and has a step that keeps no more, is
-refused. Linear in the graph for each depth of nesting.
+A cycle around which a time could come back unchanged would let a message circulate for ever at one time, and no
+frontier past it could ever be told. A cycle keeps the coordinates that all of its steps keep, say the outermost
+``kept``, and forgets the others. It is sound exactly if some step of it strictly advances one of those. So for each
+number of coordinates: among the steps that keep at least so many, leave out those that advance one of them. A cycle
+that remains, and has a step that keeps no more, is refused. Linear in the graph for each depth of nesting.
 
 Source: seed "Progress Tracking", section "A Compiled Representation" (the one constraint on the graph).
 """
 
 from collections import deque
-from collections.abc import Iterable, Mapping
-from typing import TypeAlias
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from typing import TypeAlias, TypeVar
 
 from tidewheel.progress.errors import GraphError
-from tidewheel.progress.graph import GraphShape, Step
-from tidewheel.progress.location import Location
-from tidewheel.progress.strong_components import strong_components
+from tidewheel.progress.graph import GraphShape, Location, Step
 
 _Adjacency: TypeAlias = Mapping[Location, list[Step]]
 
@@ -73,3 +71,50 @@ def _shortest_path(outgoing: _Adjacency, start: Location, end: Location) -> list
         path.append(arrived_by[end])
         end = path[-1].start
     return path[::-1]
+
+
+Node = TypeVar("Node", bound=Hashable)
+
+
+def strong_components(nodes: Iterable[Node], successors: Callable[[Node], Iterable[Node]]) -> dict[Node, int]:
+    """Return the number of each node's strongly connected component.
+
+    A component has a smaller number than those that lead to it.
+
+    Complexity: linear in nodes and edges; no recursion.
+
+    >>> edges = {"a": "b", "b": "cd", "c": "b", "d": ""}
+    >>> strong_components("abcd", edges.__getitem__)
+    {'d': 0, 'c': 1, 'b': 1, 'a': 2}
+
+    Source: Tarjan, "Depth-first search and linear graph algorithms", SIAM Journal on Computing 1972.
+    """
+    index: dict[Node, int] = {}
+    low: dict[Node, int] = {}
+    component: dict[Node, int] = {}
+    stack: list[Node] = []
+    found = 0
+    for root in nodes:
+        if root in index:
+            continue
+        work = [(root, iter(successors(root)))]
+        index[root] = low[root] = len(index)
+        stack.append(root)
+        while work:
+            node, remaining = work[-1]
+            following = next(remaining, None)
+            if following is None:
+                work.pop()
+                if work:
+                    low[work[-1][0]] = min(low[work[-1][0]], low[node])
+                if low[node] == index[node]:
+                    while node not in component:
+                        component[stack.pop()] = found
+                    found += 1
+            elif following not in index:
+                index[following] = low[following] = len(index)
+                stack.append(following)
+                work.append((following, iter(successors(following))))
+            elif following not in component:
+                low[node] = min(low[node], index[following])
+    return component

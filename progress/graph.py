@@ -2,11 +2,29 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from tidewheel.progress.errors import GraphError
-from tidewheel.progress.location import Location, Source, Target
-from tidewheel.progress.nesting import Nesting
-from tidewheel.progress.path_summary import PathSummary
+from tidewheel.progress.path_summary import Nesting, PathSummary
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """An operator's output port: where tokens live. ``operator`` and ``port`` count from 0."""
+
+    operator: int
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """An operator's input port: where messages on their way to it live. ``operator`` and ``port`` count from 0."""
+
+    operator: int
+    port: int
+
+
+Location: TypeAlias = Source | Target
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,12 @@
-"""The change of times along a path between two locations, across scopes.
+"""The change of times along a path between two locations, across nested scopes.
+
+The graph of a dataflow is flat; a scope only adds a coordinate. A location at depth ``d`` has times
+``((outermost, c1), ...), cd)``: the outermost scope's own time, paired with one coordinate for each scope around it.
 
 A path keeps the outermost coordinates of a time, each advanced by a summary of its own domain, and drops the others:
 those belong to scopes that the path has left. The scopes that it has entered since add coordinates whose values are the
-same for every time. Summaries of this form are closed under concatenation, which is what lets one flat graph serve any
-depth of nesting.
+same for every time. Summaries of this form are closed under concatenation. So one flat graph serves any depth of
+nesting.
 
 Source: Murray et al., "Naiad: a timely dataflow system", SOSP 2013, section 2.3; seed "Progress Tracking", section
 "Path Summaries".
@@ -11,8 +14,59 @@ Source: Murray et al., "Naiad: a timely dataflow system", SOSP 2013, section 2.3
 
 from dataclasses import dataclass, field
 
-from tidewheel.progress.nesting import Nesting
-from tidewheel.progress.time_domain import Summary, Time, TimeDomain
+from tidewheel.progress.time_domain import IntegerDomain, ProductDomain, Summary, Time, TimeDomain
+
+
+@dataclass(frozen=True, slots=True)
+class Nesting:
+    """The domains of a location's coordinates, outermost first; never empty.
+
+    >>> loop = Nesting((IntegerDomain(),)).inside(IntegerDomain())
+    >>> loop.depth, loop.domain.minimum(), loop.coordinates((4, 2))
+    (1, (0, 0), (4, 2))
+    """
+
+    coordinate_domains: tuple[TimeDomain, ...]
+    domain: TimeDomain = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        domain = self.coordinate_domains[0]
+        for inner in self.coordinate_domains[1:]:
+            domain = ProductDomain(domain, inner)
+        object.__setattr__(self, "domain", domain)
+
+    @property
+    def depth(self) -> int:
+        """The number of scopes around a location; 0 outside every loop."""
+        return len(self.coordinate_domains) - 1
+
+    def inside(self, coordinate: TimeDomain) -> "Nesting":
+        """Return the nesting one scope further in."""
+        return Nesting((*self.coordinate_domains, coordinate))
+
+    def outside(self) -> "Nesting":
+        """Return the nesting one scope further out; the depth must not be 0."""
+        return Nesting(self.coordinate_domains[:-1])
+
+    def coordinates(self, time: Time) -> tuple[Time, ...]:
+        """Split a time of this nesting into its coordinates, outermost first."""
+        inner = []
+        for _ in range(self.depth):
+            time, coordinate = time
+            inner.append(coordinate)
+        return (time, *reversed(inner))
+
+    @staticmethod
+    def time(coordinates: tuple[Time, ...]) -> Time:
+        """Join coordinates, outermost first, into a time."""
+        time = coordinates[0]
+        for coordinate in coordinates[1:]:
+            time = (time, coordinate)
+        return time
+
+
+ROOT = Nesting((IntegerDomain(),))
+"""The nesting of a dataflow whose epochs are integers."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
-"""The exchange of progress: the ways in which workers tell each other what happened to their pointstamps.
+"""The exchange of progress: the two ways in which workers tell each other what happened to their pointstamps.
 
-Invariants of every way to do so:
+Invariants of both:
 
 - A batch is indivisible: all that one scheduling step of a worker did, or several whole steps, in one message, applied
   at once.
@@ -14,16 +14,18 @@ algorithm for tracking progress", FORTE 2013.
 from abc import ABC, abstractmethod
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, TypeAlias
 
-from tidewheel.progress.change_batch import ChangeBatch
-from tidewheel.progress.held_batch import Change, HeldBatch, ProgressBatch
+from tidewheel.progress.change_batch import Change, ChangeBatch, HeldBatch, NetBatch, ProgressBatch
 from tidewheel.progress.time_domain import Time
 from tidewheel.progress.tracker import Tracker
 
 SpreadName: TypeAlias = Literal["broadcast", "accumulated"]
 """``"broadcast"``: each worker tells each. ``"accumulated"``: all tell one, which tells all what comes of it."""
+
+ACCUMULATOR = 0
+"""The worker that adds up in the accumulated protocol."""
 
 _MOST_RECENT = 256
 """So many batches are remembered; more are hardly ever under way at once."""
@@ -71,7 +73,7 @@ class Knowledge:
 
 
 class Spread(ABC):
-    """One worker's end of a progress protocol: collects its own changes, applies everybody's to its view.
+    """One worker's end of a progress protocol: it collects its own changes, and applies those of all to its view.
 
     Args:
         tracker: this worker's view.
@@ -105,13 +107,11 @@ class Spread(ABC):
         """End the step: say what is to be sent to whom, and what moved in this view."""
 
     def receive(self, sender: int, batch: ProgressBatch) -> set[int]:
-        """Take a peer's batch; return the locations whose frontier it moved in this view."""
+        """Apply a peer's batch; return the locations whose frontier it moved in this view."""
         self._received[sender] += 1
-        return self._apply(batch)
-
-    @abstractmethod
-    def _apply(self, batch: ProgressBatch) -> set[int]:
-        """Take a peer's batch, as `receive` does."""
+        moved = self._tracker.update(batch)
+        self._held.frontiers_moved(moved)
+        return moved
 
     @property
     def is_due(self) -> bool:
@@ -122,11 +122,6 @@ class Spread(ABC):
         """Return what waits to be sent."""
         return list(self._held)
 
-    @property
-    def hears_all(self) -> bool:
-        """Whether every peer sends its own batches to this worker."""
-        return True
-
     def knowledge(self) -> Knowledge:
         """Return what this worker knows and has told, by which several workers' knowledge can be put together."""
         return Knowledge(
@@ -135,7 +130,7 @@ class Spread(ABC):
             self._batches,
             tuple(self._recent),
             dict(self._received),
-            self.hears_all,
+            hears_all=True,
         )
 
     def _send(self, peers: Iterable[int]) -> Mapping[int, ProgressBatch]:
@@ -147,3 +142,66 @@ class Spread(ABC):
         self.batches_sent += len(batches)
         self.changes_sent += len(batches) * len(batch)
         return batches
+
+
+class Broadcast(Spread):
+    """One worker's end of the broadcast protocol: each worker tells every worker what happened to its pointstamps.
+
+    Its own changes are in its view at once, before the peers have them.
+    """
+
+    def __init__(self, tracker: Tracker, worker: int = 0, workers: int = 1, *, hold_back: bool = True) -> None:
+        super().__init__(tracker, worker, workers, HeldBatch(tracker, hold_back=hold_back))
+
+    def commit(self) -> Committed:
+        """End the step; the batch, or what has been held back with it, goes to every peer."""
+        step = self._step.drain()
+        moved = self._tracker.update(step) if step else set()
+        if not self._peers:
+            return Committed({}, moved)
+        self._held.add(step)
+        self._held.frontiers_moved(moved)
+        return Committed(self._send(self._peers) if self._held.is_due else {}, moved)
+
+
+class Accumulated(Spread):
+    """One worker's end of the accumulated protocol: workers tell one of them, which tells all the net changes.
+
+    An epoch that all workers pass costs one message from each worker and one to each, where the broadcast costs one
+    from each to each. The price is one more trip: a worker's own changes, too, count in its view only when they come
+    back. Every view is the same sum of whole batches, taken at some moment. So it is one that the broadcast could have
+    shown.
+
+    Source: Murray et al., "Naiad: a timely dataflow system", SOSP 2013, section 3.3 (accumulation of progress updates).
+    """
+
+    def __init__(self, tracker: Tracker, worker: int, workers: int, *, hold_back: bool = True) -> None:
+        held = NetBatch if worker == ACCUMULATOR else HeldBatch
+        super().__init__(tracker, worker, workers, held(tracker, hold_back=hold_back))
+
+    def commit(self) -> Committed:
+        """End the step: report to the accumulator, or, being it, tell all peers what has come together."""
+        step = self._step.drain()
+        if step:
+            self._held.add(step)
+        if not self._held.is_due:
+            return Committed({}, set())
+        if self._worker != ACCUMULATOR:
+            return Committed(self._send([ACCUMULATOR]), set())
+        net = list(self._held)
+        batches = self._send(self._peers)
+        return Committed(batches, self._tracker.update(net))
+
+    def receive(self, sender: int, batch: ProgressBatch) -> set[int]:
+        """Add a worker's report to what is to be told, or apply what the accumulator tells."""
+        if self._worker != ACCUMULATOR:
+            return super().receive(sender, batch)
+        self._received[sender] += 1
+        self._held.add(batch)
+        return set()
+
+    def knowledge(self) -> Knowledge:
+        """Return what this worker knows; the accumulator counts what it has heard and not told, too."""
+        counts: ChangeBatch[tuple[int, Time]] = ChangeBatch(self._tracker.counts())
+        counts.extend(self._held)
+        return replace(super().knowledge(), counts=dict(counts), hears_all=self._worker == ACCUMULATOR)

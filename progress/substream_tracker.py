@@ -30,7 +30,7 @@ from typing import TypeAlias
 
 from tidewheel.progress.compiled_graph import CompiledGraph
 from tidewheel.progress.errors import GraphError
-from tidewheel.progress.location import Location
+from tidewheel.progress.graph import Location
 from tidewheel.progress.time_domain import Time
 
 Key: TypeAlias = object
@@ -41,19 +41,6 @@ Differences: TypeAlias = Iterable[tuple[tuple[int, Time], int]]
 
 Ends: TypeAlias = Mapping[int, list[Key]]
 """By the number of a location, the substreams that have ended there, in order."""
-
-
-@dataclass(frozen=True, slots=True)
-class Declaration:
-    """Where records get their keys.
-
-    Attributes:
-        location: the number of the location from which keyed records go on.
-        senders: how many may send at each key.
-    """
-
-    location: int
-    senders: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -95,24 +82,29 @@ class SubstreamTracker:
 
     Args:
         compiled: the graph.
-        declaration: where the substreams begin.
+        start: the location where records get their keys, and from which they go on.
+        senders: how many may send at each key.
         interesting: the locations of which somebody asks when substreams end there.
         ordered: those of them where substreams are to end in the order in which they were closed.
 
     Raises:
-        GraphError: nothing gets from the declaration to a location of interest.
+        GraphError: nothing gets from there to a location of interest.
+
+    Attributes:
+        closing: the location and the time at which those who will not send at a key any more take a count of it away.
+            Nothing else of a substream is ever there: what comes back to where keys are given has a later time.
     """
 
     def __init__(
         self,
         compiled: CompiledGraph,
-        declaration: Declaration,
+        start: Location,
+        senders: int,
         interesting: Collection[Location],
         ordered: Container[Location] = (),
     ) -> None:
-        start = compiled.locations[declaration.location]
-        self._declaration = declaration
-        self._first = compiled.domains[declaration.location].minimum()
+        number = compiled.index[start]
+        self.closing: tuple[int, Time] = (number, compiled.domains[number].minimum())
         self._before: Mapping[int, frozenset[int]] = {
             compiled.index[location]: frozenset(compiled.index[earlier] for earlier in compiled.reaching(location))
             for location in interesting
@@ -123,25 +115,15 @@ class SubstreamTracker:
                     f"nothing gets from {compiled.graph.describe(start)}, where substreams are declared, to "
                     f"{compiled.graph.describe(location)}, where somebody asks for their ends"
                 )
-        self._interesting = tuple(self._before)
         self._queues: dict[int, OrderedDict[Key, bool]] = {
-            number: OrderedDict() for number in self._before if compiled.locations[number] in ordered
+            compiled.index[location]: OrderedDict() for location in interesting if location in ordered
         }
         """By location, the closed substreams that are not told of yet, in order, and whether they have ended there."""
-        closing = self.closing
-        self._begin = _State({closing: declaration.senders}, frozenset(closing[:1]), self._interesting, False)
+        self._begin = _State({self.closing: senders}, frozenset([number]), tuple(self._before), False)
         self._lives: dict[Key, _State] = {}
         self._closed: list[Key] = []
         self._over: list[Key] = []
         self._is_finished = False
-
-    @property
-    def closing(self) -> tuple[int, Time]:
-        """The location and the time at which those who will not send at a key any more take a count of it away.
-
-        Nothing else of a substream is ever there: what comes back to where keys are given has a later time.
-        """
-        return self._declaration.location, self._first
 
     def __len__(self) -> int:
         """Return how many substreams it remembers anything of."""

@@ -1,13 +1,16 @@
 """One kind of time: its partial order, and how times change along a path.
 
 A time is a plain hashable value. Python's own ``<=`` is never used on times, since on tuples it is lexicographic: every
-comparison goes through the `TimeDomain` of the location where the time lives.
+comparison goes through the `TimeDomain` of the location where the time lives. Integers are the default domain of epochs
+and of the rounds of a loop; the times inside a loop are pairs ``(outer, round)``.
 
 Source: seed "Progress Tracking", sections "Path Summaries" and "A Compiled Representation".
 """
 
+import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 Time: TypeAlias = Any
@@ -80,3 +83,157 @@ class TimeDomain(ABC):
             ordered += least
             left = [time for time in left if time not in least]
         return ordered
+
+
+@dataclass(frozen=True, slots=True)
+class IntegerDomain(TimeDomain):
+    """The integers ``0 .. maximum`` in their usual order; a summary is the number that is added.
+
+    >>> rounds = IntegerDomain(maximum=3)
+    >>> rounds.results_in(1, 2)
+    3
+    >>> rounds.results_in(1, 3) is None
+    True
+    """
+
+    maximum: int = 2**63 - 1
+
+    def minimum(self) -> Time:
+        """Return 0."""
+        return 0
+
+    def less_equal(self, a: Time, b: Time) -> bool:
+        """Tell whether ``a <= b``."""
+        return bool(a <= b)
+
+    def comparison(self) -> Callable[[Time, Time], bool]:
+        """Return ``<=``, unless a subclass compares in another way."""
+        return operator.le if type(self).less_equal is IntegerDomain.less_equal else self.less_equal
+
+    def in_order(self, times: Iterable[Time]) -> list[Time]:
+        """Return the times sorted, unless a subclass compares in another way."""
+        return sorted(times) if type(self).less_equal is IntegerDomain.less_equal else TimeDomain.in_order(self, times)
+
+    def identity(self) -> Summary:
+        """Return 0."""
+        return 0
+
+    def results_in(self, summary: Summary, time: Time) -> Time | None:
+        """Return ``time + summary``, None past the maximum."""
+        result = time + summary
+        return result if result <= self.maximum else None
+
+    def followed_by(self, first: Summary, then: Summary) -> Summary | None:
+        """Return ``first + then``, None past the maximum."""
+        result = first + then
+        return result if result <= self.maximum else None
+
+    def summary_less_equal(self, a: Summary, b: Summary) -> bool:
+        """Tell whether ``a <= b``."""
+        return bool(a <= b)
+
+    def contains(self, time: Time) -> bool:
+        """Tell whether ``time`` is an integer (not a bool) from 0 to the maximum."""
+        return isinstance(time, int) and not isinstance(time, bool) and 0 <= time <= self.maximum
+
+
+@dataclass(frozen=True, slots=True)
+class ProductDomain(TimeDomain):
+    """Pairs ``(outer, inner)``, one at or before another when both coordinates are; a summary is a pair of summaries.
+
+    >>> from tidewheel.progress import IntegerDomain
+    >>> loop = ProductDomain(IntegerDomain(), IntegerDomain())
+    >>> loop.less_equal((0, 5), (1, 2)), (0, 5) <= (1, 2)
+    (False, True)
+    """
+
+    outer: TimeDomain
+    inner: TimeDomain
+
+    def minimum(self) -> Time:
+        """Return the pair of minima."""
+        return (self.outer.minimum(), self.inner.minimum())
+
+    def less_equal(self, a: Time, b: Time) -> bool:
+        """Tell whether ``a`` is at or before ``b`` in both coordinates."""
+        return self.outer.less_equal(a[0], b[0]) and self.inner.less_equal(a[1], b[1])
+
+    def comparison(self) -> Callable[[Time, Time], bool]:
+        """Return a function that compares both coordinates by the comparisons of their domains."""
+        if type(self).less_equal is not ProductDomain.less_equal:  # a subclass compares in another way
+            return self.less_equal
+        outer, inner = self.outer.comparison(), self.inner.comparison()
+        return lambda a, b: outer(a[0], b[0]) and inner(a[1], b[1])
+
+    def in_order(self, times: Iterable[Time]) -> list[Time]:
+        """Return the times sorted by the first coordinate's order and then by the second's."""
+        if type(self).less_equal is not ProductDomain.less_equal:
+            return TimeDomain.in_order(self, times)
+        given = list(times)
+        outer, inner = (
+            {time: rank for rank, time in enumerate(domain.in_order(dict.fromkeys(pair[at] for pair in given)))}
+            for at, domain in enumerate((self.outer, self.inner))
+        )
+        return sorted(given, key=lambda pair: (outer[pair[0]], inner[pair[1]]))
+
+    def identity(self) -> Summary:
+        """Return the pair of identities."""
+        return (self.outer.identity(), self.inner.identity())
+
+    def results_in(self, summary: Summary, time: Time) -> Time | None:
+        """Return ``time`` advanced in both coordinates, None if either does not pass."""
+        outer = self.outer.results_in(summary[0], time[0])
+        inner = self.inner.results_in(summary[1], time[1])
+        return None if outer is None or inner is None else (outer, inner)
+
+    def followed_by(self, first: Summary, then: Summary) -> Summary | None:
+        """Return the pair of combined summaries, None if nothing passes either."""
+        outer = self.outer.followed_by(first[0], then[0])
+        inner = self.inner.followed_by(first[1], then[1])
+        return None if outer is None or inner is None else (outer, inner)
+
+    def summary_less_equal(self, a: Summary, b: Summary) -> bool:
+        """Tell whether ``a`` is at or below ``b`` in both coordinates."""
+        return self.outer.summary_less_equal(a[0], b[0]) and self.inner.summary_less_equal(a[1], b[1])
+
+    def contains(self, time: Time) -> bool:
+        """Tell whether ``time`` is a pair of times of the two domains."""
+        pair = isinstance(time, tuple) and len(time) == 2
+        return pair and self.outer.contains(time[0]) and self.inner.contains(time[1])
+
+
+@dataclass(frozen=True, slots=True)
+class UnitDomain(TimeDomain):
+    """One time, the empty tuple, and one summary, which changes nothing.
+
+    >>> UnitDomain().less_equal((), ())
+    True
+    """
+
+    def minimum(self) -> Time:
+        """Return the only time."""
+        return ()
+
+    def less_equal(self, a: Time, b: Time) -> bool:
+        """Tell that the only time is at or before itself."""
+        return True
+
+    def identity(self) -> Summary:
+        """Return the only summary."""
+        return ()
+
+    def results_in(self, summary: Summary, time: Time) -> Time | None:
+        """Return the only time."""
+        return ()
+
+    def followed_by(self, first: Summary, then: Summary) -> Summary | None:
+        """Return the only summary."""
+        return ()
+
+    def summary_less_equal(self, a: Summary, b: Summary) -> bool:
+        """Tell that the only summary is at or below itself."""
+        return True
+
+    def contains(self, time: Time) -> bool:
+        """Tell whether ``time`` is the empty tuple."""
+        return bool(time == ())

@@ -14,11 +14,9 @@ from collections.abc import Callable, Iterable, Iterator
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple, TypeAlias
 
-from tidewheel.progress.antichain import Antichain
-from tidewheel.progress.compiled_graph import CompiledGraph
-from tidewheel.progress.location import Location, Source
-from tidewheel.progress.mutable_antichain import MutableAntichain
-from tidewheel.progress.reachability import Passage, Reachability
+from tidewheel.progress.antichain import Antichain, MutableAntichain
+from tidewheel.progress.compiled_graph import CompiledGraph, Passage, Reachability
+from tidewheel.progress.graph import Location, Source
 from tidewheel.progress.time_domain import Time
 
 _Changes: TypeAlias = list[tuple[Time, int]]

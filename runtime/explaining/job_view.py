@@ -20,7 +20,7 @@ from tidewheel.progress import (
     Time,
     Tracker,
 )
-from tidewheel.progress.strong_components import strong_components
+from tidewheel.progress.cycles import strong_components
 from tidewheel.runtime.description.plan import OperatorPlan, Plan
 from tidewheel.runtime.explaining.statistics import JobStatistics
 from tidewheel.runtime.substreams.open_substreams import OpenSubstreams

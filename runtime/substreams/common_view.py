@@ -4,7 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping
 
 from tidewheel.progress import CompiledGraph
-from tidewheel.progress.substream_tracker import Declaration, Ends, Key, SubstreamTracker
+from tidewheel.progress.substream_tracker import Ends, Key, SubstreamTracker
 from tidewheel.runtime.substreams.declared_substreams import DeclaredSubstreams
 from tidewheel.runtime.substreams.news import Changes, Keys, SubstreamNews
 
@@ -22,12 +22,7 @@ class CommonView:
         self._workers = workers
         self._tracked = tracked
         self._trackers = {
-            number: SubstreamTracker(
-                compiled,
-                Declaration(compiled.index[one.source], workers if one.is_shared else 1),
-                one.asked,
-                one.ordered,
-            )
+            number: SubstreamTracker(compiled, one.source, workers if one.is_shared else 1, one.asked, one.ordered)
             for number, one in tracked.items()
         }
         self._finished: dict[int, int] = defaultdict(int)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from tests.laws.graphs import later
 from tidewheel.progress import CompiledGraph, Location, Source, Target, Time
-from tidewheel.progress.substream_tracker import Declaration, Ends, Key, SubstreamTracker
+from tidewheel.progress.substream_tracker import Ends, Key, SubstreamTracker
 
 Live: TypeAlias = tuple[int, Location, Time]
 """(key, location, time)."""
@@ -85,7 +85,7 @@ class SubstreamWorkers:
         self._graph = compiled.graph
         self._random = random
         self._declared = declared
-        self.declaration = Declaration(compiled.index[declared], 1 if is_owned else workers)
+        self.senders = 1 if is_owned else workers
         self._consumers: dict[Source, list[Target]] = defaultdict(list)
         for source, target in self._graph.edges:
             self._consumers[source].append(target)
@@ -168,7 +168,7 @@ class SubstreamWorkers:
         worker.open.remove(key)
         worker.closed.append(key)
         domain = self._graph.nesting(self._declared).domain
-        worker.uncommitted.append((SubstreamPoint(key, self.declaration.location, domain.minimum()), -1))
+        worker.uncommitted.append((SubstreamPoint(key, self._compiled.index[self._declared], domain.minimum()), -1))
 
     def _drop(self, worker: _Worker) -> None:
         self._record(worker, worker.tokens.pop(self._random.randrange(len(worker.tokens))), -1)

@@ -1,17 +1,14 @@
 """Compiled graphs against every walk there is."""
 
-from collections.abc import Iterator
-from itertools import pairwise
-
 import pytest
 from hypothesis import given, note
 from hypothesis import strategies as st
 
 from tests.laws.domains import BITEMPORAL, FEW_INTEGERS, INTEGERS, VECTOR_CLOCK, probing_times
 from tests.laws.graphs import GraphLimits, describe_graph
-from tests.laws.oracles import arrivals_by, minimal_arrivals, minimal_times, possible_frontiers, steps_from
+from tests.laws.oracles import arrivals_by, minimal_arrivals, minimal_times, possible_frontiers
 from tests.laws.strategies import graphs, law_settings, nested_graphs
-from tidewheel.progress import CompiledGraph, GraphShape, Nesting, PathSummary
+from tidewheel.progress import CompiledGraph, GraphShape, Nesting
 
 SMALL = {
     "integers": GraphLimits(operators=7, depth=2),
@@ -63,56 +60,6 @@ def test_locations_are_numbered_the_same_in_every_worker(graph: GraphShape) -> N
     again = CompiledGraph(GraphShape(tuple(graph.operators), tuple(graph.edges)))
     assert compiled.locations == again.locations == tuple(graph.locations())
     assert [compiled.index[location] for location in compiled.locations] == list(range(len(compiled.locations)))
-
-
-def walks_of(compiled: CompiledGraph, start: int, most: int) -> Iterator[set[tuple[int, PathSummary]]]:
-    """Yield where the walks of 0, 1, 2 ... steps from ``start`` end, with their summaries."""
-    graph = compiled.graph
-    outgoing = steps_from(graph)
-    found = {(start, PathSummary.identity(graph.nesting(compiled.locations[start])))}
-    for _ in range(most):
-        yield found
-        found = {
-            (compiled.index[step.end], longer)
-            for number, path in found
-            for step in outgoing[compiled.locations[number]]
-            if (longer := path.followed_by(step.summary)) is not None
-        }
-
-
-@pytest.mark.parametrize("limits", SMALL.values(), ids=SMALL.keys())
-@law_settings(40)
-@given(data=st.data())
-def test_a_route_is_a_shortest_walk_with_its_summary(limits: GraphLimits, data: st.DataObject) -> None:
-    """For each minimal summary there is a route from start to end, along steps, that adds up to it; none is shorter."""
-    graph = data.draw(st.one_of(graphs(limits), nested_graphs()))
-    note(describe_graph(graph))
-    compiled = CompiledGraph(graph)
-    start = data.draw(st.sampled_from(compiled.locations))
-    outgoing = steps_from(graph)
-    for end in compiled.locations:
-        for summary in compiled.summaries(start, end):
-            route = compiled.route(start, end, summary)
-            assert (route[0], route[-1]) == (start, end)
-            ways = {PathSummary.identity(graph.nesting(start))}
-            for here, there in pairwise(route):
-                steps = [step.summary for step in outgoing[here] if step.end == there]
-                ways = {longer for way in ways for step in steps if (longer := way.followed_by(step)) is not None}
-            assert summary in ways
-            if len(route) < 9:
-                shorter = walks_of(compiled, compiled.index[start], len(route) - 1)
-                assert not any((compiled.index[end], summary) in ended for ended in shorter)
-
-
-@law_settings(40)
-@given(data=st.data())
-def test_a_route_by_a_summary_that_no_path_has_is_empty(data: st.DataObject) -> None:
-    """A path that nobody can take leads along nothing; the search for it ends."""
-    graph = data.draw(st.one_of(graphs(SMALL["integers"]), nested_graphs()))
-    compiled = CompiledGraph(graph)
-    start, end = (data.draw(st.sampled_from(compiled.locations)) for _ in range(2))
-    far = PathSummary.advance(graph.nesting(start), 1000)
-    assert compiled.route(start, end, far) == []
 
 
 @law_settings(80)

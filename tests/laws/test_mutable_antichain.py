@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.laws.domains import DOMAINS, time_pool
 from tests.laws.oracles import minimal_times
 from tests.laws.strategies import SEEDS, count_changes, law_settings
-from tidewheel.progress import Antichain, MutableAntichain, Time, TimeDomain, mutable_antichain
+from tidewheel.progress import Antichain, MutableAntichain, Time, TimeDomain, antichain
 
 every_domain = pytest.mark.parametrize("domain", DOMAINS.values(), ids=DOMAINS.keys())
 
@@ -81,7 +81,7 @@ def test_the_forest_keeps_its_shape(domain: TimeDomain, seed: int, few: int, ste
     counted = MutableAntichain(domain)
     counts: Counter[Time] = Counter()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(mutable_antichain, "_FEW", few)
+        patch.setattr(antichain, "_FEW", few)
         for _ in range(steps):
             changes = [(random.choice(pool), random.choice((-2, -1, -1, 1, 1, 1))) for _ in range(random.randint(1, 6))]
             changes = [change for change in changes if random.random() < 0.9 or counts[change[0]] > 0]

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 from itertools import chain, combinations
 from random import Random
 from typing import NamedTuple
@@ -16,7 +15,7 @@ from tests.laws.oracles import sources
 from tests.laws.strategies import SEEDS, law_settings
 from tests.laws.substream_workers import SubstreamChange, SubstreamEnd, SubstreamPoint, SubstreamWorkers, take
 from tidewheel.progress import ROOT, CompiledGraph, GraphError, GraphShape, OperatorShape, PathSummary, Source, Target
-from tidewheel.progress.substream_tracker import Declaration, Key, SubstreamTracker
+from tidewheel.progress.substream_tracker import Key, SubstreamTracker
 
 KEYS = 4
 
@@ -35,11 +34,9 @@ class Run:
         reached = [location for location in compiled.locations if declared in compiled.reaching(location)]
         self.asked = [location for location in reached if random.random() < 0.6]
         self.reached = {compiled.index[location] for location in self.asked}
-        declaration = self.workers.declaration
-        believed = replace(declaration, senders=senders(declaration.senders))
         ordered = {location for location in self.asked if random.random() < 0.5}
         self.ordered = {compiled.index[location] for location in ordered}
-        self.tracker = SubstreamTracker(compiled, believed, self.asked, ordered)
+        self.tracker = SubstreamTracker(compiled, declared, senders(self.workers.senders), self.asked, ordered)
         self.story = (
             f"seed {seed}, {workers} workers, owned: {is_owned}, declared at {declared}\n{describe_graph(graph)}"
         )
@@ -132,7 +129,7 @@ def test_a_cycle_does_not_hide_what_is_under_way() -> None:
     compiled = CompiledGraph(graph)
     number = compiled.index
     again = number[Target(1, 1)]
-    tracker = SubstreamTracker(compiled, Declaration(number[Source(0, 0)], 1), [Target(1, 0), Target(1, 1)])
+    tracker = SubstreamTracker(compiled, Source(0, 0), 1, [Target(1, 0), Target(1, 1)])
     location, first = tracker.closing
     begun: list[SubstreamChange] = [(SubstreamPoint("k", again, 1), 1), (SubstreamPoint("k", location, first), -1)]
     twice = [(SubstreamPoint("k", again, 1), -1), (SubstreamPoint("k", again, 2), 2)]
@@ -155,9 +152,7 @@ def test_a_key_is_not_over_before_its_end_is_told() -> None:
     )
     compiled = CompiledGraph(graph)
     at = compiled.index[Target(1, 0)]
-    tracker = SubstreamTracker(
-        compiled, Declaration(compiled.index[Source(0, 0)], 1), [Target(1, 0)], ordered=[Target(1, 0)]
-    )
+    tracker = SubstreamTracker(compiled, Source(0, 0), 1, [Target(1, 0)], ordered=[Target(1, 0)])
     assert take(tracker, [(SubstreamPoint("a", at, 0), 1), (SubstreamPoint("a", *tracker.closing), -1)]) == []
     assert take(tracker, [(SubstreamPoint("b", *tracker.closing), -1)]) == []
     assert tracker.drain_over() == []
@@ -171,4 +166,4 @@ def test_where_no_substream_gets_none_is_awaited() -> None:
     graph = GraphShape((OperatorShape("one", (), (ROOT,), {}), OperatorShape("other", (), (ROOT,), {})), ())
     compiled = CompiledGraph(graph)
     with pytest.raises(GraphError, match=r"from output 0 of 'one', where .* declared, to output 0 of 'other'"):
-        SubstreamTracker(compiled, Declaration(compiled.index[Source(0, 0)], 1), [Source(1, 0)])
+        SubstreamTracker(compiled, Source(0, 0), 1, [Source(1, 0)])

@@ -71,3 +71,9 @@ def test_locations_and_steps() -> None:
     assert graph.nesting(Target(2, 0)) == ROOT
     assert graph.describe(Source(1, 0)) == "output 0 of 'enter'"
     assert graph.describe(Target(2, 1)) == "input 1 of 'probe'"
+
+
+def test_an_output_is_no_input() -> None:
+    """Ports of the same numbers on both sides of an operator are different locations."""
+    locations: set[Source | Target] = {Source(1, 0), Target(1, 0), Source(1, 0)}
+    assert len(locations) == 2
