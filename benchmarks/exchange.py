@@ -18,7 +18,7 @@ from typing import Any
 
 import tidewheel as tw
 from measurement import Report, alternate, arguments
-from tidewheel.runtime.description.exchange import Key
+from tidewheel.runtime.description.pacts import Key
 from tidewheel.runtime.description.plan import Schedule
 from tidewheel.runtime.description.stable_hash import stable_hash
 from tidewheel.transport.link import LinkName

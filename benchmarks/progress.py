@@ -20,7 +20,7 @@ import tidewheel as tw
 from measurement import Report, alternate, arguments
 from stepped_workers import SteppedWorkers
 from tidewheel.progress import ProgressBatch, SpreadName
-from tidewheel.runtime.description.described import description_of
+from tidewheel.runtime.description.dataflow_description import description_of
 from tidewheel.runtime.description.plan import Schedule
 from tidewheel.runtime.worker.envelope import Envelope, InputCommand
 

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import tidewheel as tw
-from tidewheel.runtime.description.exchange import Exchange
-from tidewheel.runtime.description.pacts import Pact
+from tidewheel.runtime.description.pacts import Exchange, Pact
 from tidewheel.transport.batches import Batch
 
 

@@ -22,7 +22,7 @@ import tidewheel as tw
 from measurement import Report, alternate, arguments
 from punctuations import Markers, are_markers, collected, exchanged, marked, markers_of
 from stepped_workers import SteppedWorkers
-from tidewheel.runtime.description.described import description_of
+from tidewheel.runtime.description.dataflow_description import description_of
 from tidewheel.runtime.engines.ray_job import RayJob
 from tidewheel.runtime.worker.envelope import Envelope, InputCommand
 from transport_floor import ray_cluster

@@ -19,8 +19,7 @@ from tidewheel.pubsub.catalog.topic_schema import topic_schema
 from tidewheel.pubsub.messages.delivery_options import BLOCK_LIMIT_S, DeliveryOptions, Slow
 from tidewheel.pubsub.messages.where import Where
 from tidewheel.runtime import Build, Key, OperatorSource, PartitionedSource
-from tidewheel.runtime.description.dataflow_description import DataflowDescription
-from tidewheel.runtime.description.described import Described
+from tidewheel.runtime.description.dataflow_description import DataflowDescription, Described
 
 
 class Dataflow(Described):

@@ -1,6 +1,6 @@
 """Dataflow descriptions, tokens, workers and jobs."""
 
-from tidewheel.runtime.description.exchange import Key
+from tidewheel.runtime.description.pacts import Key
 from tidewheel.runtime.description.partitioned_source import OperatorSource, PartitionedSource, Pause
 from tidewheel.runtime.description.plan import Build, Schedule
 from tidewheel.runtime.engines.captured import Captured, CapturedBatches
@@ -15,9 +15,8 @@ from tidewheel.runtime.inputs.input_handle import InputHandle
 from tidewheel.runtime.tokens.notificator import Notificator
 from tidewheel.runtime.tokens.timestamp_token import LentToken, TimestampToken
 from tidewheel.runtime.tokens.token_set import TokenSet
-from tidewheel.runtime.worker.input_port import InputPort
 from tidewheel.runtime.worker.operator_context import OperatorContext
-from tidewheel.runtime.worker.output_port import OutputPort
+from tidewheel.runtime.worker.ports import InputPort, OutputPort
 from tidewheel.transport.attachment import Attachment, AttachmentHost, RunningAttachment
 
 __all__ = [

@@ -18,8 +18,7 @@ from tidewheel.operators.keys.record_keys import Keys, Names
 from tidewheel.operators.keys.record_order import Order, check_order
 from tidewheel.operators.stream_base import KeyType, Record, Result, State, StreamBase, check_function
 from tidewheel.progress import GraphError
-from tidewheel.runtime.description.exchange import Key
-from tidewheel.runtime.description.pacts import Pact
+from tidewheel.runtime.description.pacts import Key, Pact
 
 if TYPE_CHECKING:
     from tidewheel.operators.stream import Stream

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 from tidewheel.operators.keys.record_keys import Keys
 from tidewheel.operators.records.arrow_rows import as_table
 from tidewheel.progress import GraphError
-from tidewheel.runtime.description.exchange import Key
+from tidewheel.runtime.description.pacts import Key
 from tidewheel.transport.batches import Batch, is_numpy, records
 
 Groups: TypeAlias = dict[Any, list[Any]]

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tidewheel.operators.tables.columns import check_names
 from tidewheel.progress import GraphError
-from tidewheel.runtime.description.exchange import Key
+from tidewheel.runtime.description.pacts import Key
 from tidewheel.transport.batches import Batch, is_arrow, is_numpy, records
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 from tidewheel.operators.records.parts import divide
 from tidewheel.progress import Time
 from tidewheel.runtime import Build, InputPort, LentToken
-from tidewheel.runtime.worker.output_port import OutputPort, running_output
+from tidewheel.runtime.worker.ports import OutputPort, running_output
 from tidewheel.transport.batches import Batch, records
 
 Times: TypeAlias = Callable[[list[Any], Time], Sequence[Time]]

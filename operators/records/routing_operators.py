@@ -8,8 +8,7 @@ from tidewheel.operators.scopes.forward import build_pass
 from tidewheel.operators.stream_base import Record, StreamBase, check_function, check_stream
 from tidewheel.operators.tables.columns import common_schema
 from tidewheel.progress import GraphError
-from tidewheel.runtime.description.exchange import Key
-from tidewheel.runtime.description.pacts import BroadcastPact, RebalancePact
+from tidewheel.runtime.description.pacts import BroadcastPact, Key, RebalancePact
 from tidewheel.transport.batches import Batch
 
 if TYPE_CHECKING:

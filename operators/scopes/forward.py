@@ -4,8 +4,7 @@ They never ask for a frontier, so progress tracking keeps none for them.
 """
 
 from tidewheel.runtime import OperatorContext, Schedule
-from tidewheel.runtime.worker.input_port import InputPort, running_input
-from tidewheel.runtime.worker.output_port import OutputPort, running_output
+from tidewheel.runtime.worker.ports import InputPort, OutputPort, running_input, running_output
 
 
 def build_unlabelled(context: OperatorContext) -> Schedule:

@@ -7,8 +7,7 @@ from tidewheel.operators.scopes.forward import build_pass
 from tidewheel.operators.stream import Stream
 from tidewheel.operators.stream_base import Record, check_stream
 from tidewheel.progress import GraphError, IntegerDomain, PathSummary
-from tidewheel.runtime.description.dataflow_description import Outlet
-from tidewheel.runtime.description.described import description_of
+from tidewheel.runtime.description.dataflow_description import Outlet, description_of
 from tidewheel.runtime.description.scope import Scope
 
 if TYPE_CHECKING:

@@ -1,8 +1,8 @@
 """The capture operator: keeps what arrives, on the worker where it arrives, for the driver to fetch."""
 
 from tidewheel.runtime.description.plan import Schedule
-from tidewheel.runtime.worker.input_port import InputPort, running_input
 from tidewheel.runtime.worker.operator_context import OperatorContext, instance_of
+from tidewheel.runtime.worker.ports import InputPort, running_input
 
 
 def build_capture(context: OperatorContext) -> Schedule:

@@ -10,8 +10,8 @@ from tidewheel.pubsub.catalog.topic_schema import TopicSchema, topic_schema
 from tidewheel.pubsub.errors import SchemaMismatch
 from tidewheel.pubsub.publishers.connection import PublisherConnection
 from tidewheel.runtime.description.plan import Build, Schedule
-from tidewheel.runtime.worker.input_port import InputPort, running_input
 from tidewheel.runtime.worker.operator_context import OperatorContext, instance_of
+from tidewheel.runtime.worker.ports import InputPort, running_input
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -17,8 +17,8 @@ from tidewheel.pubsub.publishers.connection import PublisherConnection
 from tidewheel.runtime import InputPort, OperatorContext
 from tidewheel.runtime.description.stable_hash import stable_hash
 from tidewheel.runtime.substreams.labels import Labels, MixedLabel
-from tidewheel.runtime.substreams.substream_input import SubstreamInput
-from tidewheel.runtime.worker.input_port import running_input
+from tidewheel.runtime.substreams.substream_ports import SubstreamInput
+from tidewheel.runtime.worker.ports import running_input
 
 
 class PublishedEnds:

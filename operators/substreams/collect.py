@@ -6,9 +6,8 @@ from typing import Any, TypeAlias
 from tidewheel.progress import Time
 from tidewheel.runtime import Build, LentToken, Notificator, Schedule
 from tidewheel.runtime.substreams.labels import Label, MixedLabel, parts_by_key
-from tidewheel.runtime.worker.input_port import InputPort, running_input
 from tidewheel.runtime.worker.operator_context import OperatorContext, instance_of
-from tidewheel.runtime.worker.output_port import OutputPort, running_output
+from tidewheel.runtime.worker.ports import InputPort, OutputPort, running_input, running_output
 from tidewheel.transport.batches import records
 
 Collected: TypeAlias = dict[Any, tuple[Label, Time, list[Any]]]

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from tidewheel.runtime.description.pacts import Pact
 from tidewheel.runtime.description.stable_hash import stable_hash
-from tidewheel.runtime.substreams.end_of_substream import is_mark
+from tidewheel.runtime.substreams.labels import is_mark
 from tidewheel.transport.batches import Batch
 
 

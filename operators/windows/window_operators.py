@@ -23,8 +23,7 @@ from tidewheel.operators.windows.windows import (
     length_of,
 )
 from tidewheel.progress import GraphError, IntegerDomain, Time, TimeDomain
-from tidewheel.runtime.description.exchange import Key
-from tidewheel.runtime.description.pacts import BroadcastPact
+from tidewheel.runtime.description.pacts import BroadcastPact, Key
 
 if TYPE_CHECKING:
     from tidewheel.operators.stream import Stream

@@ -310,3 +310,19 @@ class DataflowDescription:
 def _build_nothing(context: Any) -> Any:
     """Stand in for the build function of an operator that has a transform instead."""
     raise AssertionError(f"operator {context.name!r} is a stage")
+
+
+class Described:
+    """The base of `Dataflow`, which shows its users nothing of the description."""
+
+    __slots__ = ("_description",)
+
+    def __init__(self, description: DataflowDescription) -> None:
+        self._description = description
+
+
+def description_of(flow: object, caller: str = "this function") -> DataflowDescription:
+    """Return the description of a dataflow; raise GraphError, which names the caller, if ``flow`` is none."""
+    if not isinstance(flow, Described):
+        raise GraphError(f"{caller} takes a Dataflow, not {flow!r}")
+    return flow._description

@@ -16,7 +16,6 @@ from tidewheel.runtime.description.plan import (
     Transform,
 )
 from tidewheel.runtime.description.scope import Scope
-from tidewheel.runtime.description.stage import build_stages
 from tidewheel.runtime.drawing.outline import OperatorOutline
 
 
@@ -51,10 +50,9 @@ class DescribedOperator:
         )
         sources = tuple(source for source in self.sources if source is not None)
         stages = () if self.transform is None else (Stage(self.name, self.transform, self.with_keys),)
-        build = build_stages(stages) if stages else self.build
         ends = self.by_substream if isinstance(self.by_substream, EndsWanted) else None
         leaves = self.by_substream == "left"
-        return OperatorPlan(shape, sources, self.pacts, build, self.notify, stages, ends, leaves)
+        return OperatorPlan(shape, sources, self.pacts, self.build, self.notify, stages, ends, leaves)
 
     def outline(self, root: Scope, marks: tuple[str, ...]) -> OperatorOutline:
         """Return the form that is drawn, with the names by which it is known outside."""

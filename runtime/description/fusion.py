@@ -1,6 +1,6 @@
 """The fusion of chains of stateless operators, before a dataflow runs.
 
-An operator joins the one before it if both are stages (`stage.py`), the edge between them stays on its worker and
+An operator joins the one before it if both are stages (`Stage`), the edge between them stays on its worker and
 nothing else reads it. A stage changes no time and finishes within the step, so a frontier at its output is
 that at the output of the whole chain: a probe in the middle moves there.
 """
@@ -13,7 +13,6 @@ from typing import Protocol
 from tidewheel.progress import OperatorShape, Source
 from tidewheel.runtime.description.pacts import Pact
 from tidewheel.runtime.description.plan import OperatorPlan, Plan
-from tidewheel.runtime.description.stage import build_stages
 
 _FEW_NAMES = 3
 
@@ -88,5 +87,4 @@ def _join(chain: list[OperatorPlan]) -> OperatorPlan:
         head,
         shape=OperatorShape(" > ".join(names), shape.inputs, shape.outputs, shape.summaries),
         stages=stages,
-        build=build_stages(stages),
     )

@@ -138,19 +138,19 @@ class LocalJob(Job):
     @property
     def is_expecting(self) -> bool:
         """Whether another thread is going to activate an operator."""
-        return self._started and any(core.expected for core in self._cores)
+        return self._started and any(core.agenda.expected for core in self._cores)
 
     @property
     def _is_at_rest(self) -> bool:
         """Whether this dataflow has nothing to do, now or later, with what it has received."""
         with self._lock:
-            resting = all(core.is_idle and core.timers.left_s() is None for core in self._cores)
-            at_work = any(any(core.expected.values()) for core in self._cores)
+            resting = all(core.is_idle and core.agenda.left_s() is None for core in self._cores)
+            at_work = any(any(core.agenda.expected.values()) for core in self._cores)
             return resting and not at_work and not any(self._in_flight)
 
     def left_s(self) -> float | None:
         """Return for how many seconds it has nothing to do; None if that depends on others."""
-        left_s = [left for core in self._cores if (left := core.timers.left_s()) is not None]
+        left_s = [left for core in self._cores if (left := core.agenda.left_s()) is not None]
         return None if not self._started or not left_s else min(left_s)
 
     def _step(self, worker: int, core: WorkerCore) -> None:

@@ -15,8 +15,8 @@ from tidewheel.runtime.engines.runtime_config import RuntimeConfig
 from tidewheel.runtime.errors import JobError
 from tidewheel.runtime.inputs.feed import Admission
 from tidewheel.runtime.inputs.ray_feed import FeedAddress, RayFeed
+from tidewheel.runtime.worker.envelope import Phase
 from tidewheel.runtime.worker.worker_report import BusyWorker, WorkerReport
-from tidewheel.runtime.worker.worker_status import Phase
 from tidewheel.transport.attachment import Attachment, AttachmentHost
 from tidewheel.transport.pickling import unpicklable
 from tidewheel.transport.ray_cluster import connect, node_id

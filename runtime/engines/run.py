@@ -5,7 +5,7 @@ from typing import Any, Literal
 import msgspec
 
 from tidewheel.progress import GraphError, SpreadName
-from tidewheel.runtime.description.described import Described, description_of
+from tidewheel.runtime.description.dataflow_description import Described, description_of
 from tidewheel.runtime.engines.job import Job
 from tidewheel.runtime.engines.runtime_config import RuntimeConfig
 from tidewheel.runtime.errors import ConfigError

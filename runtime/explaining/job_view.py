@@ -23,7 +23,7 @@ from tidewheel.progress import (
 from tidewheel.progress.cycles import strong_components
 from tidewheel.runtime.description.plan import OperatorPlan, Plan
 from tidewheel.runtime.explaining.statistics import JobStatistics
-from tidewheel.runtime.substreams.open_substreams import OpenSubstreams
+from tidewheel.runtime.substreams.gate import OpenSubstreams
 from tidewheel.runtime.worker.worker_report import BusyWorker, WorkerReport
 
 

@@ -15,8 +15,7 @@ from tidewheel.runtime.errors import JobError, lost_peers_fail_the_job
 from tidewheel.runtime.inputs.fed_input import FedInput
 from tidewheel.runtime.inputs.feed import Admission, Feed
 from tidewheel.runtime.inputs.feeders import FeederStatus
-from tidewheel.runtime.worker.envelope import ENVELOPES, Envelope, InputCommand
-from tidewheel.runtime.worker.worker_status import WorkerStatus
+from tidewheel.runtime.worker.envelope import ENVELOPES, Envelope, InputCommand, WorkerStatus
 from tidewheel.transport.link import Receiver, Sender
 from tidewheel.transport.pickling import unpicklable
 from tidewheel.transport.ray_cluster import node_id

@@ -17,17 +17,15 @@ Invariants:
 Source: seed "Substream Management", on soft bounds and their traffic; `tidewheel.progress.substream_tracker`.
 """
 
-from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 from tidewheel.progress import CompiledGraph, Time
 from tidewheel.progress.substream_tracker import Key
 from tidewheel.runtime.substreams.common_view import CommonView
-from tidewheel.runtime.substreams.declaration_book import DeclarationBook
-from tidewheel.runtime.substreams.declared_substreams import DeclaredSubstreams
+from tidewheel.runtime.substreams.declared import DeclaredSubstreams
 from tidewheel.runtime.substreams.labels import Labels, MixedLabel
-from tidewheel.runtime.substreams.news import Ending, SubstreamNews
+from tidewheel.runtime.substreams.news import Changes, Counts, Ending, Shape, SubstreamNews
 
 TELLER = 0
 """The worker that has a view of all substreams."""
@@ -35,6 +33,101 @@ TELLER = 0
 _MOST_DUE = 4096
 _MOST_STEPS = 16
 """A worker that is never out of work tells when so many substreams are about to end, or after so many steps."""
+
+
+class DeclarationBook:
+    """One worker's book of one declaration.
+
+    Args:
+        number: of the declaration.
+        relevant: the numbers of the locations from which something may get to those who are told of ends.
+        closing_point: where those who will not send at a key any more take a count of it away.
+        is_shared: whether every worker closes each key, so that it knows which are about to end; if only one does,
+            worker 0 tells the others.
+
+    Attributes:
+        relevant: as given.
+        counts: by key, what is not told yet.
+        closing: keys that are about to end.
+        due: those of which something is to be told, in the order in which they were closed.
+        is_over: whether nothing is left, or can come.
+    """
+
+    __slots__ = (
+        "_closing_point",
+        "_is_shared",
+        "_number",
+        "all_closing",
+        "closing",
+        "counts",
+        "due",
+        "is_over",
+        "relevant",
+    )
+
+    def __init__(
+        self, number: int, relevant: frozenset[int], closing_point: tuple[int, Time], *, is_shared: bool
+    ) -> None:
+        self._number = number
+        self._closing_point = closing_point
+        self._is_shared = is_shared
+        self.relevant = relevant
+        self.counts: dict[Key, Counts] = {}
+        self.closing: set[Key] = set()
+        self.all_closing = False
+        self.due: dict[Key, None] = {}
+        self.is_over = False
+
+    def record(self, keys: Iterable[Key], point: tuple[int, Time], difference: int) -> None:
+        """Take note of a message or token of some substreams that has come to be, or is no more."""
+        counts, closing, due, all_closing = self.counts, self.closing, self.due, self.all_closing
+        for key in keys:
+            of_key = counts.get(key)
+            if of_key is None:
+                counts[key] = {point: difference}
+            else:
+                now = of_key.get(point, 0) + difference
+                if now:
+                    of_key[point] = now
+                else:
+                    del of_key[point]
+                    if not of_key:
+                        del counts[key]
+            if all_closing or key in closing:
+                due[key] = None
+
+    def close(self, keys: Collection[Key]) -> None:
+        """Take note that this worker lets in nothing more of some substreams."""
+        if self._is_shared:
+            self.closing.update(keys)
+        self.record(keys, self._closing_point, -1)
+        due = self.due
+        for key in keys:
+            due.pop(key, None)  # what is left there of an earlier use of the key is no place in the order
+            due[key] = None
+
+    def begin_closing(self, keys: Iterable[Key]) -> None:
+        """Take note that substreams are about to end, so that what has happened to them is to be told."""
+        self.closing.update(keys)
+        self.due.update(dict.fromkeys(key for key in keys if key in self.counts))
+
+    def close_all(self) -> None:
+        """Take note that all substreams are about to end."""
+        self.all_closing = True
+        self.due.update(dict.fromkeys(self.counts))
+
+    def take_changes(self) -> Changes | None:
+        """Return what is to be told, and forget it; None if it is nothing."""
+        keys: list[Key] = []
+        which: list[int] = []
+        shapes: dict[Shape, int] = {}
+        for key in self.due:
+            counts = self.counts.pop(key, None)
+            if counts is not None:
+                keys.append(key)
+                which.append(shapes.setdefault(tuple(counts.items()), len(shapes)))
+        self.due.clear()
+        return Changes(self._number, keys, which, list(shapes)) if keys else None
 
 
 class SubstreamBooks:
@@ -45,14 +138,22 @@ class SubstreamBooks:
         declared: what was declared in it, by number.
         worker, workers: the number of this worker, and how many there are.
 
+        pass_on: called with what worker 0 tells everyone, when it has been noted here.
+
     Attributes:
         heard: how many times worker 0 has told everyone something, as far as this worker has heard.
     """
 
     def __init__(
-        self, compiled: CompiledGraph, declared: Sequence[DeclaredSubstreams], worker: int, workers: int
+        self,
+        compiled: CompiledGraph,
+        declared: Sequence[DeclaredSubstreams],
+        worker: int,
+        workers: int,
+        pass_on: Callable[[SubstreamNews], None],
     ) -> None:
         self._workers = workers
+        self._pass_on = pass_on
         tracked = {number: one for number, one in enumerate(declared) if one.asked}
         self._books = {
             number: DeclarationBook(
@@ -69,25 +170,17 @@ class SubstreamBooks:
         self._steps_due = 0
         self._ending: list[Ending] = []
         self._finished: list[int] = []
-        self._heard: list[SubstreamNews] = []
-        """What was heard and not passed on."""
-        self._gone: dict[int, list[Key]] = defaultdict(list)
-        """Of declarations of which nothing is tracked, what was closed."""
         self.heard = 0
 
     # ------------------------------------------------------------------ what happens on this worker
 
     def record(self, label: Labels, location: int, time: Time, difference: int) -> None:
-        """Take note of a message or token of substreams that has come to be, or is no more."""
-        if isinstance(label, MixedLabel):
-            book = self._books.get(label.declaration)
-            if book is not None and location in book.relevant:
-                book.record(label.distinct, (location, time), difference)
-        else:
-            declaration, key = label
-            book = self._books.get(declaration)
-            if book is not None and location in book.relevant:
-                book.record((key,), (location, time), difference)
+        """Count a message or token of substreams that has come to be, or is no more."""
+        declaration = label.declaration if isinstance(label, MixedLabel) else label[0]
+        book = self._books.get(declaration)
+        if book is not None and location in book.relevant:
+            keys = label.distinct if isinstance(label, MixedLabel) else label[1:]
+            book.record(keys, (location, time), difference)
 
     def produce_here(self, label: Labels, location: int, time: Time) -> None:
         """Take note of a message to this worker itself: nothing is counted if it is consumed within the step."""
@@ -119,8 +212,8 @@ class SubstreamBooks:
         """Take note that this worker lets in nothing more of some substreams."""
         if declaration in self._books:
             self._books[declaration].close(keys)
-        else:
-            self._gone[declaration] += keys
+        else:  # nobody asks for their ends, so they are over
+            self._pass_on(SubstreamNews(over={declaration: list(keys)}))
 
     def end(self, ending: Ending, open_keys: Collection[Key]) -> None:
         """Take note that no more comes to this worker than what waits there, and that those still open are closed."""
@@ -202,14 +295,4 @@ class SubstreamBooks:
             books[declaration].closing.difference_update(keys)
         for declaration in news.all_over:
             books[declaration].is_over = True
-        self._heard.append(news)
-
-    def drain_heard(self) -> list[SubstreamNews]:
-        """Return what worker 0 has told since the last call."""
-        heard, self._heard = self._heard, []
-        return heard
-
-    def drain_untracked(self) -> Mapping[int, list[Key]]:
-        """Return the substreams that were closed since the last call, by declaration, where nothing is tracked."""
-        gone, self._gone = self._gone, defaultdict(list)
-        return gone
+        self._pass_on(news)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from tidewheel.progress import CompiledGraph
 from tidewheel.progress.substream_tracker import Ends, Key, SubstreamTracker
-from tidewheel.runtime.substreams.declared_substreams import DeclaredSubstreams
+from tidewheel.runtime.substreams.declared import DeclaredSubstreams
 from tidewheel.runtime.substreams.news import Changes, Keys, SubstreamNews
 
 

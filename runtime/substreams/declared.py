@@ -2,10 +2,33 @@
 
 from collections import defaultdict
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from tidewheel.progress import CompiledGraph, GraphError, Source, Target
 from tidewheel.runtime.description.plan import EndsWanted, Plan
-from tidewheel.runtime.substreams.declared_substreams import DeclaredSubstreams
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredSubstreams:
+    """Where substreams are declared, and who asks for their ends.
+
+    Attributes:
+        name: of the declaration.
+        source: the output from which records with keys go on.
+        is_shared: whether every worker lets in records of each key, or only one.
+        asked: the inputs where somebody asks for ends.
+        ordered: those of them where ends are to be told in the order of closing.
+        firm: those of them where each substream is received in one piece.
+        turns: those of them that are on a cycle: they are ordered, too.
+    """
+
+    name: str
+    source: Source
+    is_shared: bool
+    asked: tuple[Target, ...]
+    ordered: tuple[Target, ...] = ()
+    firm: tuple[Target, ...] = ()
+    turns: tuple[Target, ...] = ()
 
 
 def declared_substreams(plan: Plan, compiled: CompiledGraph) -> tuple[DeclaredSubstreams, ...]:

@@ -19,38 +19,81 @@ Source: seed "Substream Management", section "Firm bound".
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from dataclasses import dataclass
+from typing import ClassVar
 
 from tidewheel.progress import Time
 from tidewheel.progress.substream_tracker import Key
-from tidewheel.runtime.substreams.labelled_message import EndOfPiece, LabelledMessage
 from tidewheel.runtime.substreams.labels import Labels, MixedLabel
-from tidewheel.runtime.worker.message import Message
-from tidewheel.runtime.worker.port_host import PortHost
+from tidewheel.runtime.worker.envelope import Message
+from tidewheel.runtime.worker.operator_host import OperatorHost
+from tidewheel.runtime.worker.ports import RunningInput
 
-if TYPE_CHECKING:
-    from tidewheel.runtime.substreams.substream_input import SubstreamInput
 
-MessageType = TypeVar("MessageType", bound=Message)
+class WaitingEnds:
+    """Keys in the order in which their ends were told.
+
+    A key is here several times if it was used again meanwhile, and what had it then has ended, too, with nothing of it
+    having come here.
+
+    Attributes:
+        are_all: whether no end will be added any more, as no substream is left, and none can come.
+    """
+
+    __slots__ = ("_counts", "_queue", "are_all")
+
+    def __init__(self) -> None:
+        self._queue: deque[Key] = deque()
+        self._counts: dict[Key, int] = {}
+        self.are_all = False
+
+    def add(self, keys: Sequence[Key]) -> None:
+        """Add ends. O(1) each."""
+        self._queue.extend(keys)
+        counts = self._counts
+        for key in keys:
+            counts[key] = counts.get(key, 0) + 1
+
+    def take(self) -> Key:
+        """Take the oldest end. O(1)."""
+        key = self._queue.popleft()
+        left = self._counts.pop(key) - 1
+        if left:
+            self._counts[key] = left
+        return key
+
+    def __contains__(self, key: Key) -> bool:
+        return key in self._counts
+
+    def __len__(self) -> int:
+        return len(self._queue)
+
+
+@dataclass(frozen=True, slots=True)
+class EndOfPiece:
+    """The end of a substream in the queue of an input with a firm bound: the input has received all of it."""
+
+    key: Key
+    size: ClassVar[int] = 0
 
 
 class FirmMailbox:
     """What comes to one input on one worker, and waits for its turn.
 
     Args:
-        core: the worker.
+        host: the worker.
         port: the input.
         outputs: the location numbers of the outputs to which the input leads.
         takes_turns: whether the input is on a cycle.
     """
 
-    __slots__ = ("_between", "_core", "_held", "_outputs", "_port", "_turns")
+    __slots__ = ("_between", "_held", "_host", "_outputs", "_port", "_turns")
 
-    def __init__(self, core: PortHost, port: "SubstreamInput", outputs: tuple[int, ...], *, takes_turns: bool) -> None:
-        self._core = core
+    def __init__(self, host: OperatorHost, port: RunningInput, outputs: tuple[int, ...], *, takes_turns: bool) -> None:
+        self._host = host
         self._port = port
         self._outputs = outputs
-        self._held: dict[Key, list[LabelledMessage]] = {}
+        self._held: dict[Key, list[Message]] = {}
         self._turns: deque[Key] | None = deque() if takes_turns else None
         self._between: list[Message] = []
         """What is of no substream, and came within a turn."""
@@ -69,16 +112,15 @@ class FirmMailbox:
 
     def put(self, message: Message) -> None:
         """Receive a message."""
-        if not isinstance(message, LabelledMessage):
+        label, time = message.label, message.time
+        if label is None:
             if self._turns:
                 self._between.append(self._taken(message))
             else:
                 self._port.queue.append(message)
             return
-        label, time = message.label, message.time
-        assert label is not None, "a message of no substream has no label"
         if self._turns is None:
-            self._core.books.consume(label, self._port.location, time)
+            self._host.books.consume(label, self._port.location, time)
             self._count(label, time, 1)
         if not isinstance(label, MixedLabel):
             self._put_one(label[1], message)
@@ -88,17 +130,17 @@ class FirmMailbox:
             assert isinstance(part.label, tuple), "each part is of one substream"
             self._put_one(part.label[1], part)
         for _ in parts[1:]:
-            self._core.produce(self._port.location, time)
+            self._host.produce(self._port.location, time)
 
-    def _put_one(self, key: Key, message: LabelledMessage) -> None:
+    def _put_one(self, key: Key, message: Message) -> None:
         if self._turns and _is_same(self._turns[0], key):
             self._port.queue.append(message)
         else:
             self._held.setdefault(key, []).append(self._taken(message))
 
-    def _taken(self, message: MessageType) -> MessageType:
+    def _taken(self, message: Message) -> Message:
         """Count a message as taken, and return it as one that does not count."""
-        self._core.flow.take(message.sender, message.size)
+        self._host.flow.take(message.sender, message.size)
         return message.taken()
 
     def receive(self, label: Labels, time: Time) -> None:
@@ -106,11 +148,11 @@ class FirmMailbox:
         if self._turns is None:
             self._count(label, time, -1)
         else:
-            self._core.books.consume(label, self._port.location, time)
+            self._host.books.consume(label, self._port.location, time)
 
     def _count(self, label: Labels, time: Time, difference: int) -> None:
         for output in self._outputs:
-            self._core.books.record(label, output, time, difference)
+            self._host.books.record(label, output, time, difference)
 
     def close(self, keys: Sequence[Key]) -> None:
         """Take note that substreams come after all of which that was said before, in order; only on a cycle."""

@@ -5,6 +5,7 @@ one message, with the key of each beside it, so that small substreams do not cos
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tidewheel.progress.substream_tracker import Key
@@ -13,6 +14,7 @@ from tidewheel.transport.batches import Batch, is_arrow, scatter, without_views
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
+
 
 Label: TypeAlias = tuple[int, Key]
 """One substream: the number of the declaration, and the key."""
@@ -91,3 +93,15 @@ def _parts(batch: Batch, owners: list[int], workers: int) -> Iterable[Batch]:
     import numpy as np
 
     return scatter(batch, np.array(owners, np.uint16 if workers <= _FITS_16_BITS else np.int64), workers)
+
+
+@dataclass(frozen=True, slots=True)
+class EndOfSubstream:
+    """A mark among records on their way to where they are divided: those before it were the last with this key."""
+
+    key: Any
+
+
+def is_mark(record: object) -> bool:
+    """Tell whether a record is a mark."""
+    return type(record) is EndOfSubstream

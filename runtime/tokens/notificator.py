@@ -1,12 +1,12 @@
 """Times that an operator waits for, each with the token that lets it send then."""
 
+import operator
 from collections.abc import Callable, Iterator
 
 from tidewheel.progress import Antichain, Time
 from tidewheel.runtime.substreams.labels import Label, Labels
 from tidewheel.runtime.tokens.timestamp_token import LentToken, TimestampToken
-from tidewheel.runtime.worker.input_port import InputPort
-from tidewheel.runtime.worker.output_port import OutputPort
+from tidewheel.runtime.worker.ports import InputPort, OutputPort
 
 
 class Notificator:
@@ -104,7 +104,7 @@ class Notificator:
                 one that is before it in the same order.
         """
         frontiers = tuple([port.frontier for port in inputs])
-        if not self._added and self._looked_at is not None and all(map(_is, frontiers, self._looked_at)):
+        if not self._added and self._looked_at is not None and all(map(operator.is_, frontiers, self._looked_at)):
             return
         self._looked_at = None
         self._added = True
@@ -137,7 +137,3 @@ class Notificator:
         for time, label in found:
             labels.setdefault(time, []).append(label)
         return [(time, label) for time in domain.in_order(labels) for label in labels[time]]
-
-
-def _is(one: Antichain, other: Antichain) -> bool:
-    return one is other

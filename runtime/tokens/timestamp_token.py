@@ -4,74 +4,15 @@ Source: seed "Timestamp tokens" (Lattuada and McSherry), section 3.
 """
 
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Self
 
-from tidewheel.progress import Antichain, Time, TimeDomain
+from tidewheel.progress import Time, TimeDomain
 from tidewheel.runtime.errors import TokenError
 from tidewheel.runtime.substreams.labels import Label, Labels, MixedLabel
 from tidewheel.runtime.tokens.token_ledger import Leak, TokenLedger
 
-
-class TokenOutput(Protocol):
-    """An output of an operator as tokens see it."""
-
-    @property
-    def location(self) -> int:
-        """The number of its location."""
-
-    @property
-    def ledger(self) -> TokenLedger:
-        """The ledger of its worker."""
-
-    @property
-    def port(self) -> int:
-        """The number of the output."""
-
-    @property
-    def domain(self) -> TimeDomain:
-        """The times of the output."""
-
-    @property
-    def operator(self) -> str:
-        """The name of the operator."""
-
-    @property
-    def schedule(self) -> int:
-        """The number of the operator's current call, -1 between two."""
-
-    def new_token(self, time: Time, lender: "TokenLender", label: Label | None) -> "TimestampToken":
-        """Make a token from one that ``lender`` has lent for ``time``, and count it."""
-
-
-class SendingPort(Protocol):
-    """An output as an operator has it; tokens use what is behind it."""
-
-    @property
-    def _running(self) -> TokenOutput: ...
-
-
-class TokenLender(Protocol):
-    """An input of an operator as the tokens see it that its messages lend."""
-
-    @property
-    def operator(self) -> str:
-        """The name of the operator."""
-
-    @property
-    def schedule(self) -> int:
-        """The number of the operator's current call, -1 between two."""
-
-    def only_output(self) -> TokenOutput:
-        """Return the operator's output if it has exactly one; raise TokenError otherwise."""
-
-    def arrivals(self, output: TokenOutput, time: Time) -> Antichain:
-        """Return the least times at which a message at ``time`` allows to send on ``output``."""
-
-    def time_on(self, output: TokenOutput, time: Time) -> Time:
-        """Return the least time at which a message at ``time`` allows to send on ``output``; there must be one."""
-
-    def say_what_is_lent(self, output: TokenOutput, least: Antichain) -> str:
-        """Say for people at which times a message lets its receiver send."""
+if TYPE_CHECKING:
+    from tidewheel.runtime.worker.ports import OutputPort, PortOwner, RunningInput, RunningOutput
 
 
 class TimestampToken:
@@ -80,9 +21,13 @@ class TimestampToken:
     While it is live, no frontier downstream passes its time. It must be discarded in the end: by `discard`, by leaving
     a ``with`` block, or by taking the time forward with `downgrade`. One that is collected as garbage while it is live
     is discarded and reported as a leak. May be used from any thread.
+
+    Attributes:
+        domain: the order of the times to which this token can be taken.
+        label: the substream that this token belongs to, as (number of the declaration, key); None for none.
     """
 
-    __slots__ = ("_domain", "_label", "_ledger", "_live", "_location", "_operator", "_port", "_schedule", "_time")
+    __slots__ = ("_call", "_ledger", "_live", "_location", "_owner", "_time", "domain", "label")
 
     def __init__(  # the worker core makes these, users never do
         self,
@@ -90,19 +35,17 @@ class TimestampToken:
         domain: TimeDomain,
         location: int,
         time: Time,
-        operator: str,
-        port: TokenLender | TokenOutput | None = None,
+        owner: "PortOwner",
         label: Label | None = None,
     ) -> None:
-        self._label = label
-        self._port = port
-        self._schedule = port.schedule if port is not None else -1
+        self._owner = owner
+        self._call = owner.call
         self._ledger = ledger
-        self._domain = domain
         self._location = location
         self._time = time
-        self._operator = operator
         self._live = True
+        self.domain = domain
+        self.label = label
 
     @property
     def time(self) -> Time:
@@ -110,14 +53,9 @@ class TimestampToken:
         return self._time
 
     @property
-    def label(self) -> Label | None:
-        """The substream that this token belongs to, as (number of the declaration, key); None for none."""
-        return self._label
-
-    @property
     def key(self) -> Any:
         """The key of the substream that this token belongs to, and holds open; None for none."""
-        return None if self._label is None else self._label[1]
+        return None if self.label is None else self.label[1]
 
     @property
     def stamp(self) -> tuple[int, Time]:
@@ -129,15 +67,10 @@ class TimestampToken:
         """Whether the token has not been discarded."""
         return self._live
 
-    @property
-    def domain(self) -> TimeDomain:
-        """The order of the times to which this token can be taken."""
-        return self._domain
-
     def is_for_output_of(self, other: "TimestampToken") -> bool:
         """Tell whether both tokens are for one output of one operator, on one worker, and of one substream."""
         same_output = self._location == other._location and self._ledger is other._ledger
-        return same_output and self._label == other._label
+        return same_output and self.label == other.label
 
     def clone(self) -> "TimestampToken":
         """Return a second token for the same time and output. Raises TokenError after `discard`."""
@@ -152,10 +85,8 @@ class TimestampToken:
         """
         with self._ledger.lock:
             self._check(time, "delay")
-            token = TimestampToken(
-                self._ledger, self._domain, self._location, time, self._operator, self._port, self._label
-            )
-            self._ledger.record(((self._location, time), 1), label=self._label)
+            token = TimestampToken(self._ledger, self.domain, self._location, time, self._owner, self.label)
+            self._ledger.record(((self._location, time), 1), label=self.label)
             return token
 
     def downgrade(self, time: Time) -> None:
@@ -163,7 +94,7 @@ class TimestampToken:
         with self._ledger.lock:
             self._check(time, "downgrade")
             if time != self._time:
-                self._ledger.record(((self._location, time), 1), ((self._location, self._time), -1), label=self._label)
+                self._ledger.record(((self._location, time), 1), ((self._location, self._time), -1), label=self.label)
                 self._time = time
 
     def discard(self) -> None:
@@ -171,34 +102,34 @@ class TimestampToken:
         with self._ledger.lock:
             self._check_live()
             self._live = False
-            self._ledger.record(((self._location, self._time), -1), label=self._label)
+            self._ledger.record(((self._location, self._time), -1), label=self.label)
 
     def _check_live(self) -> None:
         if not self._live:
             raise TokenError(
-                f"operator {self._operator!r} used a token for time {self._time!r} after it was discarded: "
+                f"operator {self._owner.name!r} used a token for time {self._time!r} after it was discarded: "
                 "clone() or retain() a token to keep one"
             )
 
     def _check(self, time: Time, action: str) -> None:
         self._check_live()
-        if not self._domain.contains(time):
+        if not self.domain.contains(time):
             raise TokenError(
-                f"operator {self._operator!r} cannot {action} a token for time {self._time!r} to {time!r}: "
-                f"that is no time of this scope, where times are such as {self._domain.minimum()!r}"
+                f"operator {self._owner.name!r} cannot {action} a token for time {self._time!r} to {time!r}: "
+                f"that is no time of this scope, where times are such as {self.domain.minimum()!r}"
             )
-        if not self._domain.less_equal(self._time, time):
+        if not self.domain.less_equal(self._time, time):
             raise TokenError(
-                f"operator {self._operator!r} cannot {action} a token for time {self._time!r} to {time!r}: "
+                f"operator {self._owner.name!r} cannot {action} a token for time {self._time!r} to {time!r}: "
                 "a token only moves forward"
             )
 
-    def time_on(self, output: TokenOutput) -> Time:
+    def time_on(self, output: "RunningOutput") -> Time:
         """Return the time at which this token sends on ``output``; raise TokenError if it does not."""
         self._check_live()
         if output.location != self._location or output.ledger is not self._ledger:
             raise TokenError(
-                f"operator {output.operator!r} used a token of another output for output {output.port}: "
+                f"operator {output.owner.name!r} used a token of another output for output {output.port}: "
                 "a token lets its holder send on one output only; retain one for each"
             )
         return self._time
@@ -217,21 +148,21 @@ class TimestampToken:
             return
         self._live = False
         change = ((self._location, self._time), -1)
-        if self._schedule >= 0 and self._port is not None and self._port.schedule == self._schedule:
+        if self._owner.call == self._call >= 0:
             # Made and dropped in one call, as by dict.setdefault or send(token.delayed(...)): as good as never kept.
-            self._ledger.record(change, label=self._label)
+            self._ledger.record(change, label=self.label)
         else:
-            self._ledger.record_leak(Leak(self._operator, self._time), change, self._label)
+            self._ledger.record_leak(Leak(self._owner.name, self._time), change, self.label)
 
     def __reduce__(self) -> Any:
         raise TokenError(
-            f"a token of operator {self._operator!r} cannot be copied or sent to another process: send the records, "
+            f"a token of operator {self._owner.name!r} cannot be copied or sent to another process: send the records, "
             "or clone() the token within the worker"
         )
 
     def __repr__(self) -> str:
         state = "" if self._live else ", discarded"
-        return f"TimestampToken(time={self._time!r}, operator={self._operator!r}{state})"
+        return f"TimestampToken(time={self._time!r}, operator={self._owner.name!r}{state})"
 
 
 class LentToken:
@@ -240,30 +171,30 @@ class LentToken:
     It sends on any output that its input can reach, at the message's time; `retain` makes a token of one's own of it.
     """
 
-    __slots__ = ("_input", "_schedule", "label", "time")
+    __slots__ = ("_call", "_input", "label", "time")
 
-    def __init__(self, lender: TokenLender, schedule: int, time: Time, label: Labels | None = None) -> None:
+    def __init__(self, lender: "RunningInput", call: int, time: Time, label: Labels | None = None) -> None:
         self._input = lender
-        self._schedule = schedule
+        self._call = call
         self.time = time
         self.label = label
 
     @property
     def key(self) -> Any:
         """The key of the substream that the message belongs to; None for none."""
-        return None if self.label is None else self._one_label()[1]
+        label = self._own_label()
+        return None if label is None else label[1]
 
     def of(self, label: Label) -> "LentToken":
         """Return the token that the message lends for the records of one of its substreams."""
-        return LentToken(self._input, self._schedule, self.time, label)
+        return LentToken(self._input, self._call, self.time, label)
 
-    def _one_label(self) -> Label:
+    def _own_label(self) -> Label | None:
         if isinstance(self.label, MixedLabel):
-            raise TokenError(f"operator {self._input.operator!r} used a token of several substreams as that of one")
-        assert self.label is not None, "it was asked before"
+            raise TokenError(f"operator {self._input.owner.name!r} used a token of several substreams as that of one")
         return self.label
 
-    def retain(self, output: SendingPort | None = None) -> TimestampToken:
+    def retain(self, output: "OutputPort | None" = None) -> TimestampToken:
         """Return a token at this message's time for ``output``, by default the only one.
 
         Raises:
@@ -271,9 +202,9 @@ class LentToken:
                 reach that output.
         """
         chosen = output._running if output is not None else self._input.only_output()
-        return chosen.new_token(self.time_on(chosen), self._input, None if self.label is None else self._one_label())
+        return chosen.new_token(self.time_on(chosen), self._own_label())
 
-    def delayed(self, time: Time, output: SendingPort | None = None) -> TimestampToken:
+    def delayed(self, time: Time, output: "OutputPort | None" = None) -> TimestampToken:
         """Return a token at ``time`` for ``output``, by default the only one.
 
         Raises:
@@ -285,29 +216,29 @@ class LentToken:
         least = self._input.arrivals(chosen, self.time)
         if not (chosen.domain.contains(time) and least.less_equal(time)):
             raise TokenError(
-                f"operator {self._input.operator!r} cannot delay the token of a message at time {self.time!r} to "
+                f"operator {self._input.owner.name!r} cannot delay the token of a message at time {self.time!r} to "
                 f"{time!r} on output {chosen.port}: {self._input.say_what_is_lent(chosen, least)}, at times "
                 f"like {chosen.domain.minimum()!r}"
             )
-        return chosen.new_token(time, self._input, None if self.label is None else self._one_label())
+        return chosen.new_token(time, self._own_label())
 
     def _check_lent(self) -> None:
-        if self._schedule != self._input.schedule:
+        if self._call != self._input.owner.call:
             raise TokenError(
-                f"operator {self._input.operator!r} used the token lent by a message at time {self.time!r} after it "
+                f"operator {self._input.owner.name!r} used the token lent by a message at time {self.time!r} after it "
                 "returned: retain() it while the message is at hand"
             )
 
-    def time_on(self, output: TokenOutput) -> Time:
+    def time_on(self, output: "RunningOutput") -> Time:
         """Return the least time at which this message lets its receiver send on ``output``."""
         self._check_lent()
         return self._input.time_on(output, self.time)
 
     def __reduce__(self) -> Any:
         raise TokenError(
-            f"a token lent to operator {self._input.operator!r} cannot be copied or sent to another process: "
+            f"a token lent to operator {self._input.owner.name!r} cannot be copied or sent to another process: "
             "send the records, or retain() the token within the worker"
         )
 
     def __repr__(self) -> str:
-        return f"LentToken(time={self.time!r}, operator={self._input.operator!r})"
+        return f"LentToken(time={self.time!r}, operator={self._input.owner.name!r})"

@@ -9,13 +9,9 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
 
-from tidewheel.progress import ChangeBatch, Time
+from tidewheel.progress import Change, ChangeBatch, Time
 from tidewheel.runtime.substreams.labels import Label
-
-Change: TypeAlias = tuple[tuple[int, Time], int]
-"""((location number, time), difference of the count)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,16 +37,17 @@ class TokenLedger:
 
     Attributes:
         held: how many tokens are held, by (location number, time), as far as groups were drained.
+        leaks: the tokens that nobody discarded; the worker's step takes them.
         labelled: the groups that were drained of tokens of substreams, with their labels; who drains takes them, too.
     """
 
     def __init__(self, wake: Callable[[], None] = lambda: None) -> None:
         self.lock = threading.Lock()
         self.wake = wake
+        self.leaks: deque[Leak] = deque()
         self.held: ChangeBatch[tuple[int, Time]] = ChangeBatch()
         self.labelled: list[tuple[Label, tuple[Change, ...]]] = []
         self._groups: deque[tuple[tuple[Change, ...], Label | None]] = deque()
-        self._leaks: deque[Leak] = deque()
 
     def record(self, *changes: Change, label: Label | None = None) -> None:
         """Add one indivisible group of changes, of tokens of the substream with this label."""
@@ -59,7 +56,7 @@ class TokenLedger:
 
     def record_leak(self, leak: Leak, change: Change, label: Label | None = None) -> None:
         """Add the discarding of a token that nobody discarded."""
-        self._leaks.append(leak)
+        self.leaks.append(leak)
         self.record(change, label=label)
 
     def drain(self) -> list[Change]:
@@ -79,15 +76,6 @@ class TokenLedger:
         for changes, _ in self._groups.copy():
             counts.extend(changes)
         return dict(counts)
-
-    def drain_leaks(self) -> list[Leak]:
-        """Take the leaks found so far."""
-        return [self._leaks.popleft() for _ in range(len(self._leaks))]
-
-    @property
-    def has_leaks(self) -> bool:
-        """Whether leaks were found since the last drain."""
-        return bool(self._leaks)
 
     @property
     def is_empty(self) -> bool:

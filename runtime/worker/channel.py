@@ -1,70 +1,91 @@
 """The channel of one edge: it carries batches from an output to an input, on this worker or another."""
 
+from collections.abc import Callable
+
 from tidewheel.progress import Time
 from tidewheel.runtime.description.pacts import Pact
 from tidewheel.runtime.explaining.statistics import EdgeStatistics
+from tidewheel.runtime.worker.envelope import Message
+from tidewheel.runtime.worker.failure import PartError
 from tidewheel.runtime.worker.flow_control import OVERHEAD_BYTES
-from tidewheel.runtime.worker.message import Message
-from tidewheel.runtime.worker.port_host import PortHost, Receiving
+from tidewheel.runtime.worker.operator_host import OperatorHost
 from tidewheel.transport.batches import Batch, length, size_in_bytes
-
-
-class ExchangeError(Exception):
-    """The pact could not find the key of a record; the cause says why.
-
-    ``args`` has the name of the operator that the edge leads to, and the time of the batch.
-    """
 
 
 class Channel:
     """One edge as one worker sees it: its end on this worker, and the pact by which records are spread.
 
+    Args:
+        host: the worker.
+        location: the number of the input port to which it leads.
+        put: receives a message at that port.
+        operator: the number of the operator of that port, and ``name``, its name.
+        pact: spreads records over the workers; None keeps them on this one.
+
     Attributes:
-        operator: the number of the operator to which it leads.
+        takes_marks: whether marks of the ends of substreams go over the edge, among the records.
         messages, records, bytes: what this worker has sent over it, to itself and to others.
     """
 
-    __slots__ = ("_location", "_name", "_pact", "_target", "bytes", "messages", "operator", "records")
+    __slots__ = (
+        "_host",
+        "_location",
+        "_name",
+        "_operator",
+        "_pact",
+        "_put",
+        "bytes",
+        "messages",
+        "records",
+        "takes_marks",
+    )
 
-    def __init__(self, target: Receiving, worker: int, operator: int, name: str, pact: Pact | None) -> None:
-        self._target = target
-        self._location = target.location
+    def __init__(
+        self,
+        host: OperatorHost,
+        location: int,
+        put: Callable[[Message], None],
+        operator: int,
+        name: str,
+        pact: Pact | None,
+    ) -> None:
+        self._host = host
+        self._location = location
+        self._put = put
+        self._operator = operator
         self._name = name
-        self.operator = operator
-        self._pact = None if pact is None else pact.for_worker(worker)
+        self._pact = None if pact is None else pact.for_worker(host.worker)
+        self.takes_marks = pact is not None and pact.takes_marks
         self.messages = 0
         self.records = 0
         self.bytes = 0
 
-    def push(self, core: PortHost, time: Time, batch: Batch, count: int) -> None:
+    def push(self, time: Time, batch: Batch, count: int) -> None:
         """Carry a batch of ``count`` records over the edge."""
+        here = self._host.worker
         if self._pact is None:
-            size = self._count(batch, count)
-            self._deliver_here(core, Message(self._location, time, batch, size, core.worker))
+            self._deliver(here, Message(self._location, time, batch, self._count(batch, count), here))
             return
         try:
-            parts = self._pact.split(batch, core.workers)
+            parts = self._pact.split(batch, self._host.workers)
         except Exception as error:
-            raise ExchangeError(self._name, time) from error
+            raise self._could_not_exchange(time) from error
         for worker, part in enumerate(parts):
-            if part is None:
-                continue
-            message = Message(self._location, time, part, self._count(part, length(part)), core.worker)
-            if worker == core.worker:
-                self._deliver_here(core, message)
-            else:
-                self._deliver_to(core, worker, message)
+            if part is not None:
+                self._deliver(worker, Message(self._location, time, part, self._count(part, length(part)), here))
 
-    def _deliver_here(self, core: PortHost, message: Message) -> None:
-        core.produce(self._location, message.time)
-        core.flow.add(message.size)
-        self._target.put(message)
-        core.activate(self.operator)
+    def _could_not_exchange(self, time: Time) -> PartError:
+        return PartError(self._name, time, "could not exchange a record")
 
-    def _deliver_to(self, core: PortHost, worker: int, message: Message) -> None:
-        core.produce(self._location, message.time)
-        core.flow.add(message.size)
-        core.outbox.put(worker, message)
+    def _deliver(self, worker: int, message: Message) -> None:
+        host = self._host
+        host.produce(self._location, message.time)
+        host.flow.add(message.size)
+        if worker == host.worker:
+            self._put(message)
+            host.activate(self._operator)
+        else:
+            host.outbox.put(worker, message)
 
     def statistics(self, source: str, target: str) -> EdgeStatistics:
         """Return what was sent, over an edge between ports of these names."""

@@ -1,32 +1,75 @@
 """The envelope: all that travels at once between two workers, or between a feeder and a worker, and its frames.
 
-The frames are one pickle, and each large buffer in it as a frame of its own. A buffer of an Arrow stream or a NumPy
-array is sent from where it lies, and read where it arrives. Small buffers stay in the pickle.
+An outbox puts the messages and the progress of a step into one envelope for each peer. The frames are one pickle, and
+each large buffer in it as a frame of its own. A buffer of an Arrow stream or a NumPy array is sent from where it lies,
+and read where it arrives. Small buffers stay in the pickle.
 """
 
 import pickle
-from collections.abc import Sequence
-from typing import Any, Literal, TypeAlias
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, Literal, Self, TypeAlias
 
 import msgspec
 
 from tidewheel.progress import ProgressBatch, ProtocolError, Time
 from tidewheel.runtime.inputs.feeders import FeederStatus
+from tidewheel.runtime.substreams.labels import Labels, MixedLabel, parts_by_key
 from tidewheel.runtime.substreams.news import SubstreamNews
 from tidewheel.runtime.worker.flow_control import Credit
-from tidewheel.runtime.worker.message import Message
-from tidewheel.runtime.worker.worker_status import WorkerStatus
 from tidewheel.transport.link import Codec
 from tidewheel.transport.packed_batch import pack, unpack
-from tidewheel.transport.pickling import dump_frames, dumps
+from tidewheel.transport.pickling import dump_frames, dumps, pickled_size
 
 _LARGE = 16 * 1024
+_MEASURED_EVERY = 16
+_NONE: Mapping[int, SubstreamNews] = {}
 
 FIRST_HANDLE = 0
 """The number of the handle with which an input begins; those of the others are drawn by chance."""
 
 InputAction: TypeAlias = Literal["send", "advance", "close", "clone", "end"]
 """What a handle of an input can do."""
+
+
+class Message(msgspec.Struct, frozen=True, array_like=True):
+    """One batch at one time for one input port.
+
+    ``target`` is the port's location number. The batch counts for ``size`` bytes in flight at the worker ``sender``.
+    ``label`` says to which substreams the records belong; None for none.
+    """
+
+    target: int
+    time: Time
+    batch: Any
+    size: int = 0
+    sender: int = 0
+    label: Labels | None = None
+
+    def taken(self) -> Self:
+        """Return the message as one that no longer counts as in flight."""
+        return msgspec.structs.replace(self, size=0)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _message, (self.target, self.time, pack(self.batch), self.size, self.sender, self.label)
+
+    def divided(self) -> "list[Message]":
+        """Return one message for each substream, in place of this one of several.
+
+        The last counts for the bytes of all.
+        """
+        label = self.label
+        assert isinstance(label, MixedLabel), "a message of one substream is not divided"
+        made = [
+            Message(self.target, self.time, part, 0, self.sender, (label.declaration, key))
+            for key, part in parts_by_key(self.batch, label.keys)
+        ]
+        return [*made[:-1], msgspec.structs.replace(made[-1], size=self.size)]
+
+
+def _message(target: int, time: Time, packed: Any, size: int, sender: int, label: Labels | None) -> Message:
+    return Message(target, time, unpack(packed), size, sender, label)
 
 
 class InputCommand(msgspec.Struct, frozen=True, array_like=True):
@@ -46,6 +89,35 @@ class InputCommand(msgspec.Struct, frozen=True, array_like=True):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _command, (self.input, self.action, self.time, pack(self.batch), self.size, self.handle, self.origin)
+
+
+class Phase(Enum):
+    """Where a worker is in its life."""
+
+    RUNNING = "running"
+    COMPLETE = "complete"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerStatus:
+    """A worker's state at one moment, as it tells one feeder.
+
+    Attributes:
+        phase: where it is in its life.
+        probes: the elements of each probe's frontier.
+        failure: the error that ended it.
+        taken: how many bytes of what the feeder has sent it, its inputs have taken.
+        heard: how many envelopes of the feeder have come, without a gap.
+        steps: how many steps it has taken, if nothing is left to do; None if something is, or the feeder has not asked.
+    """
+
+    phase: Phase
+    probes: Mapping[str, tuple[Time, ...]] = field(default_factory=dict)
+    failure: Exception | None = None
+    taken: int = 0
+    heard: int = 0
+    steps: int | None = None
 
 
 class Envelope(msgspec.Struct, frozen=True, array_like=True):
@@ -106,3 +178,74 @@ def decode(head: bytes, buffers: Sequence[Any] = ()) -> Envelope:
 
 
 ENVELOPES: Codec[Envelope] = Codec(encode, decode, Envelope)
+
+
+class Outbox:
+    """Numbers envelopes from 0 for each peer.
+
+    Args:
+        worker: the number of the sender.
+        workers: how many workers there are.
+        incarnation: of the sender.
+
+    Attributes:
+        progress_bytes: about how large all batches of progress together are when pickled: one in sixteen is measured.
+    """
+
+    def __init__(self, worker: int, workers: int, incarnation: int) -> None:
+        self._worker = worker
+        self._incarnation = incarnation
+        self._sequences = [0] * workers
+        self._messages: list[list[Message]] = [[] for _ in range(workers)]
+        self._batches = 0
+        self._bytes_a_change = 0.0
+        self.progress_bytes = 0
+
+    def put(self, peer: int, message: Message) -> None:
+        """Add a message to the next envelope for a peer."""
+        self._messages[peer].append(message)
+
+    def envelopes(
+        self,
+        progress: Mapping[int, ProgressBatch],
+        credit: Mapping[int, Credit],
+        substreams: Mapping[int, SubstreamNews] = _NONE,
+        heard: int = 0,
+    ) -> list[tuple[int, Envelope]]:
+        """Return an envelope for each peer for which there is anything, as (worker number, envelope).
+
+        ``heard`` is how much the sender has heard of substreams.
+        """
+        if progress:
+            self._count(next(iter(progress.values())), len(progress))
+        return [
+            (
+                peer,
+                Envelope(
+                    self._worker,
+                    self._incarnation,
+                    self._next_sequence(peer),
+                    messages,
+                    progress.get(peer, []),
+                    credit=credit.get(peer),
+                    substreams=substreams.get(peer),
+                    heard=heard,
+                ),
+            )
+            for peer, messages in enumerate(self._messages)
+            if messages or peer in progress or peer in credit or peer in substreams
+        ]
+
+    def _next_sequence(self, peer: int) -> int:
+        """Return the number of the envelope that takes along all messages for a peer."""
+        self._messages[peer] = []
+        sequence = self._sequences[peer]
+        self._sequences[peer] = sequence + 1
+        return sequence
+
+    def _count(self, batch: ProgressBatch, receivers: int) -> None:
+        """Count a batch that several peers get."""
+        if self._batches % _MEASURED_EVERY == 0:
+            self._bytes_a_change = pickled_size(batch) / len(batch)
+        self._batches += 1
+        self.progress_bytes += round(self._bytes_a_change * len(batch)) * receivers

@@ -11,14 +11,19 @@ from typing import Any, NoReturn
 
 from tidewheel.progress import Time
 from tidewheel.runtime.errors import JobError
-from tidewheel.runtime.worker.channel import ExchangeError
-from tidewheel.runtime.worker.running_stage import StageError
 
-_OPERATORS = ("tidewheel.operators.", "tidewheel.runtime.description.exchange")
+_OPERATORS = ("tidewheel.operators.", "tidewheel.runtime.description.pacts")
 """Modules that call a function of the user's with one record at a time."""
 
 _BATCHES = ("batch", "rows")
 """What they call the records of a batch."""
+
+
+class PartError(Exception):
+    """A part of what an operator does in a step failed; the cause is what was raised.
+
+    ``args`` has the name of the operator to blame, the time, None for that of the step, and what failed in words.
+    """
 
 
 def operator_failure(operator: str, worker: int, time: Time | None, error: BaseException | None, what: str) -> JobError:
@@ -37,11 +42,9 @@ def raise_step_failure(operator: str, worker: int, time: Time | None, error: Bas
     """Raise what `operator_failure` returns for an operator that was scheduled, caused by what its function raised."""
     cause: BaseException | None = error
     what = "failed"
-    if isinstance(error, ExchangeError):
-        operator, time = error.args
-        cause, what = error.__cause__, "could not exchange a record"
-    elif isinstance(error, StageError):
-        operator, cause = error.args[0], error.__cause__
+    if isinstance(error, PartError):
+        operator, own_time, what = error.args
+        cause, time = error.__cause__, time if own_time is None else own_time
     raise operator_failure(operator, worker, time, cause, what) from cause
 
 

@@ -3,12 +3,61 @@
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from tidewheel.progress import Antichain
+from tidewheel.progress import Antichain, GraphError
 from tidewheel.runtime.errors import TokenError
-from tidewheel.runtime.substreams.end_of_substream import EndOfSubstream
+from tidewheel.runtime.substreams.labels import EndOfSubstream
+from tidewheel.runtime.substreams.substream_ports import SubstreamOutput
 from tidewheel.runtime.tokens.notificator import Notificator
 from tidewheel.runtime.tokens.timestamp_token import LentToken, TimestampToken
+from tidewheel.runtime.worker.agenda import Agenda
+from tidewheel.runtime.worker.operator_host import OperatorHost
 from tidewheel.runtime.worker.operator_instance import OperatorInstance
+
+
+class Activator:
+    """Has one operator scheduled on one worker, though nothing new may have arrived for it; from any thread.
+
+    >>> from tidewheel import Dataflow, run
+    >>> def build(context):
+    ...     token, left = context.token(), [3, 2, 1]
+    ...
+    ...     def schedule(output):
+    ...         output.send(token, [left.pop(0)])
+    ...         if left:
+    ...             context.activator.after(0.01)
+    ...         else:
+    ...             token.discard()
+    ...
+    ...     return schedule
+    >>> flow = Dataflow("countdown")
+    >>> [numbers] = flow.operator("countdown", [], 1, build)
+    >>> _ = numbers.capture("numbers")
+    >>> with run(flow, engine="local") as job:
+    ...     job.wait()
+    ...     [entry.batch for entry in job.captured("numbers")]
+    [[3], [2], [1]]
+    """
+
+    __slots__ = ("_agenda", "_operator")
+
+    def __init__(self, agenda: Agenda, operator: int) -> None:
+        self._agenda = agenda
+        self._operator = operator
+
+    def __call__(self) -> None:
+        """Have the operator scheduled in the worker's next step."""
+        self._agenda.activate_later(self._operator)
+
+    def after(self, seconds: float) -> None:
+        """Have the operator scheduled once so many seconds have passed; not at all if the job ends before.
+
+        Raises:
+            ValueError: ``seconds`` is negative, or no number.
+        """
+        if not seconds >= 0:
+            raise ValueError(f"an operator can be scheduled after some seconds, 0 or more, not after {seconds!r}")
+        self._agenda.activate_after(self._operator, seconds)
+
 
 State = TypeVar("State")
 
@@ -26,12 +75,13 @@ class OperatorContext:
         activator: has this operator scheduled from any thread, now or after some time; may be handed on.
     """
 
-    def __init__(self, instance: OperatorInstance, worker: int, nodes: Sequence[str]) -> None:
+    def __init__(self, host: OperatorHost, instance: OperatorInstance, nodes: Sequence[str]) -> None:
         self.name = instance.name
-        self.worker = worker
-        self.workers = len(nodes)
+        self.worker = host.worker
+        self.workers = host.workers
         self.nodes = nodes
-        self.activator = instance.hooks.activator
+        self.activator = Activator(host.agenda, instance.number)
+        self._host = host
         self._instance = instance
 
     def token(self, output: int = 0) -> TimestampToken:
@@ -125,7 +175,7 @@ class OperatorContext:
         ...     job.captured("sums")
         [Captured(time=0, batch=[3])]
         """
-        self._instance.hooks.expect()
+        self._host.agenda.expected[self._instance.number] = bool(self._instance.inputs)
 
     def end_substream(self, token: TimestampToken | LentToken, *keys: Any) -> None:
         """Promise that nothing more of the substreams with these keys is sent, by this operator or any other.
@@ -166,7 +216,14 @@ class OperatorContext:
                 f"operator {self.name!r}: end_substream(token, *keys) takes a token first, with which the operator "
                 f"can send, not {given!r}"
             )
-        self._instance.hooks.end_substream(token, list(map(EndOfSubstream, keys)))
+        marks = list(map(EndOfSubstream, keys))
+        outputs = [output for output in self._instance.outputs if isinstance(output, SubstreamOutput)]
+        are_sent = [output.send_marks(token, marks) for output in outputs]
+        if not any(are_sent):
+            raise GraphError(
+                f"operator {self.name!r} ends a substream, but nothing right behind it divides what it sends: "
+                "call substreams(name, key=...) on its stream itself"
+            )
 
     def on_close(self, callback: Callable[[], object]) -> None:
         """Have ``callback`` called when the dataflow ends on this worker: completes and is left, fails, or is dropped.
@@ -174,7 +231,7 @@ class OperatorContext:
         The last that was added is called first, none twice, and what one raises is logged. None is called where the
         worker's process ends with the job, as on Ray it does for all but dataflows that were added.
         """
-        self._instance.hooks.on_close(callback)
+        self._host.closing.add(self.name, callback)
 
     def probe(self, name: str) -> Antichain:
         """Return the frontier at a probe of this dataflow, as far as this worker knows, for who paces itself by it.
@@ -184,12 +241,12 @@ class OperatorContext:
         Raises:
             GraphError: there is no such probe.
         """
-        return self._instance.hooks.follow(name)
+        return self._host.probes.follow(self._instance.number, name)
 
     @property
     def is_held(self) -> bool:
         """Whether a source is not to send now, because too much is in flight."""
-        return self._instance.flow.is_held
+        return self._host.flow.is_held
 
 
 def instance_of(context: OperatorContext) -> OperatorInstance:

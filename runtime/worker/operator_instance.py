@@ -1,57 +1,91 @@
-"""One operator on one worker, while it runs."""
+"""One operator on one worker, while it runs; a stateless one is made of stages.
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+A stateless operator looks at no frontier and keeps no token, so progress tracking need not know of it. Stateless
+operators that are joined by edges within a worker run as stages of one operator, one after the other on each batch.
+Nothing is queued, counted or scheduled between them. See `fusion.py`.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from tidewheel.progress import Antichain, Time
-from tidewheel.runtime.description.plan import Schedule
+from tidewheel.progress import Time
+from tidewheel.runtime.description.plan import Schedule, Stage
+from tidewheel.runtime.explaining.statistics import OperatorStatistics
 from tidewheel.runtime.inputs.mailbox import Mailbox
-from tidewheel.runtime.substreams.end_of_substream import EndOfSubstream
 from tidewheel.runtime.substreams.gate import SubstreamGate
+from tidewheel.runtime.substreams.labels import MixedLabel, labels_of, parts_by_key
 from tidewheel.runtime.tokens.notificator import Notificator
 from tidewheel.runtime.tokens.timestamp_token import LentToken, TimestampToken
-from tidewheel.runtime.worker.activator import Activator
-from tidewheel.runtime.worker.flow_control import FlowControl
-from tidewheel.runtime.worker.input_port import InputPort
-from tidewheel.runtime.worker.output_port import OutputPort
-from tidewheel.runtime.worker.running_input import RunningInput
-from tidewheel.runtime.worker.running_output import RunningOutput
-from tidewheel.runtime.worker.running_stage import RunningStage
+from tidewheel.runtime.worker.failure import PartError
+from tidewheel.runtime.worker.ports import InputPort, OutputPort, PortOwner, RunningOutput
+from tidewheel.transport.batches import Batch, check_batch, length
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerHooks:
-    """What a worker does for an operator: by default nothing.
+class RunningStage:
+    """One stage on one worker, with counts of its work so far.
 
     Attributes:
-        activator: has the operator scheduled.
-        on_close: keeps a function that is called in the end.
-        expect: takes note that another thread is going to activate the operator.
-        follow: returns the frontier at a probe, and has the operator scheduled whenever that of a probe moves.
-        end_substream: sends marks to where the operator's streams are divided.
+        with_keys: what it does to a batch of several substreams; None if it needs the records of each by themselves.
+        messages_in, records_in: what it has received.
+        messages_out, records_out: what it has sent.
+        seconds: how long its function has run.
     """
 
-    activator: Activator
-    on_close: Callable[[Callable[[], object]], None]
-    expect: Callable[[], None]
-    follow: Callable[[str], Antichain]
-    end_substream: Callable[[TimestampToken | LentToken, list[EndOfSubstream]], None]
+    __slots__ = (
+        "_clock",
+        "_transform",
+        "messages_in",
+        "messages_out",
+        "name",
+        "records_in",
+        "records_out",
+        "seconds",
+        "with_keys",
+    )
+
+    def __init__(self, stage: Stage, clock: Callable[[], float]) -> None:
+        self.name = stage.name
+        self.with_keys = stage.with_keys
+        self._transform = stage.transform
+        self._clock = clock
+        self.messages_in = self.messages_out = self.records_in = self.records_out = 0
+        self.seconds = 0.0
+
+    def run(self, batch: Batch, count: int, keys: list[Any] | None) -> tuple[Batch, int, list[Any] | None]:
+        """Return what the stage makes of a batch of ``count`` records, how many it has, and their keys, if any.
+
+        Raises:
+            PartError: its function has raised something.
+        """
+        self.messages_in += 1
+        self.records_in += count
+        started = self._clock()
+        try:
+            if keys is None:
+                result = self._transform(batch)
+            else:
+                assert self.with_keys is not None, "others get the records of one key at a time"
+                result, keys = self.with_keys(batch, keys)
+            if type(result) is not list:
+                check_batch(result)
+        except (Exception, SystemExit, GeneratorExit) as error:
+            raise PartError(self.name, None, "failed") from error
+        self.seconds += self._clock() - started
+        count = length(result)
+        if count:
+            self.messages_out += 1
+            self.records_out += count
+        return result, count, keys
 
 
-class OperatorInstance:
+class OperatorInstance(PortOwner):
     """An operator's ports and schedule function, and what is known of the call that is under way.
 
     Attributes:
-        time: the time of the message last received, or of the last notification, None before the first of a call;
-            errors name it.
-        schedules: how often the operator has been scheduled.
-        is_scheduled: whether a call is under way.
+        number: its number in the plan.
         seconds: how long all calls together took that have ended.
         started: when the last call began, as ``clock`` has it.
         clock: returns seconds, from any start; for statistics.
-        flow: counts the bytes in flight on its worker.
-        hooks: what the worker does for it.
         attachments: the worker's handles of the attachments of the dataflow.
         initial: the tokens with which it begins, one for each output; None for those that it has taken.
         mailbox: what feeders sent to it, oldest first; only inputs have a mailbox.
@@ -62,20 +96,13 @@ class OperatorInstance:
         captured: what it keeps for `Job.captured`, as (time, batch).
     """
 
-    def __init__(self, name: str, notify: bool, clock: Callable[[], float]) -> None:
+    def __init__(self, number: int, name: str, notify: bool, clock: Callable[[], float]) -> None:
+        super().__init__(name, notify)
+        self.number = number
         self.clock = clock
         self.seconds = 0.0
         self.started = 0.0
-        self.name = name
-        self.notify = notify
-        self.inputs: tuple[RunningInput, ...] = ()
-        self.outputs: tuple[RunningOutput, ...] = ()
         self.schedule: Schedule
-        self.schedules = 0
-        self.is_scheduled = False
-        self.time: Time | None = None
-        self.flow: FlowControl
-        self.hooks: WorkerHooks
         self.attachments: Mapping[str, Any] = {}
         self.initial: list[TimestampToken | None] = []
         self.mailbox: Mailbox | None = None
@@ -86,22 +113,15 @@ class OperatorInstance:
         self.captured: list[tuple[Any, Any]] = []
         self._ports: list[InputPort | OutputPort] = []
 
-    @property
-    def call(self) -> int:
-        """The number of the call that is under way, -1 between two."""
-        return self.schedules if self.is_scheduled else -1
-
     def run(self) -> bool:
         """Schedule the operator once; return whether it left messages behind after it took some."""
         waiting = [(port, port.consumed + port.looked_at) for port in self.inputs if port.queue]
-        self.schedules += 1
         self.time = None
-        self.is_scheduled = True
         self.started = self.clock()
         try:
             returned = self._call()
         finally:
-            self.is_scheduled = False
+            self.call = -1
             self.seconds += self.clock() - self.started
         if returned is not None:
             raise TypeError(
@@ -113,13 +133,26 @@ class OperatorInstance:
 
     def _call(self) -> object:
         """Call the schedule function; return what it returns, which should be nothing."""
+        self.schedules += 1
+        self.call = self.schedules
         returned: object = self.schedule(*self._ports)
         return returned
 
     def begin(self) -> None:
-        """Get ready to be built: the ports are there."""
+        """Prepare to be built: the ports are there."""
         self._ports = [*map(InputPort, self.inputs), *map(OutputPort, self.outputs)]
         self.initial = [port.initial_token() for port in self.outputs]
+
+    def be_made_of(self, stages: Sequence[Stage]) -> None:
+        """Send each batch, changed by all stages in turn, at its time."""
+        running = self.stages = [RunningStage(stage, self.clock) for stage in stages]
+        (source,), (sender,) = self.inputs, self.outputs
+
+        def schedule(input: InputPort, output: OutputPort) -> None:
+            for token, batch in source.whole():
+                _send(running, token, batch, sender)
+
+        self.schedule = schedule
 
     def discard_initial_tokens(self) -> None:
         """Discard the initial tokens that build did not take."""
@@ -129,5 +162,35 @@ class OperatorInstance:
                 self.initial[output] = None
 
     def work_at(self, time: Time) -> None:
-        """Take note that the operator is at work at a time; errors name it."""
+        """Note that the operator is at work at a time; errors name it."""
         self.time = time
+
+    def statistics(self) -> Iterator[tuple[str, OperatorStatistics]]:
+        """Yield its name and statistics, or those of each stage that it is made of; all stages run in one schedule."""
+        for stage in self.stages:
+            received, sent = (stage.messages_in, stage.records_in), (stage.messages_out, stage.records_out)
+            yield stage.name, OperatorStatistics(self.schedules, stage.seconds, *received, *sent)
+        if not self.stages:
+            received = sum(port.consumed for port in self.inputs), sum(port.records for port in self.inputs)
+            sent = sum(port.sent for port in self.outputs), sum(port.records for port in self.outputs)
+            yield self.name, OperatorStatistics(self.schedules, self.seconds, *received, *sent)
+
+
+def _send(stages: Sequence[RunningStage], token: LentToken, batch: Batch, output: RunningOutput) -> None:
+    """Send what the stages make of a batch; from the first that needs one substream at a time, of each by itself."""
+    label = token.label
+    mixed = label if isinstance(label, MixedLabel) else None
+    keys = None if mixed is None else mixed.keys
+    count = length(batch)
+    for number, stage in enumerate(stages):
+        if mixed is not None and keys is not None and stage.with_keys is None:
+            for key, part in parts_by_key(batch, keys):
+                _send(stages[number:], token.of((mixed.declaration, key)), part, output)
+            return
+        batch, count, keys = stage.run(batch, count, keys)
+        if not count:
+            return
+    if mixed is None or keys is None:
+        output.send(token, batch)
+    else:
+        output.send_labelled(token, batch, mixed if keys is mixed.keys else labels_of(mixed.declaration, keys))

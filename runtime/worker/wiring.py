@@ -1,21 +1,22 @@
-"""Connecting the operators of one worker, before they are built."""
+"""The connections between the operators of one worker, made before these are built."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from tidewheel.progress import CompiledGraph, Source, Target
 from tidewheel.runtime.description.plan import Plan
-from tidewheel.runtime.substreams.substream_channel import SubstreamChannel
-from tidewheel.runtime.substreams.substream_input import SubstreamInput
-from tidewheel.runtime.substreams.substream_instance import SubstreamInstance
-from tidewheel.runtime.substreams.substream_output import SubstreamOutput
-from tidewheel.runtime.substreams.waiting_ends import WaitingEnds
+from tidewheel.runtime.substreams.declared import DeclaredSubstreams
+from tidewheel.runtime.substreams.firm_mailbox import FirmMailbox, WaitingEnds
+from tidewheel.runtime.substreams.substream_ports import (
+    SubstreamChannel,
+    SubstreamInput,
+    SubstreamInstance,
+    SubstreamOutput,
+)
 from tidewheel.runtime.worker.channel import Channel
+from tidewheel.runtime.worker.operator_host import OperatorHost
 from tidewheel.runtime.worker.operator_instance import OperatorInstance
-from tidewheel.runtime.worker.port_host import PortHost
-from tidewheel.runtime.worker.running_input import RunningInput
-from tidewheel.runtime.worker.running_output import RunningOutput
+from tidewheel.runtime.worker.ports import RunningInput, RunningOutput
 
 Edges: TypeAlias = list[tuple[Source, Target, Channel]]
 """The ends of each edge, and what this worker sends over it."""
@@ -35,39 +36,63 @@ _OF_SUBSTREAMS = _Kinds(SubstreamInstance, SubstreamInput, SubstreamOutput, Subs
 
 
 def wire(
-    core: PortHost, plan: Plan, compiled: CompiledGraph, clock: Callable[[], float]
+    host: OperatorHost, plan: Plan, compiled: CompiledGraph, declared: tuple[DeclaredSubstreams, ...]
 ) -> tuple[list[OperatorInstance], Edges]:
     """Make an instance of each operator of ``plan`` with its ports; connect these, and return instances and edges.
 
     Only a dataflow that declares substreams has ports and channels that know of them.
     """
-    kinds = _OF_SUBSTREAMS if plan.declarations else _Kinds()
-    instances = [kinds.instance(operator.name, operator.notify, clock) for operator in plan.operators]
+    kinds = _OF_SUBSTREAMS if declared else _Kinds()
+    instances = [
+        kinds.instance(index, operator.name, operator.notify, host.clock)
+        for index, operator in enumerate(plan.operators)
+    ]
     for index, (operator, instance) in enumerate(zip(plan.operators, instances, strict=True)):
+        shape = operator.shape
+        paths = [
+            [shape.summaries.get((port, output), ()) for output in range(len(shape.outputs))]
+            for port in range(len(shape.inputs))
+        ]
         instance.inputs = tuple(
-            _input_port(kinds, core, plan, compiled, instance, Target(index, port))
-            for port in range(len(operator.shape.inputs))
+            kinds.input(host, instance, port, compiled.index[Target(index, port)], out)
+            for port, out in enumerate(paths)
         )
         instance.outputs = tuple(
-            kinds.output(core, instance, port, compiled.index[Source(index, port)], nesting.domain)
-            for port, nesting in enumerate(operator.shape.outputs)
+            kinds.output(host, instance, port, compiled.index[Source(index, port)], nesting.domain)
+            for port, nesting in enumerate(shape.outputs)
         )
+        for entry in instance.inputs if operator.ends is not None else ():
+            assert isinstance(entry, SubstreamInput), "who asks for ends reads a stream with substreams"
+            entry.ends = WaitingEnds()
+    for one in declared:
+        _receive_firmly(host, plan, compiled, one, instances)
     edges: Edges = []
     for index, operator in enumerate(plan.operators):
         for port, source in enumerate(operator.sources):
             asking = operator.stages[0].name if operator.stages else operator.name
-            channel = kinds.channel(instances[index].inputs[port], core.worker, index, asking, operator.pacts[port])
-            instances[source.operator].outputs[source.port].connect(channel)
+            entry = instances[index].inputs[port]
+            channel = kinds.channel(host, entry.location, entry.put, index, asking, operator.pacts[port])
+            instances[source.operator].outputs[source.port].channels.append(channel)
             edges.append((source, Target(index, port), channel))
     return instances, edges
 
 
-def _input_port(
-    kinds: _Kinds, core: PortHost, plan: Plan, compiled: CompiledGraph, instance: OperatorInstance, at: Target
-) -> RunningInput:
-    shape = plan.operators[at.operator].shape
-    paths = [shape.summaries.get((at.port, output), ()) for output in range(len(shape.outputs))]
-    made = kinds.input(core, instance, at.port, compiled.index[at], at.operator, paths)
-    if isinstance(made, SubstreamInput) and plan.operators[at.operator].ends is not None:
-        made.ends = WaitingEnds()
-    return made
+def _receive_firmly(
+    host: OperatorHost,
+    plan: Plan,
+    compiled: CompiledGraph,
+    declared: DeclaredSubstreams,
+    instances: list[OperatorInstance],
+) -> None:
+    """Give inputs with a firm bound the mailbox for that."""
+    for at in declared.firm:
+        instance = instances[at.operator]
+        port = instance.inputs[at.port]
+        assert isinstance(port, SubstreamInput), "the dataflow declares substreams"
+        assert isinstance(instance, SubstreamInstance), "the dataflow declares substreams"
+        shape = plan.operators[at.operator].shape
+        outputs = [Source(at.operator, number) for number in range(len(shape.outputs))]
+        led_to = tuple(compiled.index[one] for one in outputs if shape.summaries.get((at.port, one.port)))
+        port.ends, port.firm = None, FirmMailbox(host, port, led_to, takes_turns=at in declared.turns)
+        port.put = port.firm.put
+        instance.firm += (port,)

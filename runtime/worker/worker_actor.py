@@ -1,18 +1,18 @@
 """The Ray actor that hosts one worker: its share of one dataflow, or of several."""
 
+import io
 import os
 import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TextIO
 
 from tidewheel.runtime.description.plan import Plan
 from tidewheel.runtime.engines.runtime_config import RuntimeConfig
 from tidewheel.runtime.errors import JobError, lost_peers_fail_the_job
 from tidewheel.runtime.inputs.feeders import FeederName
 from tidewheel.runtime.worker.envelope import ENVELOPES, Envelope
-from tidewheel.runtime.worker.labelled_output import LabelledOutput
 from tidewheel.runtime.worker.worker_loop import Connect, WorkerLoop
 from tidewheel.runtime.worker.worker_report import BusyWorker, WorkerReport
 from tidewheel.transport.link import Receiver, Sender
@@ -22,6 +22,55 @@ from tidewheel.transport.ray_link import CallReceiver, RaySender
 from tidewheel.transport.socket_address import DRIVER, SocketAddress, SocketPeers
 from tidewheel.transport.socket_keys import SocketKeys
 from tidewheel.transport.socket_link import SocketReceiver, SocketSender, listen_here
+
+
+class LabelledOutput(io.TextIOBase):
+    """Writes through to a stream; puts a label before each line that is written while there is one.
+
+    Args:
+        stream: where everything goes.
+        label: returns what to put before a line that begins now, empty for nothing; called from any thread.
+    """
+
+    def __init__(self, stream: TextIO, label: Callable[[], str]) -> None:
+        self._stream = stream
+        self._label = label
+        self._at_start = True
+
+    def write(self, text: str) -> int:
+        """Write ``text``; return its length."""
+        label = self._label() if text else ""
+        if label:
+            lines = text.splitlines(keepends=True)
+            labelled = "".join(label + line for line in lines[1:])
+            self._stream.write((label if self._at_start else "") + lines[0] + labelled)
+        else:
+            self._stream.write(text)
+        if text:
+            self._at_start = text.endswith("\n")
+        return len(text)
+
+    def flush(self) -> None:
+        """Flush the stream."""
+        self._stream.flush()
+
+    def fileno(self) -> int:
+        """Return the stream's file descriptor."""
+        return self._stream.fileno()
+
+    def isatty(self) -> bool:
+        """Tell whether the stream is a terminal."""
+        return self._stream.isatty()
+
+    def writable(self) -> bool:
+        """Tell that it can be written to."""
+        return True
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        """The stream's encoding."""
+        return self._stream.encoding
+
 
 CONCURRENT_CALLS = 32
 """Calls run on threads and in any order: envelopes are numbered, and calls that wait leave room for others."""

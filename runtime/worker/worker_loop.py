@@ -15,11 +15,10 @@ from tidewheel.runtime.errors import JobError
 from tidewheel.runtime.inputs.actor_death import watch_actor
 from tidewheel.runtime.inputs.feed import WORKER_THREAD
 from tidewheel.runtime.inputs.feeders import Feeders, FeederStatus
-from tidewheel.runtime.worker.envelope import ENVELOPES, Envelope
+from tidewheel.runtime.worker.envelope import ENVELOPES, Envelope, Phase, WorkerStatus
 from tidewheel.runtime.worker.flow_control import UNTOLD_PARTS
 from tidewheel.runtime.worker.worker_core import WorkerCore
 from tidewheel.runtime.worker.worker_report import BusyWorker, WorkerReport
-from tidewheel.runtime.worker.worker_status import Phase, WorkerStatus
 from tidewheel.transport.errors import PeerLost
 from tidewheel.transport.link import Receiver, Sender
 from tidewheel.transport.pickling import unpicklable
@@ -251,7 +250,7 @@ class WorkerLoop:
             if self._has_work:
                 return self._receiver.receive(0.0)
             longest_s = _STALLED_S if self._core.flow.is_held else _LINK_CHECK_S
-            left_s = self._core.timers.left_s()
+            left_s = self._core.agenda.left_s()
             return self._receiver.receive(longest_s if left_s is None else min(longest_s, left_s))
         except ProtocolError as error:
             message = f"worker {self._worker} could not take what was sent to it: {error}"

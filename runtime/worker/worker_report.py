@@ -1,7 +1,7 @@
 """The report of a worker on itself between two steps, for `Job.explain` and `Job.statistics`."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -10,13 +10,12 @@ from tidewheel.runtime.description.plan import Plan
 from tidewheel.runtime.explaining.statistics import (
     EdgeStatistics,
     InputStatistics,
-    OperatorStatistics,
     WorkerStatistics,
 )
-from tidewheel.runtime.substreams.open_substreams import OpenSubstreams
-from tidewheel.runtime.worker.message import Message
+from tidewheel.runtime.substreams.gate import OpenSubstreams
+from tidewheel.runtime.worker.envelope import Message
 from tidewheel.runtime.worker.operator_instance import OperatorInstance
-from tidewheel.runtime.worker.running_input import RunningInput
+from tidewheel.runtime.worker.ports import RunningInput
 from tidewheel.runtime.worker.wiring import Edges
 
 Counts: TypeAlias = Mapping[tuple[int, Time], int]
@@ -86,31 +85,3 @@ def held_at(ports: Iterable[RunningInput]) -> Counts:
 def edges_of(edges: Edges, plan: Plan) -> tuple[EdgeStatistics, ...]:
     """Return what was sent over each edge of a plan."""
     return tuple(edge.statistics(plan.describe(source), plan.describe(target)) for source, target, edge in edges)
-
-
-def operators_of(instance: OperatorInstance) -> Iterator[tuple[str, OperatorStatistics]]:
-    """Yield name and statistics of an operator, or of each stage that it is made of; all stages run in one schedule."""
-    for stage in instance.stages:
-        yield (
-            stage.name,
-            OperatorStatistics(
-                instance.schedules,
-                stage.seconds,
-                stage.messages_in,
-                stage.records_in,
-                stage.messages_out,
-                stage.records_out,
-            ),
-        )
-    if not instance.stages:
-        yield (
-            instance.name,
-            OperatorStatistics(
-                instance.schedules,
-                instance.seconds,
-                sum(port.consumed for port in instance.inputs),
-                sum(port.records for port in instance.inputs),
-                sum(port.sent for port in instance.outputs),
-                sum(port.records for port in instance.outputs),
-            ),
-        )

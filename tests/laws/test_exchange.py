@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.laws.strategies import law_settings
-from tidewheel.runtime.description.exchange import Exchange, Key
+from tidewheel.runtime.description.pacts import Exchange, Key
 from tidewheel.runtime.description.stable_hash import hash_column, hash_integers, hash_tuples, stable_hash
 from tidewheel.transport.batches import records
 

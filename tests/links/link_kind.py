@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.links.batch_kinds import KINDS
-from tidewheel.runtime.worker.envelope import Envelope
-from tidewheel.runtime.worker.message import Message
+from tidewheel.runtime.worker.envelope import Envelope, Message
 from tidewheel.transport.link import Receiver, Sender
 from tidewheel.transport.ordered_inbox import OrderedInbox
 

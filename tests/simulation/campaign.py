@@ -14,7 +14,7 @@ from tests.simulation.random_schedule import RandomSchedule
 from tests.simulation.scenario import Scenario
 from tests.simulation.simulation import Simulation
 from tests.simulation.world import World
-from tidewheel.runtime.description.described import description_of
+from tidewheel.runtime.description.dataflow_description import description_of
 
 _LOGGER = logging.getLogger(__name__)
 _TRIALS = 200

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.kit.simulation.injection import Injection, replaced
-from tidewheel.runtime.description.exchange import Exchange
+from tidewheel.runtime.description.pacts import Exchange
 from tidewheel.runtime.inputs.mailbox import Mailbox
 from tidewheel.runtime.tokens.timestamp_token import LentToken, TimestampToken
 from tidewheel.runtime.worker.agenda import Agenda
@@ -62,7 +62,7 @@ def activation_unheard() -> Injection:
 
 def scheduled_twice() -> Injection:
     def wrong(agenda: Agenda, operator: int) -> None:
-        if 0 <= agenda._running < operator:
+        if 0 <= agenda.running < operator:
             agenda._current.append(operator)
             agenda._current.sort()
         else:

@@ -18,4 +18,4 @@ def credit_unheard() -> Injection:
 
 
 def held_source_forgotten() -> Injection:
-    return replaced(Agenda, "let_go", lambda _: lambda agenda: agenda._held.clear())
+    return replaced(Agenda, "let_go", lambda _: lambda agenda: agenda.held.clear())

@@ -10,12 +10,11 @@ from tests.simulation.random_operator import Ports, build_random
 from tests.simulation.world import World
 from tidewheel.operators.stream_base import make_pact
 from tidewheel.progress import Nesting, PathSummary, Summary, TimeDomain
-from tidewheel.runtime.description.described import description_of
+from tidewheel.runtime.description.dataflow_description import description_of
 from tidewheel.runtime.description.plan import Build, Schedule, passing
 from tidewheel.runtime.description.scope import Scope
-from tidewheel.runtime.worker.input_port import InputPort
 from tidewheel.runtime.worker.operator_context import OperatorContext
-from tidewheel.runtime.worker.output_port import OutputPort
+from tidewheel.runtime.worker.ports import InputPort, OutputPort
 
 _FEW_ROUNDS = tw.IntegerDomain(maximum=3)
 _DEEPEST = 3

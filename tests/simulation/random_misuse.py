@@ -7,7 +7,7 @@ from random import Random
 from tests.kit.simulation.violation import ViolationError
 from tidewheel.runtime.errors import TokenError
 from tidewheel.runtime.tokens.timestamp_token import LentToken, TimestampToken
-from tidewheel.runtime.worker.output_port import OutputPort, running_output
+from tidewheel.runtime.worker.ports import OutputPort, running_output
 
 
 def misuse_token(random: Random, token: TimestampToken, output: OutputPort, others: Sequence[OutputPort]) -> None:

@@ -11,9 +11,8 @@ from tests.simulation.world import World
 from tidewheel.progress import Antichain, PathSummary, Summary, Time, TimeDomain
 from tidewheel.runtime.description.plan import Build
 from tidewheel.runtime.tokens.timestamp_token import LentToken, TimestampToken
-from tidewheel.runtime.worker.input_port import InputPort, running_input
 from tidewheel.runtime.worker.operator_context import OperatorContext
-from tidewheel.runtime.worker.output_port import OutputPort, running_output
+from tidewheel.runtime.worker.ports import InputPort, OutputPort, running_input, running_output
 
 _WITH_MESSAGE = (
     *("send",) * 5,

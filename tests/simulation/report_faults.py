@@ -14,16 +14,15 @@ from tidewheel.runtime.tokens.timestamp_token import LentToken, TimestampToken
 from tidewheel.runtime.tokens.token_ledger import Leak, TokenLedger
 from tidewheel.runtime.tokens.token_set import TokenSet
 from tidewheel.runtime.worker.envelope import Envelope
-from tidewheel.runtime.worker.running_input import RunningInput
-from tidewheel.runtime.worker.running_output import RunningOutput
+from tidewheel.runtime.worker.ports import RunningOutput
 from tidewheel.runtime.worker.worker_core import WorkerCore
 from tidewheel.transport.batches import Batch
 
 _Sent: TypeAlias = list[tuple[int, Envelope]]
 
 
-def _token_of(output: RunningOutput, time: Time, lender: RunningInput, _: Label | None) -> TimestampToken:
-    return TimestampToken(output.ledger, output.domain, output.location, time, output.operator, lender)
+def _token_of(output: RunningOutput, time: Time, _: Label | None) -> TimestampToken:
+    return TimestampToken(output.ledger, output.domain, output.location, time, output.owner)
 
 
 def retained_token_lost() -> Injection:
@@ -34,9 +33,9 @@ def retained_token_lost() -> Injection:
 def retained_token_late() -> Iterator[None]:
     late: WeakKeyDictionary[TokenLedger, list[Change]] = WeakKeyDictionary()
 
-    def wrong_token(output: RunningOutput, time: Time, lender: RunningInput, label: Label | None) -> TimestampToken:
+    def wrong_token(output: RunningOutput, time: Time, label: Label | None) -> TimestampToken:
         late.setdefault(output.ledger, []).append(((output.location, time), 1))
-        return _token_of(output, time, lender, label)
+        return _token_of(output, time, label)
 
     def make(step: Callable[[WorkerCore], _Sent]) -> Callable[[WorkerCore], _Sent]:
         def wrong_step(core: WorkerCore) -> _Sent:
@@ -101,8 +100,8 @@ def empty_batch_counted() -> Injection:
         def wrong_send(output: RunningOutput, token: TimestampToken | LentToken, batch: Batch) -> None:
             send(output, token, batch)
             if not batch:
-                for channel in output._channels:
-                    output._core.produce(channel._location, token.time_on(output))
+                for channel in output.channels:
+                    channel._host.produce(channel._location, token.time_on(output))
 
         return wrong_send
 
@@ -115,7 +114,7 @@ def leak_unreported() -> Injection:
 
 def leaked_token_kept() -> Injection:
     def wrong_record(ledger: TokenLedger, leak: Leak, change: Change, label: Label | None) -> None:
-        ledger._leaks.append(leak)
+        ledger.leaks.append(leak)
 
     return replaced(TokenLedger, "record_leak", lambda _: wrong_record)
 

@@ -13,18 +13,15 @@ from tidewheel.progress import Time
 from tidewheel.progress.substream_tracker import Key, SubstreamTracker
 from tidewheel.runtime.substreams.books import SubstreamBooks
 from tidewheel.runtime.substreams.common_view import CommonView
-from tidewheel.runtime.substreams.firm_mailbox import FirmMailbox
+from tidewheel.runtime.substreams.firm_mailbox import FirmMailbox, WaitingEnds
 from tidewheel.runtime.substreams.gate import SubstreamGate
-from tidewheel.runtime.substreams.labelled_message import LabelledMessage
 from tidewheel.runtime.substreams.labels import Label, Labels
 from tidewheel.runtime.substreams.news import Changes, SubstreamNews
-from tidewheel.runtime.substreams.substream_input import SubstreamInput
-from tidewheel.runtime.substreams.waiting_ends import WaitingEnds
+from tidewheel.runtime.substreams.substream_ports import SubstreamInput
 from tidewheel.runtime.substreams.worker_substreams import WorkerSubstreams
 from tidewheel.runtime.tokens.timestamp_token import TimestampToken
-from tidewheel.runtime.worker.envelope import Envelope
-from tidewheel.runtime.worker.running_input import RunningInput
-from tidewheel.runtime.worker.running_output import RunningOutput
+from tidewheel.runtime.worker.envelope import Envelope, Message
+from tidewheel.runtime.worker.ports import RunningOutput
 from tidewheel.runtime.worker.worker_core import WorkerCore
 
 
@@ -59,10 +56,9 @@ def _retained_uncounted() -> Injection:
     """A token that is retained is not counted for its substream."""
 
     def make(new_token: Any) -> Any:
-        def uncounted(output: RunningOutput, time: Time, lender: RunningInput, label: Label | None) -> TimestampToken:
-            ledger = output.ledger
-            ledger.record(((output.location, time), 1))
-            return TimestampToken(ledger, output.domain, output.location, time, output.operator, lender, label)
+        def uncounted(output: RunningOutput, time: Time, label: Label | None) -> TimestampToken:
+            output.ledger.record(((output.location, time), 1))
+            return TimestampToken(output.ledger, output.domain, output.location, time, output.owner, label)
 
         return uncounted
 
@@ -104,7 +100,7 @@ def _consumed_on_arrival() -> Iterator[None]:
         def counting(core: WorkerCore, envelope: Envelope) -> None:
             apply(core, envelope)
             for message in envelope.messages:
-                if isinstance(message, LabelledMessage) and message.label is not None:
+                if message.label is not None:
                     core.books.record(message.label, message.target, message.time, -1)
                     before.setdefault(core.books, Counter())[message.label, message.target, message.time] += 1
 
@@ -242,7 +238,7 @@ def _firm_let_through() -> Injection:
     """An input with a firm bound receives what comes at once."""
 
     def make(put_one: Any) -> Any:
-        def at_once(mailbox: FirmMailbox, key: Key, message: LabelledMessage) -> None:
+        def at_once(mailbox: FirmMailbox, key: Key, message: Message) -> None:
             mailbox._port.queue.append(message)
 
         return at_once

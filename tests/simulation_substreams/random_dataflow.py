@@ -20,9 +20,8 @@ from tests.simulation_substreams.record import (
 from tests.simulation_substreams.world import World
 from tidewheel.runtime.description.plan import Schedule
 from tidewheel.runtime.description.scope import Scope
-from tidewheel.runtime.worker.input_port import InputPort
 from tidewheel.runtime.worker.operator_context import OperatorContext
-from tidewheel.runtime.worker.output_port import OutputPort
+from tidewheel.runtime.worker.ports import InputPort, OutputPort
 
 Streams: TypeAlias = list[tw.Stream[Record]]
 

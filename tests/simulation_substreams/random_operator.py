@@ -7,9 +7,8 @@ from tests.simulation_substreams.record import Record
 from tests.simulation_substreams.world import World
 from tidewheel.runtime.description.plan import Build, Schedule
 from tidewheel.runtime.tokens.timestamp_token import LentToken, TimestampToken
-from tidewheel.runtime.worker.input_port import InputPort, running_input
 from tidewheel.runtime.worker.operator_context import OperatorContext
-from tidewheel.runtime.worker.output_port import OutputPort, running_output
+from tidewheel.runtime.worker.ports import InputPort, OutputPort, running_input, running_output
 
 _WITH_MESSAGE = ("forward", "forward", "forward", "multiply", "drop", "retain", "delay", "careless")
 _WITH_TOKEN = ("send", "send and discard", "send and discard", "discard", "downgrade", "delay", "clone")

@@ -8,7 +8,7 @@ from tests.simulation.scenario import Scenario
 from tests.simulation_substreams.feeder import Feeder
 from tests.simulation_substreams.random_dataflow import RandomDataflow
 from tests.simulation_substreams.world import World
-from tidewheel.runtime.description.described import description_of
+from tidewheel.runtime.description.dataflow_description import description_of
 from tidewheel.runtime.errors import JobError
 from tidewheel.runtime.worker.worker_core import WorkerCore
 

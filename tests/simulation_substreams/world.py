@@ -17,10 +17,9 @@ from tidewheel.runtime.description.plan import Plan
 from tidewheel.runtime.description.stable_hash import stable_hash
 from tidewheel.runtime.substreams.books import SubstreamBooks
 from tidewheel.runtime.substreams.news import Ending
-from tidewheel.runtime.substreams.substream_input import SubstreamInput
-from tidewheel.runtime.worker.envelope import Envelope
-from tidewheel.runtime.worker.message import Message
-from tidewheel.runtime.worker.running_input import RunningInput
+from tidewheel.runtime.substreams.substream_ports import SubstreamInput
+from tidewheel.runtime.worker.envelope import Envelope, Message
+from tidewheel.runtime.worker.ports import RunningInput
 from tidewheel.runtime.worker.worker_core import WorkerCore
 
 _MESSAGES = 150
@@ -204,9 +203,10 @@ class World:
                 yield from ((message.target, message.batch) for message in messages)
             for port in [port for location, port in core._ports.items() if location != but_waiting_at]:
                 yield from ((port.location, message.batch) for message in unreceived(port))
-            for operator, mailbox in core._mailboxes.items():
-                location = self._compiled.index[Source(operator, 0)]
-                yield from ((location, command.batch) for _, command in mailbox._queue if command.action == "send")
+            for instance in core._instances:
+                location = self._compiled.index.get(Source(instance.number, 0), -1)
+                queue = instance.mailbox._queue if instance.mailbox is not None else ()
+                yield from ((location, command.batch) for _, command in queue if command.action == "send")
 
     def _in(self, envelopes: Iterable[Envelope]) -> Iterator[tuple[int, Any]]:
         for envelope in envelopes:
@@ -254,7 +254,7 @@ class World:
     def _check_nothing_left(self, core: WorkerCore) -> None:
         if not core.is_complete:
             raise ViolationError("complete", f"worker {core.worker} does not know that all is over")
-        books, gates = core._substreams.books, core._substreams.gates.values()
+        books, gates = core._substreams.books, core._substreams.gates
         left: dict[str, Any] = {
             "counts": [book.counts for book in books._books.values() if book.counts],
             "closing": [book.closing for book in books._books.values() if book.closing],

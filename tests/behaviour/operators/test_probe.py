@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import tidewheel as tw
 from tests.kit.operators.harness import Feed, feeds, operator_settings, send
 from tests.kit.operators.operator_case import OperatorCase, each_epoch
-from tidewheel.runtime.description.described import description_of
+from tidewheel.runtime.description.dataflow_description import description_of
 from tidewheel.runtime.engines.local_job import LocalJob
 
 CASES = [

@@ -10,7 +10,7 @@ from tests.kit.operators.harness import DEADLINE_S, settle
 from tests.kit.runtime.stuck_flows import every_spread, hoarding
 from tests.slow_operator import build_slow
 from tidewheel.progress import SpreadName
-from tidewheel.runtime.worker.timers import Timers
+from tidewheel.runtime.worker.agenda import Agenda
 
 
 class Watched:
@@ -157,13 +157,13 @@ def flow_of(source: Any) -> tw.Dataflow:
 def test_a_partition_is_not_asked_before_its_pause_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
     """However often the source is scheduled meanwhile; and one timer is set for that, not one each time."""
     timers: list[float] = []
-    set_timer = Timers.set
+    set_timer = Agenda.activate_after
 
-    def counted(own: Timers, operator: int, seconds: float) -> None:
+    def counted(own: Agenda, operator: int, seconds: float) -> None:
         timers.append(seconds)
         set_timer(own, operator, seconds)
 
-    monkeypatch.setattr(Timers, "set", counted)
+    monkeypatch.setattr(Agenda, "activate_after", counted)
     asked: list[int] = []
 
     class Slow:

@@ -19,6 +19,7 @@ from tidewheel.runtime.description.plan import OperatorPlan, Schedule
 from tidewheel.runtime.engines.local_job import LocalJob
 from tidewheel.runtime.worker.operator_context import instance_of
 from tidewheel.runtime.worker.operator_instance import OperatorInstance
+from tidewheel.runtime.worker.worker_core import WorkerCore
 
 MOST_REBUILT = 100
 """In so many rounds operators are built anew; each time, some open an event loop, with files, until the job ends."""
@@ -27,18 +28,21 @@ MOST_REBUILT = 100
 class ContextWithNotificators(tw.OperatorContext):
     """The context of an operator that finds its notificators again."""
 
-    def __init__(self, instance: OperatorInstance, worker: int, workers: int) -> None:
-        super().__init__(instance, worker, [""] * workers)
+    def __init__(self, core: WorkerCore, instance: OperatorInstance) -> None:
+        super().__init__(core, instance, [""] * core.workers)
         self._known = iter(instance.notificators)
 
     def notificator(self) -> tw.Notificator:
         return next(self._known)
 
 
-def build_anew(instance: OperatorInstance, operator: OperatorPlan, worker: int, workers: int) -> None:
+def build_anew(core: WorkerCore, instance: OperatorInstance, operator: OperatorPlan) -> None:
     """Build an operator again with a copy of its state and its notificators; all else that it kept is gone."""
     instance.states = pickle.loads(pickle.dumps(instance.states))
-    instance.schedule = operator.build(ContextWithNotificators(instance, worker, workers))
+    if operator.stages:
+        instance.be_made_of(operator.stages)
+    else:
+        instance.schedule = operator.build(ContextWithNotificators(core, instance))
 
 
 def run_round(job: LocalJob) -> bool:
@@ -47,7 +51,7 @@ def run_round(job: LocalJob) -> bool:
     for core in job._cores:
         for instance, operator in zip(core._instances, job.plan.operators, strict=True):
             if instance.inputs:
-                build_anew(instance, operator, core.worker, core.workers)
+                build_anew(core, instance, operator)
     return has_run
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import tidewheel as tw
-from tidewheel.runtime.description.described import description_of
+from tidewheel.runtime.description.dataflow_description import description_of
 
 DEADLINE_S = 20.0
 

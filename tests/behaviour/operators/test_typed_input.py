@@ -11,7 +11,7 @@ from hypothesis import given
 
 import tidewheel as tw
 from tests.kit.operators.harness import ARRAYS, LISTS, TABLES, Case, bags, cases, expected, operator_settings, send
-from tidewheel.runtime.description.described import description_of
+from tidewheel.runtime.description.dataflow_description import description_of
 
 UserId = NewType("UserId", int)
 SCHEMA = pa.schema({"n": pa.int64()})

@@ -8,7 +8,7 @@ import pytest
 
 import tidewheel as tw
 from tests.kit.operators.harness import Case, run
-from tidewheel.runtime.description.described import description_of
+from tidewheel.runtime.description.dataflow_description import description_of
 
 HOUR = timedelta(hours=1)
 

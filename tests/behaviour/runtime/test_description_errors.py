@@ -7,7 +7,7 @@ import pytest
 import tidewheel as tw
 from tests.kit.runtime.one_operator import ignore, scheduled
 from tidewheel.progress import ROOT, PathSummary
-from tidewheel.runtime.description.described import description_of
+from tidewheel.runtime.description.dataflow_description import description_of
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ import tidewheel as tw
 from tests.kit.runtime.one_operator import captured, feed, flow_of, scheduled, settle
 from tests.kit.runtime.worker_group import WorkerGroup
 from tidewheel.runtime.tokens.token_ledger import TokenLedger
+from tidewheel.runtime.worker.ports import PortOwner
 
 DEADLINE_S = 30.0
 THREADS = 8
@@ -50,7 +51,7 @@ def busy(token: tw.TimestampToken, rounds: int) -> None:
 def test_counts_end_at_zero_whatever_threads_do() -> None:
     """Each thread has a token of its own; a worker drains meanwhile, and in the end every time's count is zero."""
     ledger = TokenLedger()
-    first = tw.TimestampToken(ledger, tw.IntegerDomain(), 1, 0, "holder")
+    first = tw.TimestampToken(ledger, tw.IntegerDomain(), 1, 0, PortOwner("holder"))
     tokens = [first.clone() for _ in range(THREADS)]
     counts: dict[Any, int] = {(1, 0): 1}
     working = threading.Event()
@@ -78,7 +79,7 @@ def test_counts_end_at_zero_whatever_threads_do() -> None:
 def test_one_token_in_many_threads_is_counted_once() -> None:
     """All may clone the same token; only one of many that discard it at once succeeds."""
     ledger = TokenLedger()
-    token = tw.TimestampToken(ledger, tw.IntegerDomain(), 1, 0, "holder")
+    token = tw.TimestampToken(ledger, tw.IntegerDomain(), 1, 0, PortOwner("holder"))
     refused: list[tw.TokenError] = []
 
     def work() -> None:

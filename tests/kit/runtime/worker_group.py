@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import tidewheel as tw
 from tidewheel.progress import Target, Time
-from tidewheel.runtime.description.described import description_of
+from tidewheel.runtime.description.dataflow_description import description_of
 from tidewheel.runtime.worker.envelope import Envelope, InputCommand
 from tidewheel.runtime.worker.worker_core import WorkerCore
 from tidewheel.transport.socket_address import DRIVER

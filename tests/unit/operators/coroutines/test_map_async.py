@@ -16,8 +16,8 @@ from tests.unit.runtime.worker.test_worker_loop import command, running, watch_u
 from tests.waiting import eventually
 from tidewheel.operators.coroutines.async_calls import CallPolicy
 from tidewheel.operators.coroutines.map_async import build_map_async
+from tidewheel.runtime.worker.envelope import Phase
 from tidewheel.runtime.worker.operator_context import instance_of
-from tidewheel.runtime.worker.worker_status import Phase
 
 
 async def square(record: Any) -> int:

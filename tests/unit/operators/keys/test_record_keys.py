@@ -18,7 +18,7 @@ from tests.laws.strategies import law_settings
 from tests.unit.operators.keys.test_record_hash import RECORDS
 from tidewheel.operators.keys.record_keys import Keys, _with_one_nan, as_key, as_record, is_nan
 from tidewheel.operators.keys.record_order import Order
-from tidewheel.runtime.description.exchange import Exchange
+from tidewheel.runtime.description.pacts import Exchange
 from tidewheel.transport.batches import records
 
 ROWS = [{"a": 1, "b": "x"}, {"a": 2, "b": "x"}, {"a": 1, "b": "y"}]

@@ -15,7 +15,7 @@ import tidewheel as tw
 from tests.kit.operators.harness import KINDS, LISTS, Feed, Kind, expected, feeds, operator_settings, send, settle
 from tests.kit.operators.operator_case import OperatorCase, each_epoch
 from tidewheel.pubsub.catalog.local_catalog import LOCAL_CATALOG
-from tidewheel.runtime.description.described import description_of
+from tidewheel.runtime.description.dataflow_description import description_of
 
 SCHEMA = pa.schema({"n": pa.int64()})
 

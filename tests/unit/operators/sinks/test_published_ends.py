@@ -8,7 +8,7 @@ import tidewheel as tw
 from tidewheel.operators.sinks.publish import build_publish
 from tidewheel.operators.sinks.published_ends import PublishedEnds
 from tidewheel.progress import Antichain, IntegerDomain, TimeDomain
-from tidewheel.runtime.substreams.waiting_ends import WaitingEnds
+from tidewheel.runtime.substreams.firm_mailbox import WaitingEnds
 from tidewheel.runtime.worker.operator_context import OperatorContext
 
 INTEGERS = IntegerDomain()

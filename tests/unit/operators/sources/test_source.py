@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import tidewheel as tw
 from tests.kit.operators.harness import KINDS, Feed, Kind, bags, expected, feeds, operator_settings
-from tidewheel.runtime.description.described import description_of
+from tidewheel.runtime.description.dataflow_description import description_of
 from tidewheel.runtime.worker.worker_core import WorkerCore
 
 

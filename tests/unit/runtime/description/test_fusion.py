@@ -14,7 +14,7 @@ from tests.kit.runtime.one_operator import DEADLINE_S, captured, feed, ignore, s
 from tests.kit.runtime.stuck_flows import deploy, reading
 from tests.laws.strategies import law_settings
 from tidewheel.progress import CompiledGraph, Source
-from tidewheel.runtime.description.described import description_of
+from tidewheel.runtime.description.dataflow_description import description_of
 from tidewheel.runtime.description.fusion import fuse
 
 Describe = Callable[[tw.Stream[Any]], object]

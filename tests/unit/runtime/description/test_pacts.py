@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tidewheel as tw
-from tidewheel.runtime.description.exchange import Exchange
-from tidewheel.runtime.description.pacts import BroadcastPact, RebalancePact
+from tidewheel.runtime.description.pacts import BroadcastPact, Exchange, RebalancePact
 from tidewheel.transport.batches import concatenate, length, records
 
 

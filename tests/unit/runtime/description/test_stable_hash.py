@@ -7,6 +7,7 @@ import math
 import os
 import subprocess
 import sys
+import zlib
 from collections import Counter
 from decimal import Decimal
 from fractions import Fraction
@@ -15,12 +16,13 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.laws.strategies import law_settings
-from tidewheel.runtime.description.stable_hash import stable_hash
+from tidewheel.runtime.description.stable_hash import checksums, hash_column, hash_keys, stable_hash
 
 
 class Level(enum.IntEnum):
@@ -208,3 +210,39 @@ def test_every_nan_is_the_same_key(nan: Any) -> None:
 def test_a_moment_that_is_none_is_a_key() -> None:
     """What pandas has for a missing moment is a key like any other, the same in every process."""
     assert stable_hash(pd.NaT) == stable_hash(pd.NaT)
+
+
+STRINGS = st.lists(st.binary(max_size=30) | st.binary(min_size=250, max_size=300), max_size=12)
+TEXTS = st.lists(st.text(max_size=30), max_size=12)
+
+
+@given(STRINGS)
+def test_they_are_zlibs(strings: list[bytes]) -> None:
+    """Whatever the bytes, for strings of any length, empty ones too."""
+    lengths = np.array([len(string) for string in strings], dtype=np.int64)
+    expected = [zlib.crc32(string) << 32 | zlib.adler32(string) for string in strings]
+    assert checksums(b"".join(strings), lengths).tolist() == expected
+
+
+def test_long_strings_do_not_overflow() -> None:
+    """The greatest sums that there can be, about the length from which on strings are done one by one."""
+    strings = [b"\xff" * length for length in range(600)]
+    expected = [zlib.crc32(string) << 32 | zlib.adler32(string) for string in strings]
+    assert checksums(b"".join(strings), np.arange(600)).tolist() == expected
+
+
+@given(TEXTS, st.booleans())
+def test_many_keys_hash_as_each_does(texts: list[str], mixed: bool) -> None:
+    """A long list of strings, ASCII or not, and one with other keys among them."""
+    keys: list[object] = [*texts * 300, *([1, None] if mixed else [])]
+    assert list(hash_keys(keys)) == list(map(stable_hash, keys))
+
+
+@given(TEXTS, st.sampled_from([pa.string(), pa.large_string(), pa.binary(), pa.large_binary()]), st.integers(0, 5))
+def test_columns_hash_as_their_values_do(texts: list[str], kind: pa.DataType, start: int) -> None:
+    """Strings and bytes, with small and large offsets, also a slice of a column and one with nulls."""
+    values = [None if text == "0" else text.encode() if "binary" in str(kind) else text for text in texts]
+    column = pa.array(values, kind)[start:]
+    assert hash_column(column).tolist() == [stable_hash(value) for value in values[start:]]
+    encoded = pa.DictionaryArray.from_arrays(pa.array(range(len(column)), pa.int32()), column)
+    assert hash_column(encoded).tolist() == hash_column(column).tolist()

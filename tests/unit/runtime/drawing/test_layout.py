@@ -7,7 +7,7 @@ from hypothesis import given
 import tidewheel as tw
 from tests.kit.runtime.drawing.random_flow import flows
 from tests.laws.strategies import law_settings
-from tidewheel.runtime.description.described import description_of
+from tidewheel.runtime.description.dataflow_description import description_of
 from tidewheel.runtime.drawing.layout import Box, Layout, Point, layout_of
 from tidewheel.runtime.drawing.outline import Outline
 

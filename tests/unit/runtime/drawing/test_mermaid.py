@@ -10,7 +10,7 @@ from hypothesis import given
 import tidewheel as tw
 from tests.kit.runtime.drawing.random_flow import WEIRD, flows
 from tests.laws.strategies import law_settings
-from tidewheel.runtime.description.described import description_of
+from tidewheel.runtime.description.dataflow_description import description_of
 from tidewheel.runtime.drawing.mermaid import escaped
 
 _LABEL = r'"([^"\[\]<>{}|`\\]*)"'

@@ -5,8 +5,8 @@ import pytest
 import tidewheel as tw
 from tidewheel.operators.scopes.forward import build_pass
 from tidewheel.progress import Source
-from tidewheel.runtime.description.described import description_of
-from tidewheel.runtime.description.exchange import Exchange
+from tidewheel.runtime.description.dataflow_description import description_of
+from tidewheel.runtime.description.pacts import Exchange
 from tidewheel.runtime.drawing.outline import Block, Edge, OperatorOutline
 
 

@@ -13,11 +13,11 @@ from tests.kit.runtime.busy_flow import busy_flow
 from tests.kit.runtime.one_operator import DEADLINE_S, flow_of, ignore, scheduled, settle
 from tests.kit.runtime.stuck_flows import deploy, every_spread, hoarding, reading
 from tidewheel.progress import SpreadName
-from tidewheel.runtime.description.described import description_of
+from tidewheel.runtime.description.dataflow_description import description_of
 from tidewheel.runtime.engines.local_job import LocalJob
 from tidewheel.runtime.explaining.job_view import JobView
 from tidewheel.runtime.explaining.statistics import EdgeStatistics, OperatorStatistics
-from tidewheel.runtime.worker.message import Message
+from tidewheel.runtime.worker.envelope import Message
 from tidewheel.runtime.worker.worker_core import WorkerCore
 from tidewheel.runtime.worker.worker_report import BusyWorker
 from tidewheel.transport.batches import length
@@ -252,7 +252,7 @@ def test_seconds_are_those_of_the_functions() -> None:
     core = WorkerCore(description_of(flow).plan(), 0, 1, clock=lambda: float(next(ticks)))
     core.step()
     before = dict(core.report().statistics.operators)
-    core._instances[0].outputs[0]._channels[0]._target.put(Message(0, 0, [1, 2]))
+    core._instances[0].outputs[0].channels[0]._put(Message(0, 0, [1, 2]))
     core.activate(1)
     core.step()
     after = core.report().statistics.operators

@@ -13,8 +13,7 @@ from tests.waiting import eventually
 from tidewheel.runtime.inputs.feed import Admission
 from tidewheel.runtime.inputs.feeders import FeederStatus
 from tidewheel.runtime.inputs.ray_feed import FeedAddress, RayFeed
-from tidewheel.runtime.worker.envelope import Envelope, InputCommand
-from tidewheel.runtime.worker.worker_status import Phase, WorkerStatus
+from tidewheel.runtime.worker.envelope import Envelope, InputCommand, Phase, WorkerStatus
 from tidewheel.transport.link import Sender
 from tidewheel.transport.ray_link import CallReceiver
 

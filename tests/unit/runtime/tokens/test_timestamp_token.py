@@ -13,6 +13,7 @@ import tidewheel as tw
 from tests.laws.strategies import law_settings
 from tidewheel.progress import Time, TimeDomain
 from tidewheel.runtime.tokens.token_ledger import TokenLedger
+from tidewheel.runtime.worker.ports import PortOwner
 
 INTEGERS = tw.IntegerDomain()
 ROUNDS = tw.ProductDomain(INTEGERS, INTEGERS)
@@ -21,7 +22,7 @@ LOCATION = 5
 
 def token_at(time: Time, ledger: TokenLedger, domain: TimeDomain = INTEGERS) -> tw.TimestampToken:
     """Return a token of the operator 'holder' that nobody has counted yet."""
-    return tw.TimestampToken(ledger, domain, LOCATION, time, "holder")
+    return tw.TimestampToken(ledger, domain, LOCATION, time, PortOwner("holder"))
 
 
 def net(ledger: TokenLedger) -> dict[Any, int]:
@@ -77,7 +78,7 @@ def test_counts_are_those_of_the_live_tokens(actions: list[tuple[str, int, int]]
         counted[changed] += difference
     assert not +counted
     assert not -counted
-    assert ledger.drain_leaks() == []
+    assert not ledger.leaks
 
 
 @pytest.mark.parametrize("action", ["delayed", "downgrade"])

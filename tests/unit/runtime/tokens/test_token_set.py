@@ -14,6 +14,7 @@ from tests.laws.oracles import minimal_times
 from tests.laws.strategies import law_settings
 from tidewheel.progress import Antichain, Time, TimeDomain
 from tidewheel.runtime.tokens.token_ledger import Leak, TokenLedger
+from tidewheel.runtime.worker.ports import PortOwner
 
 OUTPUT, OTHER_OUTPUT = 1, 3
 
@@ -28,7 +29,7 @@ class Bench:
 
     def token(self, time: Time, output: int = OUTPUT) -> tw.TimestampToken:
         self._counts[output, time] += 1
-        return tw.TimestampToken(self.ledger, self.domain, output, time, "holder")
+        return tw.TimestampToken(self.ledger, self.domain, output, time, PortOwner("holder"))
 
     def tokens(self, *times: Time) -> tw.TokenSet:
         return tw.TokenSet([self.token(time) for time in times])
@@ -202,7 +203,7 @@ def test_tokens_of_a_forgotten_set_are_reported() -> None:
     del held
     gc.collect()
     assert bench.counts() == {}
-    leaks = bench.ledger.drain_leaks()
+    leaks = bench.ledger.leaks
     assert sorted(leaks, key=repr) == sorted([Leak("holder", bitemporal(3, 0)), Leak("holder", B)], key=repr)
 
 

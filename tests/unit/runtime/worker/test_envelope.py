@@ -8,8 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tidewheel.runtime.worker.envelope import Envelope, InputCommand
-from tidewheel.runtime.worker.message import Message
+from tidewheel.runtime.worker.envelope import Envelope, InputCommand, Message
 from tidewheel.transport.batches import records
 
 BATCHES: dict[str, Callable[[], Any]] = {

@@ -295,6 +295,6 @@ def test_state_that_is_there_when_the_operator_is_built_is_taken_up() -> None:
     instance.states["counts"] = Counter([7, 7])
     instance.states["total"] = [2]
     sent: list[Any] = []
-    schedule = build_counts(tw.OperatorContext(instance, 0, [""]))
+    schedule = build_counts(tw.OperatorContext(core, instance, [""]))
     schedule([("token", [7])], SimpleNamespace(send=lambda token, batch: sent.append(batch)))
     assert sent == [[({7: 3}, 3)]]

@@ -14,7 +14,7 @@ from tests.kit.runtime.one_operator import flow_of, ignore, scheduled
 from tests.kit.runtime.worker_group import WorkerGroup
 from tests.laws.strategies import SEEDS, law_settings
 from tidewheel.progress import Source, Time
-from tidewheel.runtime.description.described import description_of
+from tidewheel.runtime.description.dataflow_description import description_of
 from tidewheel.runtime.description.plan import Schedule
 from tidewheel.runtime.description.stable_hash import stable_hash
 from tidewheel.runtime.worker.worker_core import WorkerCore

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.laws.strategies import law_settings
-from tidewheel.runtime.worker.labelled_output import LabelledOutput
+from tidewheel.runtime.worker.worker_actor import LabelledOutput
 
 
 def test_lines_are_labelled_and_the_rest_passes() -> None:

@@ -12,7 +12,7 @@ import tidewheel as tw
 from tests.kit.runtime.one_operator import DEADLINE_S, captured, feed, run_flow, scheduled, settle
 from tests.kit.runtime.stuck_flows import deploy
 from tests.unit.runtime.worker.test_worker_loop import command, running, watch_until
-from tidewheel.runtime.worker.worker_status import Phase
+from tidewheel.runtime.worker.envelope import Phase
 
 
 def failing(describe: Callable[[tw.Stream[Any]], object], *epochs: list[int], workers: int = 1) -> tw.JobError:
@@ -49,7 +49,7 @@ def test_an_error_names_the_very_stage(describe: Callable[[tw.Stream[Any]], obje
     assert f"operator {name!r} " in str(error).splitlines()[0]
     assert f"on worker {error.worker} at time {at!r}: ZeroDivisionError" in str(error).splitlines()[0]
     assert "1 // " in error.traceback_text
-    assert "StageError" not in str(error)
+    assert "PartError" not in str(error)
 
 
 def test_a_key_that_fails_names_the_exchange_and_not_its_chain() -> None:

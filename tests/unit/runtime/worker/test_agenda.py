@@ -12,32 +12,39 @@ from tests.kit.runtime.one_operator import DEADLINE_S, captured
 from tests.unit.runtime.worker.test_worker_loop import DEADLINE_S as LOOP_DEADLINE_S
 from tests.unit.runtime.worker.test_worker_loop import running, watch_until
 from tidewheel.runtime.description.plan import Schedule
-from tidewheel.runtime.worker.timers import Timers
-from tidewheel.runtime.worker.worker_status import Phase
+from tidewheel.runtime.worker.agenda import Agenda
+from tidewheel.runtime.worker.envelope import Phase
+from tidewheel.runtime.worker.operator_context import Activator
 
 
-def test_timers_go_off_in_order_and_once() -> None:
+def gone_off(agenda: Agenda) -> list[int]:
+    """Take a step; return the operators that were scheduled in it."""
+    agenda.begin()
+    return list(iter(agenda.pop, None))
+
+
+def test_timers_go_off_when_their_time_has_come_and_once() -> None:
     """Whoever sets them, and in whatever order; what is left is told."""
     now = [10.0]
-    timers = Timers(lambda: now[0])
-    assert timers.left_s() is None
+    agenda = Agenda(lambda: now[0])
+    assert agenda.left_s() is None
     for operator, seconds in ((1, 3.0), (2, 1.0), (3, 2.0), (2, 5.0)):
-        timers.set(operator, seconds)
-    assert timers.left_s() == 1.0
-    assert list(timers.pop_due()) == []
+        agenda.activate_after(operator, seconds)
+    assert (agenda.left_s(), agenda.is_empty) == (1.0, True)
+    assert gone_off(agenda) == []
     now[0] = 12.0
-    assert timers.left_s() == 0.0
-    assert list(timers.pop_due()) == [2, 3]
-    assert timers.left_s() == 1.0
+    assert (agenda.left_s(), agenda.is_empty) == (0.0, False)
+    assert gone_off(agenda) == [2, 3]
+    assert agenda.left_s() == 1.0
     now[0] = 100.0
-    assert list(timers.pop_due()) == [1, 2]
-    assert timers.left_s() is None
+    assert gone_off(agenda) == [1, 2]
+    assert agenda.left_s() is None
 
 
 @pytest.mark.parametrize("seconds", [-1, float("nan")])
 def test_a_time_that_is_none_is_refused(seconds: float) -> None:
     """At once, where it is asked for."""
-    activator = tw.runtime.worker.activator.Activator(lambda: None, lambda _: None)
+    activator = Activator(Agenda(), 0)
     with pytest.raises(ValueError, match="after some seconds, 0 or more, not after"):
         activator.after(seconds)
 

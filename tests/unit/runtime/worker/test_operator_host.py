@@ -9,7 +9,7 @@ import tidewheel as tw
 from tests.kit.runtime.one_operator import DEADLINE_S, feed, flow_of, ignore
 from tests.unit.runtime.worker.test_worker_loop import command, loop_of, running, watch_until
 from tidewheel.runtime.description.plan import Build, Schedule
-from tidewheel.runtime.worker.worker_status import Phase
+from tidewheel.runtime.worker.envelope import Phase
 
 Ends = list[tuple[str, int]]
 
@@ -85,7 +85,7 @@ def test_what_fails_in_the_end_is_logged(caplog: pytest.LogCaptureFixture) -> No
         "second", closing(ends, "second", fails="closed")
     )
     with (
-        caplog.at_level(logging.ERROR, logger="tidewheel.runtime.worker.closing"),
+        caplog.at_level(logging.ERROR, logger="tidewheel.runtime.worker.agenda"),
         tw.run(flow, engine="local") as job,
     ):
         feed(job, [1])

@@ -1,0 +1,135 @@
+"""The worker as its operators, ports and channels see it: no more of it than they use."""
+
+import logging
+from collections.abc import Callable
+
+from tidewheel.progress import Antichain, CompiledGraph, GraphError, Spread, Time, Tracker
+from tidewheel.runtime.description.plan import Plan
+from tidewheel.runtime.substreams.books import SubstreamBooks
+from tidewheel.runtime.tokens.token_ledger import TokenLedger
+from tidewheel.runtime.worker.agenda import Agenda
+from tidewheel.runtime.worker.envelope import Outbox
+from tidewheel.runtime.worker.flow_control import FlowControl
+
+_LOGGER = logging.getLogger(__name__)
+
+
+class Closing:
+    """Callbacks for the end, however that comes: the last that was added goes first, each is called once.
+
+    >>> closing = Closing()
+    >>> closing.add("map", lambda: print("the end"))
+    >>> closing.close()
+    the end
+    >>> closing.close()
+    """
+
+    def __init__(self) -> None:
+        self._callbacks: list[tuple[str, Callable[[], object]]] = []
+
+    def add(self, operator: str, callback: Callable[[], object]) -> None:
+        """Have ``callback`` called in the end, on behalf of an operator."""
+        self._callbacks.append((operator, callback))
+
+    def close(self) -> None:
+        """Call what was added. An exception is logged, and the rest goes on."""
+        while self._callbacks:
+            operator, callback = self._callbacks.pop()
+            try:
+                callback()
+            except Exception:
+                _LOGGER.exception("operator %r could not end in good order", operator)
+
+
+class OperatorHost:
+    """The part of a worker that its operators, ports and channels use; `WorkerCore` adds what runs them.
+
+    Attributes:
+        worker, workers: its number, and how many workers there are.
+        clock: returns seconds, from any start; for statistics.
+        ledger: counts tokens.
+        flow: counts the bytes in flight.
+        books: counts substreams.
+        outbox: collects the messages for other workers.
+        agenda: schedules operators.
+        activate: schedules an operator: still in this step if its turn has not passed, else in the next.
+        probes: the frontiers at the probes.
+        closing: the callbacks for the end.
+    """
+
+    worker: int
+    workers: int
+    clock: Callable[[], float]
+    ledger: TokenLedger
+    flow: FlowControl
+    books: SubstreamBooks
+    outbox: Outbox
+    agenda: Agenda
+    activate: Callable[[int], None]
+    probes: "ProbeWatch"
+    closing: Closing
+    _compiled: CompiledGraph
+    _tracker: Tracker
+    _progress: Spread
+    _frontiers: dict[int, Antichain]
+
+    def produce(self, location: int, time: Time) -> None:
+        """Count a message on its way to an input port."""
+        self._progress.record_one(location, time, 1)
+
+    def consume(self, location: int, time: Time) -> None:
+        """Count a message as received at an input port."""
+        self._progress.record_one(location, time, -1)
+
+    def frontier(self, location: int) -> Antichain:
+        """Return the frontier at a location where the worker keeps one."""
+        found = self._frontiers.get(location)
+        if found is None:
+            found = self._frontiers[location] = self._tracker.frontier(self._compiled.locations[location])
+        return found
+
+
+class ProbeWatch:
+    """The probes of a dataflow as one worker sees them: their frontiers, and the operators that follow them.
+
+    Args:
+        plan: the dataflow, and ``compiled``, its graph.
+        host: the worker.
+    """
+
+    def __init__(self, plan: Plan, compiled: CompiledGraph, host: OperatorHost) -> None:
+        self._host = host
+        self._dataflow = plan.name
+        self._places = {name: compiled.index[source] for name, source in plan.probes.items()}
+        self._names: dict[int, list[str]] = {}
+        for name, location in self._places.items():
+            self._names.setdefault(location, []).append(name)
+        self._moved = set(plan.probes)
+        self._followers: set[int] = set()
+
+    def frontier(self, name: str) -> Antichain:
+        """Return the frontier at a probe: the lower bound on the times that can still pass there, on any worker."""
+        return self._host.frontier(self._places[name])
+
+    def moved(self, location: int) -> None:
+        """Note that the frontier at a location has moved."""
+        if location in self._names:
+            self._moved.update(self._names[location])
+            for follower in self._followers:
+                self._host.activate(follower)
+
+    def drain_moved(self) -> set[str]:
+        """Return the names of the probes that have moved since the last call; the first time, all."""
+        moved, self._moved = self._moved, set()
+        return moved
+
+    def follow(self, operator: int, name: str) -> Antichain:
+        """Return the frontier at a probe, and schedule an operator whenever a probe moves.
+
+        Raises:
+            GraphError: there is no probe of that name.
+        """
+        if name not in self._places:
+            raise GraphError(f"dataflow {self._dataflow!r} has no probe {name!r}; it has {sorted(self._places)}")
+        self._followers.add(operator)
+        return self.frontier(name)
