@@ -23,7 +23,7 @@ from tidewheel.pubsub.exactly_once.fanout import Fanout, Filter, Outgoing
 from tidewheel.pubsub.exactly_once.messages import Ack, Nack, Ranges
 from tidewheel.pubsub.exactly_once.subscriptions import Subscriptions
 from tidewheel.pubsub.exactly_once.tick_messages import TickMessages
-from tidewheel.pubsub.exactly_once.tick_set import FOREVER, TickRange
+from tidewheel.pubsub.exactly_once.tick_set import FOREVER, TickRange, gaps
 
 CACHE_BYTES = 4 * 1024 * 1024
 """The default size of the cache. The system keeps the log's pages in memory; a larger cache misses processor caches."""
@@ -140,7 +140,7 @@ class Pubend:
             self._cached_from = last + 1
         begin, self._told_end = self._told_end, data[-1][0] + 1
         self._message_end = self._told_end
-        return self._fanout.forward(gaps(begin, self._told_end, data), data)
+        return self._fanout.forward(gaps(begin, self._told_end, [tick for tick, _ in data]), data)
 
     def reserve(self, now: int, ahead: int) -> int | None:
         """Return a tick to reserve in the log before telling silence; None if no reservation is needed.
@@ -191,7 +191,7 @@ class Pubend:
             more = more or (room <= 0 and position < end)
             while position < end and not more:
                 found, reached = self._read(position, end, room)
-                final += gaps(position, reached, found)
+                final += gaps(position, reached, [tick for tick, _ in found])
                 data += found
                 room -= sum(self._size_of(message) for _, message in found)
                 position = reached
@@ -279,15 +279,3 @@ class Pubend:
     def children(self) -> int:
         """The number of children."""
         return len(self._fanout)
-
-
-def gaps(first: int, end: int, data: Iterable[tuple[int, Any]]) -> Ranges:
-    """Return the parts of a range between the ticks of messages, which lie in it and are in order."""
-    found = []
-    for tick, _ in data:
-        if first < tick:
-            found.append((first, tick))
-        first = tick + 1
-    if first < end:
-        found.append((first, end))
-    return tuple(found)

@@ -9,7 +9,6 @@ Source: seed "Gryphon exactly-once", section 2.1.1 (consolidation of acknowledge
 from collections.abc import Iterable
 from itertools import zip_longest
 
-from tidewheel.pubsub.exactly_once.curiosity import CuriosityStream
 from tidewheel.pubsub.exactly_once.messages import Ranges
 from tidewheel.pubsub.exactly_once.tick_set import TickSet
 
@@ -29,26 +28,25 @@ class Subscriptions:
     """
 
     def __init__(self) -> None:
-        self._curiosity: dict[str, CuriosityStream] = {}
+        self._acknowledged: dict[str, TickSet] = {}
         self._readers: dict[str, str] = {}
         self._names: dict[str, str] = {}
 
     def begin(self, name: str, tick: int) -> Ranges:
         """Begin a subscription at ``tick``, unless it exists; return its acknowledged ticks."""
-        if name not in self._curiosity:
+        if name not in self._acknowledged:
             self.restore(name, ((0, tick),))
         return self.acknowledged(name)
 
     def restore(self, name: str, acknowledged: Ranges, reader: str | None = None) -> None:
         """Restore a subscription."""
-        stream = self._curiosity[name] = CuriosityStream()
-        stream.acknowledge(acknowledged)
+        self._acknowledged[name] = TickSet(acknowledged)
         if reader is not None:
             self.give(name, reader)
 
     def end(self, name: str) -> None:
         """Remove a subscription; do nothing if it is unknown."""
-        self._curiosity.pop(name, None)
+        self._acknowledged.pop(name, None)
         reader = self._readers.pop(name, None)
         if reader is not None:
             del self._names[reader]
@@ -76,31 +74,35 @@ class Subscriptions:
 
     def acknowledge(self, name: str, ranges: Iterable[tuple[int, int]]) -> bool:
         """Add acknowledgements of a subscription; tell whether they are new. Ignore an unknown subscription."""
-        return name in self._curiosity and bool(self._curiosity[name].acknowledge(ranges))
+        known = self._acknowledged.get(name)
+        new = [part for first, end in ranges for part in known.missing(first, end)] if known is not None else []
+        if new and known is not None:
+            known.update(new)
+        return bool(new)
 
     def acknowledged(self, name: str) -> Ranges:
         """Return the acknowledged ticks of a subscription; none for an unknown one."""
-        return self._curiosity[name].acknowledged.ranges() if name in self._curiosity else ()
+        return self._acknowledged[name].ranges() if name in self._acknowledged else ()
 
     @property
     def needed_from(self) -> int | None:
         """The first tick that some subscription has not acknowledged; None without subscriptions."""
-        return min((stream.acknowledged.prefix_end for stream in self._curiosity.values()), default=None)
+        return min((ticks.prefix_end for ticks in self._acknowledged.values()), default=None)
 
     def needing(self, tick: int) -> list[str]:
         """Return the subscriptions that have not acknowledged all ticks before ``tick``."""
-        return [name for name, stream in self._curiosity.items() if stream.acknowledged.prefix_end < tick]
+        return [name for name, ticks in self._acknowledged.items() if ticks.prefix_end < tick]
 
     @property
     def names(self) -> list[str]:
         """All subscriptions."""
-        return list(self._curiosity)
+        return list(self._acknowledged)
 
     def __contains__(self, name: str) -> bool:
-        return name in self._curiosity
+        return name in self._acknowledged
 
     def __len__(self) -> int:
-        return len(self._curiosity)
+        return len(self._acknowledged)
 
 
 def merged(one: tuple[Ranges, ...], other: tuple[Ranges, ...]) -> tuple[Ranges, ...]:

@@ -15,7 +15,7 @@ from tidewheel.pubsub.exactly_once.messages import Ack, KnowledgeMessage, Nack, 
 from tidewheel.pubsub.exactly_once.pubend import Pubend, Start
 from tidewheel.pubsub.exactly_once.relay import Relay
 from tidewheel.pubsub.exactly_once.subend import Delivered, Subend, _Incoming
-from tidewheel.pubsub.exactly_once.tick_set import TickRange, TickSet
+from tidewheel.pubsub.exactly_once.tick_set import TickSet
 
 # ---------------------------------------------------------------------- pubends
 
@@ -51,7 +51,7 @@ class ForgetsEarly(Pubend):
 
     def forget(self, tick: int | None = None) -> int:
         """Forget too much."""
-        ends = [stream.acknowledged.prefix_end for stream in self.subscriptions._curiosity.values()]
+        ends = [ticks.prefix_end for ticks in self.subscriptions._acknowledged.values()]
         forgotten_end = super().forget(max(ends, default=None))
         self._fanout.lost_end = 0
         return forgotten_end
@@ -110,11 +110,11 @@ class TakesForeignTicks(Pubend):
 
 
 class _FinalWhenForgotten(KnowledgeStream[Any]):
-    def forget_oldest_data(self, max_bytes: int) -> TickRange | None:
-        forgotten = super().forget_oldest_data(max_bytes)
-        if forgotten is not None:
-            self.accumulate_final(*forgotten)
-        return forgotten
+    def forget_oldest_data(self, max_bytes: int) -> None:
+        known = self.known.copy()
+        super().forget_oldest_data(max_bytes)
+        for first, end in known.difference(self.known):
+            self.accumulate_final(first, end)
 
 
 class MakesFinalWhatItForgets(Relay):
@@ -146,7 +146,7 @@ class ForgetsWhoAsked(Relay):
     def receive(self, message: Any, now_s: float) -> list[Outgoing]:
         """Forget what children wanted."""
         for line in self._lines:
-            line._curiosity.clear()
+            line._wanted.clear()
         return super().receive(message, now_s)
 
 
@@ -181,7 +181,7 @@ class SkipsGaps(Subend):
 
     def take(self) -> list[Delivered]:
         """Deliver up to the end of what is known."""
-        return [one for incoming in self._incoming.values() for one in incoming.take(incoming.stream.known_end)]
+        return [one for incoming in self._incoming.values() for one in incoming.take(incoming.stream.known.end)]
 
 
 class AcknowledgesWhatComes(Subend):

@@ -66,7 +66,7 @@ class SubendNode:
             begin = node.subscribe(self.name, self.reader)
             self.starts.setdefault(number, TickSet(begin.acknowledged).prefix_end)
             if not self.habits.keeps_cursor:
-                self._cursors[number].clear()
+                self._cursors[number] = TickSet()
             self._cursors[number].update(begin.acknowledged)
             starts[number] = Start(self._cursors[number].ranges(), begin.told_end)
         keeps_all = self.habits.keeps_cursor

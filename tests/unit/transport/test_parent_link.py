@@ -84,7 +84,7 @@ def meaning(messages: Iterable[ChildMessage]) -> tuple[Join | None, dict[int, tu
                 joined = message
             case Nack(pubend, ranges, room_bytes):
                 asked = nacks[pubend][0] if pubend in nacks else TickSet()
-                nacks[pubend] = (asked.union(TickSet(ranges)), room_bytes)
+                nacks[pubend] = (TickSet([*asked, *ranges]), room_bytes)
             case Ack(pubend, by_name):
                 acks |= {f"{pubend} {name}": ranges for name, ranges in by_name.items()}
     return joined, nacks, acks

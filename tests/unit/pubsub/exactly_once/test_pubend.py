@@ -1,14 +1,12 @@
 """Where knowledge begins: ticks, what is told when, answers from memory and from the log, and what is forgotten."""
 
-from typing import Any
-
 import pytest
 
 from tests.simulation_delivery.disk import MESSAGE, RESERVATION, Disk
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.exactly_once.fanout import Outgoing
 from tidewheel.pubsub.exactly_once.messages import Ack, KnowledgeMessage, Nack
-from tidewheel.pubsub.exactly_once.pubend import Pubend, Start, gaps
+from tidewheel.pubsub.exactly_once.pubend import Pubend, Start
 from tidewheel.pubsub.exactly_once.subend import Subend
 from tidewheel.pubsub.exactly_once.tick_set import FOREVER
 
@@ -206,13 +204,3 @@ def test_after_a_restart_it_goes_on_behind_all_that_was_told() -> None:
     assert again.pubend.be_silent(50) == []
     assert again.pubend.assign([b"b"], 50) == [(100, b"b")]
     assert again.ask((3, FOREVER)) == [KnowledgeMessage(0, ((3, 5), (6, 100)), ((5, b"a"),), is_answer=True)]
-
-
-@pytest.mark.parametrize(
-    ("ticks", "left"),
-    [((), ((3, 9),)), ((3, 8), ((4, 8),)), ((4, 5), ((3, 4), (6, 9))), (tuple(range(3, 9)), ())],
-    ids=["none", "both ends", "middle", "all"],
-)
-def test_gaps_between_messages(ticks: tuple[int, ...], left: Any) -> None:
-    """What is left of a range."""
-    assert gaps(3, 9, [(tick, b"") for tick in ticks]) == left
