@@ -23,8 +23,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from tidewheel.pubsub.errors import DeliveryError
-from tidewheel.pubsub.exactly_once.begun import Begun
-from tidewheel.pubsub.exactly_once.messages import Ack, Ranges
+from tidewheel.pubsub.exactly_once.messages import Ack, Begun, Ranges
 from tidewheel.pubsub.exactly_once.pubend import Pubend
 from tidewheel.pubsub.exactly_once.subscriptions import merged
 from tidewheel.pubsub.exactly_once.tick_set import FOREVER

@@ -201,7 +201,7 @@ class _Incoming:
             self._asked, self._in_vain = None, 0
             self._gap_s = now_s
         # A late or repeated answer leaves out only ticks that the subend has asked for since.
-        if message.more and not 0 < _end(message) <= horizon:
+        if message.more and not 0 < message.end <= horizon:
             self._is_behind = True
         if stream.data.bytes > self._room_bytes and len(stream.data) > 1:
             self._make_room()
@@ -328,9 +328,3 @@ class _Incoming:
         self._asked, self._in_vain = None, 0
         self._is_behind = True
         self.has_new_acks = True
-
-
-def _end(message: KnowledgeMessage) -> int:
-    """Return one after the last tick that a message covers; 0 if it covers none."""
-    final = message.final[-1][1] if message.final else 0
-    return max(final, message.data[-1][0] + 1) if message.data else final

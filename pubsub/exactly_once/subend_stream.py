@@ -14,8 +14,7 @@ from itertools import groupby
 from operator import attrgetter
 
 from tidewheel.progress import ProtocolError
-from tidewheel.pubsub.exactly_once.begun import Begun
-from tidewheel.pubsub.exactly_once.messages import KnowledgeMessage, Ranges, Upstream
+from tidewheel.pubsub.exactly_once.messages import Begun, KnowledgeMessage, Ranges, Upstream
 from tidewheel.pubsub.exactly_once.pubend import Start
 from tidewheel.pubsub.exactly_once.subend import ROOM_BYTES, Delivered, Order, Subend
 from tidewheel.pubsub.messages.encoded_message import decode, size_of

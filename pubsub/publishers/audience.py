@@ -8,9 +8,8 @@ import logging
 from collections.abc import Container
 from typing import Final
 
-from tidewheel.pubsub.exactly_once.begun import Begun
 from tidewheel.pubsub.exactly_once.living_readers import LEASE_S, LivingReaders
-from tidewheel.pubsub.exactly_once.messages import Ack, Ranges
+from tidewheel.pubsub.exactly_once.messages import Ack, Begun, Ranges
 from tidewheel.pubsub.log.errors import LogError
 from tidewheel.pubsub.publishers.durable_pubend import DurablePubend
 from tidewheel.transport.change_signal import ChangeSignal

@@ -16,11 +16,10 @@ from pathlib import Path
 
 from tidewheel.progress import TimeDomain
 from tidewheel.pubsub.errors import DeliveryError
-from tidewheel.pubsub.exactly_once.begun import Begun
 from tidewheel.pubsub.exactly_once.fanout import Filter, Outgoing
 from tidewheel.pubsub.exactly_once.journal import Journal, WorkerPosition
 from tidewheel.pubsub.exactly_once.logged_subscriptions import LoggedSubscriptions, prefix_end
-from tidewheel.pubsub.exactly_once.messages import Ack, Nack, Ranges, Rejected, Stranger
+from tidewheel.pubsub.exactly_once.messages import Ack, Begun, Nack, Ranges, Rejected, Stranger
 from tidewheel.pubsub.exactly_once.pubend import CACHE_BYTES, Pubend
 from tidewheel.pubsub.log.errors import LogError
 from tidewheel.pubsub.log.files import FILES, Files

@@ -8,8 +8,7 @@ import pytest
 
 from tests.kit.exactly_once.partitions import DEADLINE_S, Partition, cursors, opened
 from tidewheel.pubsub.errors import DeliveryError
-from tidewheel.pubsub.exactly_once.begun import Begun
-from tidewheel.pubsub.exactly_once.messages import KnowledgeMessage, Nack
+from tidewheel.pubsub.exactly_once.messages import Begun, KnowledgeMessage, Nack
 from tidewheel.pubsub.exactly_once.tick_set import FOREVER
 from tidewheel.pubsub.log.files import Files
 from tidewheel.pubsub.messages.encoded_message import decode

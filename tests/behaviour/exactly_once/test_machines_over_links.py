@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from tests.kit.exactly_once.linked import Child, TurnedLoop
-from tidewheel.pubsub.exactly_once.codec import CODEC
 from tidewheel.pubsub.exactly_once.fanout import Outgoing
-from tidewheel.pubsub.exactly_once.frames import ChildMessage, Join
+from tidewheel.pubsub.exactly_once.frames import CODEC, ChildMessage, Join
 from tidewheel.pubsub.exactly_once.messages import Ack, KnowledgeMessage, Nack
 from tidewheel.pubsub.exactly_once.pubend import Pubend
 from tidewheel.pubsub.exactly_once.subend import Subend
