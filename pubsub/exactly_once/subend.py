@@ -21,8 +21,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.exactly_once.knowledge import KnowledgeStream
-from tidewheel.pubsub.exactly_once.messages import Ack, KnowledgeMessage, Nack, Ranges, Upstream
-from tidewheel.pubsub.exactly_once.pubend import Start
+from tidewheel.pubsub.exactly_once.messages import Ack, Begun, KnowledgeMessage, Nack, Ranges, Upstream
 from tidewheel.pubsub.exactly_once.tick_set import FOREVER, TickRange, TickSet
 from tidewheel.transport.round_trips import RoundTrips
 
@@ -57,7 +56,7 @@ class Subend:
     def __init__(
         self,
         name: str,
-        starts: Mapping[int, Start],
+        starts: Mapping[int, Begun],
         size_of: Callable[[Any], int],
         *,
         order: Order = "publisher",
@@ -156,7 +155,7 @@ class _Incoming:
     """The state of a subend for one pubend."""
 
     def __init__(
-        self, pubend: int, start: Start, size_of: Callable[[Any], int], room_bytes: int, idle_s: float
+        self, pubend: int, start: Begun, size_of: Callable[[Any], int], room_bytes: int, idle_s: float
     ) -> None:
         self._pubend = pubend
         self._size_of = size_of

@@ -147,7 +147,7 @@ def test_what_was_acknowledged_before_a_failure_is_noted_after_it(tmp_path: Path
         assert host.call(host.actor.drained(0.0))
         host.restart()
         again = Reader(host, "a", start=0)
-        assert host.run(lambda: host.actor._durable.core.subscriptions.acknowledged("a")[0][1]) >= tick
+        assert host.run(lambda: host.actor._durable.core.subscriptions.known["a"].acknowledged.prefix_end) >= tick
         again.close()
         with pytest.raises(FeedRefused, match="it rains"):
             finish(feed, 1)
