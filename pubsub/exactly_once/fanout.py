@@ -117,7 +117,7 @@ class Fanout:
 
     def _tell_all(self, group: _Group, data: tuple[tuple[int, Any], ...]) -> list[Outgoing]:
         final = group.silence.ranges()
-        group.silence.clear()
+        group.silence = TickSet()
         return self._tell(group, final, data)
 
     def _tell(self, group: _Group, final: Ranges, data: tuple[tuple[int, Any], ...]) -> list[Outgoing]:

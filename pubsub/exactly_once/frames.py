@@ -1,4 +1,4 @@
-"""The frames of messages between publishers, relays and subscribers, as those of `transport.socket_frames`.
+"""The frames and the codec of messages between publishers, relays and subscribers, for `transport.socket_frames`.
 
 =======================  ==========================================================  =================================
 message                  head, as msgpack                                            payload
@@ -14,27 +14,45 @@ Messages stay pickled on their way; of a child's messages only the filter is unp
 ticks, so that the machines receive only valid ranges.
 """
 
-from collections.abc import Iterator
-from typing import Annotated, Any, Final, TypeAlias, TypeVar
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from typing import Any, Final, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import structs
 
 from tidewheel.progress import ProtocolError
 from tidewheel.pubsub.exactly_once.fanout import Filter
-from tidewheel.pubsub.exactly_once.messages import Ack, Downstream, KnowledgeMessage, Nack, Rejected, Stranger, Upstream
-from tidewheel.pubsub.exactly_once.tick_set import FOREVER, check_range
+from tidewheel.pubsub.exactly_once.messages import (
+    Ack,
+    Downstream,
+    KnowledgeMessage,
+    Nack,
+    Number,
+    Ranges,
+    Rejected,
+    Stranger,
+    Tick,
+    Upstream,
+)
+from tidewheel.pubsub.exactly_once.tick_set import TickRange, TickSet, check_range
 from tidewheel.pubsub.messages import encoded_message
 from tidewheel.pubsub.messages.encoded_message import EncodedMessage, slice_of
-from tidewheel.pubsub.messages.wire import Numbered
+from tidewheel.pubsub.messages.wire import DataMessage, Numbered
+from tidewheel.transport.codec import Codec
 from tidewheel.transport.pickling import dumps
 from tidewheel.transport.socket_frames import LARGE, Payload, frame_of, unpickled
+
+H = TypeVar("H")
 
 FRAME_BYTES: Final = 1024 * 1024
 """The approximate size of a frame of messages that no child has asked for."""
 
 MOST_PAYLOAD_BYTES: Final = 1 << 33
 """The largest payload of a frame: the largest message plus the largest room of a reader."""
+
+MOST_NACKED_RANGES: Final = 10_000
+"""If the waiting nacks have more ranges together, only the newest stays; the child repeats the others."""
 
 _EACH_BYTES = 64
 """The size that counts for each message beside its payload."""
@@ -58,66 +76,31 @@ Told: TypeAlias = Downstream | Numbered
 ChildMessage: TypeAlias = Join | Upstream
 """A message of a child to its parent."""
 
-_Number: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
-_Tick: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=FOREVER)]
-_Ranges: TypeAlias = tuple[tuple[_Tick, _Tick], ...]
 
-
-class _Head(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A head; each kind has a letter."""
-
-
-H = TypeVar("H", bound=_Head)
-
-
-class _KnowledgeHead(_Head, tag="K", frozen=True, array_like=True, gc=False):
-    pubend: _Number
-    final: _Ranges
-    data: tuple[tuple[_Tick, bytes, _Number], ...]
+class _KnowledgeHead(msgspec.Struct, tag="K", frozen=True, array_like=True, gc=False):
+    pubend: Number
+    final: Ranges
+    data: tuple[tuple[Tick, bytes, Number], ...]
     more: bool
     is_answer: bool = False
-    lost_end: _Tick = 0
+    lost_end: Tick = 0
 
 
-class _RejectedHead(_Head, tag="R", frozen=True, array_like=True, gc=False):
-    pubend: _Number
-    reason: str
-
-
-class _StrangerHead(_Head, tag="S", frozen=True, array_like=True, gc=False):
-    pubend: _Number
-    reader: str
-
-
-class _NumberedHead(_Head, tag="M", frozen=True, array_like=True, gc=False):
+class _NumberedHead(msgspec.Struct, tag="M", frozen=True, array_like=True, gc=False):
     number: int
     skipped: int
     head: bytes
 
 
-class _NackHead(_Head, tag="N", frozen=True, array_like=True, gc=False):
-    pubend: _Number
-    ranges: _Ranges
-    room_bytes: int
-
-
-class _AckHead(_Head, tag="A", frozen=True, array_like=True, gc=False):
-    pubend: _Number
-    acks: dict[str, _Ranges]
-    everywhere: dict[str, tuple[_Ranges, ...]] = {}
-
-
-class _JoinHead(_Head, tag="J", frozen=True, array_like=True, gc=False):
+class _JoinHead(msgspec.Struct, tag="J", frozen=True, array_like=True, gc=False):
     name: str
     where: bytes
 
 
 _ENCODER = msgspec.msgpack.Encoder()
-_DownstreamHead: TypeAlias = _NumberedHead | _KnowledgeHead | _RejectedHead | _StrangerHead
+_DownstreamHead: TypeAlias = _NumberedHead | _KnowledgeHead | Rejected | Stranger
 _DOWNSTREAM: msgspec.msgpack.Decoder[_DownstreamHead] = msgspec.msgpack.Decoder(_DownstreamHead)
-_UPSTREAM: msgspec.msgpack.Decoder[_NackHead | _AckHead | _JoinHead] = msgspec.msgpack.Decoder(
-    _NackHead | _AckHead | _JoinHead
-)
+_UPSTREAM: msgspec.msgpack.Decoder[Nack | Ack | _JoinHead] = msgspec.msgpack.Decoder(Nack | Ack | _JoinHead)
 
 
 def encode(message: Told | ChildMessage) -> list[Any]:
@@ -128,24 +111,13 @@ def encode(message: Told | ChildMessage) -> list[Any]:
     """
     if isinstance(message, Numbered):
         encoded = encoded_message.encode(message.message)
-        head = _NumberedHead(message.sequence, message.skipped, encoded.head)
-        return frame_of(_ENCODER.encode(head), (encoded.payload,))
-    match message:
-        case KnowledgeMessage():
-            return [part for one in _split(message) for part in _knowledge(one)]
-        case Nack(pubend, ranges, room_bytes):
-            return _frame(_NackHead(pubend, ranges, room_bytes))
-        case Ack(pubend, acks, everywhere):
-            return _frame(_AckHead(pubend, acks, everywhere))
-        case Rejected(pubend, reason):
-            return _frame(_RejectedHead(pubend, reason))
-        case Stranger(pubend, reader):
-            return _frame(_StrangerHead(pubend, reader))
-        case Join(name, where):
-            return _frame(_JoinHead(name, b"" if where is None else dumps(where)))
-
-
-def _frame(head: _Head) -> list[Any]:
+        numbered = _NumberedHead(message.sequence, message.skipped, encoded.head)
+        return frame_of(_ENCODER.encode(numbered), (encoded.payload,))
+    if isinstance(message, KnowledgeMessage):
+        return [part for one in _split(message) for part in _knowledge(one)]
+    head: Any = message
+    if isinstance(message, Join):
+        head = _JoinHead(message.name, b"" if message.where is None else dumps(message.where))
     return frame_of(_ENCODER.encode(head), ())
 
 
@@ -182,16 +154,12 @@ def decode_downstream(head: Payload, payload: Payload) -> Told:
     if isinstance(decoded, _NumberedHead):
         message = encoded_message.decode(EncodedMessage(decoded.head, payload))
         return Numbered(decoded.number, message, decoded.skipped)
-    match decoded:
-        case _KnowledgeHead(pubend, final, data, more, is_answer, lost_end):
-            _check(final)
-            return KnowledgeMessage(pubend, final, _messages(data, payload), more, is_answer, lost_end)
-        case _RejectedHead(pubend, reason):
-            _messages((), payload)
-            return Rejected(pubend, reason)
-        case _StrangerHead(pubend, reader):
-            _messages((), payload)
-            return Stranger(pubend, reader)
+    if isinstance(decoded, _KnowledgeHead):
+        _check(decoded.final)
+        data = _messages(decoded.data, payload)
+        return KnowledgeMessage(decoded.pubend, decoded.final, data, decoded.more, decoded.is_answer, decoded.lost_end)
+    _messages((), payload)
+    return decoded
 
 
 def decode_upstream(head: Payload, payload: Payload) -> ChildMessage:
@@ -201,19 +169,14 @@ def decode_upstream(head: Payload, payload: Payload) -> ChildMessage:
         ProtocolError: the frame holds no such message.
     """
     _messages((), payload)
-    match _decoded(_UPSTREAM, head):
-        case _NackHead(pubend, ranges, room_bytes):
-            _check(ranges)
-            return Nack(pubend, ranges, room_bytes)
-        case _AckHead(pubend, acks, everywhere):
-            for ranges in acks.values():
-                _check(ranges)
-            for vector in everywhere.values():
-                for ranges in vector:
-                    _check(ranges)
-            return Ack(pubend, acks, everywhere)
-        case _JoinHead(name, where):
-            return Join(name, unpickled(where) if where else None)
+    message = _decoded(_UPSTREAM, head)
+    if isinstance(message, _JoinHead):
+        return Join(message.name, unpickled(message.where) if message.where else None)
+    if isinstance(message, Nack):
+        _check(message.ranges)
+    else:
+        _check(chain(*message.acks.values(), *chain(*message.everywhere.values())))
+    return message
 
 
 def _decoded(decoder: "msgspec.msgpack.Decoder[H]", head: Payload) -> H:
@@ -223,7 +186,7 @@ def _decoded(decoder: "msgspec.msgpack.Decoder[H]", head: Payload) -> H:
         raise ProtocolError(f"what came is no message of a topic: {error}") from error
 
 
-def _check(ranges: tuple[tuple[int, int], ...]) -> None:
+def _check(ranges: Iterable[TickRange]) -> None:
     for first, end in ranges:
         if first > end:
             check_range(first, end)
@@ -244,3 +207,64 @@ def _messages(entries: tuple[tuple[int, bytes, int], ...], payload: Payload) -> 
     if begin != len(payload):
         raise ProtocolError(f"what came has {len(payload)} bytes of messages, and its head speaks of {begin}")
     return tuple(messages)
+
+
+class Unsaid:
+    """The messages of a relay or subend to its parent that wait to be sent, in short form; false if there are none.
+
+    The newest acknowledgements of a subscription include all earlier ones, and nacks of one pubend become one nack.
+    """
+
+    def __init__(self) -> None:
+        self._join: Join | None = None
+        self._nacks: dict[int, Nack] = {}
+        self._acks: dict[int, Ack] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._join or self._nacks or self._acks)
+
+    def add(self, message: ChildMessage) -> None:
+        """Add a message, and drop the waiting messages that it makes superfluous."""
+        match message:
+            case Join():
+                self._join = message
+            case Nack(pubend, ranges, room_bytes):
+                ticks = TickSet(ranges)
+                if pubend in self._nacks:
+                    ticks.update(self._nacks[pubend].ranges)
+                is_short = len(ticks) <= MOST_NACKED_RANGES
+                self._nacks[pubend] = Nack(pubend, ticks.ranges(), room_bytes) if is_short else message
+            case Ack(pubend, acks, everywhere):
+                before = self._acks.get(pubend, Ack(pubend, {}))
+                self._acks[pubend] = Ack(pubend, before.acks | acks, before.everywhere | everywhere)
+
+    def take(self) -> list[ChildMessage]:
+        """Return and remove all messages; a `Join` comes first."""
+        said: list[ChildMessage] = [] if self._join is None else [self._join]
+        said += self._nacks.values()
+        said += self._acks.values()
+        self._join, self._nacks, self._acks = None, {}, {}
+        return said
+
+
+def size_of(message: Told) -> int:
+    """Return the approximate size of a message in bytes."""
+    if isinstance(message, KnowledgeMessage):
+        sizes: list[int] = [one.size_bytes for _, one in message.data]
+        return sum(sizes, _EACH_BYTES * (1 + len(sizes)))
+    if isinstance(message, Numbered) and isinstance(message.message, DataMessage):
+        return _EACH_BYTES + len(message.message.payload)
+    return _EACH_BYTES
+
+
+CODEC: Final = Codec(
+    encode=encode,
+    decode_told=decode_downstream,
+    decode_said=decode_upstream,
+    most_told_bytes=MOST_PAYLOAD_BYTES,
+    size_of=size_of,
+    must_be_told=lambda message: isinstance(message, Rejected),  # a rejected child would not notice the loss
+    joins=lambda message: isinstance(message, Join),
+    unsaid=Unsaid,
+)
+"""The codec of the links between publishers, relays and subscribers."""

@@ -6,11 +6,16 @@ message does no harm.
 Source: seed "Gryphon exactly-once", sections 2.1 and 3.
 """
 
-from typing import Any, Final, TypeAlias
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import chain
+from typing import Annotated, Any, Final, TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 
-from tidewheel.pubsub.exactly_once.tick_set import TickRange
+from tidewheel.pubsub.exactly_once.tick_set import FOREVER
+from tidewheel.pubsub.messages.wire import InitialFrontierSnapshot
 
 RELAY_PREFIX: Final = "relay/"
 """The prefix of the names of relays that are children."""
@@ -18,7 +23,16 @@ RELAY_PREFIX: Final = "relay/"
 MOST_REPEATED_RANGES: Final = 100
 """An acknowledgement with more ranges is not repeated."""
 
-Ranges: TypeAlias = tuple[TickRange, ...]
+JOINED_BYTES: Final = 64 * 1024
+"""A message of this size stays alone, or ends a joined one: joining it to more would save nothing noticeable."""
+
+Number: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
+"""A number, at least 0, that a decoder checks."""
+
+Tick: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=FOREVER)]
+"""A tick, or the end of a range, that a decoder checks."""
+
+Ranges: TypeAlias = tuple[tuple[Tick, Tick], ...]
 """Ticks, as ranges in order."""
 
 
@@ -41,8 +55,22 @@ class KnowledgeMessage(msgspec.Struct, frozen=True):
     is_answer: bool = False
     lost_end: int = 0
 
+    @property
+    def begin(self) -> int:
+        """The first tick that it covers; 0 if it covers none."""
+        final, data = self.final, self.data
+        if not final:
+            return data[0][0] if data else 0
+        return min(final[0][0], data[0][0]) if data else final[0][0]
 
-class Nack(msgspec.Struct, frozen=True):
+    @property
+    def end(self) -> int:
+        """One after the last tick that it covers; 0 if it covers none."""
+        final = self.final[-1][1] if self.final else 0
+        return max(final, self.data[-1][0] + 1) if self.data else final
+
+
+class Nack(msgspec.Struct, frozen=True, array_like=True, tag="N"):
     """The ticks that a child is curious about.
 
     Attributes:
@@ -51,12 +79,12 @@ class Nack(msgspec.Struct, frozen=True):
         room_bytes: the approximate room of the child; the answer has at least one message.
     """
 
-    pubend: int
+    pubend: Number
     ranges: Ranges
     room_bytes: int
 
 
-class Ack(msgspec.Struct, frozen=True):
+class Ack(msgspec.Struct, frozen=True, array_like=True, tag="A"):
     """The ticks that subscriptions no longer need: for each, the latest state of all its acknowledgements.
 
     Attributes:
@@ -66,12 +94,12 @@ class Ack(msgspec.Struct, frozen=True):
             that are acknowledged together are in one message, so its receiver knows what other pubends may have missed.
     """
 
-    pubend: int
+    pubend: Number
     acks: dict[str, Ranges]
     everywhere: dict[str, tuple[Ranges, ...]] = {}
 
 
-class Rejected(msgspec.Struct, frozen=True):
+class Rejected(msgspec.Struct, frozen=True, array_like=True, tag="R"):
     """The rejection of a child, which receives nothing more.
 
     Attributes:
@@ -79,11 +107,11 @@ class Rejected(msgspec.Struct, frozen=True):
         reason: the reason.
     """
 
-    pubend: int
+    pubend: Number
     reason: str
 
 
-class Stranger(msgspec.Struct, frozen=True):
+class Stranger(msgspec.Struct, frozen=True, array_like=True, tag="S"):
     """The refusal of acknowledgements: the pubend does not know this reader, or no longer. It may subscribe again.
 
     Other readers ignore this message.
@@ -93,8 +121,31 @@ class Stranger(msgspec.Struct, frozen=True):
         reader: the id of the reader.
     """
 
-    pubend: int
+    pubend: Number
     reader: str
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """The answer of a pubend to a reader that subscribes: the place where a subscription begins or continues.
+
+    Attributes:
+        acknowledged: the ticks that it no longer needs.
+        told_end: the end of the known ticks.
+        frontiers: both frontiers at its first unacknowledged tick.
+        first_frontiers: both frontiers at its first beginning; they tell which epochs it receives from their start.
+        lost_end: if not 0, the log no longer keeps messages before this tick that the subscription should receive. It
+            had no reader for too long, or wants to begin at an earlier tick. It continues behind the lost messages. A
+            durable subscription tells every reader, until a reader that was told acknowledges a tick or leaves.
+        everywhere: the ticks that it has acknowledged at each pubend of the topic, as far as this pubend knows.
+    """
+
+    acknowledged: Ranges
+    told_end: int
+    frontiers: InitialFrontierSnapshot
+    first_frontiers: InitialFrontierSnapshot
+    lost_end: int = 0
+    everywhere: tuple[Ranges, ...] = ()
 
 
 Downstream: TypeAlias = KnowledgeMessage | Rejected | Stranger
@@ -107,3 +158,41 @@ def repeated(child: str, ack: Ack) -> Ack:
     if sum(map(len, everywhere), len(ranges)) > MOST_REPEATED_RANGES:
         return Ack(ack.pubend, {child: ()})
     return Ack(ack.pubend, {child: ranges}, {child: everywhere} if everywhere else {})
+
+
+def joined(told: Iterable[Downstream]) -> Iterator[Downstream]:
+    """Yield consecutive knowledge messages that are no answers as one message, and all others unchanged, in order.
+
+    Every message costs a relay and its children about as much. Complexity: O(messages).
+
+    >>> told = [KnowledgeMessage(0, ((0, 5),)), KnowledgeMessage(0, ((5, 7),)), KnowledgeMessage(1, ((0, 7),))]
+    >>> [(message.pubend, message.final) for message in joined(told)]
+    [(0, ((0, 5), (5, 7))), (1, ((0, 7),))]
+    """
+    run: list[KnowledgeMessage] = []
+    size = 0
+    for message in told:
+        if not isinstance(message, KnowledgeMessage) or message.is_answer or message.more:
+            yield from _together(run)
+            yield message
+            run, size = [], 0
+            continue
+        if run and (size >= JOINED_BYTES or not _follows(message, run[-1])):
+            yield from _together(run)
+            run, size = [], 0
+        run.append(message)
+        size += sum([len(one.payload) for _, one in message.data])
+    yield from _together(run)
+
+
+def _follows(message: KnowledgeMessage, last: KnowledgeMessage) -> bool:
+    return message.pubend == last.pubend and message.lost_end == last.lost_end and message.begin >= last.end
+
+
+def _together(run: list[KnowledgeMessage]) -> list[KnowledgeMessage]:
+    """Return one message that says the same as all messages of a run; none for an empty run."""
+    if len(run) < 2:
+        return run
+    final = chain.from_iterable(message.final for message in run)
+    data = chain.from_iterable(message.data for message in run)
+    return [replace(run[0], final=tuple(final), data=tuple(data))]

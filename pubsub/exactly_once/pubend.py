@@ -8,7 +8,7 @@ Invariants:
   with remainder p when divided by n.
 - The told ticks are a prefix: every tick before `told_end` is D or F, and later ticks are Q.
 - A tick that a subscription may need is final only if it was silent. Ticks that all subscriptions have acknowledged are
-  final, and the log may forget them.
+  final, and the log may forget them: `subscriptions.py` knows them.
 - Every message downstream states before which tick messages are forgotten. So a reader that returns after the end of
   its subscription learns whether it has missed messages, and does not take them for silence.
 
@@ -17,13 +17,12 @@ Source: seed "Gryphon exactly-once", section 2.2.
 
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
-from tidewheel.pubsub.exactly_once.fanout import Fanout, Filter, Outgoing
-from tidewheel.pubsub.exactly_once.messages import Ack, Nack, Ranges
-from tidewheel.pubsub.exactly_once.subscriptions import Subscriptions
+from tidewheel.pubsub.exactly_once.fanout import Fanout, Outgoing
+from tidewheel.pubsub.exactly_once.messages import Nack
 from tidewheel.pubsub.exactly_once.tick_messages import TickMessages
-from tidewheel.pubsub.exactly_once.tick_set import FOREVER, TickRange
+from tidewheel.pubsub.exactly_once.tick_set import FOREVER, TickRange, gaps
 
 CACHE_BYTES = 4 * 1024 * 1024
 """The default size of the cache. The system keeps the log's pages in memory; a larger cache misses processor caches."""
@@ -40,18 +39,6 @@ class LoggedMessages(Protocol):
         """
 
 
-class Start(NamedTuple):
-    """The place where a subscription begins or continues.
-
-    Attributes:
-        acknowledged: the ticks that it has acknowledged, so that they are final for it.
-        told_end: the end of the known ticks.
-    """
-
-    acknowledged: Ranges
-    told_end: int
-
-
 class Pubend:
     """One partition of a topic.
 
@@ -65,6 +52,12 @@ class Pubend:
         first_tick: the first tick that the log has not forgotten.
         message_end: the ticks from here up to ``next_tick`` have no messages; by default they are unknown.
         lost_end: all messages that the log has forgotten are before this tick.
+
+    Attributes:
+        fanout: the children, each a subend or relay; they receive all messages downstream.
+        told_end: the end of the known ticks: each tick before it is D or F.
+        first_tick: the first tick that is not forgotten.
+        message_end: all messages that were told are before this tick.
     """
 
     def __init__(  # noqa: PLR0913 - the state of a log, by name
@@ -88,13 +81,12 @@ class Pubend:
         self._next_tick = next_tick
         self._reserved = self._to_reserve = next_tick
         self._pending: deque[tuple[int, Any]] = deque()
-        self._told_end = next_tick
-        self._forgotten_end = first_tick
+        self.told_end = next_tick
+        self.first_tick = first_tick
         self._cache = TickMessages[Any]()
-        self._message_end = self._cached_from = next_tick if message_end is None else message_end
-        self._fanout = Fanout(number)
-        self._fanout.lost_end = lost_end
-        self.subscriptions = Subscriptions()
+        self.message_end = self._cached_from = next_tick if message_end is None else message_end
+        self.fanout = Fanout(number)
+        self.fanout.lost_end = lost_end
 
     # What is published
 
@@ -138,9 +130,9 @@ class Pubend:
         if last is not None:
             self._cache.remove(0, last + 1)
             self._cached_from = last + 1
-        begin, self._told_end = self._told_end, data[-1][0] + 1
-        self._message_end = self._told_end
-        return self._fanout.forward(gaps(begin, self._told_end, data), data)
+        begin, self.told_end = self.told_end, data[-1][0] + 1
+        self.message_end = self.told_end
+        return self.fanout.forward(gaps(begin, self.told_end, [tick for tick, _ in data]), data)
 
     def reserve(self, now: int, ahead: int) -> int | None:
         """Return a tick to reserve in the log before telling silence; None if no reservation is needed.
@@ -164,21 +156,11 @@ class Pubend:
         The told silence ends at the first message that is not durable, and at the reserved tick.
         """
         end = min(now, self._reserved, self._pending[0][0] if self._pending else FOREVER)
-        if end <= self._told_end:
-            return self._fanout.flush()
-        begin, self._told_end = self._told_end, end
+        if end <= self.told_end:
+            return self.fanout.flush()
+        begin, self.told_end = self.told_end, end
         self._next_tick = max(self._next_tick, end)
-        return self._fanout.forward(((begin, end),), ()) + self._fanout.flush()
-
-    # Who is downstream
-
-    def join(self, child: str, where: Filter | None = None) -> None:
-        """Add a child, a subend or relay; from now on it receives all messages downstream."""
-        self._fanout.join(child, where)
-
-    def leave(self, child: str) -> None:
-        """Remove a child; do nothing if it is unknown."""
-        self._fanout.leave(child)
+        return self.fanout.forward(((begin, end),), ()) + self.fanout.flush()
 
     def nack(self, child: str, nack: Nack) -> list[Outgoing]:
         """Return the answers to a curious child, as far as it has room."""
@@ -187,62 +169,37 @@ class Pubend:
         data: list[tuple[int, Any]] = []
         more = False
         for first, open_end in nack.ranges:
-            position, end = first, min(open_end, self._told_end)
+            position, end = first, min(open_end, self.told_end)
             more = more or (room <= 0 and position < end)
             while position < end and not more:
                 found, reached = self._read(position, end, room)
-                final += gaps(position, reached, found)
+                final += gaps(position, reached, [tick for tick, _ in found])
                 data += found
                 room -= sum(self._size_of(message) for _, message in found)
                 position = reached
                 more = room <= 0 and position < end
-        return self._fanout.answer(child, tuple(final), data, more=more)
+        return self.fanout.answer(child, tuple(final), data, more=more)
 
     def _read(self, first: int, end: int, room: int) -> tuple[list[tuple[int, Any]], int]:
         """Return messages of a range, and the end of the covered range."""
-        if first < self._forgotten_end:
-            return [], min(end, self._forgotten_end)
+        if first < self.first_tick:
+            return [], min(end, self.first_tick)
         if first < self._cached_from:
             return self._log.read(first, min(end, self._cached_from), room)
         return self._cache.read(first, end, room)
 
-    # Ticks that are no longer needed
+    def forget(self, tick: int | None) -> int:
+        """Forget the ticks before ``tick``, which are final from now on; return the first kept one.
 
-    def subscribe(self, name: str, tick: int | None = None, reader: str | None = None) -> Start:
-        """Begin a subscription at a tick, by default the next told one, or continue the existing one.
-
-        Args:
-            name: the name of the subscription.
-            tick: the first tick of a new subscription.
-            reader: its reader from now on; by default a reader with the name of the subscription.
+        Without a tick the pubend forgets none. A reader that lacks messages before it learns that by the ``lost_end``
+        of the next message.
         """
-        begin = self._told_end if tick is None else max(tick, self._forgotten_end)
-        acknowledged = self.subscriptions.begin(name, begin)
-        self.subscriptions.give(name, name if reader is None else reader)
-        return Start(acknowledged, self._told_end)
-
-    def ack(self, ack: Ack) -> list[str]:
-        """Receive acknowledgements; return the subscriptions with new ones."""
-        names = ((self.subscriptions.name_of(reader), ranges) for reader, ranges in ack.acks.items())
-        return [name for name, ranges in names if name is not None and self.subscriptions.acknowledge(name, ranges)]
-
-    def strangers(self, ack: Ack) -> list[str]:
-        """Return the readers without a subscription; their acknowledgements do not count."""
-        return [reader for reader in ack.acks if self.subscriptions.name_of(reader) is None]
-
-    def forget(self, tick: int | None = None) -> int:
-        """Forget the ticks that all subscriptions have acknowledged, or all before ``tick``; return the first kept one.
-
-        Forgotten ticks are final. Without subscriptions the pubend forgets none, unless ``tick`` is given. A reader
-        that lacks messages before it learns that by the `lost_end` of the next message.
-        """
-        needed = self.subscriptions.needed_from if tick is None else tick
-        end = self._forgotten_end if needed is None else min(needed, self._told_end)
-        if end > self._forgotten_end:
-            self._fanout.lost_end = max(self._fanout.lost_end, self._messages_before(end))
-            self._forgotten_end = end
+        end = self.first_tick if tick is None else min(tick, self.told_end)
+        if end > self.first_tick:
+            self.fanout.lost_end = max(self.fanout.lost_end, self._messages_before(end))
+            self.first_tick = end
             self._cache.remove(0, end)
-        return self._forgotten_end
+        return self.first_tick
 
     def _messages_before(self, tick: int) -> int:
         """Return the first tick behind all messages before ``tick``; a later one if the first is unknown."""
@@ -250,44 +207,3 @@ class Pubend:
             return tick
         last = self._cache.last_before(tick)
         return self._cached_from if last is None else last + 1
-
-    @property
-    def told_end(self) -> int:
-        """The end of the known ticks: each tick before it is D or F."""
-        return self._told_end
-
-    @property
-    def first_tick(self) -> int:
-        """The first tick that is not forgotten."""
-        return self._forgotten_end
-
-    @property
-    def lost_end(self) -> int:
-        """All messages that are forgotten are before this tick."""
-        return self._fanout.lost_end
-
-    @property
-    def message_end(self) -> int:
-        """All messages that were told are before this tick."""
-        return self._message_end
-
-    def reaching(self, reader: str) -> list[str]:
-        """Return the children to tell what concerns a reader."""
-        return self._fanout.reaching(reader)
-
-    @property
-    def children(self) -> int:
-        """The number of children."""
-        return len(self._fanout)
-
-
-def gaps(first: int, end: int, data: Iterable[tuple[int, Any]]) -> Ranges:
-    """Return the parts of a range between the ticks of messages, which lie in it and are in order."""
-    found = []
-    for tick, _ in data:
-        if first < tick:
-            found.append((first, tick))
-        first = tick + 1
-    if first < end:
-        found.append((first, end))
-    return tuple(found)

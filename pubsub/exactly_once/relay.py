@@ -17,7 +17,6 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from tidewheel.pubsub.exactly_once.asked import Asked
-from tidewheel.pubsub.exactly_once.curiosity import CuriosityStream
 from tidewheel.pubsub.exactly_once.fanout import Fanout, Filter, Outgoing
 from tidewheel.pubsub.exactly_once.knowledge import KnowledgeStream
 from tidewheel.pubsub.exactly_once.messages import (
@@ -95,7 +94,7 @@ class Relay:
     @property
     def cached_bytes(self) -> int:
         """The size of the kept messages, in bytes."""
-        return sum(line.stream.data_bytes for line in self._lines)
+        return sum(line.stream.data.bytes for line in self._lines)
 
 
 class _Line:
@@ -109,7 +108,7 @@ class _Line:
         self.fanout = Fanout(pubend)
         self._told = TickSet()
         self._has_begun = False
-        self._curiosity: dict[str, CuriosityStream] = {}
+        self._wanted: dict[str, TickSet] = {}  # the ticks that each child is curious about
         self._cut_short: set[str] = set()
         self._room_bytes = 1
         self._asked = Asked()
@@ -118,7 +117,7 @@ class _Line:
 
     def leave(self, child: str) -> None:
         self.fanout.leave(child)
-        self._curiosity.pop(child, None)
+        self._wanted.pop(child, None)
         self._cut_short.discard(child)
 
     def pass_on(self, message: Rejected | Stranger) -> list[Outgoing]:
@@ -172,7 +171,7 @@ class _Line:
             for first, end in covered:
                 self._told.add(first, end)
             outgoing = self.fanout.forward(message.final, message.data)
-            return outgoing + self._answers(message, covered, covered) if self._curiosity else outgoing
+            return outgoing + self._answers(message, covered, covered) if self._wanted else outgoing
         new = covered.difference(self._told)
         self._told.update(new)
         final, data = _within(new, message)
@@ -181,19 +180,20 @@ class _Line:
     def _answers(self, message: KnowledgeMessage, covered: TickSet, new: TickSet) -> list[Outgoing]:
         """Return the answers that curious children have not received with the others."""
         outgoing: list[Outgoing] = []
-        for child, curiosity in list(self._curiosity.items()):
-            due = curiosity.wanted.intersection(covered)
+        for child, wanted in list(self._wanted.items()):
+            due = wanted.intersection(covered)
             if not due and child in self.fanout:
                 continue
             final, data = _within(due.difference(new), message)
             more = message.more or child in self._cut_short
             outgoing += self.fanout.answer(child, final, data, more=more)
-            curiosity.satisfied(due)
-            if message.more or curiosity.wanted.end == FOREVER:
-                curiosity.satisfied([(due.end, FOREVER)])  # earlier ticks may be on their way from elsewhere
+            # If the answer is lost, the child becomes curious again.
+            wanted.difference_update(due)
+            if message.more or wanted.end == FOREVER:
+                wanted.remove(due.end, FOREVER)  # earlier ticks may be on their way from elsewhere
             self._cut_short.discard(child)
-            if not curiosity.wanted or child not in self.fanout:
-                del self._curiosity[child]
+            if not wanted or child not in self.fanout:
+                del self._wanted[child]
         return outgoing
 
     # Upstream
@@ -210,13 +210,13 @@ class _Line:
             if room <= 0:
                 more = True
                 break
-            gaps = self.stream.unknown(first, end)
+            gaps = self.stream.known.missing(first, end)
             # Ticks behind a gap must wait, or they would take the room of the ticks in the gap.
             known_end = gaps[0][0] if gaps else end
             if unknown and end == FOREVER:
                 more = more or first < known_end
             else:
-                found, reached = self.stream.read_data(first, known_end, room)
+                found, reached = self.stream.data.read(first, known_end, room)
                 data += found
                 room -= sum(self._size_of(payload) for _, payload in found)
                 final += self.stream.finals(first, reached)
@@ -231,7 +231,7 @@ class _Line:
             return outgoing, []
         if more:
             self._cut_short.add(child)
-        self._curiosity.setdefault(child, CuriosityStream()).curious(unknown)
+        self._wanted.setdefault(child, TickSet()).update(unknown)
         self._room_bytes = max(1, room_above)
         return outgoing, self._ask(unknown, now_s)
 
@@ -241,8 +241,8 @@ class _Line:
 
     def reconnected(self, now_s: float) -> list[Upstream]:
         self._asked.clear()
-        wanted = TickSet(part for curiosity in self._curiosity.values() for part in curiosity.wanted)
-        return self._ask(wanted, now_s) if wanted else []
+        unknown = TickSet(part for wanted in self._wanted.values() for part in wanted)
+        return self._ask(unknown, now_s) if unknown else []
 
     def ack(self, ack: Ack) -> None:
         for name, ranges in ack.acks.items():

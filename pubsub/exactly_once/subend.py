@@ -21,8 +21,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.exactly_once.knowledge import KnowledgeStream
-from tidewheel.pubsub.exactly_once.messages import Ack, KnowledgeMessage, Nack, Ranges, Upstream
-from tidewheel.pubsub.exactly_once.pubend import Start
+from tidewheel.pubsub.exactly_once.messages import Ack, Begun, KnowledgeMessage, Nack, Ranges, Upstream
 from tidewheel.pubsub.exactly_once.tick_set import FOREVER, TickRange, TickSet
 from tidewheel.transport.round_trips import RoundTrips
 
@@ -57,7 +56,7 @@ class Subend:
     def __init__(
         self,
         name: str,
-        starts: Mapping[int, Start],
+        starts: Mapping[int, Begun],
         size_of: Callable[[Any], int],
         *,
         order: Order = "publisher",
@@ -145,7 +144,7 @@ class Subend:
     @property
     def waiting_bytes(self) -> int:
         """The size of the messages that wait for delivery, in bytes."""
-        return sum(incoming.stream.data_bytes for incoming in self._incoming.values())
+        return sum(incoming.stream.data.bytes for incoming in self._incoming.values())
 
     def horizon(self, pubend: int) -> int:
         """Return the doubt horizon of a pubend: its first unknown tick."""
@@ -156,7 +155,7 @@ class _Incoming:
     """The state of a subend for one pubend."""
 
     def __init__(
-        self, pubend: int, start: Start, size_of: Callable[[Any], int], room_bytes: int, idle_s: float
+        self, pubend: int, start: Begun, size_of: Callable[[Any], int], room_bytes: int, idle_s: float
     ) -> None:
         self._pubend = pubend
         self._size_of = size_of
@@ -167,7 +166,7 @@ class _Incoming:
         self.acknowledged = TickSet(start.acknowledged)
         for first, end in start.acknowledged:
             self.stream.accumulate_final(first, end)
-        self._position = self.horizon = self.stream.doubt_horizon()
+        self._position = self.horizon = self.stream.known.next_missing(0)
         # Each delivered but unacknowledged message, with the first tick of the silence before it.
         self._delivered: dict[int, int] = {}
         self._silent_from = self._position
@@ -191,7 +190,7 @@ class _Incoming:
                 stream.accumulate_final(tick, tick + 1)
             else:
                 stream.accumulate_data(tick, payload, self._size_of(payload))
-        self.horizon = stream.doubt_horizon(horizon)
+        self.horizon = known.next_missing(horizon)
         if self.horizon > horizon or known.end > known_end:
             self._heard_s = now_s
         # A message about later ticks only is no answer, or the subend would ask for ever.
@@ -201,9 +200,9 @@ class _Incoming:
             self._asked, self._in_vain = None, 0
             self._gap_s = now_s
         # A late or repeated answer leaves out only ticks that the subend has asked for since.
-        if message.more and not 0 < _end(message) <= horizon:
+        if message.more and not 0 < message.end <= horizon:
             self._is_behind = True
-        if stream.data_bytes > self._room_bytes and stream.data_count > 1:
+        if stream.data.bytes > self._room_bytes and len(stream.data) > 1:
             self._make_room()
         if len(known) > MOST_RANGES:
             self._forget(known.ranges()[MOST_RANGES // 2][0])
@@ -211,12 +210,13 @@ class _Incoming:
 
     def _make_room(self) -> None:
         """Forget messages without room, but never the next one."""
-        oldest = self.stream.oldest_data
-        least = 0 if oldest is None else self._size_of(oldest[1])
+        data = self.stream.data
+        oldest = data.oldest
+        least = 0 if oldest is None else self._size_of(data[oldest])
         self.stream.forget_latest_data(max(self._room_bytes, least))
         self._look_again()
         # The answer has no room beside the messages that wait for the reader: asking again before it reads is useless.
-        self._is_full = oldest is not None and oldest[0] < self.horizon
+        self._is_full = oldest is not None and oldest < self.horizon
 
     def _forget(self, first: int) -> None:
         self.stream.forget(first)
@@ -224,7 +224,7 @@ class _Incoming:
 
     def _look_again(self) -> None:
         """Compute the known ticks again after forgetting some."""
-        self.horizon = self.stream.doubt_horizon(self._position)
+        self.horizon = self.stream.known.next_missing(self._position)
         self._asked = None if self._asked is None else min(self._asked, self.horizon)
         self._is_behind = True
 
@@ -238,7 +238,7 @@ class _Incoming:
             self._delivered[tick] = self._silent_from
             self._silent_from = tick + 1
         self._position = horizon
-        self.horizon = self.stream.doubt_horizon(horizon)
+        self.horizon = self.stream.known.next_missing(horizon)
         self._acknowledge_silence()
         return [Delivered(self._pubend, tick, message) for tick, message in data]
 
@@ -285,17 +285,17 @@ class _Incoming:
             return []
         if self._asked is not None:
             self._in_vain += 1
-        known_end = max(self.horizon, self.stream.known_end)
-        ranges = self.stream.unknown(self.horizon, known_end)
+        known_end = max(self.horizon, self.stream.known.end)
+        ranges = self.stream.known.missing(self.horizon, known_end)
         self._asked, self._asked_s, self._is_timed = self.horizon, now_s, bool(ranges)
         if self._is_behind or not ranges:
             ranges += ((known_end, FOREVER),)
         self._is_behind = False
-        return [Nack(self._pubend, ranges, self._room_bytes - self.stream.data_bytes)]
+        return [Nack(self._pubend, ranges, self._room_bytes - self.stream.data.bytes)]
 
     def _note_gap(self, now_s: float) -> None:
         """Record since when ticks before known ones are missing."""
-        if self.horizon >= self.stream.known_end:
+        if self.horizon >= self.stream.known.end:
             self._gap_s = None
         elif self._gap_s is None:
             self._gap_s = now_s
@@ -303,12 +303,13 @@ class _Incoming:
     @property
     def _has_room(self) -> bool:
         """Whether there is enough room to ask: for many messages, or else for the next message."""
-        return not self._is_full and (self.stream.data_bytes <= self._room_bytes // 2 or not self.stream.data_count)
+        data = self.stream.data
+        return not self._is_full and (data.bytes <= self._room_bytes // 2 or not data)
 
     @property
     def _is_blocked(self) -> bool:
         """Whether messages behind a gap leave no room for those in it; messages before it leave soon."""
-        return not (self._is_full or self._has_room) and self.horizon < (self.stream.latest_data or 0)
+        return not (self._is_full or self._has_room) and self.horizon < (self.stream.data.latest or 0)
 
     @property
     def ask_at_s(self) -> float:
@@ -326,9 +327,3 @@ class _Incoming:
         self._asked, self._in_vain = None, 0
         self._is_behind = True
         self.has_new_acks = True
-
-
-def _end(message: KnowledgeMessage) -> int:
-    """Return one after the last tick that a message covers; 0 if it covers none."""
-    final = message.final[-1][1] if message.final else 0
-    return max(final, message.data[-1][0] + 1) if message.data else final

@@ -14,9 +14,7 @@ from itertools import groupby
 from operator import attrgetter
 
 from tidewheel.progress import ProtocolError
-from tidewheel.pubsub.exactly_once.begun import Begun
-from tidewheel.pubsub.exactly_once.messages import KnowledgeMessage, Ranges, Upstream
-from tidewheel.pubsub.exactly_once.pubend import Start
+from tidewheel.pubsub.exactly_once.messages import Begun, KnowledgeMessage, Ranges, Upstream
 from tidewheel.pubsub.exactly_once.subend import ROOM_BYTES, Delivered, Order, Subend
 from tidewheel.pubsub.messages.encoded_message import decode, size_of
 from tidewheel.pubsub.messages.wire import DataMessage, InitialFrontierSnapshot, Numbered, PartitionEnded
@@ -39,8 +37,7 @@ class SubendStream:
     def __init__(
         self, reader: str, begun: Sequence[Begun], order: Order = "publisher", room_bytes: int = ROOM_BYTES
     ) -> None:
-        starts = {number: Start(one.acknowledged, one.told_end) for number, one in enumerate(begun)}
-        self._subend = Subend(reader, starts, size_of, order=order, room_bytes=room_bytes)
+        self._subend = Subend(reader, dict(enumerate(begun)), size_of, order=order, room_bytes=room_bytes)
         self._partitions = [_Partition(self._subend, number, one.frontiers) for number, one in enumerate(begun)]
         self._is_new = True
         self.is_total = order == "total"

@@ -1,106 +1,302 @@
-"""The subscriptions of a pubend: their acknowledged ticks, their readers, and the ticks that none of them needs.
+"""The subscriptions of a pubend with a log: their acknowledged ticks and readers, and the logged state of durable ones.
 
 A subscription has one reader at a time, the newest. Only the newest reader's messages count: an earlier reader does not
-know where the newest one began.
+know where the newest one began. `Subscriptions.subscribe` decides by the name and the reader:
+
+=============  ======================  ==============================  =============================================
+name           ``again``               its reader                      outcome
+=============  ======================  ==============================  =============================================
+known          no                      any                             continues; this reader has it from now on
+known          yes                     this reader                     continues
+known          yes                     another reader                  refused: the other reader has taken over
+unknown        no                                                      begins
+unknown        yes, durable                                            refused: it was ended
+unknown        yes, not durable                                        continues at the position of its reader
+abandoned      either                                                  continues if it missed nothing, else begins
+=============  ======================  ==============================  =============================================
+
+No I/O: methods return the entries to log, and the caller reports the logged ones.
 
 Source: seed "Gryphon exactly-once", section 2.1.1 (consolidation of acknowledgements).
 """
 
-from collections.abc import Iterable
+import pickle
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from itertools import zip_longest
 
-from tidewheel.pubsub.exactly_once.curiosity import CuriosityStream
-from tidewheel.pubsub.exactly_once.messages import Ranges
-from tidewheel.pubsub.exactly_once.tick_set import TickSet
+from msgspec.structs import replace
+
+from tidewheel.pubsub.errors import DeliveryError
+from tidewheel.pubsub.exactly_once.messages import Ack, Begun, Ranges
+from tidewheel.pubsub.exactly_once.pubend import Pubend
+from tidewheel.pubsub.exactly_once.tick_set import FOREVER, TickSet
+from tidewheel.pubsub.messages.wire import InitialFrontierSnapshot
+from tidewheel.pubsub.publishers.partition_log import Cursor, Standing
+
+
+@dataclass(slots=True)
+class Subscription:
+    """The state of one subscription, as `Standing` describes it; only `Subscriptions` changes it."""
+
+    acknowledged: TickSet
+    first: bytes = b""
+    reader: str | None = None
+    lost_end: int = 0
+    everywhere: tuple[Ranges, ...] = ()
+    is_durable: bool = False
+
+    def standing(self) -> Standing:
+        """Return what the log says of it."""
+        ranges = self.acknowledged.ranges()
+        return Standing(ranges, self.reader, self.first, self.lost_end, everywhere=self.everywhere)
+
+    def acknowledge(self, ranges: Ranges, everywhere: tuple[Ranges, ...]) -> None:
+        """Add acknowledged ticks of this pubend, and of each pubend."""
+        self.acknowledged.update(ranges)
+        self.everywhere = merged(self.everywhere, everywhere)
 
 
 class Subscriptions:
     """The subscriptions of one pubend.
 
-    >>> subscriptions = Subscriptions()
-    >>> subscriptions.begin("a", 10), subscriptions.begin("b", 20)
-    (((0, 10),), ((0, 20),))
-    >>> subscriptions.acknowledge("a", [(0, 30), (40, 50)]), subscriptions.needed_from
-    (True, 20)
-    >>> subscriptions.begin("a", 60)
-    ((0, 30), (40, 50))
-    >>> subscriptions.give("a", "reader 1"), subscriptions.give("a", "reader 2"), subscriptions.name_of("reader 1")
-    (None, 'reader 1', None)
+    Args:
+        pubend: the pubend.
+        standings: the logged states of durable subscriptions.
+        where: the name of the topic and partition, for messages.
+
+    Attributes:
+        known: the subscriptions, without abandoned ones, by name.
+        noted: the latest entries of durable subscriptions, by name.
     """
 
-    def __init__(self) -> None:
-        self._curiosity: dict[str, CuriosityStream] = {}
-        self._readers: dict[str, str] = {}
+    def __init__(self, pubend: Pubend, standings: Mapping[str, Standing], where: str) -> None:
+        self._pubend = pubend
+        self._where = where
+        self.known: dict[str, Subscription] = {}
         self._names: dict[str, str] = {}
+        self._abandoned = {name: standing for name, standing in standings.items() if standing.is_abandoned}
+        self.noted = dict(standings)
+        self._on_disk = dict(standings)
+        self._moved: set[str] = set()
+        self._must_note: set[str] = set()
+        for name, logged in standings.items():
+            if not logged.is_abandoned:
+                acknowledged = TickSet(logged.ranges)
+                self.known[name] = Subscription(
+                    acknowledged, logged.first, None, logged.lost_end, logged.everywhere, is_durable=True
+                )
+                self._give(name, logged.reader)
 
-    def begin(self, name: str, tick: int) -> Ranges:
-        """Begin a subscription at ``tick``, unless it exists; return its acknowledged ticks."""
-        if name not in self._curiosity:
-            self.restore(name, ((0, tick),))
-        return self.acknowledged(name)
+    # ------------------------------------------------------------------ who comes and goes
 
-    def restore(self, name: str, acknowledged: Ranges, reader: str | None = None) -> None:
-        """Restore a subscription."""
-        stream = self._curiosity[name] = CuriosityStream()
-        stream.acknowledge(acknowledged)
+    def subscribe(
+        self,
+        name: str,
+        reader: str,
+        start: int | None,
+        frontiers_at: Callable[[int], InitialFrontierSnapshot],
+        *,
+        durable: bool,
+        again: bool,
+        acknowledged: Ranges = (),
+    ) -> Begun:
+        """Begin a subscription, or continue the one of that name, and assign it to a reader.
+
+        Args:
+            name: the name of the subscription.
+            reader: the id of its reader.
+            start: the first wanted tick of a new subscription; None for the tick that is told next. For a returning
+                reader, the first tick that it has not acknowledged.
+            frontiers_at: returns both frontiers before a tick that is not forgotten.
+            durable: whether to keep it over restarts; `due` returns the entries to log for that.
+            again: whether this reader had it already.
+            acknowledged: the acknowledged ticks that a returning reader knows.
+
+        Raises:
+            DeliveryError: the reader had the subscription, and cannot have it back.
+        """
+        self._check(name, reader, durable=durable, again=again)
+        known = self.known.get(name)
+        if known is None:
+            known = self._begun(name, start, again=again)
+        elif again:
+            known.acknowledge(acknowledged, ())
+        frontiers = frontiers_at(max(known.acknowledged.prefix_end, self._pubend.first_tick))
+        known.first = known.first or pickle.dumps((frontiers.lower, frontiers.upper), 5)
+        known.is_durable = known.is_durable or durable
+        self.known[name] = known
+        self._abandoned.pop(name, None)
+        self._give(name, reader)
+        self._must_note.add(name)
+        lower, upper = pickle.loads(known.first)  # noqa: S301 - from this pubend, or from a file of this user
+        first = InitialFrontierSnapshot(lower, upper)
+        ranges = known.acknowledged.ranges()
+        return Begun(ranges, self._pubend.told_end, frontiers, first, known.lost_end, known.everywhere)
+
+    def _check(self, name: str, reader: str, *, durable: bool, again: bool) -> None:
+        if self._names.get(reader, name) != name:
+            raise DeliveryError(f"{self._where}: reader {reader!r} has subscription {self._names[reader]!r}")
+        if not again:
+            return
+        if name in self.known:
+            if self.known[name].reader != reader:
+                raise DeliveryError(
+                    f"{self._where}: another reader has taken subscription {name!r} over, and this one gets nothing "
+                    "more. A subscription has one reader at a time: subscribe under another name to read beside it"
+                )
+        elif durable and name not in self._abandoned:
+            raise DeliveryError(
+                f"{self._where}: subscription {name!r} has been ended, or the log was removed that knew of it. "
+                "Subscribe anew"
+            )
+
+    def _begun(self, name: str, start: int | None, *, again: bool) -> Subscription:
+        """Return an unknown subscription at its beginning; it has no first frontiers if they are those of that tick."""
+        pubend, abandoned = self._pubend, self._abandoned.get(name)
+        lost_end = pubend.fanout.lost_end
+        if abandoned is not None and lost_end <= prefix_end(abandoned.ranges):
+            return Subscription(TickSet(abandoned.ranges), abandoned.first, lost_end=abandoned.lost_end)
+        # A returning reader that does not state its position may need every message.
+        begin = (0 if again else pubend.told_end) if start is None else start
+        has_lost = (start or FOREVER) < lost_end or (abandoned is not None and not (again and start))
+        return Subscription(TickSet([(0, max(begin, pubend.first_tick))]), lost_end=lost_end if has_lost else 0)
+
+    def _give(self, name: str, reader: str | None) -> None:
+        """Assign a subscription to a reader, which has no other; it no longer belongs to the reader before."""
+        self._release(name)
+        self.known[name].reader = reader
         if reader is not None:
-            self.give(name, reader)
+            self._names[reader] = name
 
-    def end(self, name: str) -> None:
-        """Remove a subscription; do nothing if it is unknown."""
-        self._curiosity.pop(name, None)
-        reader = self._readers.pop(name, None)
-        if reader is not None:
-            del self._names[reader]
-
-    # Readers
-
-    def give(self, name: str, reader: str) -> str | None:
-        """Assign a subscription to a reader, which has no other; return the reader before it."""
-        before = self._readers.get(name)
+    def _release(self, name: str) -> None:
+        before = self.reader_of(name)
         if before is not None:
             del self._names[before]
-        self._readers[name] = reader
-        self._names[reader] = name
-        return before
+
+    def leave(self, reader: str, acknowledged: Ranges, everywhere: tuple[Ranges, ...] = ()) -> str | None:
+        """Receive the last message of a leaving reader; return its subscription if that is durable, and so stays.
+
+        Until another reader takes over, late acknowledgements of this reader count.
+        """
+        name = self.name_of(reader)
+        if name is None:
+            return None
+        self.known[name].acknowledge(acknowledged, everywhere)
+        if not self.known[name].is_durable:
+            self.end(name)
+            return None
+        self.known[name].lost_end = 0
+        self._must_note.add(name)
+        return name
+
+    def end(self, name: str) -> None:
+        """End a subscription, durable, abandoned or not; do nothing if it is unknown."""
+        self._release(name)
+        self.known.pop(name, None)
+        self._abandoned.pop(name, None)
+        self._must_note.add(name)
+
+    def abandon(self, name: str) -> None:
+        """Stop keeping messages for a durable subscription, but remember its position."""
+        standing = replace(self.known[name].standing(), reader=None, is_abandoned=True)
+        self.end(name)
+        self._abandoned[name] = standing
+
+    def ack(self, ack: Ack) -> list[str]:
+        """Receive acknowledgements; return the unknown readers, whose acknowledgements do not count."""
+        strangers = []
+        for reader, ranges in ack.acks.items():
+            name = self.name_of(reader)
+            if name is None:
+                strangers.append(reader)
+                continue
+            self._moved.add(name)
+            known = self.known[name]
+            known.acknowledge(ranges, ack.everywhere.get(reader, ()))
+            if known.lost_end:
+                known.lost_end = 0  # its reader continues, so it was told
+                self._must_note.add(name)
+        return strangers
+
+    # ------------------------------------------------------------------ the log
+
+    @property
+    def is_due(self) -> bool:
+        """Whether entries may be `due`."""
+        return bool(self._moved or self._must_note)
+
+    def due(self) -> list[Cursor]:
+        """Return the entries to log now: required ones, and acknowledgements of messages, but not of silence alone.
+
+        The caller logs them before entries that are returned later.
+        """
+        moved = [name for name in self._moved - self._must_note if self._has_moved(name)]
+        due = [cursor for name in [*self._must_note, *moved] if (cursor := self._note(name)) is not None]
+        self._moved.clear()
+        self._must_note.clear()
+        return due
+
+    def _has_moved(self, name: str) -> bool:
+        noted = self.noted.get(name)
+        return noted is not None and prefix_end(noted.ranges) < self._pubend.message_end
+
+    def _note(self, name: str) -> Cursor | None:
+        """Record the state of a subscription and return its entry to log; None if none is needed."""
+        standing = self.known[name].standing() if self.is_durable(name) else self._abandoned.get(name)
+        if standing == self.noted.get(name):
+            return None
+        if standing is None:
+            del self.noted[name]
+        else:
+            self.noted[name] = standing
+        return Cursor(name, standing)
+
+    def logged(self, cursors: Iterable[Cursor]) -> None:
+        """Record that an entry is durable."""
+        for cursor in cursors:
+            if cursor.standing is None:
+                self._on_disk.pop(cursor.name, None)
+            else:
+                self._on_disk[cursor.name] = cursor.standing
+
+    def is_logged(self, name: str) -> bool:
+        """Tell whether all entries of a subscription are durable."""
+        return name not in self._must_note and self.noted.get(name) == self._on_disk.get(name)
+
+    # ------------------------------------------------------------------ questions
+
+    @property
+    def needed_from(self) -> int | None:
+        """The first tick that some subscription has not acknowledged; None without subscriptions."""
+        return min((known.acknowledged.prefix_end for known in self.known.values()), default=None)
+
+    @property
+    def needed_after_restart(self) -> int:
+        """The first tick whose messages would be needed after a restart, by the durable entries."""
+        ends = (prefix_end(standing.ranges) for standing in self._on_disk.values() if not standing.is_abandoned)
+        return min((end for end in ends if end < self._pubend.message_end), default=FOREVER)
+
+    def needing(self, tick: int) -> list[str]:
+        """Return the subscriptions that have not acknowledged all ticks before ``tick``."""
+        return [name for name, known in self.known.items() if known.acknowledged.prefix_end < tick]
 
     def reader_of(self, name: str) -> str | None:
         """Return the id of a subscription's reader; None without a reader, or for an unknown subscription."""
-        return self._readers.get(name)
+        return self.known[name].reader if name in self.known else None
 
     def name_of(self, reader: str) -> str | None:
         """Return the subscription of a reader; None if it has none, or no longer."""
         return self._names.get(reader)
 
-    # Acknowledgements
-
-    def acknowledge(self, name: str, ranges: Iterable[tuple[int, int]]) -> bool:
-        """Add acknowledgements of a subscription; tell whether they are new. Ignore an unknown subscription."""
-        return name in self._curiosity and bool(self._curiosity[name].acknowledge(ranges))
-
-    def acknowledged(self, name: str) -> Ranges:
-        """Return the acknowledged ticks of a subscription; none for an unknown one."""
-        return self._curiosity[name].acknowledged.ranges() if name in self._curiosity else ()
+    def is_durable(self, name: str) -> bool:
+        """Tell whether a durable subscription of that name exists and is not abandoned."""
+        return name in self.known and self.known[name].is_durable
 
     @property
-    def needed_from(self) -> int | None:
-        """The first tick that some subscription has not acknowledged; None without subscriptions."""
-        return min((stream.acknowledged.prefix_end for stream in self._curiosity.values()), default=None)
-
-    def needing(self, tick: int) -> list[str]:
-        """Return the subscriptions that have not acknowledged all ticks before ``tick``."""
-        return [name for name, stream in self._curiosity.items() if stream.acknowledged.prefix_end < tick]
-
-    @property
-    def names(self) -> list[str]:
-        """All subscriptions."""
-        return list(self._curiosity)
-
-    def __contains__(self, name: str) -> bool:
-        return name in self._curiosity
-
-    def __len__(self) -> int:
-        return len(self._curiosity)
+    def durable_names(self) -> list[str]:
+        """The durable subscriptions, including abandoned ones."""
+        return [*filter(self.is_durable, self.known), *self._abandoned]
 
 
 def merged(one: tuple[Ranges, ...], other: tuple[Ranges, ...]) -> tuple[Ranges, ...]:
@@ -110,3 +306,8 @@ def merged(one: tuple[Ranges, ...], other: tuple[Ranges, ...]) -> tuple[Ranges, 
     (((0, 8),), ((1, 2),))
     """
     return tuple(TickSet((*first, *second)).ranges() for first, second in zip_longest(one, other, fillvalue=()))
+
+
+def prefix_end(ranges: Ranges) -> int:
+    """Return the first tick outside some ordered ranges."""
+    return ranges[0][1] if ranges and ranges[0][0] == 0 else 0

@@ -15,20 +15,26 @@ class TickMessages(Generic[M]):
     O(log messages + found or removed messages), amortised, if removals are mostly of the oldest or latest messages.
     ``len`` is the number of messages.
 
+    Attributes:
+        bytes: the size of all messages together.
+
     >>> messages = TickMessages[str]()
     >>> messages.add(7, "b", size_bytes=10), messages.add(3, "a", size_bytes=20)
     (None, None)
-    >>> messages.between(0, 8), messages.remove(0, 7), messages.bytes
-    ([(3, 'a'), (7, 'b')], (3,), 10)
+    >>> messages.between(0, 8)
+    [(3, 'a'), (7, 'b')]
+    >>> messages.remove(0, 7)
+    >>> messages.between(0, 8), messages.bytes
+    ([(7, 'b')], 10)
     """
 
-    __slots__ = ("_bytes", "_entries", "_gone", "_ticks")
+    __slots__ = ("_entries", "_gone", "_ticks", "bytes")
 
     def __init__(self) -> None:
         self._entries: dict[int, tuple[M, int]] = {}
         self._ticks: list[int] = []
         self._gone = 0  # the number of ticks at the beginning of the list whose messages were removed
-        self._bytes = 0
+        self.bytes = 0
 
     def add(self, tick: int, message: M, size_bytes: int) -> None:
         """Put a message on a tick that has none."""
@@ -39,18 +45,17 @@ class TickMessages(Generic[M]):
         else:
             insort(ticks, tick, self._gone)
         self._entries[tick] = (message, size_bytes)
-        self._bytes += size_bytes
+        self.bytes += size_bytes
 
-    def remove(self, first: int, end: int) -> tuple[int, ...]:
-        """Remove the messages from ``first`` up to ``end``; return their ticks, in order."""
+    def remove(self, first: int, end: int) -> None:
+        """Remove the messages from ``first`` up to ``end``."""
         ticks = self._ticks
         if not self._entries or first > ticks[-1]:
-            return ()
+            return
         low = bisect_left(ticks, first, self._gone)
         high = bisect_left(ticks, end, low)
-        removed = tuple(ticks[low:high])
-        for tick in removed:
-            self._bytes -= self._entries.pop(tick)[1]
+        for tick in ticks[low:high]:
+            self.bytes -= self._entries.pop(tick)[1]
         if low > self._gone:
             del ticks[low:high]
         else:
@@ -59,7 +64,6 @@ class TickMessages(Generic[M]):
             if self._gone > _SPARE and 2 * self._gone > len(ticks):
                 del ticks[: self._gone]
                 self._gone = 0
-        return removed
 
     def between(self, first: int, end: int) -> list[tuple[int, M]]:
         """Return ticks and messages from ``first`` up to ``end``, in order."""
@@ -95,7 +99,7 @@ class TickMessages(Generic[M]):
 
         Complexity: O(messages to remove).
         """
-        excess, position, tick = self._bytes - max_bytes, self._gone, None
+        excess, position, tick = self.bytes - max_bytes, self._gone, None
         while excess > 0 and position < len(self._ticks):
             tick = self._ticks[position]
             excess -= self._entries[tick][1]
@@ -107,7 +111,7 @@ class TickMessages(Generic[M]):
 
         Messages before ``after`` stay in any case. Complexity: O(messages to remove).
         """
-        excess, position, tick = self._bytes - max_bytes, len(self._ticks), None
+        excess, position, tick = self.bytes - max_bytes, len(self._ticks), None
         while excess > 0 and position > self._gone and self._ticks[position - 1] >= after:
             position -= 1
             tick = self._ticks[position]
@@ -137,8 +141,3 @@ class TickMessages(Generic[M]):
     def latest(self) -> int | None:
         """The last tick with a message; None without any."""
         return self._ticks[-1] if self._entries else None
-
-    @property
-    def bytes(self) -> int:
-        """The size of all messages together, in bytes."""
-        return self._bytes

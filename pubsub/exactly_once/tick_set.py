@@ -81,10 +81,6 @@ class TickSet:
         for first, end in ranges:
             self.remove(first, end)
 
-    def clear(self) -> None:
-        """Remove all ticks."""
-        self._bounds.clear()
-
     def _replace(self, first: int, end: int, inside: int) -> None:
         """Replace all that a range touches by the range: inside the set (``inside`` 0), or outside of it (1)."""
         bounds = self._bounds
@@ -97,12 +93,6 @@ class TickSet:
 
     def __contains__(self, tick: int) -> bool:
         return bisect_right(self._bounds, tick) & 1 == 1
-
-    def covers(self, first: int, end: int) -> bool:
-        """Tell whether all ticks of a range are in the set."""
-        check_range(first, end)
-        position = bisect_right(self._bounds, first)
-        return first == end or (position & 1 == 1 and end <= self._bounds[position])
 
     def ranges(self, first: int = 0, end: int = FOREVER) -> tuple[TickRange, ...]:
         """Return, in order, the ranges of the set from ``first`` up to ``end``."""
@@ -181,13 +171,6 @@ class TickSet:
         copied._bounds = self._bounds.copy()
         return copied
 
-    def union(self, other: "TickSet") -> "TickSet":
-        """Return the union of both sets. Complexity: O(ranges of both), or less if one has few."""
-        small, large = sorted((self, other), key=len)
-        result = large.copy()
-        result.update(small)
-        return result
-
     def intersection(self, other: "TickSet") -> "TickSet":
         """Return the ticks that are in both. Complexity: O(fewer ranges * log of more + ranges of the result)."""
         small, large = sorted((self, other), key=len)
@@ -197,3 +180,15 @@ class TickSet:
     def difference(self, other: "TickSet") -> "TickSet":
         """Return the ticks that are not in ``other``. Complexity: O(ranges of this * log of the other + result)."""
         return TickSet(part for first, end in self for part in other.missing(first, end))
+
+
+def gaps(first: int, end: int, ticks: Iterable[int]) -> tuple[TickRange, ...]:
+    """Return the parts of a range between ticks, which lie in it and are in order."""
+    found = []
+    for tick in ticks:
+        if first < tick:
+            found.append((first, tick))
+        first = tick + 1
+    if first < end:
+        found.append((first, end))
+    return tuple(found)

@@ -8,9 +8,8 @@ import logging
 from collections.abc import Container
 from typing import Final
 
-from tidewheel.pubsub.exactly_once.begun import Begun
 from tidewheel.pubsub.exactly_once.living_readers import LEASE_S, LivingReaders
-from tidewheel.pubsub.exactly_once.messages import Ack, Ranges
+from tidewheel.pubsub.exactly_once.messages import Ack, Begun, Ranges
 from tidewheel.pubsub.log.errors import LogError
 from tidewheel.pubsub.publishers.durable_pubend import DurablePubend
 from tidewheel.transport.change_signal import ChangeSignal
@@ -62,7 +61,7 @@ class Audience:
         self._is_over = False
         self._leaving: list[str] | None = None
         self._leave_until_s = 0.0
-        for name in pubend.subscriptions.names:
+        for name in pubend.subscriptions.known:
             reader = pubend.subscriptions.reader_of(name)
             living.seat(name, reader, durable=True, now_s=0.0, is_here=False)
 
@@ -83,7 +82,7 @@ class Audience:
             LogError: the log is damaged, or takes nothing.
         """
         begun = self._pubend.subscribe(name, reader, start, durable=durable, again=again, acknowledged=acknowledged)
-        is_durable = self._pubend.logged_subscriptions.is_durable(name)
+        is_durable = self._pubend.subscriptions.is_durable(name)
         self._living.seat(name, reader, durable=is_durable, now_s=self._now_s)
         self._changed.notify()
         if is_durable:
@@ -100,7 +99,7 @@ class Audience:
         if name is None:
             return
         self._pubend.unsubscribe(reader, acknowledged, everywhere)
-        if self._pubend.logged_subscriptions.is_durable(name):
+        if self._pubend.subscriptions.is_durable(name):
             self._living.leave(name, self._now_s)
         else:
             self._living.forget(name)
@@ -113,12 +112,12 @@ class Audience:
         Raises:
             LogError: the log takes nothing.
         """
-        names = self._pubend.logged_subscriptions.durable_names
+        names = self._pubend.subscriptions.durable_names
         if name in names:
             self._pubend.end(name)
             self._living.forget(name)
             self._changed.notify()
-        elif not self._pubend.logged_subscriptions.is_logged(name):
+        elif not self._pubend.subscriptions.is_logged(name):
             names.append(name)  # it was ended just now, and that is not durable
         if name in names:
             await self._be_logged(name)
@@ -127,9 +126,9 @@ class Audience:
     async def _be_logged(self, name: str) -> None:
         pubend = self._pubend
         if await self._changed.wait_until(
-            lambda: self._is_over or pubend.logged_subscriptions.is_logged(name) or pubend.error is not None,
+            lambda: self._is_over or pubend.subscriptions.is_logged(name) or pubend.error is not None,
             NOTED_WITHIN_S,
-        ) and pubend.logged_subscriptions.is_logged(name):
+        ) and pubend.subscriptions.is_logged(name):
             return
         late = "the publisher has ended meanwhile" if self._is_over else f"it took more than {NOTED_WITHIN_S:g} s"
         why = pubend.error or pubend.writer.full or late
@@ -176,7 +175,7 @@ class Audience:
         )
 
     def _give_up(self, name: str) -> None:
-        if self._pubend.logged_subscriptions.is_durable(name):
+        if self._pubend.subscriptions.is_durable(name):
             _LOG.warning(
                 "%s: nobody has read subscription %r for too long: its messages are kept no more", self._where, name
             )
@@ -202,10 +201,10 @@ class Audience:
 
         For each there is a number that grows as its reader acknowledges.
         """
-        subscriptions = self._pubend.subscriptions
+        known = self._pubend.subscriptions.known
         unread = set(self._pubend.unread())
         return {
-            name: sum(end - first for first, end in subscriptions.acknowledged(name))
+            name: sum(end - first for first, end in known[name].acknowledged)
             for name in self._living.living(self._now_s)
             if name in unread
         }
@@ -264,7 +263,7 @@ class Audience:
         Whoever reads is told of the failure, closes the subscription, and says it then.
         """
         living = self._living.living(self._now_s)
-        self._leaving = [name for name in living if self._pubend.logged_subscriptions.is_durable(name)]
+        self._leaving = [name for name in living if self._pubend.subscriptions.is_durable(name)]
         self._leave_until_s = self._now_s + min(LEAVE_WITHIN_S, self._grace_s)
         self._changed.notify()
 

@@ -16,12 +16,11 @@ from pathlib import Path
 
 from tidewheel.progress import TimeDomain
 from tidewheel.pubsub.errors import DeliveryError
-from tidewheel.pubsub.exactly_once.begun import Begun
 from tidewheel.pubsub.exactly_once.fanout import Filter, Outgoing
 from tidewheel.pubsub.exactly_once.journal import Journal, WorkerPosition
-from tidewheel.pubsub.exactly_once.logged_subscriptions import LoggedSubscriptions, prefix_end
-from tidewheel.pubsub.exactly_once.messages import Ack, Nack, Ranges, Rejected, Stranger
+from tidewheel.pubsub.exactly_once.messages import Ack, Begun, Nack, Ranges, Rejected, Stranger
 from tidewheel.pubsub.exactly_once.pubend import CACHE_BYTES, Pubend
+from tidewheel.pubsub.exactly_once.subscriptions import Subscriptions
 from tidewheel.pubsub.log.errors import LogError
 from tidewheel.pubsub.log.files import FILES, Files
 from tidewheel.pubsub.log.record_format import LogIdentity
@@ -74,8 +73,7 @@ class DurablePubend:
         writer: writes the log.
         written_tick: the tick of the last message that was taken; it is durable once `writer.durable_tick` is as late.
         told: the states of epochs by what is durable, and will be told to every reader that asks.
-        subscriptions: what each subscription has acknowledged, and its reader.
-        logged_subscriptions: what the log says of subscriptions.
+        subscriptions: what each subscription has acknowledged, its reader, and what the log says of it.
     """
 
     def __init__(  # noqa: PLR0913 - what a shell decides, one by one
@@ -123,9 +121,8 @@ class DurablePubend:
                 message_end=recovered.message_end,
                 lost_end=removed_messages_end(self.log),
             )
-            self.subscriptions = self._pubend.subscriptions
             where = f"topic {identity.topic!r}, partition {identity.partition}"
-            self.logged_subscriptions = LoggedSubscriptions(self._pubend, recovered.standings, where)
+            self.subscriptions = Subscriptions(self._pubend, recovered.standings, where)
             self.writer = PartitionWriter(self.log, self._snapshot, self._logged, later)
             opened.pop_all()
 
@@ -197,17 +194,19 @@ class DurablePubend:
             self._note()
         self._tell(self._pubend.be_silent(now))
         if forgets:
-            self._trim_to = min(self._pubend.forget(), self.logged_subscriptions.needed_from)
+            self._trim_to = min(
+                self._pubend.forget(self.subscriptions.needed_from), self.subscriptions.needed_after_restart
+            )
 
     def _note(self) -> None:
         """Have logged what there is to say of durable subscriptions."""
-        if not self.logged_subscriptions.is_due:
+        if not self.subscriptions.is_due:
             return
-        due = self.logged_subscriptions.due()
+        due = self.subscriptions.due()
         if due:
             tick = self._pubend.pass_over(self._now())
             entries = [cursor_entry(tick, cursor) for cursor in due]
-            self.writer.write(entries, partial(self.logged_subscriptions.logged, due), is_note=True)
+            self.writer.write(entries, partial(self.subscriptions.logged, due), is_note=True)
 
     @property
     def is_trim_due(self) -> bool:
@@ -226,7 +225,7 @@ class DurablePubend:
 
     def expire(self, before_s: float) -> None:
         """Forget files that are older, in seconds since 1970, if there are no subscriptions, which need everything."""
-        if self.subscriptions:
+        if self.subscriptions.known:
             return
         ends = (one.last_tick + 1 for one in self.log.segments() if one.ended_s is not None and one.ended_s < before_s)
         end = max(ends, default=0)
@@ -234,8 +233,7 @@ class DurablePubend:
             self._pubend.forget(end)
 
     def _snapshot(self) -> bytes:
-        noted = self.logged_subscriptions.noted
-        return snapshot(Recovered(self._journal, self._reserved, self._message_end, noted))
+        return snapshot(Recovered(self._journal, self._reserved, self._message_end, self.subscriptions.noted))
 
     def _logged(self, tick: int) -> None:
         """Tell what is durable up to a tick."""
@@ -252,11 +250,11 @@ class DurablePubend:
 
     def join(self, child: str, where: Filter | None = None) -> None:
         """Take on a subend or relay; what is told from now on is told to it."""
-        self._pubend.join(child, where)
+        self._pubend.fanout.join(child, where)
 
     def leave(self, child: str) -> None:
         """Forget a child; does nothing if it is none."""
-        self._pubend.leave(child)
+        self._pubend.fanout.leave(child)
 
     def nack(self, child: str, nack: Nack) -> None:
         """Answer a child that is curious, as far as its room goes; if what it asks for is damaged, with that."""
@@ -264,7 +262,7 @@ class DurablePubend:
         try:
             self._tell(self._pubend.nack(child, nack))
         except DeliveryError as error:
-            self._pubend.leave(child)
+            self._pubend.fanout.leave(child)
             self._tell([Outgoing(child, Rejected(nack.pubend, str(error)))])
 
     def subscribe(
@@ -279,14 +277,14 @@ class DurablePubend:
     ) -> Begun:
         """Take on a subscription, or go on with the one of that name, and give it to a reader.
 
-        The arguments are those of `LoggedSubscriptions.subscribe`.
+        The arguments are those of `Subscriptions.subscribe`.
 
         Raises:
             DeliveryError: it cannot have it back.
             LogError: the log is damaged.
         """
         before = self.subscriptions.reader_of(name)
-        begun = self.logged_subscriptions.subscribe(
+        begun = self.subscriptions.subscribe(
             name, reader, start, self._frontiers_at, durable=durable, again=again, acknowledged=acknowledged
         )
         self._note()
@@ -296,7 +294,9 @@ class DurablePubend:
 
     def _tell_stranger(self, reader: str | None) -> None:
         if reader is not None:
-            self._tell([Outgoing(child, Stranger(self._number, reader)) for child in self._pubend.reaching(reader)])
+            self._tell(
+                [Outgoing(child, Stranger(self._number, reader)) for child in self._pubend.fanout.reaching(reader)]
+            )
 
     def _frontiers_at(self, tick: int) -> InitialFrontierSnapshot:
         """Return both frontiers as they were before what is at ``tick``."""
@@ -307,25 +307,25 @@ class DurablePubend:
 
     def unsubscribe(self, reader: str, acknowledged: Ranges = (), everywhere: tuple[Ranges, ...] = ()) -> str | None:
         """Take the last word of a reader, which leaves; return its subscription if that is durable, and so stays."""
-        name = self.logged_subscriptions.leave(reader, acknowledged, everywhere)
+        name = self.subscriptions.leave(reader, acknowledged, everywhere)
         self._note()
         return name
 
     def end(self, name: str) -> None:
         """End a subscription for good, and tell who reads it."""
         reader = self.subscriptions.reader_of(name)
-        self.logged_subscriptions.end(name)
+        self.subscriptions.end(name)
         self._note()
         self._tell_stranger(reader)
 
     def abandon(self, name: str) -> None:
         """Have a durable subscription hold nothing any more; if it comes back, and has missed something, it is told."""
-        self.logged_subscriptions.abandon(name)
+        self.subscriptions.abandon(name)
         self._note()
 
     def ack(self, child: str, ack: Ack) -> None:
         """Take acknowledgements of readers that a child knows; it is told of those that are strangers."""
-        strangers = self.logged_subscriptions.ack(ack)
+        strangers = self.subscriptions.ack(ack)
         self._tell([Outgoing(child, Stranger(ack.pubend, reader)) for reader in strangers])
 
     def unread(self) -> list[str]:
@@ -335,7 +335,7 @@ class DurablePubend:
 
     def held_bytes(self, name: str) -> int:
         """Return about how many bytes of the log there are that a subscription has not acknowledged."""
-        needed_from = prefix_end(self.subscriptions.acknowledged(name))
+        needed_from = self.subscriptions.known[name].acknowledged.prefix_end
         return sum(segment.size for segment in self.log.segments() if segment.last_tick >= needed_from)
 
     def close(self) -> None:

@@ -9,8 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
-from tidewheel.pubsub.exactly_once.codec import CODEC
-from tidewheel.pubsub.exactly_once.frames import ChildMessage, Told
+from tidewheel.pubsub.exactly_once.frames import CODEC, ChildMessage, Told
 from tidewheel.pubsub.messages.delivery_options import DeliveryOptions
 from tidewheel.pubsub.publishers.worker_link import MessageSink, WorkerLink
 from tidewheel.transport.change_signal import ChangeSignal

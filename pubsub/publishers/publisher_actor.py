@@ -11,9 +11,8 @@ from typing import Any, TypeAlias
 
 from tidewheel.progress import Time
 from tidewheel.pubsub.errors import DeliveryError
-from tidewheel.pubsub.exactly_once.begun import Begun
 from tidewheel.pubsub.exactly_once.frames import ChildMessage, Told
-from tidewheel.pubsub.exactly_once.messages import Ranges
+from tidewheel.pubsub.exactly_once.messages import Begun, Ranges
 from tidewheel.pubsub.log.errors import LogError
 from tidewheel.pubsub.messages.delivery_options import EVERYTHING, DeliveryOptions
 from tidewheel.pubsub.publishers.durable_partition import DurablePartition

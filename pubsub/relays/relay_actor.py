@@ -16,10 +16,8 @@ from operator import attrgetter
 from typing import Any, Final, Protocol, TypeVar
 
 from tidewheel.progress import ProtocolError, TidewheelError
-from tidewheel.pubsub.exactly_once.codec import CODEC
 from tidewheel.pubsub.exactly_once.fanout import Outgoing
-from tidewheel.pubsub.exactly_once.frames import ChildMessage, Join, Told
-from tidewheel.pubsub.exactly_once.joined_knowledge import joined
+from tidewheel.pubsub.exactly_once.frames import CODEC, ChildMessage, Join, Told
 from tidewheel.pubsub.exactly_once.messages import (
     RELAY_PREFIX,
     Ack,
@@ -28,6 +26,7 @@ from tidewheel.pubsub.exactly_once.messages import (
     Nack,
     Rejected,
     Upstream,
+    joined,
     repeated,
 )
 from tidewheel.pubsub.exactly_once.relay import CACHE_BYTES, Relay

@@ -7,9 +7,8 @@ from contextlib import suppress
 from typing import Any, Final
 
 from tidewheel.progress import ProtocolError, TidewheelError
-from tidewheel.pubsub.exactly_once.frames import Join
+from tidewheel.pubsub.exactly_once.frames import Join, Unsaid
 from tidewheel.pubsub.exactly_once.messages import Ack, Downstream, Upstream
-from tidewheel.pubsub.exactly_once.unsaid import Unsaid
 from tidewheel.pubsub.subscribers.parents import Parent, ParentGone, await_parent
 
 _LOG = logging.getLogger(__name__)

@@ -7,8 +7,8 @@ from typing import Final
 
 from tidewheel.pubsub.catalog.catalog import TopicInfo
 from tidewheel.pubsub.errors import DeliveryError
-from tidewheel.pubsub.exactly_once.begun import Begun
 from tidewheel.pubsub.exactly_once.frames import Join
+from tidewheel.pubsub.exactly_once.messages import Begun
 from tidewheel.pubsub.exactly_once.subend_stream import SubendStream
 from tidewheel.pubsub.messages.message_filter import MessageFilter
 from tidewheel.pubsub.messages.where import Where

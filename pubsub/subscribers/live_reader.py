@@ -9,8 +9,7 @@ from math import ceil
 from typing import Any
 
 from tidewheel.pubsub.errors import DeliveryError, PublisherLost
-from tidewheel.pubsub.exactly_once.codec import CODEC
-from tidewheel.pubsub.exactly_once.frames import Join
+from tidewheel.pubsub.exactly_once.frames import CODEC, Join
 from tidewheel.pubsub.messages.delivery_options import EVERYTHING, DeliveryOptions
 from tidewheel.pubsub.messages.wire import LastMessage, Numbered
 from tidewheel.pubsub.subscribers.parents import called

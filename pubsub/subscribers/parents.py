@@ -12,8 +12,7 @@ from typing import Any, Final, Protocol
 
 from tidewheel.progress import TidewheelError
 from tidewheel.pubsub.errors import DeliveryError
-from tidewheel.pubsub.exactly_once.codec import CODEC
-from tidewheel.pubsub.exactly_once.frames import ChildMessage
+from tidewheel.pubsub.exactly_once.frames import CODEC, ChildMessage
 from tidewheel.transport.call_parent import CallParent
 from tidewheel.transport.parent_link import ParentLink
 from tidewheel.transport.socket_frames import MOST_AT_ONCE

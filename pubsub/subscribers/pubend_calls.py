@@ -9,8 +9,7 @@ from typing import Any, Final
 from tidewheel.progress import TidewheelError
 from tidewheel.pubsub.catalog.catalog import TopicInfo
 from tidewheel.pubsub.errors import DeliveryError, PublisherLost
-from tidewheel.pubsub.exactly_once.begun import Begun
-from tidewheel.pubsub.exactly_once.messages import Ranges
+from tidewheel.pubsub.exactly_once.messages import Begun, Ranges
 from tidewheel.pubsub.exactly_once.subscriptions import merged
 from tidewheel.pubsub.subscribers.parents import ParentGone
 from tidewheel.pubsub.subscribers.subscription_options import SubscriptionOptions

@@ -16,8 +16,7 @@ from typing import Final
 
 from tidewheel.progress import ProtocolError
 from tidewheel.pubsub.errors import DeliveryError, PublisherLost
-from tidewheel.pubsub.exactly_once.begun import Begun
-from tidewheel.pubsub.exactly_once.messages import Downstream, KnowledgeMessage, Rejected, Stranger, Upstream
+from tidewheel.pubsub.exactly_once.messages import Begun, Downstream, KnowledgeMessage, Rejected, Stranger, Upstream
 from tidewheel.pubsub.exactly_once.subend_stream import SubendStream
 from tidewheel.pubsub.subscribers.kept_parent import KeptParent
 from tidewheel.pubsub.subscribers.parents import ParentGone

@@ -3,6 +3,8 @@
 from random import Random
 from typing import Any
 
+from tidewheel.pubsub.publishers.partition_log import Cursor, Standing
+
 MESSAGE, RESERVATION = "message", "reservation"
 
 
@@ -16,24 +18,24 @@ class Disk:
     def __init__(self) -> None:
         self._durable: list[tuple[str, int, Any]] = []
         self._written: list[tuple[str, int, Any]] = []
-        self._acks: dict[str, tuple[tuple[tuple[int, int], ...], str | None]] = {}
+        self._standings: dict[str, Standing | None] = {}
         self.published: dict[int, Any] = {}
-        self.acks: dict[str, tuple[tuple[tuple[int, int], ...], str | None]] = {}
+        self.standings: dict[str, Standing] = {}
 
     def write(self, kind: str, tick: int, message: Any = None) -> None:
         """Write a record, which is not durable."""
         self._written.append((kind, tick, message))
 
-    def write_ack(self, name: str, ranges: tuple[tuple[int, int], ...], reader: str | None) -> None:
+    def write_cursor(self, cursor: Cursor) -> None:
         """Write what a subscription has acknowledged, and who has it, which is not durable."""
-        self._acks[name] = (ranges, reader)
+        self._standings[cursor.name] = cursor.standing
 
     def sync(self, records: int) -> list[tuple[str, int, Any]]:
         """Make the first records that were written durable; return them."""
         synced, self._written = self._written[:records], self._written[records:]
         self._durable += synced
         self.published |= {tick: message for kind, tick, message in synced if kind == MESSAGE}
-        self.acks |= self._acks
+        self.standings = {name: standing for name, standing in self._standings.items() if standing is not None}
         return synced
 
     @property
@@ -45,7 +47,7 @@ class Disk:
         """Lose some of what was not durable, from the end; what is left is found when the log is opened."""
         self.sync(random.randint(0, len(self._written)))
         self._written.clear()
-        self._acks = dict(self.acks)
+        self._standings = dict(self.standings)
 
     def trim(self, tick: int) -> None:
         """Forget the messages before a tick."""

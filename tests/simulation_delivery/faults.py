@@ -9,13 +9,14 @@ from tests.kit.simulation.fault import Fault
 from tests.simulation_delivery.kinds import Kinds
 from tests.simulation_delivery.scenario import Scenario
 from tidewheel.pubsub.exactly_once.asked import Asked
-from tidewheel.pubsub.exactly_once.fanout import Outgoing
+from tidewheel.pubsub.exactly_once.fanout import Fanout, Outgoing
 from tidewheel.pubsub.exactly_once.knowledge import KnowledgeStream
-from tidewheel.pubsub.exactly_once.messages import Ack, KnowledgeMessage, Nack, Upstream
-from tidewheel.pubsub.exactly_once.pubend import Pubend, Start
+from tidewheel.pubsub.exactly_once.messages import Ack, Begun, KnowledgeMessage, Nack, Upstream
+from tidewheel.pubsub.exactly_once.pubend import Pubend
 from tidewheel.pubsub.exactly_once.relay import Relay
 from tidewheel.pubsub.exactly_once.subend import Delivered, Subend, _Incoming
-from tidewheel.pubsub.exactly_once.tick_set import TickRange, TickSet
+from tidewheel.pubsub.exactly_once.subscriptions import Subscriptions
+from tidewheel.pubsub.exactly_once.tick_set import TickSet
 
 # ---------------------------------------------------------------------- pubends
 
@@ -46,17 +47,6 @@ class IgnoresReservations(Pubend):
         return None
 
 
-class ForgetsEarly(Pubend):
-    """Forgets what one subscription has acknowledged, whatever others need."""
-
-    def forget(self, tick: int | None = None) -> int:
-        """Forget too much."""
-        ends = [stream.acknowledged.prefix_end for stream in self.subscriptions._curiosity.values()]
-        forgotten_end = super().forget(max(ends, default=None))
-        self._fanout.lost_end = 0
-        return forgotten_end
-
-
 class AnswersFromMemoryOnly(Pubend):
     """Says that what it has not in memory was silent."""
 
@@ -64,24 +54,6 @@ class AnswersFromMemoryOnly(Pubend):
         if first < self._cached_from:
             return [], min(end, self._cached_from)
         return super()._read(first, end, room)
-
-
-class BeginsAnew(Pubend):
-    """Lets who comes back begin with what is told next, whatever he has yet to have."""
-
-    def subscribe(self, name: str, tick: int | None = None, reader: str | None = None) -> Start:
-        """Forget who was there."""
-        self.subscriptions.end(name)
-        return super().subscribe(name, tick, reader)
-
-
-class TakesAcksOfWhoHasGone(Pubend):
-    """Takes what an earlier reader of a subscription says, which is not what the present one has had."""
-
-    def ack(self, ack: Ack) -> list[str]:
-        """Take it for anybody's."""
-        names = {reader: reader.partition(",")[0] for reader in ack.acks}
-        return [name for reader, name in names.items() if self.subscriptions.acknowledge(name, ack.acks[reader])]
 
 
 class RefusesLargeMessages(Pubend):
@@ -106,15 +78,56 @@ class TakesForeignTicks(Pubend):
             self._number = number
 
 
+# ---------------------------------------------------------------------- subscriptions
+
+
+class _TellsNoLoss(Fanout):
+    @property
+    def lost_end(self) -> int:
+        return 0
+
+    @lost_end.setter
+    def lost_end(self, tick: int) -> None:
+        pass
+
+
+class ForgetsEarly(Subscriptions):
+    """Has forgotten what one subscription has acknowledged, whatever others need."""
+
+    @property
+    def needed_from(self) -> int | None:
+        """Need too little."""
+        self._pubend.fanout.__class__ = _TellsNoLoss
+        return max((known.acknowledged.prefix_end for known in self.known.values()), default=None)
+
+
+class BeginsAnew(Subscriptions):
+    """Lets who comes back begin with what is told next, whatever he has yet to have."""
+
+    def subscribe(self, name: str, *arguments: Any, **options: Any) -> Begun:
+        """Forget who was there."""
+        self.end(name)
+        return super().subscribe(name, *arguments, **options)
+
+
+class TakesAcksOfWhoHasGone(Subscriptions):
+    """Takes what an earlier reader of a subscription says, which is not what the present one has had."""
+
+    def name_of(self, reader: str) -> str | None:
+        """Take it for anybody's."""
+        name = reader.partition(",")[0]
+        return name if name in self.known else None
+
+
 # ---------------------------------------------------------------------- relays
 
 
 class _FinalWhenForgotten(KnowledgeStream[Any]):
-    def forget_oldest_data(self, max_bytes: int) -> TickRange | None:
-        forgotten = super().forget_oldest_data(max_bytes)
-        if forgotten is not None:
-            self.accumulate_final(*forgotten)
-        return forgotten
+    def forget_oldest_data(self, max_bytes: int) -> None:
+        known = self.known.copy()
+        super().forget_oldest_data(max_bytes)
+        for first, end in known.difference(self.known):
+            self.accumulate_final(first, end)
 
 
 class MakesFinalWhatItForgets(Relay):
@@ -146,7 +159,7 @@ class ForgetsWhoAsked(Relay):
     def receive(self, message: Any, now_s: float) -> list[Outgoing]:
         """Forget what children wanted."""
         for line in self._lines:
-            line._curiosity.clear()
+            line._wanted.clear()
         return super().receive(message, now_s)
 
 
@@ -181,7 +194,7 @@ class SkipsGaps(Subend):
 
     def take(self) -> list[Delivered]:
         """Deliver up to the end of what is known."""
-        return [one for incoming in self._incoming.values() for one in incoming.take(incoming.stream.known_end)]
+        return [one for incoming in self._incoming.values() for one in incoming.take(incoming.stream.known.end)]
 
 
 class AcknowledgesWhatComes(Subend):
@@ -215,7 +228,7 @@ class _ForgetsAcknowledgements(_Incoming):
 class DeliversAgain(Subend):
     """Has what it acknowledged in an earlier life again, where it had no room for it."""
 
-    def __init__(self, name: str, starts: Mapping[int, Start], *arguments: Any, **options: Any) -> None:
+    def __init__(self, name: str, starts: Mapping[int, Begun], *arguments: Any, **options: Any) -> None:
         super().__init__(name, starts, *arguments, **options)
         for incoming in self._incoming.values():
             incoming.__class__ = _ForgetsAcknowledgements
@@ -240,13 +253,11 @@ _PUBENDS: list[type] = [
     TellsBeforeTheSync,
     UsesTicksAgain,
     IgnoresReservations,
-    ForgetsEarly,
     AnswersFromMemoryOnly,
-    BeginsAnew,
-    TakesAcksOfWhoHasGone,
     RefusesLargeMessages,
     TakesForeignTicks,
 ]
+_SUBSCRIPTIONS: list[type] = [ForgetsEarly, BeginsAnew, TakesAcksOfWhoHasGone]
 _RELAYS: list[type] = [MakesFinalWhatItForgets, LosesNacks, ForgetsWhoAsked, AcknowledgesForAll]
 _SUBENDS: list[type] = [
     MergesEarly,
@@ -260,6 +271,11 @@ _SUBENDS: list[type] = [
 
 FAULTS: tuple[Fault[Scenario], ...] = tuple(
     Fault(kind.__name__, partial(patch.object, Kinds, part, kind))
-    for part, kinds in (("pubend", _PUBENDS), ("relay", _RELAYS), ("subend", _SUBENDS))
+    for part, kinds in (
+        ("pubend", _PUBENDS),
+        ("subscriptions", _SUBSCRIPTIONS),
+        ("relay", _RELAYS),
+        ("subend", _SUBENDS),
+    )
     for kind in kinds
 )

@@ -1,11 +1,11 @@
 """A subscriber that may go and come back, and what it has had."""
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from tests.simulation_delivery.filters import Multiple
 from tests.simulation_delivery.kinds import Kinds
 from tidewheel.pubsub.exactly_once.messages import Downstream, KnowledgeMessage, Stranger
-from tidewheel.pubsub.exactly_once.pubend import Start
 from tidewheel.pubsub.exactly_once.subend import Delivered, Order, Subend
 from tidewheel.pubsub.exactly_once.tick_set import TickSet
 
@@ -66,9 +66,9 @@ class SubendNode:
             begin = node.subscribe(self.name, self.reader)
             self.starts.setdefault(number, TickSet(begin.acknowledged).prefix_end)
             if not self.habits.keeps_cursor:
-                self._cursors[number].clear()
+                self._cursors[number] = TickSet()
             self._cursors[number].update(begin.acknowledged)
-            starts[number] = Start(self._cursors[number].ranges(), begin.told_end)
+            starts[number] = replace(begin, acknowledged=self._cursors[number].ranges())
         keeps_all = self.habits.keeps_cursor
         self.had = [
             one for one in self.had if one.tick in self._cursors[one.pubend] and (keeps_all or one in self.done)

@@ -4,14 +4,15 @@ from functools import partial
 from random import Random
 from typing import Any
 
+from tests.kit.exactly_once.begun import FRONTIERS
 from tests.simulation_delivery.disk import MESSAGE, RESERVATION, Disk
 from tests.simulation_delivery.filters import Multiple
 from tests.simulation_delivery.kinds import Kinds
 from tests.simulation_delivery.network import Network
 from tests.simulation_delivery.subscriber import Habits, SubendNode
 from tidewheel.pubsub.exactly_once.fanout import Outgoing
-from tidewheel.pubsub.exactly_once.messages import Ack, Downstream, Nack, Stranger, Upstream
-from tidewheel.pubsub.exactly_once.pubend import Pubend, Start
+from tidewheel.pubsub.exactly_once.messages import Ack, Begun, Downstream, Nack, Stranger, Upstream
+from tidewheel.pubsub.exactly_once.pubend import Pubend
 from tidewheel.pubsub.exactly_once.relay import Relay
 from tidewheel.pubsub.exactly_once.subend import Order
 
@@ -50,8 +51,7 @@ class PubendNode:
         self.core = Kinds.pubend(
             self._number, self._pubends, disk, len, cache_bytes=CACHE_BYTES, next_tick=disk.next_tick
         )
-        for name, (ranges, reader) in disk.acks.items():
-            self.core.subscriptions.restore(name, ranges, reader)
+        self.subscriptions = Kinds.subscriptions(self.core, disk.standings, self.name)
         self._is_syncing = False
         self.tell(self.core.be_silent(disk.next_tick))
 
@@ -104,7 +104,7 @@ class PubendNode:
             self.disk.write(RESERVATION, until)
             self._sync_soon()
         self.tell(self.core.be_silent(self._now))
-        self.disk.trim(self.core.forget())
+        self.disk.trim(self.core.forget(self.subscriptions.needed_from))
 
     def receive(self, sender: str, message: Upstream) -> None:
         """Take what a child says."""
@@ -114,34 +114,33 @@ class PubendNode:
             self.nacks += 1
             self.tell(self.core.nack(sender, message))
         else:
-            for name in self.core.ack(message):
-                self._note(name)
-            strangers = self.core.strangers(message)
+            strangers = self.subscriptions.ack(message)
+            self._note()
             self.tell([Outgoing(sender, Stranger(self._number, reader)) for reader in strangers])
 
-    def subscribe(self, name: str, reader: str) -> Start:
+    def subscribe(self, name: str, reader: str) -> Begun:
         """Take on a subscription, durably, or go on with the one there is, and give it to a reader."""
-        assert self.core is not None
-        begin = self.core.subscribe(name, reader=reader)
-        self._note(name)
-        return begin
+        begun = self.subscriptions.subscribe(name, reader, None, lambda _: FRONTIERS, durable=True, again=False)
+        self._note()
+        return begun
 
-    def _note(self, name: str) -> None:
-        """Have it durable where a subscription is, and who has it."""
-        assert self.core is not None
-        subscriptions = self.core.subscriptions
-        self.disk.write_ack(name, subscriptions.acknowledged(name), subscriptions.reader_of(name))
+    def _note(self) -> None:
+        """Have it durable where subscriptions are, and who has them."""
+        due = self.subscriptions.due()
+        for cursor in due:
+            self.disk.write_cursor(cursor)
         self.disk.sync(0)
+        self.subscriptions.logged(due)
 
     def join(self, child: str, where: Any) -> None:
         """Take on a child."""
         if self.core is not None and not self.is_paused:
-            self.core.join(child, where)
+            self.core.fanout.join(child, where)
 
     def leave(self, child: str) -> None:
         """Forget a child."""
         if self.core is not None and not self.is_paused:
-            self.core.leave(child)
+            self.core.fanout.leave(child)
 
     def tell(self, outgoing: list[Outgoing]) -> None:
         """Send to children."""

@@ -8,8 +8,7 @@ import pytest
 
 from tests.kit.exactly_once.partitions import DEADLINE_S, Partition, cursors, opened
 from tidewheel.pubsub.errors import DeliveryError
-from tidewheel.pubsub.exactly_once.begun import Begun
-from tidewheel.pubsub.exactly_once.messages import KnowledgeMessage, Nack
+from tidewheel.pubsub.exactly_once.messages import Begun, KnowledgeMessage, Nack
 from tidewheel.pubsub.exactly_once.tick_set import FOREVER
 from tidewheel.pubsub.log.files import Files
 from tidewheel.pubsub.messages.encoded_message import decode
@@ -65,7 +64,7 @@ def test_the_newest_reader_has_it(tmp_path: Path, restarts: bool) -> None:
         assert partition.core.subscribe("billing", "second", durable=True, again=True).acknowledged == ((0, 5),)
         partition.ack("second", (0, 6))
         assert partition.strangers() == []
-        assert partition.core.subscriptions.acknowledged("billing") == ((0, 6),)
+        assert partition.core.subscriptions.known["billing"].acknowledged.ranges() == ((0, 6),)
     finally:
         partition.core.close()
 
@@ -120,16 +119,16 @@ def test_the_last_word_counts(tmp_path: Path) -> None:
     with opened(tmp_path) as partition:
         partition.core.subscribe("billing", "first", 0, durable=True)
         assert partition.core.unsubscribe("first", ((0, 5),)) == "billing"
-        assert not partition.core.logged_subscriptions.is_logged("billing")
+        assert not partition.core.subscriptions.is_logged("billing")
         partition.settle()
-        assert partition.core.logged_subscriptions.is_logged("billing")
+        assert partition.core.subscriptions.is_logged("billing")
         partition.ack("first", (0, 8))
     with opened(tmp_path) as partition:
         partition.ack("first", (0, 9))
         assert partition.core.subscribe("billing", "second", durable=True).acknowledged == ((0, 9),)
         assert partition.core.unsubscribe("first", ((0, 20),)) is None
         partition.ack("first", (0, 20))
-        assert partition.core.subscriptions.acknowledged("billing") == ((0, 9),)
+        assert partition.core.subscriptions.known["billing"].acknowledged.ranges() == ((0, 9),)
 
 
 def test_one_that_is_not_durable_ends_with_its_reader(tmp_path: Path) -> None:
@@ -137,8 +136,8 @@ def test_one_that_is_not_durable_ends_with_its_reader(tmp_path: Path) -> None:
     with opened(tmp_path) as partition:
         partition.core.subscribe("live", "reader", 0, durable=False)
         assert partition.core.unsubscribe("reader") is None
-        assert "live" not in partition.core.subscriptions
-        assert partition.core.logged_subscriptions.is_logged("live")
+        assert "live" not in partition.core.subscriptions.known
+        assert partition.core.subscriptions.is_logged("live")
 
 
 def test_one_that_was_ended_does_not_come_back_by_itself(tmp_path: Path) -> None:
@@ -263,7 +262,7 @@ def test_its_reader_knows_better_where_it_was(tmp_path: Path) -> None:
     """What it has acknowledged last may not have been heard: it has lost nothing then."""
     with opened(tmp_path, segment_bytes=1000) as partition:
         end = abandoned(partition, is_missing=True)
-        kept = partition.core._pubend.lost_end
+        kept = partition.core._pubend.fanout.lost_end
         begun = partition.core.subscribe("billing", "first", kept, durable=True, again=True)
         assert (begun.lost_end, end < kept <= end_of(begun)) == (0, True)
 
@@ -330,7 +329,7 @@ def test_a_note_that_is_durable_says_nothing_of_messages_behind_it(tmp_path: Pat
         partition.core.join("child")
         files.may_sync = threading.Semaphore(1)
         partition.core.subscribe("billing", "reader", 0, durable=True)
-        partition.turn_until(lambda: partition.core.logged_subscriptions.is_logged("billing"))
+        partition.turn_until(lambda: partition.core.subscriptions.is_logged("billing"))
         partition.core.end("billing")
         first_note = partition.core.writer.last_tick
         partition.send(0, b"a")

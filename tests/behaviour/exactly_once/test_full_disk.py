@@ -76,7 +76,7 @@ def test_what_is_needed_no_more_makes_room(tmp_path: Path) -> None:
         partition.ack(reader.id, (0, partition.core.writer.durable_tick + 1))
         assert partition.core.trim() == 0
         partition.core.resume()
-        partition.turn_until(lambda: partition.core.logged_subscriptions.is_logged("reader"))
+        partition.turn_until(lambda: partition.core.subscriptions.is_logged("reader"))
         assert cursors(partition.core)["reader"] > noted
         assert isinstance(partition.core.writer.full, LogFull)
         partition.core.look()

@@ -2,7 +2,7 @@
 
 from itertools import product
 
-from tidewheel.pubsub.exactly_once.knowledge import LUB, Knowledge, lowered
+from tests.kit.exactly_once.lattice import LUB, Knowledge, lowered
 
 Q, F, D, S, DSTAR, E = Knowledge
 

@@ -17,7 +17,6 @@ import pytest
 
 from tests.kit.exactly_once.partitions import Dying, Full, Partition
 from tidewheel.pubsub.exactly_once.messages import Ack, KnowledgeMessage, Nack
-from tidewheel.pubsub.exactly_once.pubend import Start
 from tidewheel.pubsub.exactly_once.subend import Subend
 from tidewheel.pubsub.log.errors import LogError
 from tidewheel.pubsub.messages.encoded_message import decode, encode, size_of
@@ -52,7 +51,7 @@ class Life:
         self.excused, self.spared = set(excused), set(spared)
         begun = partition.core.subscribe(name, reader, 0, durable=True)
         assert begun.lost_end == 0
-        self.core = Subend(reader, {0: Start(begun.acknowledged, begun.told_end)}, size_of, room_bytes=200)
+        self.core = Subend(reader, {0: begun}, size_of, room_bytes=200)
         self._ticks: dict[int, int] = {}
 
     def read(self, partition: Partition) -> None:
@@ -169,7 +168,7 @@ class World:
             reader = f"{name}/{self._count}"
             life = Life(self.partition, name, reader, self._excused[name], self._spared[name])
             self.settle()
-            if self.partition.core.logged_subscriptions.is_logged(name):
+            if self.partition.core.subscriptions.is_logged(name):
                 self._lives.append(life)
                 self._current[name] = life
         return self._current.get(name)
@@ -190,7 +189,7 @@ class World:
         self._excused[life.name] |= life.acknowledged
         self.partition.core.unsubscribe(life.reader, life.core.acknowledged(0))
         self.settle()
-        if self.partition.core.logged_subscriptions.is_logged(life.name):
+        if self.partition.core.subscriptions.is_logged(life.name):
             self._spared[life.name] |= life.acknowledged
 
     def fill(self) -> None:

@@ -21,8 +21,7 @@ from tests.kit.exactly_once.hosts import (
 from tests.kit.exactly_once.partitions import DOMAIN, IDENTITY, Full, cursors, opened
 from tests.waiting import eventually
 from tidewheel.pubsub.errors import DeliveryError
-from tidewheel.pubsub.exactly_once.codec import CODEC
-from tidewheel.pubsub.exactly_once.frames import Join
+from tidewheel.pubsub.exactly_once.frames import CODEC, Join
 from tidewheel.pubsub.exactly_once.living_readers import LivingReaders
 from tidewheel.pubsub.exactly_once.messages import Ack, Stranger
 from tidewheel.pubsub.log.errors import LogError
@@ -83,7 +82,7 @@ def test_a_last_word_is_durable_when_the_call_returns(tmp_path: Path) -> None:
         host.call(host.actor.unsubscribe(reader.id, ((0, 1 << 61),)))
         host.call(host.actor.unsubscribe("nobody", ((0, 5),)))
         assert cursors(host.actor._durable.core) == {"billing": ((0, 1 << 61),)}
-        assert host.run(lambda: host.actor._durable.core.logged_subscriptions.is_logged("billing"))
+        assert host.run(lambda: host.actor._durable.core.subscriptions.is_logged("billing"))
         reader.close()
 
 
@@ -131,7 +130,7 @@ def test_an_end_that_is_not_durable_is_tried_again(tmp_path: Path, monkeypatch: 
 
     asyncio.run(end_again_and_again())
     with opened(tmp_path) as partition:
-        assert not partition.core.logged_subscriptions.durable_names
+        assert not partition.core.subscriptions.durable_names
 
 
 # ---------------------------------------------------------------------- who lives
@@ -168,10 +167,10 @@ def test_readers_behind_a_relay_live_while_it_says_so(tmp_path: Path) -> None:
 
         def has_ended() -> bool:
             relay.say("p/said/1")
-            return "silent" not in host.run(lambda: host.actor._durable.core.subscriptions.names)
+            return "silent" not in host.run(lambda: list(host.actor._durable.core.subscriptions.known))
 
         assert eventually(has_ended)
-        assert host.run(lambda: host.actor._durable.core.subscriptions.names) == ["said", "billing"]
+        assert host.run(lambda: list(host.actor._durable.core.subscriptions.known)) == ["said", "billing"]
         assert relay.strangers() == ["p/silent/1"]
         assert host.call(host.actor.statistics()).subscribers == 1
         relay.say("p/silent/1", "p/said/1", "p/billing/1")

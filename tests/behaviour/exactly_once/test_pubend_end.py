@@ -24,8 +24,7 @@ from tests.kit.exactly_once.hosts import (
 )
 from tests.waiting import eventually
 from tidewheel.pubsub.errors import DeliveryError
-from tidewheel.pubsub.exactly_once.codec import CODEC
-from tidewheel.pubsub.exactly_once.frames import Join
+from tidewheel.pubsub.exactly_once.frames import CODEC, Join
 from tidewheel.pubsub.exactly_once.messages import KnowledgeMessage, Rejected
 from tidewheel.pubsub.exactly_once.sent_events import SentEvents
 from tidewheel.pubsub.log import LogError
@@ -148,7 +147,7 @@ def test_what_was_acknowledged_before_a_failure_is_noted_after_it(tmp_path: Path
         assert host.call(host.actor.drained(0.0))
         host.restart()
         again = Reader(host, "a", start=0)
-        assert host.run(lambda: host.actor._durable.core.subscriptions.acknowledged("a")[0][1]) >= tick
+        assert host.run(lambda: host.actor._durable.core.subscriptions.known["a"].acknowledged.prefix_end) >= tick
         again.close()
         with pytest.raises(FeedRefused, match="it rains"):
             finish(feed, 1)

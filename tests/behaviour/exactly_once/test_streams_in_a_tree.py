@@ -11,9 +11,9 @@ from random import Random
 import pytest
 from hypothesis import given
 
+from tests.kit.exactly_once.lattice import Knowledge, value_of
 from tests.laws.strategies import law_settings, randoms
-from tidewheel.pubsub.exactly_once.curiosity import CuriosityStream
-from tidewheel.pubsub.exactly_once.knowledge import ContradictionError, Knowledge, KnowledgeStream
+from tidewheel.pubsub.exactly_once.knowledge import ContradictionError, KnowledgeStream
 from tidewheel.pubsub.exactly_once.tick_set import TickRange, TickSet
 
 LENGTH = 16
@@ -40,7 +40,7 @@ class Node:
     parent: "Node | None" = None
     children: list["Node"] = field(default_factory=list)
     knowledge: KnowledgeStream[int] = field(default_factory=KnowledgeStream)
-    curiosity: CuriosityStream = field(default_factory=CuriosityStream)
+    acknowledged: TickSet = field(default_factory=TickSet)
     inbox: list[Told] = field(default_factory=list)
     acks: list[tuple[TickRange, ...]] = field(default_factory=list)
     delivered: list[tuple[int, int]] = field(default_factory=list)
@@ -61,7 +61,7 @@ class Node:
     def tell(self, first: int, end: int) -> None:
         """Put what is known of a range on the way to each child: messages that do not pass its filter as final."""
         for child in self.children:
-            data = self.knowledge.data_between(first, end)
+            data = self.knowledge.data.between(first, end)
             filtered = [(tick, tick + 1) for tick, message in data if not child.passes(message)]
             finals = TickSet([*self.knowledge.finals(first, end), *filtered])
             child.inbox.append(Told(finals.ranges(), tuple(pair for pair in data if child.passes(pair[1]))))
@@ -76,22 +76,23 @@ class Node:
 
     def deliver(self) -> None:
         """Deliver up to the doubt horizon; what is delivered is final and acknowledged."""
-        horizon = self.knowledge.doubt_horizon(self.delivered_end)
-        self.delivered += self.knowledge.data_between(self.delivered_end, horizon)
+        horizon = self.knowledge.known.next_missing(self.delivered_end)
+        self.delivered += self.knowledge.data.between(self.delivered_end, horizon)
         self.delivered_end = horizon
         self.knowledge.accumulate_final(0, horizon)
-        self.curiosity.acknowledge([(0, horizon)])
+        self.acknowledged.add(0, horizon)
 
     def acknowledge(self) -> None:
         """Put all that nobody below needs any more on the way to the parent."""
-        self.acks.append(self.curiosity.acknowledged.ranges())
+        self.acks.append(self.acknowledged.ranges())
 
     def consolidate(self, heard: dict[int, TickSet]) -> None:
         """Take as acknowledged, and so as final, what all children have acknowledged."""
         common = TickSet([(0, LENGTH)])
         for child in self.children:
             common = common.intersection(heard[id(child)])
-        for first, end in self.curiosity.acknowledge(common):
+        for first, end in common:
+            self.acknowledged.add(first, end)
             self.knowledge.accumulate_final(first, end)
 
 
@@ -114,9 +115,9 @@ class Tree:
         tick = self.published
         if tick < LENGTH:
             if tick in self.messages:
-                assert self.pubend.knowledge.accumulate_data(tick, self.messages[tick])
+                self.pubend.knowledge.accumulate_data(tick, self.messages[tick])
             else:
-                self.pubend.knowledge.accumulate_silence(tick, tick + 1)
+                self.pubend.knowledge.accumulate_final(tick, tick + 1)
             self.published += 1
 
     def step(self) -> None:
@@ -138,7 +139,7 @@ class Tree:
             case 6 if node is not self.pubend and self.rng.random() < 0.5:
                 node.knowledge.forget(first, end)
                 if node.children:  # what a subend has delivered it does not forget
-                    node.curiosity.forget(first, end)
+                    node.acknowledged.remove(first, end)
 
     def acknowledge(self, node: Node) -> None:
         """Let some acknowledgement of a node, a late one perhaps, reach its parent."""
@@ -162,7 +163,7 @@ class Tree:
     def check(self) -> None:
         """At no node is there anything but the truth, and subends have delivered just what they should."""
         for node in self.nodes:
-            for tick, message in node.knowledge.data_between(0, LENGTH):
+            for tick, message in node.knowledge.data.between(0, LENGTH):
                 assert message == self.messages[tick]
                 assert node.passes(message)
             for tick in (tick for first, end in node.knowledge.finals() for tick in range(first, end)):
@@ -188,7 +189,7 @@ def test_no_run_reaches_an_error_and_every_run_delivers(rng: Random) -> None:
     tree.check()
     assert [subend.delivered_end for subend in tree.subends] == [LENGTH] * len(tree.subends)
     assert tree.pubend.knowledge.finals() == ((0, LENGTH),)
-    assert tree.pubend.knowledge.data_count == 0
+    assert not tree.pubend.knowledge.data
 
 
 def test_a_pubend_that_uses_a_tick_again_is_found_out() -> None:
@@ -202,4 +203,4 @@ def test_a_pubend_that_uses_a_tick_again_is_found_out() -> None:
     relay.receive(relay.inbox[0])
     with pytest.raises(ContradictionError, match="tick 5 has two different messages, first 1, now 2"):
         relay.receive(relay.inbox[1])
-    assert relay.knowledge.value(5) is Knowledge.D
+    assert value_of(relay.knowledge, 5) is Knowledge.D

@@ -18,10 +18,8 @@ from tests.kit.exactly_once.partitions import cursors
 from tests.waiting import eventually
 from tidewheel.progress import IntegerDomain
 from tidewheel.pubsub.errors import DeliveryError
-from tidewheel.pubsub.exactly_once.codec import CODEC
-from tidewheel.pubsub.exactly_once.frames import Join
+from tidewheel.pubsub.exactly_once.frames import CODEC, Join
 from tidewheel.pubsub.exactly_once.messages import KnowledgeMessage
-from tidewheel.pubsub.exactly_once.pubend import Start
 from tidewheel.pubsub.exactly_once.sent_events import SentEvents
 from tidewheel.pubsub.exactly_once.subend import Subend
 from tidewheel.pubsub.exactly_once.tick_set import TickSet
@@ -164,7 +162,7 @@ class Reader:
         self._host, self._name, self._where = host, name, where
         self.id = f"{process}/{name}/{next(_IDS)}"
         begun = host.call(host.actor.subscribe(name, self.id, start, durable=durable))
-        self._subend = Subend(self.id, {0: Start(begun.acknowledged, begun.told_end)}, size_of)
+        self._subend = Subend(self.id, {0: begun}, size_of)
         self._link: ParentLink | None = None
         self._done = TickSet(begun.acknowledged)
         self.events: list[Any] = []

@@ -8,8 +8,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Self
 
 from tests.waiting import WITHIN_S
-from tidewheel.pubsub.exactly_once.codec import CODEC
-from tidewheel.pubsub.exactly_once.frames import ChildMessage
+from tidewheel.pubsub.exactly_once.frames import CODEC, ChildMessage
 from tidewheel.pubsub.exactly_once.messages import Downstream, KnowledgeMessage
 from tidewheel.pubsub.messages.encoded_message import encode
 from tidewheel.pubsub.messages.wire import DataMessage

@@ -5,13 +5,13 @@ import queue
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from tidewheel.progress import IntegerDomain
 from tidewheel.pubsub.exactly_once.fanout import Outgoing
 from tidewheel.pubsub.exactly_once.messages import Ack, KnowledgeMessage, Nack, Ranges, Stranger
-from tidewheel.pubsub.exactly_once.pubend import Start
 from tidewheel.pubsub.exactly_once.subend import Subend
 from tidewheel.pubsub.exactly_once.tick_set import TickSet
 from tidewheel.pubsub.log.files import Files
@@ -105,7 +105,7 @@ class Reader:
         begun = partition.core.subscribe(self._name, self.id, self._start, durable=True)
         self.lower = begun.frontiers.lower
         self._done.update(begun.acknowledged)
-        self._core = Subend(self.id, {0: Start(self._done.ranges(), begun.told_end)}, size_of)
+        self._core = Subend(self.id, {0: replace(begun, acknowledged=self._done.ranges())}, size_of)
         partition.core.join(self.id)
 
     def read(self, partition: Partition, acknowledges: int | None = None) -> None:
@@ -210,4 +210,4 @@ class Full(Files):
 
 def cursors(core: DurablePubend) -> dict[str, Ranges]:
     """Return what each durable subscription has acknowledged, as far as it was noted."""
-    return {name: one.ranges for name, one in core.logged_subscriptions.noted.items() if not one.is_abandoned}
+    return {name: one.ranges for name, one in core.subscriptions.noted.items() if not one.is_abandoned}

@@ -15,7 +15,6 @@ from tests.kit.exactly_once.hosts import Times, die, durable_actor
 from tidewheel.progress import IntegerDomain
 from tidewheel.pubsub.exactly_once.frames import Join
 from tidewheel.pubsub.exactly_once.messages import RELAY_PREFIX, KnowledgeMessage, Stranger
-from tidewheel.pubsub.exactly_once.pubend import Start
 from tidewheel.pubsub.exactly_once.sent_events import SentEvents
 from tidewheel.pubsub.exactly_once.subend import Subend
 from tidewheel.pubsub.log import LogIdentity
@@ -247,7 +246,7 @@ class Reader:
         self._node = node
         self._links: dict[int, Parent] = {}
         begun = [pubend.run(pubend.actor.subscribe(name, name, start)) for pubend in topic.pubends]
-        starts = {number: Start(one.acknowledged, one.told_end) for number, one in enumerate(begun)}
+        starts = dict(enumerate(begun))
         self._subend = Subend(name, starts, size_of)
         self.batches: list[list[tuple[int, bytes]]] = [[] for _ in topic.pubends]
 

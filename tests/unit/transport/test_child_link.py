@@ -12,8 +12,7 @@ import pytest
 from tests.kit.exactly_once.linked import TurnedLoop, knowledge
 from tests.links.open_files import open_files
 from tidewheel.pubsub.exactly_once import frames
-from tidewheel.pubsub.exactly_once.codec import CODEC
-from tidewheel.pubsub.exactly_once.frames import ChildMessage, Join
+from tidewheel.pubsub.exactly_once.frames import CODEC, ChildMessage, Join
 from tidewheel.pubsub.exactly_once.messages import Ack, Downstream, KnowledgeMessage, Nack, Rejected
 from tidewheel.transport import child_link
 from tidewheel.transport.codec import HAS_GONE

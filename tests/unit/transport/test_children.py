@@ -8,9 +8,8 @@ import pytest
 
 from tests.kit.exactly_once.linked import knowledge, pair
 from tidewheel.progress import ProtocolError
-from tidewheel.pubsub.exactly_once.codec import CODEC, size_of
 from tidewheel.pubsub.exactly_once.fanout import Outgoing
-from tidewheel.pubsub.exactly_once.frames import ChildMessage, Join
+from tidewheel.pubsub.exactly_once.frames import CODEC, ChildMessage, Join, size_of
 from tidewheel.pubsub.exactly_once.messages import Ack, Rejected
 from tidewheel.transport.call_child import CallChild
 from tidewheel.transport.children import Children

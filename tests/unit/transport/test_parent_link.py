@@ -17,11 +17,9 @@ from tests.laws.strategies import law_settings
 from tests.links.open_files import open_files
 from tests.waiting import eventually
 from tidewheel.pubsub.exactly_once import frames
-from tidewheel.pubsub.exactly_once.codec import CODEC
-from tidewheel.pubsub.exactly_once.frames import ChildMessage, Join, decode_upstream
+from tidewheel.pubsub.exactly_once.frames import CODEC, MOST_NACKED_RANGES, ChildMessage, Join, decode_upstream
 from tidewheel.pubsub.exactly_once.messages import Ack, Downstream, Nack, Ranges, Rejected
 from tidewheel.pubsub.exactly_once.tick_set import FOREVER, TickSet
-from tidewheel.pubsub.exactly_once.unsaid import MOST_NACKED_RANGES
 from tidewheel.transport.codec import HAS_GONE
 from tidewheel.transport.parent_link import ParentLink
 from tidewheel.transport.socket_frames import FrameReader
@@ -84,7 +82,7 @@ def meaning(messages: Iterable[ChildMessage]) -> tuple[Join | None, dict[int, tu
                 joined = message
             case Nack(pubend, ranges, room_bytes):
                 asked = nacks[pubend][0] if pubend in nacks else TickSet()
-                nacks[pubend] = (asked.union(TickSet(ranges)), room_bytes)
+                nacks[pubend] = (TickSet([*asked, *ranges]), room_bytes)
             case Ack(pubend, by_name):
                 acks |= {f"{pubend} {name}": ranges for name, ranges in by_name.items()}
     return joined, nacks, acks

@@ -1,15 +1,17 @@
 """Where knowledge begins: ticks, what is told when, answers from memory and from the log, and what is forgotten."""
 
-from typing import Any
+from dataclasses import replace
 
 import pytest
 
+from tests.kit.exactly_once.begun import FRONTIERS, begun_at
 from tests.simulation_delivery.disk import MESSAGE, RESERVATION, Disk
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.exactly_once.fanout import Outgoing
-from tidewheel.pubsub.exactly_once.messages import Ack, KnowledgeMessage, Nack
-from tidewheel.pubsub.exactly_once.pubend import Pubend, Start, gaps
+from tidewheel.pubsub.exactly_once.messages import Ack, Begun, KnowledgeMessage, Nack, Ranges
+from tidewheel.pubsub.exactly_once.pubend import Pubend
 from tidewheel.pubsub.exactly_once.subend import Subend
+from tidewheel.pubsub.exactly_once.subscriptions import Subscriptions
 from tidewheel.pubsub.exactly_once.tick_set import FOREVER
 
 
@@ -23,7 +25,8 @@ class Publishing:
     def __init__(self, cache_bytes: int = 1000) -> None:
         self.disk = Disk()
         self.pubend = Pubend(0, 1, self.disk, len, cache_bytes=cache_bytes)
-        self.pubend.join("child")
+        self.pubend.fanout.join("child")
+        self.subscriptions = Subscriptions(self.pubend, {}, "topic 't', partition 0")
 
     def publish(self, now: int, *messages: bytes) -> list[Outgoing]:
         assigned = self.pubend.assign(messages, now)
@@ -35,6 +38,16 @@ class Publishing:
     def be_silent(self, now: int) -> list[Outgoing]:
         self.pubend.reserved(now)
         return self.pubend.be_silent(now)
+
+    def subscribe(self, name: str, tick: int | None = None) -> Begun:
+        return self.subscriptions.subscribe(name, name, tick, lambda _: FRONTIERS, durable=True, again=False)
+
+    def ack(self, **acks: Ranges) -> list[str]:
+        return self.subscriptions.ack(Ack(0, acks))
+
+    def forget(self) -> int:
+        """Forget what all have acknowledged; return the first tick that is kept."""
+        return self.pubend.forget(self.subscriptions.needed_from)
 
     def ask(self, *ranges: tuple[int, int], room_bytes: int = 1000) -> list[KnowledgeMessage]:
         told = [outgoing.message for outgoing in self.pubend.nack("child", Nack(0, ranges, room_bytes))]
@@ -70,7 +83,7 @@ def test_what_is_no_message_has_a_tick_of_its_own() -> None:
 def test_a_message_is_told_once_it_is_durable() -> None:
     """With the silence before it, and none of what comes after."""
     pubend = Pubend(0, 1, Disk(), len)
-    pubend.join("child")
+    pubend.fanout.join("child")
     assert pubend.assign([b"a", b"b"], 5) == [(5, b"a"), (6, b"b")]
     assert pubend.assign([b"c"], 9) == [(9, b"c")]
     assert pubend.told_end == 0
@@ -83,7 +96,7 @@ def test_a_message_is_told_once_it_is_durable() -> None:
 def test_silence_is_told_as_far_as_it_is_reserved_and_nothing_waits() -> None:
     """A reservation is asked for in good time, and once; no message is put where silence was told."""
     pubend = Pubend(0, 1, Disk(), len)
-    pubend.join("child")
+    pubend.fanout.join("child")
     assert pubend.be_silent(10) == []
     assert pubend.reserve(10, 100) == 110
     assert pubend.reserve(20, 100) is None
@@ -117,8 +130,8 @@ def test_who_is_no_child_gets_no_answer() -> None:
     """He may have joined before the pubend started again, and joins again."""
     publishing = Publishing()
     publishing.publish(5, b"a")
-    publishing.pubend.leave("child")
-    assert publishing.pubend.children == 0
+    publishing.pubend.fanout.leave("child")
+    assert not publishing.pubend.fanout.children
     assert publishing.ask((0, FOREVER)) == []
 
 
@@ -127,17 +140,14 @@ def test_a_subscription_begins_with_what_is_told_next() -> None:
     publishing = Publishing()
     publishing.publish(5, b"a")
     [(tick, _)] = publishing.pubend.assign([b"waits"], 9)
-    assert publishing.pubend.subscribe("live") == Start(((0, 6),), 6)
-    assert publishing.pubend.subscribe("all", 0) == Start((), 6)
+    assert publishing.subscribe("live") == begun_at(((0, 6),), 6)
+    assert publishing.subscribe("all", 0) == begun_at((), 6)
     publishing.disk.write(MESSAGE, tick, b"waits")
     publishing.pubend.logged(tick)
-    assert publishing.pubend.subscribe("live") == Start(((0, 6),), 10)
-    assert publishing.pubend.ack(Ack(0, {"live": ((0, 10),), "all": ((0, 6),), "nobody": ((0, 10),)})) == [
-        "live",
-        "all",
-    ]
-    assert publishing.pubend.forget() == 6
-    assert publishing.pubend.subscribe("late", 2) == Start(((0, 6),), 10)
+    assert publishing.subscribe("live") == begun_at(((0, 6),), 10)
+    assert publishing.ack(live=((0, 10),), all=((0, 6),), nobody=((0, 10),)) == ["nobody"]
+    assert publishing.forget() == 6
+    assert publishing.subscribe("late", 2) == replace(begun_at(((0, 6),), 10), lost_end=6)
 
 
 def test_what_all_have_acknowledged_is_forgotten_and_final() -> None:
@@ -145,30 +155,30 @@ def test_what_all_have_acknowledged_is_forgotten_and_final() -> None:
     publishing = Publishing()
     publishing.publish(5, b"a")
     publishing.publish(8, b"b")
-    assert publishing.pubend.forget() == 0
-    publishing.pubend.subscribe("one", 0)
-    publishing.pubend.subscribe("other", 0)
-    publishing.pubend.ack(Ack(0, {"one": ((0, 9),)}))
-    assert publishing.pubend.forget() == 0
-    publishing.pubend.ack(Ack(0, {"other": ((0, 6),)}))
-    assert publishing.pubend.forget() == publishing.pubend.first_tick == 6
+    assert publishing.forget() == 0
+    publishing.subscribe("one", 0)
+    publishing.subscribe("other", 0)
+    publishing.ack(one=((0, 9),))
+    assert publishing.forget() == 0
+    publishing.ack(other=((0, 6),))
+    assert publishing.forget() == publishing.pubend.first_tick == 6
     assert publishing.ask((0, FOREVER)) == [
         KnowledgeMessage(0, ((0, 6), (6, 8)), ((8, b"b"),), is_answer=True, lost_end=6)
     ]
-    publishing.pubend.ack(Ack(0, {"one": ((0, 1000),), "other": ((0, 1000),)}))
-    assert publishing.pubend.forget() == 9
+    publishing.ack(one=((0, 1000),), other=((0, 1000),))
+    assert publishing.forget() == 9
 
 
 def test_who_needs_what_was_kept_for_long_enough_finds_out() -> None:
     """A subscription that has fallen too far behind is told, and never silently skips; one that has not goes on."""
     publishing = Publishing()
     pubend = publishing.pubend
-    behind = Subend("behind", {0: pubend.subscribe("behind", 0)}, len)
-    ahead = Subend("ahead", {0: pubend.subscribe("ahead", 0)}, len)
+    behind = Subend("behind", {0: publishing.subscribe("behind", 0)}, len)
+    ahead = Subend("ahead", {0: publishing.subscribe("ahead", 0)}, len)
     for outgoing in publishing.publish(5, b"a"):
         ahead.receive(only(outgoing), 0.0)
     publishing.publish(8, b"b")
-    assert pubend.subscriptions.needing(6) == ["behind", "ahead"]
+    assert publishing.subscriptions.needing(6) == ["behind", "ahead"]
     assert pubend.forget(6) == 6
     for outgoing in publishing.publish(11, b"c"):
         with pytest.raises(
@@ -190,29 +200,20 @@ def only(outgoing: Outgoing) -> KnowledgeMessage:
 def test_after_a_restart_it_goes_on_behind_all_that_was_told() -> None:
     """What was reserved is silent, whatever the clock says; what was logged is answered, and cursors are there."""
     publishing = Publishing()
-    publishing.pubend.subscribe("a", 0)
+    publishing.subscribe("a", 0)
     publishing.publish(5, b"a")
     publishing.disk.write(RESERVATION, 100)
     publishing.disk.sync(1)
     publishing.be_silent(100)
-    publishing.pubend.ack(Ack(0, {"a": ((0, 3),)}))
+    publishing.ack(a=((0, 3),))
     again = Publishing()
     again.disk = publishing.disk
     again.pubend = Pubend(0, 1, again.disk, len, next_tick=again.disk.next_tick)
-    again.pubend.join("child")
-    again.pubend.subscriptions.restore("a", publishing.pubend.subscriptions.acknowledged("a"))
+    again.pubend.fanout.join("child")
+    publishing.subscriptions.due()
+    again.subscriptions = Subscriptions(again.pubend, publishing.subscriptions.noted, "topic 't', partition 0")
     assert again.pubend.told_end == 100
-    assert again.pubend.subscribe("a") == Start(((0, 3),), 100)
+    assert again.subscribe("a") == begun_at(((0, 3),), 100)
     assert again.pubend.be_silent(50) == []
     assert again.pubend.assign([b"b"], 50) == [(100, b"b")]
     assert again.ask((3, FOREVER)) == [KnowledgeMessage(0, ((3, 5), (6, 100)), ((5, b"a"),), is_answer=True)]
-
-
-@pytest.mark.parametrize(
-    ("ticks", "left"),
-    [((), ((3, 9),)), ((3, 8), ((4, 8),)), ((4, 5), ((3, 4), (6, 9))), (tuple(range(3, 9)), ())],
-    ids=["none", "both ends", "middle", "all"],
-)
-def test_gaps_between_messages(ticks: tuple[int, ...], left: Any) -> None:
-    """What is left of a range."""
-    assert gaps(3, 9, [(tick, b"") for tick in ticks]) == left

@@ -89,11 +89,11 @@ def test_who_wants_to_know_without_an_end_costs_nothing_once_something_came() ->
     for child in ("a", "b"):
         nack(relay, child, 6)
     [line] = relay._lines
-    assert line._curiosity
+    assert line._wanted
     told = relay.receive(forwarded(9, first=6), 0.0)
     assert told_to(told) == {"a": [b"0000000009"], "b": [b"0000000009"]}
     assert len(told) == 2
-    assert not line._curiosity
+    assert not line._wanted
 
 
 def test_an_answer_that_leaves_something_out_says_so_to_who_asked() -> None:
@@ -223,7 +223,7 @@ def test_nothing_is_left_of_a_child_whose_filter_fails(*, asks: bool) -> None:
     assert [message.reason for _, message in told if isinstance(message, Rejected)] == ["no such field"]
     [line] = relay._lines
     relay.receive(forwarded(3, first=3), 0.0)
-    assert not line._curiosity
+    assert not line._wanted
 
 
 def test_who_is_rejected_upstream_rejects() -> None:

@@ -6,9 +6,9 @@ from random import Random
 
 import pytest
 
+from tests.kit.exactly_once.begun import begun_at
 from tidewheel.pubsub.errors import DeliveryError
-from tidewheel.pubsub.exactly_once.messages import Ack, KnowledgeMessage, Nack, Upstream
-from tidewheel.pubsub.exactly_once.pubend import Start
+from tidewheel.pubsub.exactly_once.messages import Ack, Begun, KnowledgeMessage, Nack, Upstream
 from tidewheel.pubsub.exactly_once.subend import MOST_RANGES, Order, Subend
 from tidewheel.pubsub.exactly_once.tick_set import FOREVER
 from tidewheel.transport.round_trips import FIRST_S, MOST_S
@@ -17,7 +17,7 @@ IDLE_S = 1.0
 ROOM_BYTES = 100
 
 
-def subend_of(pubends: int = 1, order: Order = "publisher", start: Start = Start((), 0)) -> Subend:  # noqa: B008
+def subend_of(pubends: int = 1, order: Order = "publisher", start: Begun = begun_at()) -> Subend:  # noqa: B008
     starts = dict.fromkeys(range(pubends), start)
     return Subend("name", starts, len, order=order, room_bytes=ROOM_BYTES, idle_s=IDLE_S)
 
@@ -93,18 +93,18 @@ def test_an_idle_pubend_holds_up_total_order_and_costs_no_more_than_the_room() -
 
 def test_it_goes_on_from_where_it_is() -> None:
     """Behind what is acknowledged, also in pieces; what was told before it came it asks for at once."""
-    subend = subend_of(start=Start(((0, 5), (6, 8)), 20))
+    subend = subend_of(start=begun_at(((0, 5), (6, 8)), 20))
     assert nacks(subend.ask(0.0)) == [((5, 6), (8, FOREVER))]
     subend.receive(told(5, 5, 6, 8), 0.0)
     assert ticks_of(subend) == [5, 8]
     assert subend.acks() == [Ack(0, {"name": ((0, 9),)})]
-    live = subend_of(start=Start(((0, 20),), 20))
+    live = subend_of(start=begun_at(((0, 20),), 20))
     assert live.ask(0.0) == []
 
 
 def test_what_it_had_before_it_came_back_does_not_come_again() -> None:
     """Also where that was forgotten for want of room, with what was before it."""
-    subend = subend_of(start=Start(((0, 5), (30, 31)), 40))
+    subend = subend_of(start=begun_at(((0, 5), (30, 31)), 40))
     subend.receive(told(5, *range(5, 20)), 0.0)
     assert subend.waiting_bytes <= ROOM_BYTES
     delivered = ticks_of(subend)
@@ -232,7 +232,7 @@ def test_later_ticks_are_no_answer() -> None:
 
 def test_where_more_is_known_to_be_there_the_next_window_is_asked_for_at_once() -> None:
     """Also if the word for it came in the second part of an answer, and not if it came late."""
-    subend = subend_of(start=Start((), 1000))
+    subend = subend_of(start=begun_at((), 1000))
     assert nacks(subend.ask(0.0)) == [((0, FOREVER),)]
     subend.receive(told(0, 1), 0.1)
     subend.receive(told(2, 4, more=True), 0.1)
@@ -323,7 +323,7 @@ def test_gaps_that_nobody_fills_do_not_pile_up() -> None:
 
 def test_what_is_acknowledged_is_not_lost() -> None:
     """Though it was acknowledged in an earlier life, and what was known of it there was no room to remember."""
-    subend = Subend("name", {0: Start(((0, 5), (6, 7)), 100)}, len, room_bytes=1)
+    subend = Subend("name", {0: begun_at(((0, 5), (6, 7)), 100)}, len, room_bytes=1)
     subend.receive(told(5, 5), 0.0)
     subend._incoming[0]._forget(6)
     assert [one.tick for one in subend.take()] == [5]

@@ -8,9 +8,8 @@ from hypothesis import given, note
 from hypothesis import strategies as st
 
 from tidewheel.progress import IntegerDomain, ProductDomain, Time, TimeDomain
-from tidewheel.pubsub.exactly_once.begun import Begun
 from tidewheel.pubsub.exactly_once.journal import Journal
-from tidewheel.pubsub.exactly_once.messages import Ack, KnowledgeMessage, Ranges
+from tidewheel.pubsub.exactly_once.messages import Ack, Begun, KnowledgeMessage, Ranges
 from tidewheel.pubsub.exactly_once.subend import Order
 from tidewheel.pubsub.exactly_once.subend_stream import SubendStream
 from tidewheel.pubsub.exactly_once.subscriptions import merged

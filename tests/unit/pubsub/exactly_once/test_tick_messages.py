@@ -51,7 +51,7 @@ def test_messages_are_kept_as_in_a_dict(changes: list[int | tuple[int, int]], ma
     for number, change in enumerate(changes):
         if isinstance(change, tuple):
             removed = sorted(tick for tick in model if change[0] <= tick < change[1])
-            assert messages.remove(*change) == tuple(removed)
+            messages.remove(*change)
             for tick in removed:
                 del model[tick]
         elif change not in model:
@@ -71,7 +71,7 @@ def test_the_oldest_go_without_leaving_anything_behind() -> None:
     for tick in range(20_000):
         messages.add(tick, tick, size_bytes=1)
         if tick >= 100:
-            assert messages.remove(0, tick - 99) == (tick - 100,)
+            messages.remove(0, tick - 99)
         longest = max(longest, len(messages._ticks))
     assert (len(messages), messages.bytes, messages.oldest) == (100, 100, 19_900)
     assert longest < 300

@@ -19,8 +19,7 @@ from tests.kit.exactly_once.hosts import (
     hosted,
     send,
 )
-from tidewheel.pubsub.exactly_once.codec import CODEC
-from tidewheel.pubsub.exactly_once.frames import Join
+from tidewheel.pubsub.exactly_once.frames import CODEC, Join
 from tidewheel.pubsub.exactly_once.messages import Nack, Rejected
 from tidewheel.pubsub.exactly_once.sent_events import SentEvents
 from tidewheel.pubsub.log import LogLocked

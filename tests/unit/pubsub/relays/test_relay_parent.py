@@ -9,8 +9,7 @@ import pytest
 
 from tests.kit.exactly_once.linked import pair
 from tidewheel.progress import ProtocolError
-from tidewheel.pubsub.exactly_once.codec import CODEC
-from tidewheel.pubsub.exactly_once.frames import ChildMessage, Join, decode_upstream, encode
+from tidewheel.pubsub.exactly_once.frames import CODEC, ChildMessage, Join, decode_upstream, encode
 from tidewheel.pubsub.exactly_once.messages import Ack, Downstream, KnowledgeMessage, Nack, Upstream
 from tidewheel.pubsub.relays import relay_parent
 from tidewheel.pubsub.relays.relay_parent import RelayParent

@@ -7,8 +7,7 @@ import pytest
 from tidewheel.progress import IntegerDomain
 from tidewheel.pubsub import DeliveryError
 from tidewheel.pubsub.catalog.catalog import TopicInfo
-from tidewheel.pubsub.exactly_once.begun import Begun
-from tidewheel.pubsub.exactly_once.messages import Ranges
+from tidewheel.pubsub.exactly_once.messages import Begun, Ranges
 from tidewheel.pubsub.messages.wire import InitialFrontierSnapshot
 from tidewheel.pubsub.subscribers.exactly_once_subscribing import check_begun
 from tidewheel.pubsub.subscribers.pubend_calls import PubendCalls

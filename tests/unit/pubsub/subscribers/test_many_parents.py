@@ -9,8 +9,7 @@ import pytest
 
 from tests.kit.exactly_once.linked import pair
 from tests.waiting import eventually
-from tidewheel.pubsub.exactly_once.codec import CODEC
-from tidewheel.pubsub.exactly_once.frames import ChildMessage, Join, decode_upstream, encode
+from tidewheel.pubsub.exactly_once.frames import CODEC, ChildMessage, Join, decode_upstream, encode
 from tidewheel.pubsub.exactly_once.messages import Ack, Downstream, KnowledgeMessage, Nack
 from tidewheel.pubsub.subscribers import many_parents
 from tidewheel.pubsub.subscribers.many_parents import ManyParents, find_pubends

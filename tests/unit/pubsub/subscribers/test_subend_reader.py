@@ -10,9 +10,8 @@ from tests.waiting import eventually
 from tidewheel.progress import IntegerDomain
 from tidewheel.pubsub import DeliveryError, PublisherLost
 from tidewheel.pubsub.catalog.catalog import TopicInfo
-from tidewheel.pubsub.exactly_once.begun import Begun
 from tidewheel.pubsub.exactly_once.frames import ChildMessage, Join
-from tidewheel.pubsub.exactly_once.messages import Ack, Downstream, KnowledgeMessage, Ranges, Rejected, Stranger
+from tidewheel.pubsub.exactly_once.messages import Ack, Begun, Downstream, KnowledgeMessage, Ranges, Rejected, Stranger
 from tidewheel.pubsub.exactly_once.subend import Order
 from tidewheel.pubsub.exactly_once.subend_stream import SubendStream
 from tidewheel.pubsub.messages.encoded_message import encode

@@ -3,8 +3,14 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidewheel.pubsub.exactly_once.joined_knowledge import JOINED_BYTES, joined
-from tidewheel.pubsub.exactly_once.messages import Downstream, KnowledgeMessage, Rejected, Stranger
+from tidewheel.pubsub.exactly_once.messages import (
+    JOINED_BYTES,
+    Downstream,
+    KnowledgeMessage,
+    Rejected,
+    Stranger,
+    joined,
+)
 from tidewheel.pubsub.exactly_once.tick_set import TickSet
 from tidewheel.pubsub.messages.encoded_message import encode
 from tidewheel.pubsub.messages.wire import DataMessage
