@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from tidewheel.progress import TidewheelError, TimeDomain
 from tidewheel.pubsub import Epoch, Event
-from tidewheel.pubsub.gateway.bounded_assembler import MAX_EPOCH_BYTES, BoundedAssembler
+from tidewheel.pubsub.gateway.clients import MAX_EPOCH_BYTES, BoundedAssembler
 from tidewheel.pubsub.gateway.json_form import encode_json
 
 _REFUSALS = (pa.ArrowException, TypeError, ValueError, OverflowError, LookupError)
