@@ -6,28 +6,33 @@ long as Spark can read them (``block_lease``).
 """
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from tidewheel.progress import TidewheelError
 from tidewheel.pubsub.messages.events import Batch
 from tidewheel.runtime import JobError
 from tidewheel.runtime.engines.captured import CapturedOnWorkers
+from tidewheel.spark_bridge.arrow_blocks import ROWS_PER_BATCH, block_stream, in_blocks, put_block
 from tidewheel.spark_bridge.block_lease import LEASES
-from tidewheel.spark_bridge.block_stream import ROWS_PER_BATCH, in_blocks, put_block
 from tidewheel.spark_bridge.driver_transport import created, is_on_ray, note
 from tidewheel.spark_bridge.errors import BridgeError
 from tidewheel.spark_bridge.jvm import dataframe_of_rdd, driver_jvm, rdd_of_objects
 from tidewheel.spark_bridge.record_tables import RecordTables
 from tidewheel.spark_bridge.spark_types import spark_schema
-from tidewheel.spark_bridge.worker_blocks import worker_blocks
 from tidewheel.transport.ray_internals import owner_address
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
-    from ray import ObjectRef
+    from ray import ObjectRef, ObjectRefGenerator
+
+    from tidewheel.runtime.engines.captured import Kept
 
 _logger = logging.getLogger(__name__)
+
+SILENCE_SECONDS = 120.0
+"""How long a worker may take to make one block."""
 
 
 def to_spark(
@@ -77,10 +82,74 @@ def _made_by_workers(source: Any, rows: RecordTables) -> "list[tuple[ObjectRef[b
     if not isinstance(source, CapturedOnWorkers):
         return None
     try:
-        return worker_blocks(source, rows)
+        return _worker_blocks(source, rows)
     except (JobError, ray.exceptions.RayActorError) as error:
         _logger.warning("rows for Spark pass the driver, as the workers that captured them are gone: %s", error)
         return None
+
+
+def _worker_blocks(captured: "CapturedOnWorkers", rows: RecordTables) -> "list[tuple[ObjectRef[bytes], int]]":
+    """Have each worker make blocks of what it keeps, on its node; return them with their sizes, worker by worker.
+
+    Afterwards ``rows`` knows the columns, if it did not and a batch tells them.
+
+    Raises:
+        BridgeError: the batches cannot become one DataFrame.
+        JobError: the job has ended.
+        ray.exceptions.RayError: a worker has died.
+    """
+    if rows.columns is None:
+        told = [_last(_drained(made)) for made in captured.on_workers(_told_columns, rows.time)]
+        rows.columns, rows.origin = next((one for one in told if one is not None), (None, rows.origin))
+        if rows.columns is None:
+            return []
+    blocks: list[tuple[ObjectRef[bytes], int]] = []
+    for made in captured.on_workers(_blocks, rows.columns, rows.time, rows.origin):
+        *parts, sizes = _drained(made)
+        blocks += zip(parts, _last([sizes]), strict=True)
+    return blocks
+
+
+def _told_columns(kept: "Kept", time: str | None) -> "Iterator[tuple[pa.Schema, str] | None]":
+    """On a worker, yield the columns that the first batch tells, and which that is; None if none tells them."""
+    rows = RecordTables(None, time)
+    next(rows.tables(kept), None)
+    yield None if rows.columns is None else (rows.columns, rows.origin)
+
+
+def _blocks(kept: "Kept", columns: "pa.Schema", time: str | None, origin: str) -> Iterator[bytes | list[int]]:
+    """On a worker, yield blocks, and at last how many bytes each has."""
+    sizes = []
+    for tables in in_blocks(RecordTables(columns, time, origin).tables(kept)):
+        stream = block_stream(tables)
+        sizes.append(len(stream))
+        yield stream
+    yield sizes
+
+
+def _drained(made: "ObjectRefGenerator") -> "list[ObjectRef[Any]]":
+    """Return all that a worker yields, once it is there; the last is why not, if it has failed."""
+    import ray
+
+    references: list[ObjectRef[Any]] = []
+    while not made.is_finished():
+        if not ray.wait([made], timeout=SILENCE_SECONDS, fetch_local=False)[0]:
+            raise BridgeError(f"a worker has made no block of what it has captured for {SILENCE_SECONDS:.0f} s")
+        try:
+            references.append(next(made))
+        except StopIteration:
+            break
+    return references
+
+
+def _last(references: "Sequence[ObjectRef[Any]]") -> Any:
+    """Return the last object; raise what a worker has raised."""
+    import ray
+
+    try:
+        return ray.get(references[-1], timeout=SILENCE_SECONDS)
+    except ray.exceptions.RayTaskError as error:
+        raise error.cause if isinstance(error.cause, TidewheelError) else error from None
 
 
 def _created(spark: "SparkSession", tables: "list[pa.Table]", rows: RecordTables) -> "DataFrame":

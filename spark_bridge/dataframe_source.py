@@ -10,14 +10,12 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from tidewheel.runtime import Pause
 from tidewheel.runtime.errors import JobError
-from tidewheel.spark_bridge.arrow_blocks import ArrowBlocks, arrow_schema, block_count, cached_blocks
+from tidewheel.spark_bridge.arrow_blocks import arrow_schema, block_count, blocks_of
 from tidewheel.spark_bridge.block_deal import deal
-from tidewheel.spark_bridge.cached_blocks import CachedBlocks
+from tidewheel.spark_bridge.dataframe_blocks import DataFrameBlocks
 from tidewheel.spark_bridge.driver_transport import is_on_ray
-from tidewheel.spark_bridge.epoch_order import cached, checked_row_count, epoch_column, in_epoch_order
-from tidewheel.spark_bridge.epoch_slices import epoch_slices
-from tidewheel.spark_bridge.errors import BridgeError
-from tidewheel.spark_bridge.java_errors import computing
+from tidewheel.spark_bridge.epoch_order import cached, checked_row_count, epoch_column, epoch_slices, in_epoch_order
+from tidewheel.spark_bridge.errors import BridgeError, computing
 from tidewheel.transport.ray_cluster import connect
 
 if TYPE_CHECKING:
@@ -49,7 +47,7 @@ class DataFrameSource:
     """
 
     name: str
-    blocks: ArrowBlocks | CachedBlocks
+    blocks: DataFrameBlocks
     time: str | None = None
     keeps_time: bool = True
 
@@ -67,8 +65,7 @@ class DataFrameSource:
         With epochs the workers stay together in time: each has one of the first ``len(nodes)`` blocks, one of the next,
         and so on.
         """
-        places = self.blocks.places or [""] * len(self.blocks)
-        return [self._read(deal(places, nodes, in_step=self.time is not None)[worker])]
+        return [self._read(deal(self.blocks.places, nodes, in_step=self.time is not None)[worker])]
 
     def _read(self, numbers: Sequence[int]) -> "Iterator[tuple[int, pa.Table] | Pause]":
         import ray
@@ -147,14 +144,14 @@ def from_spark(
     if time is None:
         # Without executors to fetch from, blocks are cut of what the driver has collected.
         shuffled = df if partitions is None or not is_on_ray(df.sparkSession) else df.repartition(partitions)
-        return flow.source(name, DataFrameSource(name, cached_blocks(shuffled, name, partitions)))
+        return flow.source(name, DataFrameSource(name, blocks_of(shuffled, name, partitions)))
     epochs = epoch_column(df, name, time)
     with cached(epochs.df) as kept:
         with computing(name):
             rows = checked_row_count(kept, epochs)
         count = partitions or block_count(rows, df)
         ordered = in_epoch_order(kept, epochs.column, count)
-        blocks = cached_blocks(ordered, name, count) if rows else ArrowBlocks(arrow_schema(epochs.df, name), ())
+        blocks = blocks_of(ordered, name, count) if rows else DataFrameBlocks(arrow_schema(epochs.df, name), stored=())
     return flow.source(name, DataFrameSource(name, blocks, epochs.column, epochs.is_own))
 
 

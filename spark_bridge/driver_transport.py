@@ -7,7 +7,7 @@ was computed: that is what a session of ``tidewheel.spark_bridge.session`` is fo
 import logging
 from typing import IO, TYPE_CHECKING
 
-from tidewheel.spark_bridge.errors import BridgeError
+from tidewheel.spark_bridge.errors import BridgeError, computing
 from tidewheel.spark_bridge.jvm import collected_batches, dataframe_of_table
 from tidewheel.spark_bridge.spark_types import spark_schema
 
@@ -46,11 +46,16 @@ def note(spark: "SparkSession", what: str) -> None:
     )
 
 
-def collected(df: "DataFrame", schema: "pa.Schema") -> "pa.Table":
-    """Compute a DataFrame, and return its rows in order, as a table of the schema that `arrow_schema` gives it."""
+def collected(df: "DataFrame", schema: "pa.Schema", name: str) -> "pa.Table":
+    """Compute a DataFrame, and return its rows in order, as a table of the schema that `arrow_schema` gives it.
+
+    Raises:
+        BridgeError: Spark could not compute it; ``name`` says which DataFrame.
+    """
     import pyarrow as pa
 
-    batches = collected_batches(df)
+    with computing(name):
+        batches = collected_batches(df)
     return pa.Table.from_batches(batches).cast(schema) if batches else schema.empty_table()
 
 

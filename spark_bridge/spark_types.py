@@ -2,9 +2,10 @@
 
 Spark reads the buffers of a record batch by its own schema, without looking at the batch's, so the Arrow type must be
 exactly the one that Spark would have chosen. ``readable_type`` widens, decodes or re-encodes a type to that one without
-losing a value, and ``spark_type`` names Spark's type for it.
+losing a value, and ``spark_schema`` names Spark's types for those.
 """
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from tidewheel.spark_bridge.errors import BridgeError
@@ -49,6 +50,7 @@ def readable_type(kind: "pa.DataType") -> "pa.DataType | None":
     DataType(int64)
     """
     import pyarrow as pa
+    from pyspark.errors import PySparkTypeError
 
     types = pa.types
     if types.is_dictionary(kind):
@@ -76,53 +78,33 @@ def readable_type(kind: "pa.DataType") -> "pa.DataType | None":
     if types.is_fixed_size_binary(kind):
         return pa.binary()
     kind = widened.get(kind, kind)
-    return kind if kind in _scalars() or types.is_decimal(kind) else None
+    try:
+        spark_type(kind)
+    except PySparkTypeError:
+        return None
+    return kind
 
 
-def spark_schema(schema: "pa.Schema") -> "StructType":
-    """Return the Spark schema of an Arrow schema that ``readable_schema`` made."""
+def spark_schema(fields: "Iterable[pa.Field]") -> "StructType":
+    """Return the Spark schema of the fields of an Arrow schema that ``readable_schema`` made."""
     from pyspark.sql.types import StructField, StructType
 
-    return StructType([StructField(field.name, spark_type(field.type), nullable=True) for field in schema])
+    return StructType([StructField(field.name, spark_type(field.type)) for field in fields])
 
 
 def spark_type(kind: "pa.DataType") -> "DataType":
     """Return Spark's type for an Arrow type that ``readable_type`` returned."""
     import pyarrow as pa
-    from pyspark.sql import types as spark
+    from pyspark.sql.pandas.types import from_arrow_type
+    from pyspark.sql.types import ArrayType, MapType
 
-    if pa.types.is_decimal(kind):
-        return spark.DecimalType(kind.precision, kind.scale)
-    if pa.types.is_timestamp(kind):
-        return spark.TimestampNTZType() if kind.tz is None else spark.TimestampType()
-    if pa.types.is_duration(kind):
-        return spark.DayTimeIntervalType()
     if pa.types.is_list(kind):
-        return spark.ArrayType(spark_type(kind.value_type))
-    if pa.types.is_map(kind):
-        return spark.MapType(spark_type(kind.key_type), spark_type(kind.item_type))
+        return ArrayType(spark_type(kind.value_type))
+    if pa.types.is_map(kind):  # of these, PySpark's function would warn that it uses deprecated parts of Python
+        return MapType(spark_type(kind.key_type), spark_type(kind.item_type))
     if pa.types.is_struct(kind):
-        return spark.StructType([spark.StructField(field.name, spark_type(field.type)) for field in kind])
-    return _scalars()[kind]
-
-
-def _scalars() -> "dict[pa.DataType, DataType]":
-    import pyarrow as pa
-    from pyspark.sql import types as spark
-
-    return {
-        pa.null(): spark.NullType(),
-        pa.bool_(): spark.BooleanType(),
-        pa.int8(): spark.ByteType(),
-        pa.int16(): spark.ShortType(),
-        pa.int32(): spark.IntegerType(),
-        pa.int64(): spark.LongType(),
-        pa.float32(): spark.FloatType(),
-        pa.float64(): spark.DoubleType(),
-        pa.string(): spark.StringType(),
-        pa.binary(): spark.BinaryType(),
-        pa.date32(): spark.DateType(),
-    }
+        return spark_schema(kind)
+    return from_arrow_type(kind, prefer_timestamp_ntz=True)
 
 
 def _readable_nested(kind: "pa.DataType") -> "pa.DataType | None":

@@ -1,19 +1,32 @@
-"""The folder that says which writer writes where, and what it has committed."""
+"""The checkpoint of a folder of epochs: its writer, and the commit record, whose size does not grow with the folder.
+
+Epochs come in a linear extension of their order, and each once it is complete. So whatever is at or before an epoch
+that was written, and has rows, was written before it: the maximal times that were written say of every other time
+whether it was. Of each partition the newest message that was written is known as well. An epoch that comes again has
+none that is newer; one that has comes from another log, and to leave it out would lose it.
+"""
 
 import json
+import operator
 import uuid
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from tidewheel.progress import Time, TimeDomain
+from tidewheel.pubsub.messages.events import Batch
 from tidewheel.spark_bridge.errors import BridgeError
-from tidewheel.spark_bridge.structured_streaming.epoch_commit_record import CommitRecord
 from tidewheel.spark_bridge.structured_streaming.epoch_files import EpochFiles
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 IDENTITY_FILE: Final = "writer.json"
 COMMITS_FILE: Final = "commits.json"
 _NEW: Final = ".new"
 _VERSION: Final = 1
+_PLAIN = (int, float, str, bool, type(None))
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +57,121 @@ class WriterIdentity:
         """The name of the durable subscription."""
         return f"write_epochs-{self.writer}"
 
-    def fields(self) -> dict[str, Any]:
-        """Return all that it is, by name."""
-        return {name: getattr(self, name) for name in ("topic", "path", "format", "time", "writer")}
+
+@dataclass(frozen=True, slots=True)
+class CommitRecord:
+    """What is committed once the file with this number is.
+
+    Args:
+        file: the number of the newest file; the first is 1, and 0 stands for none.
+        times: the maximal times that are committed.
+        newest: of each partition the number of the newest message that is committed; 0 for none.
+        schema: of all files, as an Arrow IPC message; None before the first file.
+
+    """
+
+    file: int = 0
+    times: tuple[Time, ...] = ()
+    newest: tuple[int, ...] = ()
+    schema: bytes | None = None
+
+    def has(self, domain: TimeDomain, time: Time, batches: Iterable[Batch]) -> bool:
+        """Tell whether an epoch is committed. Complexity: O(maximal times + batches); the times of integers have one.
+
+        Args:
+            domain: the order of the topic's times.
+            time: of the epoch.
+            batches: those of it that have rows.
+
+        Raises:
+            BridgeError: its time is committed, and it has batches that are newer than what is.
+        """
+        if not any(domain.less_equal(time, committed) for committed in self.times):
+            return False
+        newest = dict(enumerate(self.newest))
+        if any(batch.number > newest.get(batch.partition, 0) for batch in batches):
+            raise BridgeError(
+                f"epoch {time!r} was written before, from other batches: the topic does not come from the same log any "
+                "more. Write what another run publishes to another path, with another checkpoint"
+            )
+        return True
+
+    def after(
+        self, domain: TimeDomain, times: Iterable[Time], batches: Iterable[Batch], schema: bytes
+    ) -> "CommitRecord":
+        """Return the record of the next file, which has epochs of these times, of these batches."""
+        maximal = list(self.times)
+        for time in times:
+            maximal = [kept for kept in maximal if not domain.less_equal(kept, time)]
+            maximal.append(time)
+        newest = list(self.newest)
+        for batch in batches:
+            newest += [0] * (batch.partition + 1 - len(newest))
+            newest[batch.partition] = max(newest[batch.partition], batch.number)
+        return replace(self, file=self.file + 1, times=tuple(maximal), newest=tuple(newest), schema=schema)
+
+    def arrow_schema(self) -> "pa.Schema | None":
+        """Return the schema of all files; None before the first."""
+        import pyarrow as pa
+
+        return None if self.schema is None else pa.ipc.read_schema(pa.py_buffer(self.schema))
+
+    # ------------------------------------------------------------------ as text
+
+    def to_json(self) -> str:
+        """Return the record as text.
+
+        Raises:
+            BridgeError: a time is of a kind that text does not keep.
+        """
+        fields = {
+            "file": self.file,
+            "times": plain_times(self.times),
+            "newest": self.newest,
+            "schema": None if self.schema is None else self.schema.hex(),
+        }
+        return json.dumps(fields, indent=1)
+
+    @classmethod
+    def from_json(cls, text: str) -> "CommitRecord":
+        """Return the record of some text; raise ValueError, KeyError or TypeError if it is none."""
+        fields = json.loads(text)
+        schema = fields["schema"]
+        return cls(
+            operator.index(fields["file"]),
+            tuple(map(_time, fields["times"])),
+            tuple(map(operator.index, fields["newest"])),
+            None if schema is None else bytes.fromhex(schema),
+        )
+
+
+def plain_times(times: Sequence[Time]) -> list[Any]:
+    """Return times as what JSON has: numbers, text, and lists for tuples.
+
+    >>> plain_times([(1, ("a", 2)), 3])
+    [[1, ['a', 2]], 3]
+
+    Raises:
+        BridgeError: there are others.
+    """
+    return [_plain(time) for time in times]
+
+
+def _plain(time: Time) -> Any:
+    if type(time) in _PLAIN:
+        return time
+    if type(time) is tuple:
+        return [_plain(part) for part in time]
+    if hasattr(time, "__index__"):
+        return operator.index(time)
+    raise BridgeError(
+        f"the time {time!r} is a {type(time).__qualname__}, and a checkpoint keeps integers, texts and tuples of them: "
+        "publish such times"
+    )
+
+
+def _time(plain: Any) -> Time:
+    return tuple(map(_time, plain)) if isinstance(plain, list) else plain
 
 
 class EpochCheckpoint:
@@ -73,10 +198,10 @@ class EpochCheckpoint:
         path = self._folder / IDENTITY_FILE
         if not self.is_in_use:
             self._refuse_foreign()
-            self._save(path, json.dumps({"version": _VERSION, **asked.fields()}, indent=1))
+            self._save(path, json.dumps({"version": _VERSION, **asdict(asked)}, indent=1))
             return asked
         found = self._read(path)
-        for name, wanted in asked.fields().items():
+        for name, wanted in asdict(asked).items():
             if name != "writer" and found.get(name) != wanted:
                 raise BridgeError(
                     f"the checkpoint {self._folder} was made for {name} {found.get(name)!r}, not {wanted!r}. A "
@@ -84,7 +209,7 @@ class EpochCheckpoint:
                 )
         if found.get("version") != _VERSION or not isinstance(found.get("writer"), str):
             raise self._damaged(path, f"version {found.get('version')!r}")
-        return WriterIdentity(asked.topic, asked.path, asked.format, asked.time, found["writer"])
+        return replace(asked, writer=found["writer"])
 
     def record(self) -> CommitRecord:
         """Return what is committed once the file that it names is there."""

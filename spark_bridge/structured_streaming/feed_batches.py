@@ -18,34 +18,22 @@ again deals a micro-batch out as the one before did, which is how a log knows wh
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
+
+from tidewheel.runtime.inputs.input_handle import InputHandle
+from tidewheel.spark_bridge.arrow_blocks import arrow_schema, blocks_of
+from tidewheel.spark_bridge.driver_transport import collected, is_on_ray
+from tidewheel.spark_bridge.errors import BridgeError
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark.sql import DataFrame
 
 ROWS_PER_SLICE = 65_536
 """How many rows of a micro-batch go to one worker before the next has its turn."""
 
 
-class TakesEpochs(Protocol):
-    """What is needed of an `InputHandle`."""
-
-    @property
-    def time(self) -> int:
-        """The time at which `send` sends."""
-
-    @property
-    def workers(self) -> int:
-        """How many workers there are."""
-
-    def send(self, batch: "pa.Table", *, worker: int) -> None:
-        """Send a batch at the current time; wait while too much is in flight."""
-
-    def advance_to(self, time: int) -> None:
-        """Promise to send nothing before ``time``."""
-
-
-def deliver(batch_id: int, rows: "Callable[[], pa.Table]", input: TakesEpochs) -> bool:
+def deliver(batch_id: int, rows: "Callable[[], pa.Table]", input: InputHandle) -> bool:
     """Send one micro-batch as the epoch of its id, unless that was done before; tell whether it was sent.
 
     Args:
@@ -61,3 +49,27 @@ def deliver(batch_id: int, rows: "Callable[[], pa.Table]", input: TakesEpochs) -
         input.send(table.slice(start, ROWS_PER_SLICE), worker=(batch_id + number) % input.workers)
     input.advance_to(batch_id + 1)
     return True
+
+
+def rows_of(df: "DataFrame", name: str) -> "pa.Table":
+    """Compute a DataFrame, and return its rows in this process, in the order of its partitions.
+
+    Of a Spark that runs on Ray they come out of Ray's object store, where the executors put them; of another one,
+    through its driver. Nothing is left of them in Spark or in the store when the table is there.
+
+    Raises:
+        BridgeError: its types have no Arrow form, it cannot be computed, or a partition got lost; ``name`` says which
+            DataFrame.
+    """
+    if not is_on_ray(df.sparkSession):
+        return collected(df, arrow_schema(df, name), name)
+    import pyarrow as pa
+    import ray
+
+    blocks = blocks_of(df, name, store=True)
+    try:
+        streams = ray.get(list(blocks.stored or ()))
+    except ray.exceptions.RayError as error:
+        raise BridgeError(f"a partition of {name!r} cannot be read from Ray's object store: {error}") from error
+    tables = [pa.ipc.open_stream(pa.py_buffer(stream)).read_all().replace_schema_metadata() for stream in streams]
+    return pa.concat_tables([blocks.schema.empty_table(), *tables])

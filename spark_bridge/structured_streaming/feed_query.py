@@ -23,10 +23,9 @@ from typing import TYPE_CHECKING, Any, Self
 from tidewheel.progress.errors import TidewheelError
 from tidewheel.runtime.errors import JobError
 from tidewheel.runtime.inputs.input_handle import InputHandle
-from tidewheel.spark_bridge.java_errors import readable
+from tidewheel.spark_bridge.errors import readable
 from tidewheel.spark_bridge.jvm import is_stopped_under
-from tidewheel.spark_bridge.structured_streaming.feed_batches import deliver
-from tidewheel.spark_bridge.structured_streaming.feed_rows import rows_of
+from tidewheel.spark_bridge.structured_streaming.feed_batches import deliver, rows_of
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 
 from tests.spark.sources import arriving
 from tidewheel.runtime.description.partitioned_source import PlacedSource
-from tidewheel.spark_bridge.arrow_blocks import ArrowBlocks
-from tidewheel.spark_bridge.cached_blocks import CachedBlocks, CachedRdd
+from tidewheel.spark_bridge.cached_rdd import CachedRdd
+from tidewheel.spark_bridge.dataframe_blocks import DataFrameBlocks
 from tidewheel.spark_bridge.dataframe_source import DataFrameSource
 from tidewheel.spark_bridge.errors import BridgeError
-from tidewheel.spark_bridge.executors import Executors, Reading
 
 SCHEMA = pa.schema([("row", pa.int64()), ("epoch", pa.int64())])
 
@@ -32,7 +31,8 @@ def source(epochs: list[int], block_rows: int, time: str | None, places: str = "
     """Return a source of numbered rows with these epochs, whose references are the blocks themselves."""
     table = pa.table([range(len(epochs)), epochs], schema=SCHEMA)
     blocks: Any = [stream(table.slice(start, block_rows)) for start in range(0, len(epochs), block_rows)]
-    return DataFrameSource("numbers", ArrowBlocks(SCHEMA, tuple(blocks), tuple(places)), time)
+    rdd = CachedRdd(holders=tuple(places), nodes={place: place for place in places})
+    return DataFrameSource("numbers", DataFrameBlocks(SCHEMA, rdd, tuple(blocks)), time)
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -91,10 +91,14 @@ def test_workers_read_what_is_on_their_nodes(time: str | None, read: list[list[i
 
 def test_a_partition_in_the_cache_is_where_its_executor_is() -> None:
     """Where that, or which executor has it, is not known, its place is not; workers are told what the driver knew."""
-    executors = Executors({"0": "1f", "1": "2f", "2": "3f"}, {"0": "a", "1": "b", "2": ""})
-    rdd = CachedRdd(7, Reading("{}", ""), ("1", "0", None, "2", "3"), executors)
+    actors = {"0": "1f", "1": "2f", "2": "3f"}
+    rdd = CachedRdd(7, "{}", "", ("1", "0", None, "2", "3"), actors, {"0": "a", "1": "b", "2": ""})
     assert rdd.places == ("b", "a", "", "", "")
-    assert pickle.loads(pickle.dumps(CachedBlocks(SCHEMA, rdd, places=rdd.places))).places == rdd.places
+    blocks = DataFrameBlocks(SCHEMA, rdd)
+    sent = pickle.loads(pickle.dumps(blocks))
+    assert (sent.places, sent.rdd, len(sent)) == (rdd.places, rdd, 5)
+    assert blocks.is_read
+    assert sent.is_read
 
 
 def test_a_source_can_be_read_again() -> None:
@@ -118,7 +122,9 @@ def test_the_source_is_what_a_dataflow_takes() -> None:
     """It has the runtime's protocol, and goes to the workers pickled."""
     shared = source([0, 1], 1, "epoch")
     assert isinstance(shared, PlacedSource)
-    assert pickle.loads(pickle.dumps(shared)) == shared
+    sent = pickle.loads(pickle.dumps(shared))
+    assert (sent.name, sent.time, sent.blocks.schema) == (shared.name, shared.time, shared.blocks.schema)
+    assert sent.blocks.stored == shared.blocks.stored
 
 
 def test_a_lost_block_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""The rows of a DataFrame as Arrow batches in Spark's cache, from where the workers of a job fetch them.
+"""The rows of a DataFrame as blocks, each of which is an Arrow IPC stream when it comes.
 
 Spark computes the partitions into its cache, in memory or on its disks. Each is fetched by the worker that reads it,
 when it reads it, from the executor that has it: as a Ray object of the worker's own, which is gone when it was read. So
@@ -14,15 +14,14 @@ import weakref
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import uuid4
 
 from tidewheel.runtime import Pause
 from tidewheel.spark_bridge import jvm
-from tidewheel.spark_bridge.arrival import arrival
+from tidewheel.spark_bridge.cached_rdd import CachedRdd
 from tidewheel.spark_bridge.errors import BridgeError
-from tidewheel.spark_bridge.executors import Executors, Reading
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -30,6 +29,8 @@ if TYPE_CHECKING:
     from ray import ObjectRef
 
 _logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 BLOCKS_AHEAD = 1
 """How many blocks a reader has asked for before it needs them."""
@@ -40,70 +41,41 @@ SILENCE_SECONDS = 60.0
 RECOVERY_SECONDS = 60.0
 """How long an executor that has died may take to answer again."""
 
-STORED_ADVICE = "A block is lost with the Ray node or the driver that holds it: run from_spark again."
-
+_POLL_SECONDS = 0.005
 _RETRY_SECONDS = 0.5
 _CALL_SITE = "callSite.short"
 """What Spark's pages show for the jobs of a thread."""
 
 
-@dataclass(frozen=True, slots=True)
-class CachedRdd:
-    """A cached RDD of Arrow batches.
-
-    Attributes:
-        number: by which Spark knows it.
-        reading: what an executor has to know to return a partition.
-        holders: the numbers of the executors that have the partitions.
-        executors: those of the application.
-    """
-
-    number: int
-    reading: Reading
-    holders: tuple[str | None, ...]
-    executors: Executors
-
-    @property
-    def places(self) -> tuple[str, ...]:
-        """The Ray node that each partition is on, empty where that is not known."""
-        return tuple(self.executors.nodes.get(holder or "", "") for holder in self.holders)
-
-    def request(self, partition: int) -> "ObjectRef[bytes]":
-        """Ask an executor for a partition, as an Arrow IPC stream."""
-        return self.executors.request_partition(self.holders[partition], self.number, partition, self.reading)
-
-    def probe(self, partition: int) -> "ObjectRef[Any]":
-        """Ask whether the executor that has a partition, or had it before it died, can be asked for it."""
-        return self.executors.probe(self.holders[partition], self.number)
-
-
 @dataclass(slots=True, eq=False, weakref_slot=True)
-class CachedBlocks:
-    """A DataFrame in Spark's cache, a block for each partition.
+class DataFrameBlocks:
+    """The blocks of a DataFrame, in the order of its partitions: one for each of them, where Spark runs on Ray.
 
     Attributes:
         schema: the schema of every block.
-        rdd: where they are.
+        rdd: where they are in Spark's cache, or were; without partitions if they never were there.
         stored: the blocks as Ray objects, None as long as they are only in Spark's cache.
         is_read: whether a job has been given them.
-        places: the Ray node that each is on, empty where that is not known; none if it is known of none. Stored it is
-            on the same, as an executor stores what it has where it is.
     """
 
     schema: "pa.Schema"
-    rdd: CachedRdd
+    rdd: CachedRdd = field(default_factory=CachedRdd)
     stored: "tuple[ObjectRef[bytes], ...] | None" = None
     is_read: bool = False
-    places: tuple[str, ...] = ()
 
     def __len__(self) -> int:
-        return len(self.rdd.holders)
+        return len(self.rdd.holders if self.stored is None else self.stored)
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """The Ray node that each is on, empty where that is not known: an executor stores what it has where it is."""
+        return self.rdd.places or ("",) * len(self)
 
     @property
     def advice(self) -> str:
         """What to do when one is lost."""
         if self.stored is not None:
-            return STORED_ADVICE
+            return "A block is lost with the Ray node or the driver that holds it: run from_spark again."
         return (
             "Spark has to run until a job has read what from_spark gave it: leave the block of session() after "
             "job.wait()."
@@ -136,7 +108,7 @@ class CachedBlocks:
             while left and len(awaited) <= BLOCKS_AHEAD:
                 awaited.append((left[0], self.request(left.popleft())))
             try:
-                block = yield from arrival(awaited[0][1], SILENCE_SECONDS)
+                block = yield from _arrival(awaited[0][1], SILENCE_SECONDS)
             except ray.exceptions.RayError as error:
                 if self.stored is not None:
                     raise
@@ -157,7 +129,7 @@ class CachedBlocks:
         while (remaining := deadline - time.monotonic()) > 0:
             yield Pause(_RETRY_SECONDS)
             try:
-                yield from arrival(self.rdd.probe(number), remaining)
+                yield from _arrival(self.rdd.probe(number), remaining)
             except ray.exceptions.RayError as error:
                 reason = error
             else:
@@ -167,10 +139,10 @@ class CachedBlocks:
     def __reduce__(self) -> tuple[Any, ...]:
         """Return what a worker gets."""
         self.is_read = True
-        return CachedBlocks, (self.schema, self.rdd, self.stored, True, self.places)
+        return DataFrameBlocks, (self.schema, self.rdd, self.stored, True)
 
-    def store(self) -> "tuple[ObjectRef[bytes], ...]":
-        """Have all blocks stored in Ray's object store, and return them; Spark may stop then.
+    def store(self) -> None:
+        """Have all blocks stored in Ray's object store; Spark may stop then.
 
         Raises:
             BridgeError: Spark has stopped, or an executor has died, or does not answer.
@@ -190,21 +162,37 @@ class CachedBlocks:
         except ray.exceptions.RayError as error:
             raise BridgeError(f"Spark's executors could not return what they had computed: {error}") from error
         self.stored = stored
-        return stored
+
+
+def _arrival(reference: "ObjectRef[T]", seconds: float) -> Generator[Pause, None, T]:
+    """Return an object once it is there; other sources and operators of the worker go on meanwhile.
+
+    Raises:
+        ray.exceptions.RayError: it cannot be had; GetTimeoutError after so many seconds.
+    """
+    import ray
+
+    deadline = time.monotonic() + seconds
+    while not ray.wait([reference], timeout=0)[0]:
+        if time.monotonic() > deadline:
+            raise ray.exceptions.GetTimeoutError(f"it has not come for {seconds:.0f} s")
+        yield Pause(_POLL_SECONDS)
+    value: T = ray.get(reference)
+    return value
 
 
 class CachedDataFrames:
     """The cached blocks of this process, which drops from Spark's cache what nobody can read any more."""
 
     def __init__(self) -> None:
-        self._cached: dict[tuple[str, int], weakref.ref[CachedBlocks]] = {}
+        self._cached: dict[tuple[str, int], weakref.ref[DataFrameBlocks]] = {}
         """By application and number, as another application of this process begins to number anew."""
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
         return len(self._cached)
 
-    def add(self, df: "DataFrame", schema: "pa.Schema") -> CachedBlocks:
+    def add(self, df: "DataFrame", schema: "pa.Schema") -> DataFrameBlocks:
         """Compute a DataFrame, which has a partition, and return its blocks.
 
         Raises:
@@ -212,10 +200,7 @@ class CachedDataFrames:
         """
         self.prune(df)
         with _nothing_left_on_failure(df.sparkSession):
-            info = jvm.cache_as_arrow(df)
-        reading = Reading(info.schemaJson(), info.driverAgentUrl())
-        rdd = CachedRdd(info.rddId(), reading, tuple(info.locations()), Executors.running())
-        blocks = CachedBlocks(schema, rdd, places=rdd.places)
+            blocks = DataFrameBlocks(schema, CachedRdd.described(jvm.cache_as_arrow(df)))
         with self._lock:
             self._cached[_application(df), blocks.rdd.number] = weakref.ref(blocks)
         return blocks
@@ -225,15 +210,20 @@ class CachedDataFrames:
         with self._lock:
             dead = [key for key, blocks in self._cached.items() if blocks() is None]
         for key in dead:
-            self._release(df, key)
+            self._drop(df, key)
 
-    def release(self, df: "DataFrame", blocks: CachedBlocks) -> None:
-        """Drop blocks that are stored from Spark's cache."""
-        self._release(df, (_application(df), blocks.rdd.number))
+    def store(self, df: "DataFrame", blocks: DataFrameBlocks) -> None:
+        """Store blocks, and drop them from Spark's cache; raises as `DataFrameBlocks.store`."""
+        try:
+            blocks.store()
+        finally:
+            self._drop(df, (_application(df), blocks.rdd.number))
 
     def store_unread(self) -> None:
         """Store what no job has read, as Spark is about to stop; what cannot be stored is logged."""
-        for blocks in self._living():
+        with self._lock:
+            living = [blocks for reference in self._cached.values() if (blocks := reference()) is not None]
+        for blocks in living:
             if blocks.is_read or blocks.stored is not None:
                 continue
             try:
@@ -246,11 +236,7 @@ class CachedDataFrames:
         with self._lock:
             self._cached.clear()
 
-    def _living(self) -> list[CachedBlocks]:
-        with self._lock:
-            return [blocks for reference in self._cached.values() if (blocks := reference()) is not None]
-
-    def _release(self, df: "DataFrame", key: tuple[str, int]) -> None:
+    def _drop(self, df: "DataFrame", key: tuple[str, int]) -> None:
         application, number = key
         with self._lock:
             was_there = self._cached.pop(key, None) is not None

@@ -7,7 +7,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidewheel.spark_bridge.epoch_slices import epoch_slices
+from tidewheel.spark_bridge.epoch_order import epoch_slices
 
 EPOCHS = st.lists(st.integers(0, 4) | st.integers(2**31 - 3, 2**31 - 1), max_size=40)
 TYPES = st.sampled_from([pa.int32(), pa.int64()])
