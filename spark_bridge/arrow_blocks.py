@@ -10,18 +10,20 @@ The other way, tables become blocks of about one size, which Spark reads as part
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import ray
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+from pyspark.sql.pandas.types import to_arrow_schema
+from ray import ObjectRef
 
 from tidewheel.spark_bridge.dataframe_blocks import CACHED, DataFrameBlocks
 from tidewheel.spark_bridge.driver_transport import collected, is_on_ray, note
 from tidewheel.spark_bridge.errors import BridgeError, computing
 from tidewheel.spark_bridge.jvm import arrow_schema_stream, column_types, is_determinate, partition_count
 from tidewheel.spark_bridge.spark_types import readable_schema
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    from pyspark.sql import DataFrame
-    from ray import ObjectRef
 
 ROWS_PER_BLOCK = 65_536
 """How many rows ``from_spark`` puts in a block with an epoch column, unless it is told how many blocks to make."""
@@ -33,7 +35,7 @@ BLOCK_BYTES = 16 * 2**20
 """How large a block is at least before the next begins."""
 
 
-def arrow_schema(df: "DataFrame", name: str) -> "pa.Schema":
+def arrow_schema(df: DataFrame, name: str) -> pa.Schema:
     """Return the Arrow schema that Spark gives the rows of ``df``.
 
     Raises:
@@ -54,7 +56,7 @@ def arrow_schema(df: "DataFrame", name: str) -> "pa.Schema":
     )
 
 
-def blocks_of(df: "DataFrame", name: str, count: int | None = None, *, store: bool = False) -> DataFrameBlocks:
+def blocks_of(df: DataFrame, name: str, count: int | None = None, *, store: bool = False) -> DataFrameBlocks:
     """Compute ``df`` and return its rows as blocks, which those who read them fetch from Spark.
 
     There is one for each partition, or, of a Spark that does not run on Ray, ``count`` of them. They are stored in Ray
@@ -83,7 +85,7 @@ def blocks_of(df: "DataFrame", name: str, count: int | None = None, *, store: bo
     return blocks
 
 
-def _put_blocks(df: "DataFrame", name: str, schema: "pa.Schema", count: int | None) -> "Iterator[ObjectRef[bytes]]":
+def _put_blocks(df: DataFrame, name: str, schema: pa.Schema, count: int | None) -> Iterator[ObjectRef[bytes]]:
     """Put the rows of a DataFrame of another Spark into the object store.
 
     Each block has as many rows as the others, or fewer, for workers that read as many blocks each.
@@ -95,7 +97,7 @@ def _put_blocks(df: "DataFrame", name: str, schema: "pa.Schema", count: int | No
         yield put_block([table.slice(start, rows)])[0]
 
 
-def block_count(rows: int, df: "DataFrame") -> int:
+def block_count(rows: int, df: DataFrame) -> int:
     """Return how many blocks to make of so many rows: enough for each core of Spark to have some of the work."""
     return max(-(-rows // ROWS_PER_BLOCK), 2 * df.sparkSession.sparkContext.defaultParallelism)
 
@@ -109,13 +111,8 @@ def quoted(column: str) -> str:
     return "`" + column.replace("`", "``") + "`"
 
 
-def _arrow_schema(df: "DataFrame") -> "pa.Schema | None":
+def _arrow_schema(df: DataFrame) -> pa.Schema | None:
     """Return the Arrow schema of ``df``, or None if it has none that both Spark and pyarrow know."""
-    import pyarrow as pa
-    from py4j.protocol import Py4JError
-    from pyspark.errors import PySparkException
-    from pyspark.sql.pandas.types import to_arrow_schema
-
     if not is_on_ray(df.sparkSession):
         try:
             return readable_schema(to_arrow_schema(df.schema), "the DataFrame")
@@ -128,10 +125,8 @@ def _arrow_schema(df: "DataFrame") -> "pa.Schema | None":
     return schema if all(map(_has_arrays, schema.types)) else None
 
 
-def _has_arrays(kind: "pa.DataType") -> bool:
+def _has_arrays(kind: pa.DataType) -> bool:
     """Whether pyarrow has arrays of ``kind`` and of all that is in it; it knows some types by name only."""
-    import pyarrow as pa
-
     try:
         pa.nulls(0, kind)
     except KeyError:
@@ -139,7 +134,7 @@ def _has_arrays(kind: "pa.DataType") -> bool:
     return all(_has_arrays(kind.field(child).type) for child in range(kind.num_fields))
 
 
-def in_blocks(tables: "Iterable[pa.Table]") -> "Iterator[list[pa.Table]]":
+def in_blocks(tables: Iterable[pa.Table]) -> Iterator[list[pa.Table]]:
     """Yield ``tables`` in groups of about ``BLOCK_BYTES``, the large ones cut up; none if there are no rows."""
     block: list[pa.Table] = []
     size = 0
@@ -156,10 +151,8 @@ def in_blocks(tables: "Iterable[pa.Table]") -> "Iterator[list[pa.Table]]":
         yield block
 
 
-def block_stream(tables: "Sequence[pa.Table]") -> bytes:
+def block_stream(tables: Sequence[pa.Table]) -> bytes:
     """Return tables of one schema, at least one, as one Arrow IPC stream."""
-    import pyarrow as pa
-
     buffer = pa.BufferOutputStream()
     with pa.ipc.new_stream(buffer, tables[0].schema) as stream:
         for table in tables:
@@ -167,9 +160,7 @@ def block_stream(tables: "Sequence[pa.Table]") -> bytes:
     return bytes(buffer.getvalue().to_pybytes())
 
 
-def put_block(tables: "Sequence[pa.Table]") -> "tuple[ObjectRef[bytes], int]":
+def put_block(tables: Sequence[pa.Table]) -> tuple[ObjectRef[bytes], int]:
     """Put tables of one schema, at least one, into the object store; return the block, and how many bytes it has."""
-    import ray
-
     content = block_stream(tables)
     return ray.put(content), len(content)

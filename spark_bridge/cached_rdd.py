@@ -8,14 +8,14 @@ Ray has started it again.
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import ray
+from ray import ObjectRef
 
 from tidewheel.spark_bridge.errors import BridgeError
 from tidewheel.spark_bridge.ray_cluster import EXECUTOR
 from tidewheel.transport.ray_internals import actor_id, call_java, node_of
-
-if TYPE_CHECKING:
-    from ray import ObjectRef
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +41,6 @@ class CachedRdd:
     @classmethod
     def described(cls, rdd: Any) -> "CachedRdd":
         """Return the RDD that `jvm.cache_as_arrow` describes, with the executors that run now."""
-        import ray
-
         names = [name for name in ray.util.list_named_actors() if name.startswith(EXECUTOR)]
         found = {name.removeprefix(EXECUTOR): _named(name) for name in names}
         actors = {number: actor_id(actor) for number, actor in found.items() if actor is not None}
@@ -54,7 +52,7 @@ class CachedRdd:
         """The Ray node that each partition is on, empty where that is not known."""
         return tuple(self.nodes.get(holder or "", "") for holder in self.holders)
 
-    def request(self, partition: int) -> "ObjectRef[bytes]":
+    def request(self, partition: int) -> ObjectRef[bytes]:
         """Ask an executor for a partition; the object is an Arrow IPC stream.
 
         An executor gets what another one has cached, and one that has died meanwhile is started again by Ray, and has
@@ -66,7 +64,7 @@ class CachedRdd:
         actor = self._actor(partition)
         return call_java(actor, "getRDDPartition", self.number, partition, self.schema_json, self.agent)
 
-    def probe(self, partition: int) -> "ObjectRef[Any]":
+    def probe(self, partition: int) -> ObjectRef[Any]:
         """Ask the holder of a partition for something that it can say at once, if it has started.
 
         Raises:
@@ -86,8 +84,6 @@ class CachedRdd:
 
 def _named(name: str) -> Any:
     """Return the actor of a name, None if there is none any more."""
-    import ray
-
     try:
         return ray.get_actor(name)
     except ValueError:

@@ -15,18 +15,18 @@ from collections import deque
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 from uuid import uuid4
+
+import pyarrow as pa
+import ray
+from pyspark.sql import DataFrame, SparkSession
+from ray import ObjectRef
 
 from tidewheel.runtime import Pause
 from tidewheel.spark_bridge import jvm
 from tidewheel.spark_bridge.cached_rdd import CachedRdd
 from tidewheel.spark_bridge.errors import BridgeError
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    from pyspark.sql import DataFrame, SparkSession
-    from ray import ObjectRef
 
 _logger = logging.getLogger(__name__)
 
@@ -58,9 +58,9 @@ class DataFrameBlocks:
         is_read: whether a job has been given them.
     """
 
-    schema: "pa.Schema"
+    schema: pa.Schema
     rdd: CachedRdd = field(default_factory=CachedRdd)
-    stored: "tuple[ObjectRef[bytes], ...] | None" = None
+    stored: tuple[ObjectRef[bytes], ...] | None = None
     is_read: bool = False
 
     def __len__(self) -> int:
@@ -81,7 +81,7 @@ class DataFrameBlocks:
             "job.wait()."
         )
 
-    def request(self, number: int) -> "ObjectRef[bytes]":
+    def request(self, number: int) -> ObjectRef[bytes]:
         """Return a block, which may be on its way yet.
 
         Raises:
@@ -90,7 +90,7 @@ class DataFrameBlocks:
         self.is_read = True
         return self.rdd.request(number) if self.stored is None else self.stored[number]
 
-    def read(self, numbers: Iterable[int]) -> "Generator[Pause | tuple[int, bytes], None, None]":
+    def read(self, numbers: Iterable[int]) -> Generator[Pause | tuple[int, bytes], None, None]:
         """Yield the blocks of these numbers with their numbers, and a `Pause` while the next one is on its way.
 
         An executor that has died is started again by Ray, and has Spark compute what it had; blocks are asked for
@@ -101,8 +101,6 @@ class DataFrameBlocks:
             BridgeError: Spark has stopped, or no executor has answered for a while.
             ray.exceptions.RayError: a stored block is lost.
         """
-        import ray
-
         left, awaited, deadline = deque(numbers), deque[tuple[int, Any]](), 0.0
         while left or awaited:
             while left and len(awaited) <= BLOCKS_AHEAD:
@@ -122,10 +120,8 @@ class DataFrameBlocks:
                 deadline = 0.0
                 yield awaited.popleft()[0], block
 
-    def _recovery(self, number: int, deadline: float, reason: Exception) -> "Generator[Pause, None, None]":
+    def _recovery(self, number: int, deadline: float, reason: Exception) -> Generator[Pause, None, None]:
         """Wait until an executor answers."""
-        import ray
-
         while (remaining := deadline - time.monotonic()) > 0:
             yield Pause(_RETRY_SECONDS)
             try:
@@ -147,8 +143,6 @@ class DataFrameBlocks:
         Raises:
             BridgeError: Spark has stopped, or an executor has died, or does not answer.
         """
-        import ray
-
         stored = tuple(map(self.rdd.request, range(len(self))))
         left = list(stored)
         while left:
@@ -164,14 +158,12 @@ class DataFrameBlocks:
         self.stored = stored
 
 
-def _arrival(reference: "ObjectRef[T]", seconds: float) -> Generator[Pause, None, T]:
+def _arrival(reference: ObjectRef[T], seconds: float) -> Generator[Pause, None, T]:
     """Return an object once it is there; other sources and operators of the worker go on meanwhile.
 
     Raises:
         ray.exceptions.RayError: it cannot be had; GetTimeoutError after so many seconds.
     """
-    import ray
-
     deadline = time.monotonic() + seconds
     while not ray.wait([reference], timeout=0)[0]:
         if time.monotonic() > deadline:
@@ -192,7 +184,7 @@ class CachedDataFrames:
     def __len__(self) -> int:
         return len(self._cached)
 
-    def add(self, df: "DataFrame", schema: "pa.Schema") -> DataFrameBlocks:
+    def add(self, df: DataFrame, schema: pa.Schema) -> DataFrameBlocks:
         """Compute a DataFrame, which has a partition, and return its blocks.
 
         Raises:
@@ -205,14 +197,14 @@ class CachedDataFrames:
             self._cached[_application(df), blocks.rdd.number] = weakref.ref(blocks)
         return blocks
 
-    def prune(self, df: "DataFrame") -> None:
+    def prune(self, df: DataFrame) -> None:
         """Drop from the cache what belongs to no dataflow any more; `df` is any DataFrame of the session."""
         with self._lock:
             dead = [key for key, blocks in self._cached.items() if blocks() is None]
         for key in dead:
             self._drop(df, key)
 
-    def store(self, df: "DataFrame", blocks: DataFrameBlocks) -> None:
+    def store(self, df: DataFrame, blocks: DataFrameBlocks) -> None:
         """Store blocks, and drop them from Spark's cache; raises as `DataFrameBlocks.store`."""
         try:
             blocks.store()
@@ -236,7 +228,7 @@ class CachedDataFrames:
         with self._lock:
             self._cached.clear()
 
-    def _drop(self, df: "DataFrame", key: tuple[str, int]) -> None:
+    def _drop(self, df: DataFrame, key: tuple[str, int]) -> None:
         application, number = key
         with self._lock:
             was_there = self._cached.pop(key, None) is not None
@@ -245,7 +237,7 @@ class CachedDataFrames:
 
 
 @contextmanager
-def _nothing_left_on_failure(spark: "SparkSession") -> Iterator[None]:
+def _nothing_left_on_failure(spark: SparkSession) -> Iterator[None]:
     """Drop the RDDs from Spark's cache that the block has marked to be cached, if it raises.
 
     RayDP tells the number of its RDD only when that is computed: it is found by the call site, which is the thread's.
@@ -265,7 +257,7 @@ def _nothing_left_on_failure(spark: "SparkSession") -> Iterator[None]:
             context.setLocalProperty(_CALL_SITE, site)
 
 
-def _application(df: "DataFrame") -> str:
+def _application(df: DataFrame) -> str:
     return str(df.sparkSession.sparkContext.applicationId)
 
 

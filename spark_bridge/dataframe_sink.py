@@ -13,13 +13,9 @@ from tidewheel.progress import TidewheelError
 from tidewheel.pubsub.messages.events import Batch
 from tidewheel.runtime import JobError
 from tidewheel.runtime.engines.captured import CapturedOnWorkers
-from tidewheel.spark_bridge.arrow_blocks import ROWS_PER_BATCH, block_stream, in_blocks, put_block
 from tidewheel.spark_bridge.block_lease import LEASES
-from tidewheel.spark_bridge.driver_transport import created, is_on_ray, note
 from tidewheel.spark_bridge.errors import BridgeError
 from tidewheel.spark_bridge.jvm import dataframe_of_rdd, driver_jvm, rdd_of_objects
-from tidewheel.spark_bridge.record_tables import RecordTables
-from tidewheel.spark_bridge.spark_types import spark_schema
 from tidewheel.transport.ray_internals import owner_address
 
 if TYPE_CHECKING:
@@ -28,6 +24,7 @@ if TYPE_CHECKING:
     from ray import ObjectRef, ObjectRefGenerator
 
     from tidewheel.runtime.engines.captured import Kept
+    from tidewheel.spark_bridge.record_tables import RecordTables
 
 _logger = logging.getLogger(__name__)
 
@@ -65,53 +62,50 @@ def to_spark(
             none and ``schema`` is not given; columns share a name, but for its case, with each other or with ``time``;
             or there is a time that is no 64-bit integer, with ``time``; or a worker makes no block for two minutes.
     """
+    from tidewheel.spark_bridge.arrow_blocks import ROWS_PER_BATCH, in_blocks, put_block
+    from tidewheel.spark_bridge.driver_transport import created, is_on_ray, note
+    from tidewheel.spark_bridge.record_tables import RecordTables
+
     rows = RecordTables(schema, time)
     if not is_on_ray(spark):
-        return _created(spark, list(rows.tables(_messages(source))), rows)
-    blocks = _made_by_workers(source, rows)
+        note(spark, "what to_spark makes a DataFrame of")
+        return created(spark, list(rows.tables(_messages(source))), _columns(rows), ROWS_PER_BATCH)
+    blocks = _made_by_workers(source, rows) if isinstance(source, CapturedOnWorkers) else None
     if blocks is None:
         blocks = [put_block(tables) for tables in in_blocks(rows.tables(_messages(source)))]
     columns = _columns(rows)
     return _read(spark, blocks or [put_block([columns.empty_table()])], columns)
 
 
-def _made_by_workers(source: Any, rows: RecordTables) -> "list[tuple[ObjectRef[bytes], int]] | None":
-    """Return blocks that workers make of what they have captured; None if that is here, or they are gone."""
-    import ray
-
-    if not isinstance(source, CapturedOnWorkers):
-        return None
-    try:
-        return _worker_blocks(source, rows)
-    except (JobError, ray.exceptions.RayActorError) as error:
-        _logger.warning("rows for Spark pass the driver, as the workers that captured them are gone: %s", error)
-        return None
-
-
-def _worker_blocks(captured: "CapturedOnWorkers", rows: RecordTables) -> "list[tuple[ObjectRef[bytes], int]]":
+def _made_by_workers(captured: CapturedOnWorkers, rows: "RecordTables") -> "list[tuple[ObjectRef[bytes], int]] | None":
     """Have each worker make blocks of what it keeps, on its node; return them with their sizes, worker by worker.
 
-    Afterwards ``rows`` knows the columns, if it did not and a batch tells them.
+    Afterwards ``rows`` knows the columns, if it did not and a batch tells them. Returns None if the workers are gone.
 
     Raises:
         BridgeError: the batches cannot become one DataFrame.
-        JobError: the job has ended.
-        ray.exceptions.RayError: a worker has died.
     """
-    if rows.columns is None:
-        told = [_last(_drained(made)) for made in captured.on_workers(_told_columns, rows.time)]
-        rows.columns, rows.origin = next((one for one in told if one is not None), (None, rows.origin))
-        if rows.columns is None:
-            return []
+    import ray
+
     blocks: list[tuple[ObjectRef[bytes], int]] = []
-    for made in captured.on_workers(_blocks, rows.columns, rows.time, rows.origin):
-        *parts, sizes = _drained(made)
-        blocks += zip(parts, _last([sizes]), strict=True)
+    try:
+        if rows.columns is None:
+            told = [_last(_drained(made)) for made in captured.on_workers(_told_columns, rows.time)]
+            rows.columns, rows.origin = next((one for one in told if one is not None), (None, rows.origin))
+        if rows.columns is not None:
+            for made in captured.on_workers(_blocks, rows.columns, rows.time, rows.origin):
+                *parts, sizes = _drained(made)
+                blocks += zip(parts, _last([sizes]), strict=True)
+    except (JobError, ray.exceptions.RayActorError) as error:
+        _logger.warning("rows for Spark pass the driver, as the workers that captured them are gone: %s", error)
+        return None
     return blocks
 
 
 def _told_columns(kept: "Kept", time: str | None) -> "Iterator[tuple[pa.Schema, str] | None]":
     """On a worker, yield the columns that the first batch tells, and which that is; None if none tells them."""
+    from tidewheel.spark_bridge.record_tables import RecordTables
+
     rows = RecordTables(None, time)
     next(rows.tables(kept), None)
     yield None if rows.columns is None else (rows.columns, rows.origin)
@@ -119,6 +113,9 @@ def _told_columns(kept: "Kept", time: str | None) -> "Iterator[tuple[pa.Schema, 
 
 def _blocks(kept: "Kept", columns: "pa.Schema", time: str | None, origin: str) -> Iterator[bytes | list[int]]:
     """On a worker, yield blocks, and at last how many bytes each has."""
+    from tidewheel.spark_bridge.arrow_blocks import block_stream, in_blocks
+    from tidewheel.spark_bridge.record_tables import RecordTables
+
     sizes = []
     for tables in in_blocks(RecordTables(columns, time, origin).tables(kept)):
         stream = block_stream(tables)
@@ -152,15 +149,7 @@ def _last(references: "Sequence[ObjectRef[Any]]") -> Any:
         raise error.cause if isinstance(error.cause, TidewheelError) else error from None
 
 
-def _created(spark: "SparkSession", tables: "list[pa.Table]", rows: RecordTables) -> "DataFrame":
-    """Return the DataFrame of a Spark that does not run on Ray."""
-    import pyarrow as pa
-
-    note(spark, "what to_spark makes a DataFrame of")
-    return created(spark, pa.concat_tables([_columns(rows).empty_table(), *tables]), ROWS_PER_BATCH)
-
-
-def _columns(rows: RecordTables) -> "pa.Schema":
+def _columns(rows: "RecordTables") -> "pa.Schema":
     if rows.schema is None:
         raise BridgeError("there is no batch to take the columns of the DataFrame from: pass schema= to to_spark")
     return rows.schema
@@ -183,6 +172,8 @@ def _messages(source: Any) -> Iterator[tuple[Any, Any]]:
 
 def _read(spark: "SparkSession", put: "list[tuple[ObjectRef[bytes], int]]", schema: "pa.Schema") -> "DataFrame":
     """Return the DataFrame that reads blocks, which come with their sizes, in the executors' JVMs."""
+    from tidewheel.spark_bridge.spark_types import spark_schema
+
     blocks = [block for block, _ in put]
     rdd = rdd_of_objects(spark, [block.binary() for block in blocks], list(map(owner_address, blocks)))
     LEASES.hold(driver_jvm(spark), rdd, blocks, sum(size for _, size in put))

@@ -10,17 +10,15 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from tidewheel.runtime import Pause
 from tidewheel.runtime.errors import JobError
-from tidewheel.spark_bridge.arrow_blocks import arrow_schema, block_count, blocks_of
 from tidewheel.spark_bridge.block_deal import deal
-from tidewheel.spark_bridge.dataframe_blocks import DataFrameBlocks
-from tidewheel.spark_bridge.driver_transport import is_on_ray
-from tidewheel.spark_bridge.epoch_order import cached, checked_row_count, epoch_column, epoch_slices, in_epoch_order
 from tidewheel.spark_bridge.errors import BridgeError, computing
 from tidewheel.transport.ray_cluster import connect
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import Column, DataFrame
+
+    from tidewheel.spark_bridge.dataframe_blocks import DataFrameBlocks
 
 _StreamT_co = TypeVar("_StreamT_co", covariant=True)
 
@@ -47,7 +45,7 @@ class DataFrameSource:
     """
 
     name: str
-    blocks: DataFrameBlocks
+    blocks: "DataFrameBlocks"
     time: str | None = None
     keeps_time: bool = True
 
@@ -103,6 +101,28 @@ def _table(stream: bytes) -> "pa.Table":
     return pa.ipc.open_stream(pa.py_buffer(stream)).read_all().replace_schema_metadata().combine_chunks()
 
 
+def epoch_slices(table: "pa.Table", column: str) -> "Iterator[tuple[int, pa.Table]]":
+    """Yield ``(epoch, rows)`` for each run of equal values in ``column``, which holds integers without nulls.
+
+    The slices are zero-copy, keep ``column``, and are the table again when put together. On a table sorted by
+    ``column`` there is one slice per epoch; a table without rows has none. The cost is that of one pass over one column
+    plus a constant per epoch.
+
+    >>> import pyarrow as pa
+    >>> [(epoch, rows.num_rows) for epoch, rows in epoch_slices(pa.table({"day": [3, 3, 5]}), "day")]
+    [(3, 2), (5, 1)]
+    """
+    import numpy as np
+
+    if not table.num_rows:
+        return
+    epochs = table.column(column).to_numpy()
+    starts = np.concatenate(([0], np.flatnonzero(epochs[1:] != epochs[:-1]) + 1))
+    lengths = np.diff(starts, append=len(epochs))
+    for epoch, start, length in zip(epochs[starts].tolist(), starts.tolist(), lengths.tolist(), strict=True):
+        yield epoch, table.slice(start, length)
+
+
 def from_spark(
     flow: TakesSource[_StreamT_co],
     name: str,
@@ -138,7 +158,14 @@ def from_spark(
         BridgeError: it is no DataFrame, or a streaming one, its types have no Arrow form, Spark cannot compute it, or
             the epoch column is missing, no integer, or holds nulls or negative values; or ``partitions`` is below 1.
     """
+    from tidewheel.spark_bridge.arrow_blocks import arrow_schema, block_count, blocks_of
+    from tidewheel.spark_bridge.dataframe_blocks import DataFrameBlocks
+    from tidewheel.spark_bridge.driver_transport import is_on_ray
+    from tidewheel.spark_bridge.epoch_order import cached, checked_row_count, epoch_column, in_epoch_order
+
     _require_dataframe(df, name)
+    if not is_on_ray(df.sparkSession):
+        connect(JobError)
     if partitions is not None and partitions < 1:
         raise BridgeError(f"DataFrame {name!r} must become one block or more, not partitions={partitions}")
     if time is None:
@@ -165,5 +192,3 @@ def _require_dataframe(df: "DataFrame", name: str) -> None:
             f"DataFrame {name!r} is a streaming one, which from_spark cannot read: give the dataflow an input, and "
             "hand both to feed(job.input(...), df, checkpoint=...)"
         )
-    if not is_on_ray(df.sparkSession):
-        connect(JobError)

@@ -5,27 +5,26 @@ was computed: that is what a session of ``tidewheel.spark_bridge.session`` is fo
 """
 
 import logging
-from typing import IO, TYPE_CHECKING
+from collections.abc import Iterable
+from typing import IO
+
+import pyarrow as pa
+import ray
+from pyspark.sql import DataFrame, SparkSession
 
 from tidewheel.spark_bridge.errors import BridgeError, computing
 from tidewheel.spark_bridge.jvm import collected_batches, dataframe_of_table
 from tidewheel.spark_bridge.spark_types import spark_schema
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-    from pyspark.sql import DataFrame, SparkSession
-
 _logger = logging.getLogger(__name__)
 
 
-def is_on_ray(spark: "SparkSession") -> bool:
+def is_on_ray(spark: SparkSession) -> bool:
     """Tell whether the executors of a session are actors of the Ray that this process uses.
 
     Raises:
         BridgeError: they were, and Ray has been shut down.
     """
-    import ray
-
     if not str(spark.sparkContext.master).startswith("ray:"):
         return False
     if not ray.is_initialized():
@@ -36,7 +35,7 @@ def is_on_ray(spark: "SparkSession") -> bool:
     return True
 
 
-def note(spark: "SparkSession", what: str) -> None:
+def note(spark: SparkSession, what: str) -> None:
     """Say in the log that the rows of ``what`` pass the driver."""
     _logger.info(
         "%s passes the driver, as its Spark (%s) does not run on Ray: a session of tidewheel.spark_bridge.session() "
@@ -46,28 +45,28 @@ def note(spark: "SparkSession", what: str) -> None:
     )
 
 
-def collected(df: "DataFrame", schema: "pa.Schema", name: str) -> "pa.Table":
+def collected(df: DataFrame, schema: pa.Schema, name: str) -> pa.Table:
     """Compute a DataFrame, and return its rows in order, as a table of the schema that `arrow_schema` gives it.
 
     Raises:
         BridgeError: Spark could not compute it; ``name`` says which DataFrame.
     """
-    import pyarrow as pa
-
     with computing(name):
         batches = collected_batches(df)
     return pa.Table.from_batches(batches).cast(schema) if batches else schema.empty_table()
 
 
-def created(spark: "SparkSession", table: "pa.Table", rows: int) -> "DataFrame":
-    """Return a DataFrame of a table.
+def created(spark: SparkSession, tables: Iterable[pa.Table], schema: pa.Schema, rows: int) -> DataFrame:
+    """Return a DataFrame of tables.
 
     Args:
         spark: the session.
-        table: of a schema that `readable_schema` made.
+        tables: the rows.
+        schema: the schema of all tables, which `readable_schema` made.
         rows: how many a partition has at most.
     """
-    return dataframe_of_table(spark, table, _ArrowStream(rows), spark_schema(table.schema).json())
+    table = pa.concat_tables([schema.empty_table(), *tables])
+    return dataframe_of_table(spark, table, _ArrowStream(rows), spark_schema(schema).json())
 
 
 class _ArrowStream:
@@ -76,9 +75,7 @@ class _ArrowStream:
     def __init__(self, rows: int) -> None:
         self._rows = rows
 
-    def dump_stream(self, table: "pa.Table", stream: IO[bytes]) -> None:
+    def dump_stream(self, table: pa.Table, stream: IO[bytes]) -> None:
         """Write all of it, in batches of so many rows."""
-        import pyarrow as pa
-
         with pa.ipc.new_stream(stream, table.schema) as writer:
             writer.write_table(table.combine_chunks(), max_chunksize=self._rows)

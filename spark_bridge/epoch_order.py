@@ -1,18 +1,18 @@
-"""The rows of a DataFrame in the order of their epochs: the column that tells these, the sorting, and the slices."""
+"""The rows of a DataFrame in the order of their epochs: the column that has them, its checks, and the sorting."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from pyspark import StorageLevel
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame, functions
+from pyspark.sql.types import ArrayType, DataType, IntegralType, MapType, StructType
 
 from tidewheel.spark_bridge.arrow_blocks import quoted
 from tidewheel.spark_bridge.errors import BridgeError
 from tidewheel.spark_bridge.jvm import first_row
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    from pyspark.sql import Column, DataFrame
-    from pyspark.sql.types import DataType
 
 EPOCH = "__tidewheel_epoch"
 """The column that has the epochs while rows are on their way, where they are computed from others."""
@@ -29,7 +29,7 @@ class EpochColumn:
         is_own: whether the column is one of the user's, and stays in the rows.
     """
 
-    df: "DataFrame"
+    df: DataFrame
     column: str
     name: str
     is_own: bool
@@ -40,7 +40,7 @@ class EpochColumn:
         return f"{what}{kind and f' ({kind})'} of DataFrame {self.name!r}"
 
 
-def epoch_column(df: "DataFrame", name: str, time: "str | Column | Callable[[DataFrame], Column]") -> EpochColumn:
+def epoch_column(df: DataFrame, name: str, time: str | Column | Callable[[DataFrame], Column]) -> EpochColumn:
     """Return where the epochs are that ``time=`` means.
 
     Raises:
@@ -48,7 +48,6 @@ def epoch_column(df: "DataFrame", name: str, time: "str | Column | Callable[[Dat
     """
     if isinstance(time, str):
         return _checked(EpochColumn(df, time, name, is_own=True))
-    from pyspark.errors import PySparkException
 
     if EPOCH in df.columns:
         raise BridgeError(f"DataFrame {name!r} has a column {EPOCH!r}, which is needed here: rename it")
@@ -67,14 +66,10 @@ def epoch_column(df: "DataFrame", name: str, time: "str | Column | Callable[[Dat
 
 
 def _is_column(value: object) -> bool:
-    from pyspark.sql import Column
-
     return isinstance(value, Column)
 
 
 def _checked(epochs: EpochColumn) -> EpochColumn:
-    from pyspark.sql.types import IntegralType
-
     df, time = epochs.df, epochs.column
     if time not in df.columns:
         raise BridgeError(f"DataFrame {epochs.name!r} has no column {time!r} for time=; it has {', '.join(df.columns)}")
@@ -87,14 +82,12 @@ def _checked(epochs: EpochColumn) -> EpochColumn:
     return epochs
 
 
-def checked_row_count(df: "DataFrame", epochs: EpochColumn) -> int:
+def checked_row_count(df: DataFrame, epochs: EpochColumn) -> int:
     """Return how many rows there are, after looking at every epoch in one aggregation; ``df`` is where it is cached.
 
     Raises:
         BridgeError: epochs are missing, or negative.
     """
-    from pyspark.sql import functions
-
     time = epochs.column
     epoch = functions.col(quoted(time))
     aggregates = (functions.count(functions.lit(1)), functions.count(epoch), functions.min(epoch).cast("long"))
@@ -115,25 +108,19 @@ def checked_row_count(df: "DataFrame", epochs: EpochColumn) -> int:
     return int(rows)
 
 
-def in_epoch_order(df: "DataFrame", time: str, count: int) -> "DataFrame":
+def in_epoch_order(df: DataFrame, time: str, count: int) -> DataFrame:
     """Return ``df`` in ``count`` partitions that follow each other in time; an epoch too big for one spans several."""
-    from pyspark.sql import functions
-
     epoch = functions.col(quoted(time))
     return df.repartitionByRange(count, epoch, *_salt(df)).sortWithinPartitions(epoch)
 
 
-def _salt(df: "DataFrame") -> "list[Column]":
+def _salt(df: DataFrame) -> list[Column]:
     """Return what tells rows of one epoch apart, the same at every computation: a hash of all that can be hashed."""
-    from pyspark.sql import functions
-
     hashable = [functions.col(quoted(field.name)) for field in df.schema.fields if not _has_map(field.dataType)]
     return [functions.xxhash64(*hashable)]
 
 
 def _has_map(kind: "DataType") -> bool:
-    from pyspark.sql.types import ArrayType, MapType, StructType
-
     if isinstance(kind, StructType):
         return any(_has_map(field.dataType) for field in kind.fields)
     if isinstance(kind, ArrayType):
@@ -142,10 +129,8 @@ def _has_map(kind: "DataType") -> bool:
 
 
 @contextmanager
-def cached(df: "DataFrame") -> "Iterator[DataFrame]":
+def cached(df: DataFrame) -> Iterator[DataFrame]:
     """Keep the rows of ``df`` in Spark for the block, so that they are computed once; leave a cache that was there."""
-    from pyspark import StorageLevel
-
     if df.storageLevel != StorageLevel.NONE:
         yield df
         return
@@ -154,25 +139,3 @@ def cached(df: "DataFrame") -> "Iterator[DataFrame]":
         yield df
     finally:
         df.unpersist()
-
-
-def epoch_slices(table: "pa.Table", column: str) -> "Iterator[tuple[int, pa.Table]]":
-    """Yield ``(epoch, rows)`` for each run of equal values in ``column``, which holds integers without nulls.
-
-    The slices are zero-copy, keep ``column``, and are the table again when put together. On a table sorted by
-    ``column`` there is one slice per epoch; a table without rows has none. The cost is that of one pass over one column
-    plus a constant per epoch.
-
-    >>> import pyarrow as pa
-    >>> [(epoch, rows.num_rows) for epoch, rows in epoch_slices(pa.table({"day": [3, 3, 5]}), "day")]
-    [(3, 2), (5, 1)]
-    """
-    import numpy as np
-
-    if not table.num_rows:
-        return
-    epochs = table.column(column).to_numpy()
-    starts = np.concatenate(([0], np.flatnonzero(epochs[1:] != epochs[:-1]) + 1))
-    lengths = np.diff(starts, append=len(epochs))
-    for epoch, start, length in zip(epochs[starts].tolist(), starts.tolist(), lengths.tolist(), strict=True):
-        yield epoch, table.slice(start, length)

@@ -15,6 +15,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import ray
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
 from tidewheel.runtime.errors import JobError
 from tidewheel.spark_bridge.errors import BridgeError
 from tidewheel.spark_bridge.java import REQUIRED_VERSION, Java, probe_java
@@ -90,7 +93,7 @@ def connect() -> None:
     Raises:
         BridgeError: this process uses Ray Client, or the nodes of the cluster cannot start Java workers.
     """
-    from ray.util.client import ray as client
+    from ray.util.client import ray as client  # at the top, doctest would ask it for more than it has
 
     if client.is_connected():
         raise BridgeError(
@@ -109,8 +112,6 @@ def await_room(demand: ExecutorDemand) -> None:
     Raises:
         BridgeError: they never fit, or do not fit beside what is running now.
     """
-    import ray
-
     alive = [node["Resources"] for node in ray.nodes() if node["Alive"]]
     shortage = demand.shortage(alive)
     if shortage is not None:
@@ -134,8 +135,6 @@ def require_free_name() -> None:
     Raises:
         BridgeError: another process has a RayDP session in this namespace.
     """
-    import ray
-
     if not await_free_name():
         namespace = ray.get_runtime_context().namespace
         raise BridgeError(
@@ -146,8 +145,6 @@ def require_free_name() -> None:
 
 def await_free_name() -> bool:
     """Wait a few seconds for the last RayDP of this Ray namespace to go, executors too, and tell whether it went."""
-    import ray
-
     deadline = time.monotonic() + _RELEASE_SECONDS
     while any(name == APP_MASTER or name.startswith(EXECUTOR) for name in ray.util.list_named_actors()):
         if time.monotonic() > deadline:
@@ -158,9 +155,6 @@ def await_free_name() -> bool:
 
 def _check_java() -> None:
     """Raise unless every node of the running cluster would start Java workers with the right Java."""
-    import ray
-    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
-
     probe = ray.remote(num_cpus=0)(_java_on_path)
     nodes = [node for node in ray.nodes() if node["Alive"]]
     strategies = [NodeAffinitySchedulingStrategy(node["NodeID"], soft=False) for node in nodes]

@@ -17,9 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tidewheel.spark_bridge import jvm, ray_cluster
-from tidewheel.spark_bridge.block_lease import LEASES
-from tidewheel.spark_bridge.dataframe_blocks import CACHED
+from tidewheel.spark_bridge import jvm
 from tidewheel.spark_bridge.errors import BridgeError
 from tidewheel.spark_bridge.java import find_java, java_environment, process_environment
 from tidewheel.spark_bridge.spark_configuration import (
@@ -72,6 +70,8 @@ def session(
         BridgeError: there is no Java 17, no room on the cluster, another session in this process or namespace, a Ray
             Client, or RayDP could not start; or it runs already, without what conversions need.
     """
+    from tidewheel.spark_bridge import ray_cluster
+
     if cores < 1:
         raise BridgeError(f"a Spark executor needs one core or more, not cores={cores!r}")
     settings = spark_configuration(configs)
@@ -159,6 +159,9 @@ def _started(
     """
     from raydp.spark import SparkCluster
 
+    from tidewheel.spark_bridge.block_lease import LEASES
+    from tidewheel.spark_bridge.dataframe_blocks import CACHED
+
     _logger.info("starting Spark %r on Ray: %d executor(s) of %d core(s)", app_name, executors, cores)
     with tempfile.TemporaryDirectory(prefix="tidewheel-") as folder, ExitStack() as undo:
         log = Path(folder, "log4j2.properties")  # the driver's JVM reads it when it starts, and logs errors only
@@ -188,6 +191,9 @@ def _stop(spark: "SparkSession", cluster: "SparkCluster") -> None:
     """Stop Spark and wait until its actors have returned their names and CPUs."""
     import ray
 
+    from tidewheel.spark_bridge.dataframe_blocks import CACHED
+    from tidewheel.spark_bridge.ray_cluster import await_free_name
+
     if not ray.is_initialized():
         _logger.warning("Ray was shut down before the Spark session that ran on it ended")
         jvm.disconnect_from_ray(spark)
@@ -198,5 +204,5 @@ def _stop(spark: "SparkSession", cluster: "SparkCluster") -> None:
     finally:
         jvm.disconnect_from_ray(spark)
         cluster.stop(cleanup_data=True)
-    if not ray_cluster.await_free_name():
+    if not await_free_name():
         _logger.warning("the actors of the Spark session have not ended yet: their CPUs will be free later")

@@ -6,26 +6,24 @@ losing a value, and ``spark_schema`` names Spark's types for those.
 """
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark.errors import PySparkTypeError
+from pyspark.sql.pandas.types import from_arrow_type
+from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
 from tidewheel.spark_bridge.errors import BridgeError
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    from pyspark.sql.types import DataType, StructType
 
 _MOST_DIGITS = 38
 
 
-def readable_schema(schema: "pa.Schema", where: str) -> "pa.Schema":
+def readable_schema(schema: pa.Schema, where: str) -> pa.Schema:
     """Return ``schema`` with the types that Spark reads, every field nullable and without metadata.
 
     Raises:
         BridgeError: columns share a name, but for its case, or one is of a type that Spark has no counterpart of;
             ``where`` says whose.
     """
-    import pyarrow as pa
-
     fields = []
     for field in schema:
         kind = readable_type(field.type)
@@ -42,16 +40,13 @@ def readable_schema(schema: "pa.Schema", where: str) -> "pa.Schema":
     return pa.schema(fields)
 
 
-def readable_type(kind: "pa.DataType") -> "pa.DataType | None":
+def readable_type(kind: pa.DataType) -> pa.DataType | None:
     """Return the Arrow type in which Spark reads values of ``kind``, or None if it cannot.
 
     >>> import pyarrow as pa
     >>> readable_type(pa.dictionary(pa.int8(), pa.uint32()))
     DataType(int64)
     """
-    import pyarrow as pa
-    from pyspark.errors import PySparkTypeError
-
     types = pa.types
     if types.is_dictionary(kind):
         return readable_type(kind.value_type)
@@ -85,19 +80,13 @@ def readable_type(kind: "pa.DataType") -> "pa.DataType | None":
     return kind
 
 
-def spark_schema(fields: "Iterable[pa.Field]") -> "StructType":
+def spark_schema(fields: Iterable[pa.Field]) -> StructType:
     """Return the Spark schema of the fields of an Arrow schema that ``readable_schema`` made."""
-    from pyspark.sql.types import StructField, StructType
-
     return StructType([StructField(field.name, spark_type(field.type)) for field in fields])
 
 
-def spark_type(kind: "pa.DataType") -> "DataType":
+def spark_type(kind: pa.DataType) -> DataType:
     """Return Spark's type for an Arrow type that ``readable_type`` returned."""
-    import pyarrow as pa
-    from pyspark.sql.pandas.types import from_arrow_type
-    from pyspark.sql.types import ArrayType, MapType
-
     if pa.types.is_list(kind):
         return ArrayType(spark_type(kind.value_type))
     if pa.types.is_map(kind):  # of these, PySpark's function would warn that it uses deprecated parts of Python
@@ -107,9 +96,7 @@ def spark_type(kind: "pa.DataType") -> "DataType":
     return from_arrow_type(kind, prefer_timestamp_ntz=True)
 
 
-def _readable_nested(kind: "pa.DataType") -> "pa.DataType | None":
-    import pyarrow as pa
-
+def _readable_nested(kind: pa.DataType) -> pa.DataType | None:
     types = pa.types
     if types.is_map(kind):
         parts = [readable_type(kind.key_type), readable_type(kind.item_type)]

@@ -12,15 +12,14 @@ import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
+
+import pyarrow as pa
 
 from tidewheel.progress import Time, TimeDomain
 from tidewheel.pubsub.messages.events import Batch
 from tidewheel.spark_bridge.errors import BridgeError
 from tidewheel.spark_bridge.structured_streaming.epoch_files import EpochFiles
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 IDENTITY_FILE: Final = "writer.json"
 COMMITS_FILE: Final = "commits.json"
@@ -110,10 +109,8 @@ class CommitRecord:
             newest[batch.partition] = max(newest[batch.partition], batch.number)
         return replace(self, file=self.file + 1, times=tuple(maximal), newest=tuple(newest), schema=schema)
 
-    def arrow_schema(self) -> "pa.Schema | None":
+    def arrow_schema(self) -> pa.Schema | None:
         """Return the schema of all files; None before the first."""
-        import pyarrow as pa
-
         return None if self.schema is None else pa.ipc.read_schema(pa.py_buffer(self.schema))
 
     # ------------------------------------------------------------------ as text

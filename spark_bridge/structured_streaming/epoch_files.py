@@ -2,13 +2,12 @@
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyarrow import parquet
 
 from tidewheel.pubsub.log import file_lock
 from tidewheel.spark_bridge.errors import BridgeError
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 _LOCK_WITHIN_S = 1.0
 
@@ -16,10 +15,8 @@ _LOCK_WITHIN_S = 1.0
 class EpochFiles:
     """The operating system's own. Nothing is durable before `sync`, and no name before `sync_folder`."""
 
-    def write_table(self, path: Path, table: "pa.Table") -> None:
+    def write_table(self, path: Path, table: pa.Table) -> None:
         """Write a Parquet file under a new name."""
-        from pyarrow import parquet
-
         with path.open("xb") as file:
             parquet.write_table(table, file)
 

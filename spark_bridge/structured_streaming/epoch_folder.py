@@ -13,7 +13,9 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
+
+import pyarrow as pa
 
 from tidewheel.progress import Time, TimeDomain
 from tidewheel.pubsub.messages.events import Batch
@@ -32,9 +34,6 @@ from tidewheel.spark_bridge.structured_streaming.epoch_files import (
     lock_folder,
     make_folder,
 )
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 _HIDDEN: Final = (".", "_")
 """How names begin of what Spark does not read."""
@@ -57,13 +56,13 @@ class EpochGroup:
         since_s: when the first of them came.
     """
 
-    tables: "list[pa.Table]" = field(default_factory=list)
+    tables: list[pa.Table] = field(default_factory=list)
     times: list[Time] = field(default_factory=list)
     batches: list[Batch] = field(default_factory=list)
     bytes: int = 0
     since_s: float = 0.0
 
-    def add(self, time: Time, tables: "list[pa.Table]", batches: tuple[Batch, ...], now_s: float) -> None:
+    def add(self, time: Time, tables: list[pa.Table], batches: tuple[Batch, ...], now_s: float) -> None:
         """Add an epoch that has rows, with all that it has."""
         if not self.times:
             self.since_s = now_s
@@ -154,7 +153,7 @@ class EpochFolder:
 
     # ------------------------------------------------------------------ steps of a commit
 
-    def _write(self, record: CommitRecord, table: "pa.Table") -> int:
+    def _write(self, record: CommitRecord, table: pa.Table) -> int:
         """Make the file under its hidden name and return its size; if that fails nothing of it is left."""
         hidden = self._hidden(record.file)
         if not is_open_as(self._path, self._descriptor):
@@ -219,22 +218,18 @@ def _without_content(batch: Batch) -> Batch:
 @contextmanager
 def _readable(where: str, what: str = "nothing was written") -> Iterator[None]:
     """Have what the operating system and Arrow raise come as BridgeError."""
-    import pyarrow as pa
-
     try:
         yield
     except (OSError, pa.ArrowException) as error:
         raise BridgeError(f"{where}: {error}; {what}") from error
 
 
-def _serialized(schema: "pa.Schema") -> bytes:
+def _serialized(schema: pa.Schema) -> bytes:
     return bytes(schema.remove_metadata().serialize())
 
 
-def _table(group: EpochGroup, topic: str) -> "pa.Table":
+def _table(group: EpochGroup, topic: str) -> pa.Table:
     """Return the rows of a group, with a note of what they are, for people."""
-    import pyarrow as pa
-
     table = pa.concat_tables(group.tables)
     if len(group.tables) > _MOST_CHUNKS:
         table = table.combine_chunks()

@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+
+import pyarrow as pa
 
 from tidewheel.progress import TimeDomain
 from tidewheel.pubsub.messages.epoch import Epoch
@@ -10,9 +11,6 @@ from tidewheel.pubsub.messages.events import Batch
 from tidewheel.spark_bridge.errors import BridgeError
 from tidewheel.spark_bridge.record_tables import RecordTables, listed
 from tidewheel.spark_bridge.structured_streaming.epoch_folder import EpochFolder, EpochGroup
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +53,7 @@ class EpochSink:
         self,
         folder: EpochFolder,
         domain: TimeDomain,
-        schema: "pa.Schema | None",
+        schema: pa.Schema | None,
         file_bytes: int,
         max_delay_s: float,
     ) -> None:
@@ -74,7 +72,7 @@ class EpochSink:
             )
 
     @property
-    def schema(self) -> "pa.Schema | None":
+    def schema(self) -> pa.Schema | None:
         """Of the rows that are written, the time column included; None while nothing has told it."""
         return self._tables.schema
 
@@ -120,7 +118,7 @@ class EpochSink:
         self.statistics = replace(self.statistics, **counts)
 
 
-def _tables(folder: EpochFolder, schema: "pa.Schema | None") -> RecordTables:
+def _tables(folder: EpochFolder, schema: pa.Schema | None) -> RecordTables:
     """Return what makes tables of one schema: that of the folder's files, or the one that was given."""
     identity, written = folder.identity, folder.record.arrow_schema()
     given = None if schema is None else RecordTables(schema, identity.time)
@@ -137,11 +135,10 @@ def _tables(folder: EpochFolder, schema: "pa.Schema | None") -> RecordTables:
     return RecordTables(columns, identity.time, f"what is in {identity.path}")
 
 
-def _refuse_null(schema: "pa.Schema") -> None:
+def _refuse_null(schema: pa.Schema) -> None:
     """Raise if there is a column of which only nulls are known: Spark does not read those from Parquet files."""
-    import pyarrow as pa
 
-    def has_null(kind: "pa.DataType") -> bool:
+    def has_null(kind: pa.DataType) -> bool:
         return pa.types.is_null(kind) or any(has_null(kind.field(place).type) for place in range(kind.num_fields))
 
     empty = [field.name for field in schema if has_null(field.type)]

@@ -22,13 +22,12 @@ from tidewheel.progress import IntegerDomain
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.runtime.errors import JobError
 from tidewheel.runtime.inputs.input_handle import InputHandle
-from tidewheel.spark_bridge.arrow_blocks import arrow_schema
-from tidewheel.spark_bridge.driver_transport import is_on_ray, note
 from tidewheel.spark_bridge.errors import BridgeError
-from tidewheel.spark_bridge.structured_streaming.feed_query import StreamingFeed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+    from tidewheel.spark_bridge.structured_streaming.feed_query import StreamingFeed
 
 
 class Progress(Protocol):
@@ -52,7 +51,7 @@ def feed(
     output_mode: Literal["append", "update", "complete"] = "append",
     query_name: str | None = None,
     commit_after: Progress | None = None,
-) -> StreamingFeed:
+) -> "StreamingFeed":
     """Start a query of Structured Streaming that feeds an input: each micro-batch is an epoch, its id the time.
 
     Batches are Arrow tables. A micro-batch is sent whole or not at all, and once, also if Spark replays it: its id is
@@ -92,8 +91,13 @@ def feed(
         JobError: the job of ``commit_after`` is over, or the times of that probe are no integers.
         pyspark.errors.PySparkException: Spark cannot run such a query.
     """
+    from tidewheel.spark_bridge.arrow_blocks import arrow_schema
+    from tidewheel.spark_bridge.driver_transport import is_on_ray, note
+    from tidewheel.spark_bridge.structured_streaming.feed_query import StreamingFeed
+
     _check_input(input)
     _check_dataframe(streaming_df, input.name)
+    arrow_schema(streaming_df, input.name)
     folder = _checkpoint_folder(checkpoint, input.name)
     _check_progress(commit_after)
     writer = streaming_df.writeStream.outputMode(output_mode).option("checkpointLocation", folder)
@@ -104,7 +108,7 @@ def feed(
     _fed.add(input)
     try:
         is_done = None if commit_after is None else _passes(commit_after, input)
-        return StreamingFeed(input, folder, is_done).start(writer)
+        return StreamingFeed(input, writer, folder, is_done)
     except BaseException:
         _fed.discard(input)
         raise
@@ -175,7 +179,6 @@ def _check_dataframe(df: object, name: str) -> None:
             f"the DataFrame that is to feed input {name!r} is not streaming. Read it with spark.readStream, or make it "
             "a source of the dataflow with from_spark()"
         )
-    arrow_schema(df, name)
 
 
 def _checkpoint_folder(checkpoint: object, name: str) -> str:

@@ -18,22 +18,21 @@ again deals a micro-batch out as the one before did, which is how a log knows wh
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import ray
+from pyspark.sql import DataFrame
 
 from tidewheel.runtime.inputs.input_handle import InputHandle
 from tidewheel.spark_bridge.arrow_blocks import arrow_schema, blocks_of
 from tidewheel.spark_bridge.driver_transport import collected, is_on_ray
 from tidewheel.spark_bridge.errors import BridgeError
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-    from pyspark.sql import DataFrame
-
 ROWS_PER_SLICE = 65_536
 """How many rows of a micro-batch go to one worker before the next has its turn."""
 
 
-def deliver(batch_id: int, rows: "Callable[[], pa.Table]", input: InputHandle) -> bool:
+def deliver(batch_id: int, rows: Callable[[], pa.Table], input: InputHandle) -> bool:
     """Send one micro-batch as the epoch of its id, unless that was done before; tell whether it was sent.
 
     Args:
@@ -51,7 +50,7 @@ def deliver(batch_id: int, rows: "Callable[[], pa.Table]", input: InputHandle) -
     return True
 
 
-def rows_of(df: "DataFrame", name: str) -> "pa.Table":
+def rows_of(df: DataFrame, name: str) -> pa.Table:
     """Compute a DataFrame, and return its rows in this process, in the order of its partitions.
 
     Of a Spark that runs on Ray they come out of Ray's object store, where the executors put them; of another one,
@@ -63,8 +62,6 @@ def rows_of(df: "DataFrame", name: str) -> "pa.Table":
     """
     if not is_on_ray(df.sparkSession):
         return collected(df, arrow_schema(df, name), name)
-    import pyarrow as pa
-    import ray
 
     blocks = blocks_of(df, name, store=True)
     try:

@@ -18,7 +18,12 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Self
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from tidewheel.progress.errors import TidewheelError
 from tidewheel.runtime.errors import JobError
@@ -27,15 +32,9 @@ from tidewheel.spark_bridge.errors import readable
 from tidewheel.spark_bridge.jvm import is_stopped_under
 from tidewheel.spark_bridge.structured_streaming.feed_batches import deliver, rows_of
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-    from pyspark.sql import DataFrame
-    from pyspark.sql.streaming.query import StreamingQuery
-    from pyspark.sql.streaming.readwriter import DataStreamWriter
-
 _logger = logging.getLogger(__name__)
 
-_LOOK_S = 1.0
+_LOOK_S = 1
 
 
 class _Stopped(Exception):  # noqa: N818 - named for what it says
@@ -49,49 +48,41 @@ class StreamingFeed:
 
     Args:
         input: what it feeds.
+        writer: what starts the query; what it raises is raised here.
         checkpoint: where Spark keeps what it has committed, for errors.
         is_done: waits, for so many seconds at most, until an epoch may be committed, and tells whether it may; None if
             it may once it was sent.
         rows_of: computes a DataFrame that belongs to the input of a name.
+
+    Attributes:
+        query: Spark's query, with its progress and its status.
     """
 
     def __init__(
         self,
         input: InputHandle,
+        writer: DataStreamWriter,
         checkpoint: str,
         is_done: Callable[[int, float], bool] | None = None,
-        rows_of: "Callable[[DataFrame, str], pa.Table]" = rows_of,
+        rows_of: Callable[[DataFrame, str], pa.Table] = rows_of,
     ) -> None:
         self._input = input
         self._checkpoint = checkpoint
         self._is_done = is_done
         self._rows_of = rows_of
-        self._query: Any = None
         self._batch_id: int | None = None
         self._failure: BaseException | None = None
         self._was_sent = False
-        self._has_failed = False
         self._is_stopping = False
-        self._is_abandoned = False
-        self._job_is_over = False
+        self._input_is_over = False
         self._error: Exception | None = None
         self._delivering = threading.Lock()
         self._is_idle = threading.Event()
         self._is_idle.set()
         self._has_ended = threading.Event()
-
-    @property
-    def query(self) -> "StreamingQuery":
-        """Spark's query, with its progress and its status."""
-        query: StreamingQuery = self._query
-        return query
-
-    def start(self, writer: "DataStreamWriter") -> Self:
-        """Start the query of ``writer``; raise what Spark says if that is not possible."""
-        self._query = writer.foreachBatch(self._take).start()
-        threading.Thread(target=self._follow, name=f"tidewheel-feed-{self._input.name}", daemon=True).start()
-        self._input.when_over(self._end_with_job)
-        return self
+        self.query: StreamingQuery = writer.foreachBatch(self._take).start()
+        threading.Thread(target=self._follow, name=f"tidewheel-feed-{input.name}", daemon=True).start()
+        input.when_over(self._end_with_job)
 
     def wait(self, timeout: float | None = None) -> None:
         """Wait until the query has ended and the input is closed: all there was has been sent.
@@ -107,7 +98,7 @@ class StreamingFeed:
             )
         if self._error is not None:
             raise self._error
-        if self._job_is_over and not self._input.is_closed:
+        if self._input_is_over and not self._input.is_closed:
             raise JobError(f"the job was stopped before the query that feeds its input {self._input.name!r} had ended")
 
     def stop(self, timeout: float = 10.0) -> None:
@@ -120,9 +111,8 @@ class StreamingFeed:
             JobError: the query or the job has failed.
         """
         self._is_idle.wait(timeout)
-        if not self._is_over and self._query_has_failed():
-            self._has_failed = True
-        self._is_stopping = True
+        # A query that has failed before it is stopped fails the job.
+        self._is_stopping = self._is_stopping or (self._failure is None and not self._query_has_failed())
         self._stop_query()
         self._has_ended.wait()
         if self._error is not None:
@@ -139,28 +129,26 @@ class StreamingFeed:
             return
         # As of a handle whose block is left by an exception: what it had to send is incomplete.
         self._input.fail(f"the block that fed it was left by {kind.__name__}: {error}", error)
-        self._is_abandoned = self._is_stopping = True
+        self._input_is_over = True
         self._stop_query()  # the job does not, if it misses nothing because the input was closed by hand
         self._has_ended.wait()
 
     # ------------------------------------------------------------------ on a thread of PySpark's
 
-    def _take(self, df: "DataFrame", batch_id: int) -> None:
+    def _take(self, df: DataFrame, batch_id: int) -> None:
         """Deliver one micro-batch, for Spark to commit; what is raised here fails the query."""
         self._batch_id, self._was_sent = batch_id, False
         self._is_idle.clear()
         try:
             self._deliver(df, batch_id)
         except BaseException as error:
+            self._check_going_on()  # else this is why it has failed
             self._failure = error
-            if self._is_over:  # which is why
-                raise self._stopped() from None
-            self._has_failed = True
             raise
         finally:
             self._is_idle.set()
 
-    def _deliver(self, df: "DataFrame", batch_id: int) -> None:
+    def _deliver(self, df: DataFrame, batch_id: int) -> None:
         with self._delivering:
             self._check_going_on()
             deliver(batch_id, lambda: self._rows(df), self._input)
@@ -168,21 +156,16 @@ class StreamingFeed:
         while self._is_done is not None and not self._is_done(batch_id, _LOOK_S):
             self._check_going_on()
 
-    def _rows(self, df: "DataFrame") -> "pa.Table":
+    def _rows(self, df: DataFrame) -> pa.Table:
         rows = self._rows_of(df, self._input.name)
         self._check_going_on()
         return rows
 
-    @property
-    def _is_over(self) -> bool:
-        return self._is_stopping or self._job_is_over or self._has_ended.is_set()
-
     def _check_going_on(self) -> None:
-        if self._is_over:
-            raise self._stopped()
-
-    def _stopped(self) -> Exception:
-        return _Stopped(f"the query that feeds input {self._input.name!r} is stopped: Spark is not to commit this")
+        """Raise for Spark, in place of any other error, if this micro-batch is left to the next run."""
+        if self._is_stopping or self._input_is_over or self._has_ended.is_set():
+            text = f"the query that feeds input {self._input.name!r} is stopped: Spark is not to commit this"
+            raise _Stopped(text) from None
 
     # ------------------------------------------------------------------ on threads of its own
 
@@ -205,17 +188,14 @@ class StreamingFeed:
 
     def _await_end(self) -> None:
         """Wait until the query has ended; raise why it failed, or if Spark was stopped, which an idle one ignores."""
-        while not self._query.awaitTermination(_LOOK_S):
-            if self._spark_is_stopped() and not self._query.awaitTermination(_LOOK_S):
+        while not self.query.awaitTermination(_LOOK_S):
+            if is_stopped_under(self.query) and not self.query.awaitTermination(_LOOK_S):
                 raise JobError(f"the Spark session was stopped while its query feeds input {self._input.name!r}")
 
-    def _spark_is_stopped(self) -> bool:
-        return is_stopped_under(self._query)
-
     def _end_input(self, failure: Exception | None) -> None:
-        if self._job_is_over or self._is_abandoned:
+        if self._input_is_over:
             return
-        if not self._has_failed and (failure is None or self._is_stopping):
+        if self._failure is None and (failure is None or self._is_stopping):
             self._input.close()
             return
         reason = self._reason(failure)
@@ -232,7 +212,7 @@ class StreamingFeed:
         sent = "It was sent, but Spark has not committed it" if self._was_sent else "Nothing of it was sent"
         why = readable(self._failure)
         with suppress(Exception):  # its JVM has gone
-            if self._spark_is_stopped():
+            if is_stopped_under(self.query):
                 why = f"the Spark session was stopped ({why})"
         return (
             f"the query that feeds it has failed in micro-batch {self._batch_id}: {why}. {sent}: when that is mended, "
@@ -241,19 +221,19 @@ class StreamingFeed:
 
     def _end_with_job(self, failure: Exception | None) -> None:
         """Have the query stopped, now that the job is over."""
-        self._job_is_over = True
+        self._input_is_over = True
         self._error = self._error or failure
         threading.Thread(target=self._stop_query, name=f"tidewheel-stop-{self._input.name}", daemon=True).start()
 
     def _query_has_failed(self) -> bool:
         try:
-            return self._query.exception() is not None
+            return self.query.exception() is not None
         except Exception as error:  # noqa: BLE001 - its JVM has gone, and whoever follows it gets to know that
             _logger.debug("the query that feeds input %r does not say how it is: %r", self._input.name, error)
             return False
 
     def _stop_query(self) -> None:
         try:
-            self._query.stop()
+            self.query.stop()
         except Exception as error:  # noqa: BLE001 - Spark, or its JVM, has gone
             _logger.debug("the query that feeds input %r could not be stopped: %r", self._input.name, error)

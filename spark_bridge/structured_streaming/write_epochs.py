@@ -18,12 +18,12 @@ from tidewheel.pubsub.messages.events import Batch
 from tidewheel.pubsub.subscribers.subscribing import find_topic, subscribe
 from tidewheel.pubsub.subscribers.subscription import Subscription
 from tidewheel.spark_bridge.errors import BridgeError
-from tidewheel.spark_bridge.structured_streaming.epoch_checkpoint import WriterIdentity
-from tidewheel.spark_bridge.structured_streaming.epoch_folder import EpochFolder
-from tidewheel.spark_bridge.structured_streaming.epoch_sink import EpochSink, EpochWriterStatistics
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from tidewheel.spark_bridge.structured_streaming.epoch_folder import EpochFolder
+    from tidewheel.spark_bridge.structured_streaming.epoch_sink import EpochSink, EpochWriterStatistics
 
 _LOG = logging.getLogger(__name__)
 
@@ -51,7 +51,7 @@ class EpochWriter:
         subscription: the name of the durable subscription; ``tw.end_subscription`` ends it when nobody will go on.
     """
 
-    def __init__(self, subscription: Subscription, folder: EpochFolder, sink: EpochSink) -> None:
+    def __init__(self, subscription: Subscription, folder: "EpochFolder", sink: "EpochSink") -> None:
         self.topic = folder.identity.topic
         self.path = folder.identity.path
         self.subscription = folder.identity.subscription
@@ -75,7 +75,7 @@ class EpochWriter:
         """Whether nothing more will be written: the topic has ended, this was closed, or has failed."""
         return not self._thread.is_alive()
 
-    def statistics(self) -> EpochWriterStatistics:
+    def statistics(self) -> "EpochWriterStatistics":
         """Return counts of what was committed so far, from the start of this writer."""
         return self._sink.statistics
 
@@ -212,14 +212,13 @@ def write_epochs(  # noqa: PLR0913 - what can be said of a folder, by name
         UnknownTopic: nobody published the topic in time.
         DeliveryError: there is no Ray cluster, or the log has no longer what comes next.
     """
+    from tidewheel.spark_bridge.structured_streaming.epoch_checkpoint import WriterIdentity
+    from tidewheel.spark_bridge.structured_streaming.epoch_folder import EpochFolder
+    from tidewheel.spark_bridge.structured_streaming.epoch_sink import EpochSink
+
     _check(format, file_bytes, max_delay_s)
     place, saved = _folders(path, checkpoint)
-    info = LOCAL_CATALOG.lookup(topic) or find_topic(topic, timeout)
-    if info.delivery != "exactly_once":
-        raise BridgeError(
-            f"topic {topic!r} of job {info.job!r} is best effort, so what comes while nobody writes is lost for good: "
-            "publish it with delivery='exactly_once', log=..."
-        )
+    _check_topic(topic, timeout)
     with ExitStack() as undo:
         folder = EpochFolder(WriterIdentity.new(topic, place, format, time), saved)
         undo.callback(folder.close)
@@ -236,6 +235,15 @@ def write_epochs(  # noqa: PLR0913 - what can be said of a folder, by name
         writer = EpochWriter(subscription, folder, sink)
         undo.pop_all()
     return writer
+
+
+def _check_topic(topic: str, timeout: float | None) -> None:
+    info = LOCAL_CATALOG.lookup(topic) or find_topic(topic, timeout)
+    if info.delivery != "exactly_once":
+        raise BridgeError(
+            f"topic {topic!r} of job {info.job!r} is best effort, so what comes while nobody writes is lost for good: "
+            "publish it with delivery='exactly_once', log=..."
+        )
 
 
 def _check(format: object, file_bytes: object, max_delay_s: object) -> None:  # noqa: A002 - as in Spark

@@ -108,7 +108,7 @@ def query() -> FakeQuery:
 
 def begun(job: tw.Job, query: FakeQuery, is_done: Any = None, rows_of: Any = lambda df, name: df) -> StreamingFeed:
     writer: Any = query
-    return StreamingFeed(job.input("rows"), "the/checkpoint", is_done, rows_of).start(writer)
+    return StreamingFeed(job.input("rows"), writer, "the/checkpoint", is_done, rows_of)
 
 
 def captured(job: tw.Job) -> list[tuple[int, list[int]]]:
