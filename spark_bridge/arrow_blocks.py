@@ -6,24 +6,38 @@ process; rows never pass through the driver, and no Python worker takes part. Ra
 takes the same path from Spark, and then runs Ray tasks that need a free CPU: it hangs when the executors hold all.
 
 The other way, tables become blocks of about one size, which Spark reads as partitions.
+
+Rows of a Spark that does not run on Ray, such as ``local[*]`` or another cluster, go through its driver both ways. The
+driver is this process and its JVM, so all rows of a DataFrame are in its memory at once, and none is read where it was
+computed: that is what a session of ``tidewheel.spark_bridge.session`` is for. A note in the log says so.
 """
 
+import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import pyarrow as pa
 import ray
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from ray import ObjectRef
 
 from tidewheel.spark_bridge.dataframe_blocks import CACHED, DataFrameBlocks
-from tidewheel.spark_bridge.driver_transport import collected, is_on_ray, note
 from tidewheel.spark_bridge.errors import BridgeError, computing
-from tidewheel.spark_bridge.jvm import arrow_schema_stream, column_types, is_determinate, partition_count
-from tidewheel.spark_bridge.spark_types import readable_schema
+from tidewheel.spark_bridge.jvm import (
+    arrow_schema_stream,
+    collected_batches,
+    column_types,
+    dataframe_of_tables,
+    is_determinate,
+    partition_count,
+)
+from tidewheel.spark_bridge.spark_types import readable_schema, spark_schema
+
+_logger = logging.getLogger(__name__)
 
 ROWS_PER_BLOCK = 65_536
 """How many rows ``from_spark`` puts in a block with an epoch column, unless it is told how many blocks to make."""
@@ -154,13 +168,67 @@ def in_blocks(tables: Iterable[pa.Table]) -> Iterator[list[pa.Table]]:
 def block_stream(tables: Sequence[pa.Table]) -> bytes:
     """Return tables of one schema, at least one, as one Arrow IPC stream."""
     buffer = pa.BufferOutputStream()
-    with pa.ipc.new_stream(buffer, tables[0].schema) as stream:
+    write_stream(tables, buffer)
+    return bytes(buffer.getvalue().to_pybytes())
+
+
+def write_stream(tables: Sequence[pa.Table], sink: Any) -> None:
+    """Write tables of one schema, at least one, as one Arrow IPC stream to a file or buffer."""
+    with pa.ipc.new_stream(sink, tables[0].schema) as stream:
         for table in tables:
             stream.write_table(table, max_chunksize=ROWS_PER_BATCH)
-    return bytes(buffer.getvalue().to_pybytes())
 
 
 def put_block(tables: Sequence[pa.Table]) -> tuple[ObjectRef[bytes], int]:
     """Put tables of one schema, at least one, into the object store; return the block, and how many bytes it has."""
     content = block_stream(tables)
     return ray.put(content), len(content)
+
+
+def is_on_ray(spark: SparkSession) -> bool:
+    """Tell whether the executors of a session are actors of the Ray that this process uses.
+
+    Raises:
+        BridgeError: they were, and Ray has been shut down.
+    """
+    if not str(spark.sparkContext.master).startswith("ray:"):
+        return False
+    if not ray.is_initialized():
+        raise BridgeError(
+            f"Spark {spark.sparkContext.appName!r} runs on a Ray that this process has left. Call "
+            "ray.shutdown() only after the block of tidewheel.spark_bridge.session() has ended"
+        )
+    return True
+
+
+def note(spark: SparkSession, what: str) -> None:
+    """Say in the log that the rows of ``what`` pass the driver."""
+    _logger.info(
+        "%s passes the driver, as its Spark (%s) does not run on Ray: a session of tidewheel.spark_bridge.session() "
+        "moves rows between executors and workers without it",
+        what,
+        spark.sparkContext.master,
+    )
+
+
+def collected(df: DataFrame, schema: pa.Schema, name: str) -> pa.Table:
+    """Compute a DataFrame, and return its rows in order, as a table of the schema that `arrow_schema` gives it.
+
+    Raises:
+        BridgeError: Spark could not compute it; ``name`` says which DataFrame.
+    """
+    with computing(name):
+        batches = collected_batches(df)
+    return pa.Table.from_batches(batches).cast(schema) if batches else schema.empty_table()
+
+
+def created(spark: SparkSession, tables: Iterable[pa.Table], schema: pa.Schema) -> DataFrame:
+    """Return a DataFrame of tables, in a Spark that does not run on Ray.
+
+    Args:
+        spark: the session.
+        tables: the rows.
+        schema: the schema of all tables, which `readable_schema` made.
+    """
+    table = pa.concat_tables([schema.empty_table(), *tables]).combine_chunks()
+    return dataframe_of_tables(spark, [table], write_stream, spark_schema(schema).json())

@@ -62,14 +62,13 @@ def to_spark(
             none and ``schema`` is not given; columns share a name, but for its case, with each other or with ``time``;
             or there is a time that is no 64-bit integer, with ``time``; or a worker makes no block for two minutes.
     """
-    from tidewheel.spark_bridge.arrow_blocks import ROWS_PER_BATCH, in_blocks, put_block
-    from tidewheel.spark_bridge.driver_transport import created, is_on_ray, note
+    from tidewheel.spark_bridge.arrow_blocks import created, in_blocks, is_on_ray, note, put_block
     from tidewheel.spark_bridge.record_tables import RecordTables
 
     rows = RecordTables(schema, time)
     if not is_on_ray(spark):
         note(spark, "what to_spark makes a DataFrame of")
-        return created(spark, list(rows.tables(_messages(source))), _columns(rows), ROWS_PER_BATCH)
+        return created(spark, list(rows.tables(_messages(source))), _columns(rows))
     blocks = _made_by_workers(source, rows) if isinstance(source, CapturedOnWorkers) else None
     if blocks is None:
         blocks = [put_block(tables) for tables in in_blocks(rows.tables(_messages(source)))]

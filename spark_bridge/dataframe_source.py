@@ -158,9 +158,8 @@ def from_spark(
         BridgeError: it is no DataFrame, or a streaming one, its types have no Arrow form, Spark cannot compute it, or
             the epoch column is missing, no integer, or holds nulls or negative values; or ``partitions`` is below 1.
     """
-    from tidewheel.spark_bridge.arrow_blocks import arrow_schema, block_count, blocks_of
+    from tidewheel.spark_bridge.arrow_blocks import arrow_schema, block_count, blocks_of, is_on_ray
     from tidewheel.spark_bridge.dataframe_blocks import DataFrameBlocks
-    from tidewheel.spark_bridge.driver_transport import is_on_ray
     from tidewheel.spark_bridge.epoch_order import cached, checked_row_count, epoch_column, in_epoch_order
 
     _require_dataframe(df, name)

@@ -6,6 +6,7 @@ checks the token and runs behind CORS, so that the browser shows its refusal to 
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 
 from starlette.applications import Starlette
 from starlette.convertors import PathConvertor, register_url_convertor
@@ -16,7 +17,6 @@ from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
 from starlette.routing import Route, WebSocketRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
-from starlette.websockets import WebSocket
 
 from tidewheel.progress import TidewheelError
 from tidewheel.pubsub import topics
@@ -70,35 +70,8 @@ def _tokens(request: HTTPConnection) -> list[str]:
     return shown + (request.query_params.getlist("token") if may_be_in_query else [])
 
 
-class Pages:
-    """The resources of the gateway.
-
-    Args:
-        clients: all clients of the gateway.
-        keep_alive_s: an event stream sends a sign of life after so many seconds without an event.
-    """
-
-    def __init__(self, clients: Clients, keep_alive_s: float) -> None:
-        self._clients = clients
-        self._keep_alive_s = keep_alive_s
-
-    async def topics(self, request: Request) -> Response:
-        """Answer with the list of topics."""
-        return answer(await asyncio.wrap_future(asked(topics)))
-
-    async def events(self, request: Request) -> Response:
-        """Answer with the events of a topic as Server-Sent Events."""
-        parameters = [(name, value) for name, value in request.query_params.multi_items() if name != "token"]
-        wanted = TopicRequest.from_query(request.path_params["topic"], parameters)
-        if request.headers.get("last-event-id") == END_ID:
-            return Response(status_code=204, headers=HEADERS)  # with 204 an EventSource does not reconnect
-        if request.method == "HEAD":
-            return Response(headers=HEADERS, media_type=EVENT_STREAM)
-        return EventStream(await open_feed(self._clients, wanted, as_events=True), self._keep_alive_s)
-
-    async def socket(self, socket: WebSocket) -> None:
-        """Serve a topic over a WebSocket."""
-        await serve_socket(socket, self._clients)
+async def _list_topics(request: Request) -> Response:
+    return answer(await asyncio.wrap_future(asked(topics)))
 
 
 def application(access: Access, clients: Clients, keep_alive_s: float) -> ASGIApp:
@@ -109,12 +82,21 @@ def application(access: Access, clients: Clients, keep_alive_s: float) -> ASGIAp
         clients: the clients that read now, and their limits.
         keep_alive_s: an event stream sends a sign of life after so many seconds without an event.
     """
-    pages = Pages(clients, keep_alive_s)
+
+    async def events(request: Request) -> Response:
+        parameters = [(name, value) for name, value in request.query_params.multi_items() if name != "token"]
+        wanted = TopicRequest.from_query(request.path_params["topic"], parameters)
+        if request.headers.get("last-event-id") == END_ID:
+            return Response(status_code=204, headers=HEADERS)  # with 204 an EventSource does not reconnect
+        if request.method == "HEAD":
+            return Response(headers=HEADERS, media_type=EVENT_STREAM)
+        return EventStream(await open_feed(clients, wanted, as_events=True), keep_alive_s)
+
     app = Starlette(
         routes=[
-            Route("/topics", pages.topics),
-            Route("/topics/{topic:tidewheel_topic}" + _EVENTS_SUFFIX, pages.events),
-            WebSocketRoute("/topics/{topic:tidewheel_topic}/socket", pages.socket),
+            Route("/topics", _list_topics),
+            Route("/topics/{topic:tidewheel_topic}" + _EVENTS_SUFFIX, events),
+            WebSocketRoute("/topics/{topic:tidewheel_topic}/socket", partial(serve_socket, clients=clients)),
         ],
         middleware=[
             Middleware(Guard, refusal=lambda request: access.place_refusal(request.headers)),

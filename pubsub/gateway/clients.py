@@ -14,7 +14,7 @@ from queue import SimpleQueue
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from tidewheel.progress import TidewheelError, TimeDomain
-from tidewheel.pubsub import Batch, Epoch, EpochAssembler, Event, Subscription, SubstreamsEnded
+from tidewheel.pubsub import Batch, Dropped, End, Epoch, EpochAssembler, Event, Frontier, Subscription, SubstreamsEnded
 from tidewheel.pubsub.gateway.errors import TooManyClients
 
 _LOG = logging.getLogger(__name__)
@@ -204,35 +204,32 @@ class Clients:
         return len(self._feeds)
 
 
-class BoundedAssembler:
-    """An `EpochAssembler` that fails when incomplete epochs exceed a bound.
+def assembled(
+    domain: TimeDomain, events: Iterator[Event], max_bytes: int
+) -> Iterator[Epoch | Frontier | Dropped | End]:
+    """Yield whole epochs in place of their parts, each once it is complete, and then the event that completes them.
 
     Args:
         domain: the times of the topic.
+        events: the events of its subscription.
         max_bytes: the largest size of incomplete epochs, encoded as they were published.
+
+    Raises:
+        TidewheelError: incomplete epochs exceed the bound.
     """
-
-    def __init__(self, domain: TimeDomain, max_bytes: int) -> None:
-        self._assembler = EpochAssembler(domain)
-        self._max_bytes = max_bytes
-        self._bytes = 0
-
-    def receive(self, event: Event) -> list[Epoch]:
-        """Receive one event of a subscription and return the epochs that it completes.
-
-        Raises:
-            TidewheelError: incomplete epochs exceed the bound.
-        """
+    assembler, size = EpochAssembler(domain), 0
+    for event in events:
         if isinstance(event, Batch | SubstreamsEnded):
-            self._bytes += len(event.encoded.payload)
-            if self._bytes > self._max_bytes:
+            size += len(event.encoded.payload)
+            if size > max_bytes:
                 raise TidewheelError(
-                    f"epochs that are not complete yet have {self._bytes:,} bytes, and the gateway keeps "
-                    f"{self._max_bytes:,} for a client. Ask for fewer records with where=, or over HTTP for single "
-                    "batches with epochs=false. Or start the gateway with a larger --max-epoch-bytes"
+                    f"epochs that are not complete yet have {size:,} bytes, and the gateway keeps {max_bytes:,} for a "
+                    "client. Ask for fewer records with where=, or over HTTP for single batches with epochs=false. "
+                    "Or start the gateway with a larger --max-epoch-bytes"
                 )
-        complete = self._assembler.receive(event)
-        for epoch in complete:
+        for epoch in assembler.receive(event):
             parts: list[Batch | SubstreamsEnded] = [*epoch.batches, *epoch.ends]
-            self._bytes -= sum(len(part.encoded.payload) for part in parts)
-        return complete
+            size -= sum(len(part.encoded.payload) for part in parts)
+            yield epoch
+        if not isinstance(event, Batch | SubstreamsEnded):
+            yield event

@@ -30,7 +30,7 @@ from tidewheel.pubsub.gateway.clients import STOPPED, Clients, TopicFeed, asked
 from tidewheel.pubsub.gateway.epoch_tables import TimedBatch, timed_batches
 from tidewheel.pubsub.gateway.errors import BadRequest, GatewayError
 from tidewheel.pubsub.gateway.forwarder import Forwarder
-from tidewheel.pubsub.gateway.gateway_config import Address, listen
+from tidewheel.pubsub.gateway.gateway_config import IpAddress, listen
 from tidewheel.pubsub.gateway.topic_request import TopicRequest, check_exists
 
 _LOG = logging.getLogger(__name__)
@@ -80,7 +80,7 @@ class FlightServer:
         GatewayError: the port is taken, or the address is not this machine's.
     """
 
-    def __init__(self, address: Address, port: int, access: Access, clients: Clients, stall_s: float) -> None:
+    def __init__(self, address: IpAddress, port: int, access: Access, clients: Clients, stall_s: float) -> None:
         listener = listen(address, port, stall_s, "--flight-port")
         self.port = int(listener.getsockname()[1])
         """The port where it listens."""

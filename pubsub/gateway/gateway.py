@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tidewheel.pubsub.gateway.access import Access
 from tidewheel.pubsub.gateway.clients import Clients
 from tidewheel.pubsub.gateway.errors import GatewayError
-from tidewheel.pubsub.gateway.gateway_config import GatewayConfig, listen
+from tidewheel.pubsub.gateway.gateway_config import GatewayConfig, listen, url
 
 if TYPE_CHECKING:
     from typing import Self
@@ -43,13 +43,13 @@ class Gateway:
     @property
     def url(self) -> str:
         """The URL of HTTP, such as ``http://127.0.0.1:8787``."""
-        return self._config.address.url("http", self._port)
+        return url("http", self._config.address, self._port)
 
     @property
     def flight_url(self) -> str:
         """The URL of Arrow Flight, such as ``grpc://127.0.0.1:8788``."""
         port = self._config.flight_port if self._flight is None else self._flight.port
-        return self._config.address.url("grpc", port)
+        return url("grpc", self._config.address, port)
 
     @property
     def clients(self) -> int:

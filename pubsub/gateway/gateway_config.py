@@ -3,38 +3,15 @@
 import ipaddress
 import socket
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from tidewheel.pubsub.gateway.access import check_token, new_token
 from tidewheel.pubsub.gateway.clients import MAX_EPOCH_BYTES
 from tidewheel.pubsub.gateway.errors import GatewayError
 
+IpAddress: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
+
 _BACKLOG = 256
-
-
-@dataclass(frozen=True, slots=True)
-class Address:
-    """An address of this machine.
-
-    Args:
-        ip: the address in digits, such as ``127.0.0.1``.
-        family: the version of IP.
-    """
-
-    ip: str
-    family: socket.AddressFamily
-
-    @property
-    def is_loopback(self) -> bool:
-        """Whether only this machine can connect to it."""
-        return ipaddress.ip_address(self.ip).is_loopback
-
-    def url(self, scheme: str, port: int) -> str:
-        """Return the URL of a port.
-
-        >>> Address("::1", socket.AF_INET6).url("http", 8787)
-        'http://[::1]:8787'
-        """
-        return f"{scheme}://{f'[{self.ip}]' if self.family == socket.AF_INET6 else self.ip}:{port}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +42,7 @@ class GatewayConfig:
     max_epoch_bytes: int = MAX_EPOCH_BYTES
     keep_alive_s: float = 15.0
     stall_s: float = 60.0
-    address: Address = field(init=False)
+    address: IpAddress = field(init=False)
     """The numeric address of the host."""
 
     def __post_init__(self) -> None:
@@ -74,7 +51,7 @@ class GatewayConfig:
             check_token(self.token, "token")
         elif not self.address.is_loopback:
             raise GatewayError(
-                f"without a token a gateway listens on loopback only, and {self.host!r} is {self.address.ip}: "
+                f"without a token a gateway listens on loopback only, and {self.host!r} is {self.address}: "
                 "leave out --no-token, or --host"
             )
         for name in ("port", "flight_port"):
@@ -93,7 +70,7 @@ class GatewayConfig:
         """The host names that clients may use for this gateway, None for any."""
         if not self.address.is_loopback:
             return None  # it has names that are not known here, and a token
-        return frozenset({"localhost", "127.0.0.1", "::1", self.host.lower(), self.address.ip})
+        return frozenset({"localhost", "127.0.0.1", "::1", self.host.lower(), str(self.address)})
 
 
 def _check_origin(origin: str) -> None:
@@ -102,7 +79,7 @@ def _check_origin(origin: str) -> None:
         raise GatewayError(f"{origin!r} is no origin: write one as a browser sends it, such as http://localhost:3000")
 
 
-def resolve(host: str) -> Address:
+def resolve(host: str) -> IpAddress:
     """Return the address of a host, that of IP version 4 if it has both.
 
     Raises:
@@ -119,11 +96,20 @@ def resolve(host: str) -> Address:
     for family in (socket.AF_INET, socket.AF_INET6):
         for candidate in found:
             if candidate[0] == family:
-                return Address(str(candidate[4][0]), family)
+                return ipaddress.ip_address(candidate[4][0])
     raise GatewayError(f"host {host!r} is no address of this machine")
 
 
-def listen(address: Address, port: int, stall_s: float, option: str = "--port") -> socket.socket:
+def url(scheme: str, address: IpAddress, port: int) -> str:
+    """Return the URL of a port.
+
+    >>> url("http", ipaddress.ip_address("::1"), 8787)
+    'http://[::1]:8787'
+    """
+    return f"{scheme}://{f'[{address}]' if address.version == 6 else address}:{port}"
+
+
+def listen(address: IpAddress, port: int, stall_s: float, option: str = "--port") -> socket.socket:
     """Return a socket that listens.
 
     Args:
@@ -136,10 +122,11 @@ def listen(address: Address, port: int, stall_s: float, option: str = "--port") 
         GatewayError: the port is taken, or the address is not this machine's.
     """
     try:
-        listener = socket.create_server((address.ip, port), family=address.family, backlog=_BACKLOG)
+        family = socket.AF_INET6 if address.version == 6 else socket.AF_INET
+        listener = socket.create_server((str(address), port), family=family, backlog=_BACKLOG)
     except OSError as error:
         raise GatewayError(
-            f"cannot listen at {address.ip}, port {port}: {error}; {option} chooses another, 0 any"
+            f"cannot listen at {address}, port {port}: {error}; {option} chooses another, 0 any"
         ) from error
     # Accepted sockets inherit these, so that a client whose machine has vanished does not stay forever.
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

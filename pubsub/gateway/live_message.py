@@ -6,7 +6,7 @@ from typing import Any, Literal, TypeAlias
 
 from tidewheel.progress import TidewheelError, TimeDomain
 from tidewheel.pubsub import Batch, Dropped, End, Epoch, Event, Frontier, SubstreamsEnded
-from tidewheel.pubsub.gateway.clients import MAX_EPOCH_BYTES, BoundedAssembler
+from tidewheel.pubsub.gateway.clients import MAX_EPOCH_BYTES, assembled
 from tidewheel.pubsub.gateway.json_form import encode_json
 
 Kind: TypeAlias = Literal["epoch", "batch", "ended", "frontier", "dropped", "end", "error"]
@@ -67,34 +67,32 @@ def live_messages(
         max_epoch_bytes: the largest size of incomplete epochs.
         whole: whether the client receives whole epochs, each once it is complete, and not single batches.
     """
-    assembler = BoundedAssembler(domain, max_epoch_bytes)
     try:
-        for event in events:
-            if whole:
-                for epoch in assembler.receive(event):
-                    yield _epoch_message(epoch)
-            yield from _told(event, whole=whole)
+        if whole:
+            for item in assembled(domain, events, max_epoch_bytes):
+                if not isinstance(item, Frontier):
+                    yield _told(item)
+        else:
+            yield from map(_told, events)
     except TidewheelError as error:
         yield error_message(error)
 
 
-def _epoch_message(epoch: Epoch) -> LiveMessage:
-    ended = {"ended": epoch.ended} if epoch.ends else {}
-    return LiveMessage("epoch", {"time": epoch.time, "records": epoch.records, **ended})
-
-
-def _told(event: Event, *, whole: bool) -> Iterator[LiveMessage]:
-    match event:
-        case Batch() if not whole:
-            yield LiveMessage("batch", {"time": event.time, "records": event.records})
-        case SubstreamsEnded() if not whole:
-            yield LiveMessage("ended", {"time": event.time, "ended": event.keys})
-        case Frontier() if not whole:
-            yield LiveMessage("frontier", {"frontier": list(event.frontier)})
+def _told(item: Epoch | Event) -> LiveMessage:
+    match item:
+        case Epoch():
+            ended = {"ended": item.ended} if item.ends else {}
+            return LiveMessage("epoch", {"time": item.time, "records": item.records, **ended})
+        case Batch():
+            return LiveMessage("batch", {"time": item.time, "records": item.records})
+        case SubstreamsEnded():
+            return LiveMessage("ended", {"time": item.time, "ended": item.keys})
+        case Frontier():
+            return LiveMessage("frontier", {"frontier": list(item.frontier)})
         case Dropped():
-            yield LiveMessage("dropped", {"times": list(event.times)})
+            return LiveMessage("dropped", {"times": list(item.times)})
         case End():
-            yield LiveMessage("end")
+            return LiveMessage("end")
 
 
 def encoded(messages: Iterator[LiveMessage], *, as_events: bool) -> Iterator[bytes]:

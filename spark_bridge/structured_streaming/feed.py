@@ -91,8 +91,7 @@ def feed(
         JobError: the job of ``commit_after`` is over, or the times of that probe are no integers.
         pyspark.errors.PySparkException: Spark cannot run such a query.
     """
-    from tidewheel.spark_bridge.arrow_blocks import arrow_schema
-    from tidewheel.spark_bridge.driver_transport import is_on_ray, note
+    from tidewheel.spark_bridge.arrow_blocks import arrow_schema, is_on_ray, note
     from tidewheel.spark_bridge.structured_streaming.feed_query import StreamingFeed
 
     _check_input(input)

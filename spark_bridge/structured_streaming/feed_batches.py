@@ -24,8 +24,7 @@ import ray
 from pyspark.sql import DataFrame
 
 from tidewheel.runtime.inputs.input_handle import InputHandle
-from tidewheel.spark_bridge.arrow_blocks import arrow_schema, blocks_of
-from tidewheel.spark_bridge.driver_transport import collected, is_on_ray
+from tidewheel.spark_bridge.arrow_blocks import arrow_schema, blocks_of, collected, is_on_ray
 from tidewheel.spark_bridge.errors import BridgeError
 
 ROWS_PER_SLICE = 65_536

@@ -1,6 +1,5 @@
 """Subscriptions that are read on threads of their own, and epochs that do not end but fill no memory."""
 
-import collections
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -25,9 +24,18 @@ from tests.kit.gateway.served import (
 from tests.kit.pubsub.local_job import send_end, send_epoch
 from tests.waiting import WITHIN_S, eventually
 from tidewheel.progress import IntegerDomain, TidewheelError, TimeDomain
-from tidewheel.pubsub import EpochAssembler, Event, RunningPublication, Subscription, UnknownTopic, subscribe
+from tidewheel.pubsub import (
+    End,
+    Epoch,
+    EpochAssembler,
+    Event,
+    RunningPublication,
+    Subscription,
+    UnknownTopic,
+    subscribe,
+)
 from tidewheel.pubsub.gateway import TooManyClients
-from tidewheel.pubsub.gateway.clients import BoundedAssembler, Clients, OwnThread, TopicFeed
+from tidewheel.pubsub.gateway.clients import Clients, OwnThread, TopicFeed, assembled
 from tidewheel.pubsub.gateway.topic_request import TopicRequest
 
 
@@ -139,9 +147,8 @@ def test_ends_of_substreams_count_as_well() -> None:
         for _ in range(20):
             running.handles[0].ends(0, ["x" * 1000])
         running.handles[0].flush()
-        assembler = BoundedAssembler(IntegerDomain(), 10_000)
         with pytest.raises(TidewheelError, match="not complete yet"):
-            collections.deque(map(assembler.receive, subscription), maxlen=0)
+            list(assembled(IntegerDomain(), subscription, 10_000))
 
 
 def test_what_is_complete_does_not_count() -> None:
@@ -150,8 +157,9 @@ def test_what_is_complete_does_not_count() -> None:
         for time in range(20):
             send_epoch(running, time, ["x" * 1000])
         send_end(running, 20)
-        assembler = BoundedAssembler(IntegerDomain(), max_bytes=3000)
-        assert sum(len(assembler.receive(event)) for event in subscription) == 20
+        found = list(assembled(IntegerDomain(), subscription, max_bytes=3000))
+    assert [item.time for item in found if isinstance(item, Epoch)] == list(range(20))
+    assert isinstance(found[-1], End)
 
 
 def test_too_much_that_waits_is_an_error() -> None:
@@ -159,9 +167,8 @@ def test_too_much_that_waits_is_an_error() -> None:
     with published("bounded/b") as running, subscribe("bounded/b") as subscription:
         for _ in range(3):
             send_part(running, ["x" * 1000])
-        assembler = BoundedAssembler(IntegerDomain(), max_bytes=3000)
         with pytest.raises(TidewheelError, match=r"not complete yet have 3,\d+ bytes, and the gateway keeps 3,000"):
-            collections.deque(map(assembler.receive, subscription), maxlen=0)
+            list(assembled(IntegerDomain(), subscription, max_bytes=3000))
 
 
 def test_it_is_one_error_for_one_client() -> None:
