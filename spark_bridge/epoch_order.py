@@ -52,8 +52,8 @@ def epoch_column(df: DataFrame, name: str, time: str | Column | Callable[[DataFr
     if EPOCH in df.columns:
         raise BridgeError(f"DataFrame {name!r} has a column {EPOCH!r}, which is needed here: rename it")
     try:
-        column: Any = time(df) if callable(time) and not _is_column(time) else time
-        if not _is_column(column):
+        column: Any = time(df) if callable(time) and not isinstance(time, Column) else time
+        if not isinstance(column, Column):
             source = "its function returned" if callable(time) else "it is"
             raise BridgeError(
                 f"time= of DataFrame {name!r} is the name of a column, a Column, or a function that takes the "
@@ -63,10 +63,6 @@ def epoch_column(df: DataFrame, name: str, time: str | Column | Callable[[DataFr
     except PySparkException as error:
         raise BridgeError(f"time= of DataFrame {name!r} is no column of it: {error}") from error
     return _checked(EpochColumn(computed, EPOCH, name, is_own=False))
-
-
-def _is_column(value: object) -> bool:
-    return isinstance(value, Column)
 
 
 def _checked(epochs: EpochColumn) -> EpochColumn:

@@ -159,8 +159,8 @@ def _started(
     """
     from raydp.spark import SparkCluster
 
-    from tidewheel.spark_bridge.block_lease import LEASES
     from tidewheel.spark_bridge.dataframe_blocks import CACHED
+    from tidewheel.spark_bridge.dataframe_sink import LEASES
 
     _logger.info("starting Spark %r on Ray: %d executor(s) of %d core(s)", app_name, executors, cores)
     with tempfile.TemporaryDirectory(prefix="tidewheel-") as folder, ExitStack() as undo:

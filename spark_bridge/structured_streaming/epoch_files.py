@@ -26,11 +26,15 @@ class EpochFiles:
 
     def sync(self, path: Path) -> None:
         """Return once what a file holds would survive the loss of power."""
-        _sync(path, os.O_RDONLY)
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
     def sync_folder(self, path: Path) -> None:
         """Return once the names in a folder would survive the loss of power."""
-        _sync(path, os.O_RDONLY | os.O_DIRECTORY)
+        self.sync(path)
 
     def rename(self, old: Path, new: Path) -> None:
         """Give a file another name in the same folder, in place of the file that has it."""
@@ -43,14 +47,6 @@ class EpochFiles:
 
 FILES = EpochFiles()
 """What is used unless something else is said."""
-
-
-def _sync(path: Path, flags: int) -> None:
-    descriptor = os.open(path, flags | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def make_folder(files: EpochFiles, path: Path) -> None:

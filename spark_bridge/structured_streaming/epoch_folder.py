@@ -139,7 +139,7 @@ class EpochFolder:
         self.is_broken = True
         with _readable(str(self._path), "what was not committed is not acknowledged and comes again"):
             table = _table(group, self.identity.topic)
-            record = self.record.after(domain, group.times, group.batches, _serialized(table.schema))
+            record = self.record.after(domain, group.times, group.batches, table.schema.remove_metadata())
             size = self._write(record, table)
             self._checkpoint.save(record)
             self._appear(record)
@@ -222,10 +222,6 @@ def _readable(where: str, what: str = "nothing was written") -> Iterator[None]:
         yield
     except (OSError, pa.ArrowException) as error:
         raise BridgeError(f"{where}: {error}; {what}") from error
-
-
-def _serialized(schema: pa.Schema) -> bytes:
-    return bytes(schema.remove_metadata().serialize())
 
 
 def _table(group: EpochGroup, topic: str) -> pa.Table:

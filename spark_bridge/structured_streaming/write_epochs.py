@@ -123,19 +123,15 @@ class EpochWriter:
     def _run(self) -> None:
         try:
             self._is_complete = self._write()
-        except TidewheelError as error:
-            self._fail(error)
         except Exception as error:  # noqa: BLE001 - nobody would be told otherwise
-            failure = BridgeError(f"topic {self.topic!r} cannot be written to {self.path}: {error}")
-            failure.__cause__ = error
-            self._fail(failure)
+            self._error = error
+            if not isinstance(error, TidewheelError):
+                self._error = BridgeError(f"topic {self.topic!r} cannot be written to {self.path}: {error}")
+                self._error.__cause__ = error
+            _LOG.error("topic %r is not written to %s any more: %s", self.topic, self.path, self._error)
         finally:
             self._folder.close()
             atexit.unregister(self.close)
-
-    def _fail(self, error: Exception) -> None:
-        self._error = error
-        _LOG.error("topic %r is not written to %s any more: %s", self.topic, self.path, error)
 
     def _write(self) -> bool:
         """Write until this is closed, or the topic ends; return whether it has ended."""
