@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from tidewheel.spark_bridge.structured_streaming import feed_batches
-from tidewheel.spark_bridge.structured_streaming.feed_batches import ROWS_PER_SLICE
+from tidewheel.spark_bridge.structured_streaming import feed_query
+from tidewheel.spark_bridge.structured_streaming.feed_query import ROWS_PER_SLICE
 
 SEED = secrets.randbits(32)
 
@@ -36,7 +36,7 @@ class ListInput:
 
 def deliver(batch_id: int, rows: Callable[[], pa.Table], input: Any) -> bool:
     """Deliver to an input that stands in for a handle."""
-    return feed_batches.deliver(batch_id, rows, input)
+    return feed_query.deliver(batch_id, rows, input)
 
 
 def rows(*numbers: int) -> Callable[[], pa.Table]:
