@@ -1,4 +1,8 @@
-"""Spark DataFrames in and out of dataflows, through Spark executors that are actors of the same Ray cluster."""
+"""Spark DataFrames in and out of dataflows, through Spark executors that are actors of the same Ray cluster.
+
+Importing this loads no library. The public functions import the modules that need Ray, Spark and Arrow when you call
+them.
+"""
 
 from tidewheel.spark_bridge.dataframe_sink import to_spark
 from tidewheel.spark_bridge.dataframe_source import from_spark

@@ -1,69 +1,55 @@
-"""The rows of a DataFrame as blocks, each of which is an Arrow IPC stream when it comes.
+"""DataFrames and tables as blocks, each of which is an Arrow IPC stream.
 
-One partition of the DataFrame becomes one block. Spark computes the partitions into its cache, and each executor, being
-a Ray actor, returns its own as results of actor calls, to the workers that read them (`cached_blocks`) or to this
+One partition of a DataFrame becomes one block. Spark computes the partitions into its cache, and each executor, being a
+Ray actor, returns its own as results of actor calls, to the workers that read them (`dataframe_blocks`) or to this
 process; rows never pass through the driver, and no Python worker takes part. RayDP's own conversion to a Ray dataset
 takes the same path from Spark, and then runs Ray tasks that need a free CPU: it hangs when the executors hold all.
+
+The other way, tables become blocks of about one size, which Spark reads as partitions.
+
+Rows of a Spark that does not run on Ray, such as ``local[*]`` or another cluster, go through its driver both ways. The
+driver is this process and its JVM, so all rows of a DataFrame are in its memory at once, and none is read where it was
+computed: that is what a session of ``tidewheel.spark_bridge.session`` is for. A note in the log says so.
 """
 
+import logging
 from collections import Counter
-from collections.abc import Generator, Iterable, Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
-from tidewheel.runtime import Pause
-from tidewheel.spark_bridge.arrival import arrival
-from tidewheel.spark_bridge.block_stream import put_block
-from tidewheel.spark_bridge.cached_blocks import CACHED, SILENCE_SECONDS, STORED_ADVICE, CachedBlocks
-from tidewheel.spark_bridge.driver_transport import collected, is_on_ray, note
-from tidewheel.spark_bridge.errors import BridgeError
-from tidewheel.spark_bridge.java_errors import computing
-from tidewheel.spark_bridge.jvm import arrow_schema_stream, column_types, is_determinate, partition_count
-from tidewheel.spark_bridge.spark_types import readable_schema
+import pyarrow as pa
+import ray
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
+from ray import ObjectRef
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-    from pyspark.sql import DataFrame
-    from ray import ObjectRef
+from tidewheel.spark_bridge.dataframe_blocks import CACHED, DataFrameBlocks
+from tidewheel.spark_bridge.errors import BridgeError, computing
+from tidewheel.spark_bridge.jvm import (
+    arrow_schema_stream,
+    collected_batches,
+    column_types,
+    dataframe_of_tables,
+    is_determinate,
+    partition_count,
+)
+from tidewheel.spark_bridge.spark_types import readable_schema, spark_schema
+
+_logger = logging.getLogger(__name__)
 
 ROWS_PER_BLOCK = 65_536
 """How many rows ``from_spark`` puts in a block with an epoch column, unless it is told how many blocks to make."""
 
+ROWS_PER_BATCH = 65_536
+"""How many rows Spark reads at once."""
 
-@dataclass(frozen=True, slots=True)
-class ArrowBlocks:
-    """A DataFrame in the object store.
-
-    Attributes:
-        schema: the schema of every block.
-        references: one Ray object per block, an Arrow IPC stream, in the order of the DataFrame's partitions.
-        places: the Ray node that each block is on, empty where that is not known; none if it is known of none.
-    """
-
-    schema: "pa.Schema"
-    references: "tuple[ObjectRef[bytes], ...]"
-    places: tuple[str, ...] = ()
-
-    def __len__(self) -> int:
-        return len(self.references)
-
-    @property
-    def advice(self) -> str:
-        """What to do when one is lost."""
-        return STORED_ADVICE
-
-    def read(self, numbers: Iterable[int]) -> "Generator[Pause | tuple[int, bytes], None, None]":
-        """Yield the blocks of these numbers with their numbers, and a `Pause` while the next one is on its way here.
-
-        Raises:
-            ray.exceptions.RayError: one is lost.
-        """
-        for number in numbers:
-            block = yield from arrival(self.references[number], SILENCE_SECONDS)
-            yield number, block
+BLOCK_BYTES = 16 * 2**20
+"""How large a block is at least before the next begins."""
 
 
-def arrow_schema(df: "DataFrame", name: str) -> "pa.Schema":
+def arrow_schema(df: DataFrame, name: str) -> pa.Schema:
     """Return the Arrow schema that Spark gives the rows of ``df``.
 
     Raises:
@@ -84,61 +70,48 @@ def arrow_schema(df: "DataFrame", name: str) -> "pa.Schema":
     )
 
 
-def cached_blocks(df: "DataFrame", name: str, count: int | None = None) -> ArrowBlocks | CachedBlocks:
+def blocks_of(df: DataFrame, name: str, count: int | None = None, *, store: bool = False) -> DataFrameBlocks:
     """Compute ``df`` and return its rows as blocks, which those who read them fetch from Spark.
 
     There is one for each partition, or, of a Spark that does not run on Ray, ``count`` of them. They are stored in Ray
     at once where Spark cannot be trusted to compute a partition again as it was, should an executor die; and where
     there is no executor.
 
+    Args:
+        df: the DataFrame.
+        name: what it is called, for messages.
+        count: how many blocks to make of a Spark that does not run on Ray.
+        store: whether all blocks are stored at once. Spark keeps nothing then, so the blocks outlive the Spark session;
+            a block that Ray loses with its node is gone for good.
+
     Raises:
         BridgeError: the DataFrame's types have no Arrow form, or Spark could not compute it.
     """
     schema = arrow_schema(df, name)
     if not is_on_ray(df.sparkSession):
-        return ArrowBlocks(schema, tuple(_put_blocks(df, name, schema, count)))
+        return DataFrameBlocks(schema, stored=tuple(_put_blocks(df, name, schema, count)))
     if not partition_count(df):
-        return ArrowBlocks(schema, ())
+        return DataFrameBlocks(schema, stored=())
     with computing(name):
         blocks = CACHED.add(df, schema)
-    return blocks if is_determinate(df.sparkSession, blocks.rdd.number) else _stored(df, blocks)
+    if store or not is_determinate(df.sparkSession, blocks.rdd.number):
+        CACHED.store(df, blocks)
+    return blocks
 
 
-def store_blocks(df: "DataFrame", name: str, count: int | None = None) -> ArrowBlocks:
-    """Compute ``df`` and return its rows as blocks, all of them in the object store already.
-
-    They are as for `cached_blocks`. Spark keeps nothing of it afterwards, so the blocks outlive the Spark session; a
-    block that Ray loses with its node is then gone for good.
-
-    Raises:
-        BridgeError: the DataFrame's types have no Arrow form.
-    """
-    blocks = cached_blocks(df, name, count)
-    return blocks if isinstance(blocks, ArrowBlocks) else _stored(df, blocks)
-
-
-def _stored(df: "DataFrame", blocks: CachedBlocks) -> ArrowBlocks:
-    """Store blocks, and drop them from Spark's cache."""
-    try:
-        return ArrowBlocks(blocks.schema, blocks.store(), blocks.places)
-    finally:
-        CACHED.release(df, blocks)
-
-
-def _put_blocks(df: "DataFrame", name: str, schema: "pa.Schema", count: int | None) -> "Iterator[ObjectRef[bytes]]":
+def _put_blocks(df: DataFrame, name: str, schema: pa.Schema, count: int | None) -> Iterator[ObjectRef[bytes]]:
     """Put the rows of a DataFrame of another Spark into the object store.
 
-    All of them are on this node, so there is nothing to choose for workers that read as many blocks each.
+    Each block has as many rows as the others, or fewer, for workers that read as many blocks each.
     """
     note(df.sparkSession, f"DataFrame {name!r}")
-    with computing(name):
-        table = collected(df, schema)
+    table = collected(df, schema, name)
     rows = -(-table.num_rows // (count or block_count(table.num_rows, df)))
     for start in range(0, table.num_rows, max(1, rows)):
         yield put_block([table.slice(start, rows)])[0]
 
 
-def block_count(rows: int, df: "DataFrame") -> int:
+def block_count(rows: int, df: DataFrame) -> int:
     """Return how many blocks to make of so many rows: enough for each core of Spark to have some of the work."""
     return max(-(-rows // ROWS_PER_BLOCK), 2 * df.sparkSession.sparkContext.defaultParallelism)
 
@@ -152,13 +125,8 @@ def quoted(column: str) -> str:
     return "`" + column.replace("`", "``") + "`"
 
 
-def _arrow_schema(df: "DataFrame") -> "pa.Schema | None":
+def _arrow_schema(df: DataFrame) -> pa.Schema | None:
     """Return the Arrow schema of ``df``, or None if it has none that both Spark and pyarrow know."""
-    import pyarrow as pa
-    from py4j.protocol import Py4JError
-    from pyspark.errors import PySparkException
-    from pyspark.sql.pandas.types import to_arrow_schema
-
     if not is_on_ray(df.sparkSession):
         try:
             return readable_schema(to_arrow_schema(df.schema), "the DataFrame")
@@ -171,12 +139,96 @@ def _arrow_schema(df: "DataFrame") -> "pa.Schema | None":
     return schema if all(map(_has_arrays, schema.types)) else None
 
 
-def _has_arrays(kind: "pa.DataType") -> bool:
+def _has_arrays(kind: pa.DataType) -> bool:
     """Whether pyarrow has arrays of ``kind`` and of all that is in it; it knows some types by name only."""
-    import pyarrow as pa
-
     try:
         pa.nulls(0, kind)
     except KeyError:
         return False
     return all(_has_arrays(kind.field(child).type) for child in range(kind.num_fields))
+
+
+def in_blocks(tables: Iterable[pa.Table]) -> Iterator[list[pa.Table]]:
+    """Yield ``tables`` in groups of about ``BLOCK_BYTES``, the large ones cut up; none if there are no rows."""
+    block: list[pa.Table] = []
+    size = 0
+    for table in tables:
+        rows = max(1, table.num_rows * BLOCK_BYTES // max(1, table.nbytes))
+        for start in range(0, table.num_rows, rows):
+            part = table.slice(start, rows)
+            block.append(part)
+            size += part.nbytes
+            if size >= BLOCK_BYTES:
+                yield block
+                block, size = [], 0
+    if block:
+        yield block
+
+
+def block_stream(tables: Sequence[pa.Table]) -> bytes:
+    """Return tables of one schema, at least one, as one Arrow IPC stream."""
+    buffer = pa.BufferOutputStream()
+    write_stream(tables, buffer)
+    return bytes(buffer.getvalue().to_pybytes())
+
+
+def write_stream(tables: Sequence[pa.Table], sink: Any) -> None:
+    """Write tables of one schema, at least one, as one Arrow IPC stream to a file or buffer."""
+    with pa.ipc.new_stream(sink, tables[0].schema) as stream:
+        for table in tables:
+            stream.write_table(table, max_chunksize=ROWS_PER_BATCH)
+
+
+def put_block(tables: Sequence[pa.Table]) -> tuple[ObjectRef[bytes], int]:
+    """Put tables of one schema, at least one, into the object store; return the block, and how many bytes it has."""
+    content = block_stream(tables)
+    return ray.put(content), len(content)
+
+
+def is_on_ray(spark: SparkSession) -> bool:
+    """Tell whether the executors of a session are actors of the Ray that this process uses.
+
+    Raises:
+        BridgeError: they were, and Ray has been shut down.
+    """
+    if not str(spark.sparkContext.master).startswith("ray:"):
+        return False
+    if not ray.is_initialized():
+        raise BridgeError(
+            f"Spark {spark.sparkContext.appName!r} runs on a Ray that this process has left. Call "
+            "ray.shutdown() only after the block of tidewheel.spark_bridge.session() has ended"
+        )
+    return True
+
+
+def note(spark: SparkSession, what: str) -> None:
+    """Say in the log that the rows of ``what`` pass the driver."""
+    _logger.info(
+        "%s passes the driver, as its Spark (%s) does not run on Ray: a session of tidewheel.spark_bridge.session() "
+        "moves rows between executors and workers without it",
+        what,
+        spark.sparkContext.master,
+    )
+
+
+def collected(df: DataFrame, schema: pa.Schema, name: str) -> pa.Table:
+    """Compute a DataFrame, and return its rows in order, as a table of the schema that `arrow_schema` gives it.
+
+    Raises:
+        BridgeError: Spark could not compute it; ``name`` says which DataFrame.
+    """
+    with computing(name):
+        batches = collected_batches(df)
+    return pa.Table.from_batches(batches).cast(schema) if batches else schema.empty_table()
+
+
+def created(spark: SparkSession, tables: Iterable[pa.Table], schema: pa.Schema) -> DataFrame:
+    """Return a DataFrame of tables, in a Spark that does not run on Ray.
+
+    Args:
+        spark: the session.
+        tables: the rows.
+        schema: the schema of all tables, which `readable_schema` made.
+    """
+    table = pa.concat_tables([schema.empty_table(), *tables]).combine_chunks()
+    return dataframe_of_tables(spark, [table], write_stream, spark_schema(schema).json())

@@ -1,33 +1,49 @@
 """Results of a dataflow as a Spark DataFrame.
 
 Batches become Arrow IPC streams in Ray's object store, and the executors' JVMs read them from there: no pandas, and no
-Python worker. What a running job has captured, its workers put there, each on its own node. Ray holds the blocks for as
-long as Spark can read them (``block_lease``).
+Python worker. What a running job has captured, its workers put there, each on its own node. Leases keep the Ray objects
+alive while Spark can still read them.
+
+A DataFrame made from Ray objects knows them by name only; Ray frees an object when the last Python reference to it
+goes, and Spark then fails at some later action. Holding the references in the Python DataFrame would not do: DataFrames
+derived from it, joins and temporary views read the same objects after it is gone. What all of these share is the RDD in
+the driver's JVM, so a lease is held until the JVM has collected that RDD, which a weak reference tells.
+
+The JVM collects when its own heap is full, and knows nothing of how much there is in the object store: so it is asked
+to, when much has been leased since the last time.
 """
 
+import gc
 import logging
-from collections.abc import Iterable, Iterator
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tidewheel.progress import TidewheelError
 from tidewheel.pubsub.messages.events import Batch
 from tidewheel.runtime import JobError
 from tidewheel.runtime.engines.captured import CapturedOnWorkers
-from tidewheel.spark_bridge.block_lease import LEASES
-from tidewheel.spark_bridge.block_stream import ROWS_PER_BATCH, in_blocks, put_block
-from tidewheel.spark_bridge.driver_transport import created, is_on_ray, note
 from tidewheel.spark_bridge.errors import BridgeError
 from tidewheel.spark_bridge.jvm import dataframe_of_rdd, driver_jvm, rdd_of_objects
-from tidewheel.spark_bridge.record_tables import RecordTables
-from tidewheel.spark_bridge.spark_types import spark_schema
-from tidewheel.spark_bridge.worker_blocks import worker_blocks
 from tidewheel.transport.ray_internals import owner_address
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
-    from ray import ObjectRef
+    from ray import ObjectRef, ObjectRefGenerator
+
+    from tidewheel.runtime.engines.captured import Kept
+    from tidewheel.spark_bridge.record_tables import RecordTables
 
 _logger = logging.getLogger(__name__)
+
+SILENCE_SECONDS = 120.0
+"""How long a worker may take to make one block."""
+
+BYTES_BETWEEN_COLLECTIONS = 256 * 2**20
+LEASES_BETWEEN_COLLECTIONS = 200
+"""After how much has been leased the JVM is asked to collect what nobody can reach."""
 
 
 def to_spark(
@@ -60,38 +76,93 @@ def to_spark(
             none and ``schema`` is not given; columns share a name, but for its case, with each other or with ``time``;
             or there is a time that is no 64-bit integer, with ``time``; or a worker makes no block for two minutes.
     """
+    from tidewheel.spark_bridge.arrow_blocks import created, in_blocks, is_on_ray, note, put_block
+    from tidewheel.spark_bridge.record_tables import RecordTables
+
     rows = RecordTables(schema, time)
     if not is_on_ray(spark):
-        return _created(spark, list(rows.tables(_messages(source))), rows)
-    blocks = _made_by_workers(source, rows)
+        note(spark, "what to_spark makes a DataFrame of")
+        return created(spark, list(rows.tables(_messages(source))), _columns(rows))
+    blocks = _made_by_workers(source, rows) if isinstance(source, CapturedOnWorkers) else None
     if blocks is None:
         blocks = [put_block(tables) for tables in in_blocks(rows.tables(_messages(source)))]
     columns = _columns(rows)
     return _read(spark, blocks or [put_block([columns.empty_table()])], columns)
 
 
-def _made_by_workers(source: Any, rows: RecordTables) -> "list[tuple[ObjectRef[bytes], int]] | None":
-    """Return blocks that workers make of what they have captured; None if that is here, or they are gone."""
+def _made_by_workers(captured: CapturedOnWorkers, rows: "RecordTables") -> "list[tuple[ObjectRef[bytes], int]] | None":
+    """Have each worker make blocks of what it keeps, on its node; return them with their sizes, worker by worker.
+
+    Afterwards ``rows`` knows the columns, if it did not and a batch tells them. Returns None if the workers are gone.
+
+    Raises:
+        BridgeError: the batches cannot become one DataFrame.
+    """
     import ray
 
-    if not isinstance(source, CapturedOnWorkers):
-        return None
+    blocks: list[tuple[ObjectRef[bytes], int]] = []
     try:
-        return worker_blocks(source, rows)
+        if rows.columns is None:
+            told = [_last(_drained(made)) for made in captured.on_workers(_told_columns, rows.time)]
+            rows.columns, rows.origin = next((one for one in told if one is not None), (None, rows.origin))
+        if rows.columns is not None:
+            for made in captured.on_workers(_blocks, rows.columns, rows.time, rows.origin):
+                *parts, sizes = _drained(made)
+                blocks += zip(parts, _last([sizes]), strict=True)
     except (JobError, ray.exceptions.RayActorError) as error:
         _logger.warning("rows for Spark pass the driver, as the workers that captured them are gone: %s", error)
         return None
+    return blocks
 
 
-def _created(spark: "SparkSession", tables: "list[pa.Table]", rows: RecordTables) -> "DataFrame":
-    """Return the DataFrame of a Spark that does not run on Ray."""
-    import pyarrow as pa
+def _told_columns(kept: "Kept", time: str | None) -> "Iterator[tuple[pa.Schema, str] | None]":
+    """On a worker, yield the columns that the first batch tells, and which that is; None if none tells them."""
+    from tidewheel.spark_bridge.record_tables import RecordTables
 
-    note(spark, "what to_spark makes a DataFrame of")
-    return created(spark, pa.concat_tables([_columns(rows).empty_table(), *tables]), ROWS_PER_BATCH)
+    rows = RecordTables(None, time)
+    next(rows.tables(kept), None)
+    yield None if rows.columns is None else (rows.columns, rows.origin)
 
 
-def _columns(rows: RecordTables) -> "pa.Schema":
+def _blocks(kept: "Kept", columns: "pa.Schema", time: str | None, origin: str) -> Iterator[bytes | list[int]]:
+    """On a worker, yield blocks, and at last how many bytes each has."""
+    from tidewheel.spark_bridge.arrow_blocks import block_stream, in_blocks
+    from tidewheel.spark_bridge.record_tables import RecordTables
+
+    sizes = []
+    for tables in in_blocks(RecordTables(columns, time, origin).tables(kept)):
+        stream = block_stream(tables)
+        sizes.append(len(stream))
+        yield stream
+    yield sizes
+
+
+def _drained(made: "ObjectRefGenerator") -> "list[ObjectRef[Any]]":
+    """Return all that a worker yields, once it is there; the last is why not, if it has failed."""
+    import ray
+
+    references: list[ObjectRef[Any]] = []
+    while not made.is_finished():
+        if not ray.wait([made], timeout=SILENCE_SECONDS, fetch_local=False)[0]:
+            raise BridgeError(f"a worker has made no block of what it has captured for {SILENCE_SECONDS:.0f} s")
+        try:
+            references.append(next(made))
+        except StopIteration:
+            break
+    return references
+
+
+def _last(references: "Sequence[ObjectRef[Any]]") -> Any:
+    """Return the last object; raise what a worker has raised."""
+    import ray
+
+    try:
+        return ray.get(references[-1], timeout=SILENCE_SECONDS)
+    except ray.exceptions.RayTaskError as error:
+        raise error.cause if isinstance(error.cause, TidewheelError) else error from None
+
+
+def _columns(rows: "RecordTables") -> "pa.Schema":
     if rows.schema is None:
         raise BridgeError("there is no batch to take the columns of the DataFrame from: pass schema= to to_spark")
     return rows.schema
@@ -114,7 +185,81 @@ def _messages(source: Any) -> Iterator[tuple[Any, Any]]:
 
 def _read(spark: "SparkSession", put: "list[tuple[ObjectRef[bytes], int]]", schema: "pa.Schema") -> "DataFrame":
     """Return the DataFrame that reads blocks, which come with their sizes, in the executors' JVMs."""
+    from tidewheel.spark_bridge.spark_types import spark_schema
+
     blocks = [block for block, _ in put]
     rdd = rdd_of_objects(spark, [block.binary() for block in blocks], list(map(owner_address, blocks)))
     LEASES.hold(driver_jvm(spark), rdd, blocks, sum(size for _, size in put))
     return dataframe_of_rdd(spark, rdd, spark_schema(schema).json())
+
+
+@dataclass(frozen=True, slots=True)
+class _Lease:
+    rdd: Any  # a java.lang.ref.WeakReference
+    references: "tuple[ObjectRef[bytes], ...]"
+
+
+class BlockLeases:
+    """The leases of one Spark driver."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._leases: list[_Lease] = []
+        self._collected: Any = None
+        """The java.lang.ref.ReferenceQueue in which the JVM puts what it has collected."""
+        self._new_leases = 0
+        self._new_bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._leases)
+
+    def hold(self, jvm: Any, rdd: Any, references: "Sequence[ObjectRef[bytes]]", size: int) -> None:
+        """Keep ``references`` until the JVM has collected ``rdd``; expired leases are dropped on this occasion.
+
+        Args:
+            jvm: the driver's.
+            rdd: what reads the blocks.
+            references: the blocks.
+            size: how many bytes they are.
+        """
+        with self._lock:
+            if self._collected is None:
+                self._collected = jvm.java.lang.ref.ReferenceQueue()
+            self._leases.append(_Lease(jvm.java.lang.ref.WeakReference(rdd, self._collected), tuple(references)))
+            self._new_leases += 1
+            self._new_bytes += size
+            is_much = self._new_leases > LEASES_BETWEEN_COLLECTIONS or self._new_bytes > BYTES_BETWEEN_COLLECTIONS
+            if is_much:
+                self._new_leases = self._new_bytes = 0
+        if is_much:
+            gc.collect()  # which lets go of what Python has of the JVM's objects
+            jvm.System.gc()
+        self.prune(look=is_much)
+
+    def prune(self, *, look: bool = False) -> None:
+        """Drop the leases of RDDs that the JVM has collected.
+
+        Args:
+            look: also at those that it has collected just now, and not put into its queue yet.
+        """
+        with self._lock:
+            leases, collected = list(self._leases), self._collected
+        # Each lease is asked about only when there is news of one: a call takes long among thousands of leases.
+        if collected is None or (collected.poll() is None and not look):
+            return
+        while collected.poll() is not None:
+            pass
+        expired = {id(lease) for lease in leases if lease.rdd.refersTo(None)}
+        with self._lock:
+            self._leases = [lease for lease in self._leases if id(lease) not in expired]
+        _logger.debug("dropped the blocks of %d DataFrame(s)", len(expired))
+
+    def clear(self) -> None:
+        """Drop every lease: Spark has stopped."""
+        with self._lock:
+            self._leases.clear()
+            self._collected = None
+
+
+LEASES = BlockLeases()
+"""The leases of the Spark session of this process, of which there is one at a time."""

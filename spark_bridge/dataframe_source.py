@@ -10,19 +10,15 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from tidewheel.runtime import Pause
 from tidewheel.runtime.errors import JobError
-from tidewheel.spark_bridge.arrow_blocks import ArrowBlocks, arrow_schema, block_count, cached_blocks
 from tidewheel.spark_bridge.block_deal import deal
-from tidewheel.spark_bridge.cached_blocks import CachedBlocks
-from tidewheel.spark_bridge.driver_transport import is_on_ray
-from tidewheel.spark_bridge.epoch_order import cached, checked_row_count, epoch_column, in_epoch_order
-from tidewheel.spark_bridge.epoch_slices import epoch_slices
-from tidewheel.spark_bridge.errors import BridgeError
-from tidewheel.spark_bridge.java_errors import computing
+from tidewheel.spark_bridge.errors import BridgeError, computing
 from tidewheel.transport.ray_cluster import connect
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import Column, DataFrame
+
+    from tidewheel.spark_bridge.dataframe_blocks import DataFrameBlocks
 
 _StreamT_co = TypeVar("_StreamT_co", covariant=True)
 
@@ -49,7 +45,7 @@ class DataFrameSource:
     """
 
     name: str
-    blocks: ArrowBlocks | CachedBlocks
+    blocks: "DataFrameBlocks"
     time: str | None = None
     keeps_time: bool = True
 
@@ -67,8 +63,7 @@ class DataFrameSource:
         With epochs the workers stay together in time: each has one of the first ``len(nodes)`` blocks, one of the next,
         and so on.
         """
-        places = self.blocks.places or [""] * len(self.blocks)
-        return [self._read(deal(places, nodes, in_step=self.time is not None)[worker])]
+        return [self._read(deal(self.blocks.places, nodes, in_step=self.time is not None)[worker])]
 
     def _read(self, numbers: Sequence[int]) -> "Iterator[tuple[int, pa.Table] | Pause]":
         import ray
@@ -106,6 +101,28 @@ def _table(stream: bytes) -> "pa.Table":
     return pa.ipc.open_stream(pa.py_buffer(stream)).read_all().replace_schema_metadata().combine_chunks()
 
 
+def epoch_slices(table: "pa.Table", column: str) -> "Iterator[tuple[int, pa.Table]]":
+    """Yield ``(epoch, rows)`` for each run of equal values in ``column``, which holds integers without nulls.
+
+    The slices are zero-copy, keep ``column``, and are the table again when put together. On a table sorted by
+    ``column`` there is one slice per epoch; a table without rows has none. The cost is that of one pass over one column
+    plus a constant per epoch.
+
+    >>> import pyarrow as pa
+    >>> [(epoch, rows.num_rows) for epoch, rows in epoch_slices(pa.table({"day": [3, 3, 5]}), "day")]
+    [(3, 2), (5, 1)]
+    """
+    import numpy as np
+
+    if not table.num_rows:
+        return
+    epochs = table.column(column).to_numpy()
+    starts = np.concatenate(([0], np.flatnonzero(epochs[1:] != epochs[:-1]) + 1))
+    lengths = np.diff(starts, append=len(epochs))
+    for epoch, start, length in zip(epochs[starts].tolist(), starts.tolist(), lengths.tolist(), strict=True):
+        yield epoch, table.slice(start, length)
+
+
 def from_spark(
     flow: TakesSource[_StreamT_co],
     name: str,
@@ -141,20 +158,26 @@ def from_spark(
         BridgeError: it is no DataFrame, or a streaming one, its types have no Arrow form, Spark cannot compute it, or
             the epoch column is missing, no integer, or holds nulls or negative values; or ``partitions`` is below 1.
     """
+    from tidewheel.spark_bridge.arrow_blocks import arrow_schema, block_count, blocks_of, is_on_ray
+    from tidewheel.spark_bridge.dataframe_blocks import DataFrameBlocks
+    from tidewheel.spark_bridge.epoch_order import cached, checked_row_count, epoch_column, in_epoch_order
+
     _require_dataframe(df, name)
+    if not is_on_ray(df.sparkSession):
+        connect(JobError)
     if partitions is not None and partitions < 1:
         raise BridgeError(f"DataFrame {name!r} must become one block or more, not partitions={partitions}")
     if time is None:
         # Without executors to fetch from, blocks are cut of what the driver has collected.
         shuffled = df if partitions is None or not is_on_ray(df.sparkSession) else df.repartition(partitions)
-        return flow.source(name, DataFrameSource(name, cached_blocks(shuffled, name, partitions)))
+        return flow.source(name, DataFrameSource(name, blocks_of(shuffled, name, partitions)))
     epochs = epoch_column(df, name, time)
     with cached(epochs.df) as kept:
         with computing(name):
             rows = checked_row_count(kept, epochs)
         count = partitions or block_count(rows, df)
         ordered = in_epoch_order(kept, epochs.column, count)
-        blocks = cached_blocks(ordered, name, count) if rows else ArrowBlocks(arrow_schema(epochs.df, name), ())
+        blocks = blocks_of(ordered, name, count) if rows else DataFrameBlocks(arrow_schema(epochs.df, name), stored=())
     return flow.source(name, DataFrameSource(name, blocks, epochs.column, epochs.is_own))
 
 
@@ -168,5 +191,3 @@ def _require_dataframe(df: "DataFrame", name: str) -> None:
             f"DataFrame {name!r} is a streaming one, which from_spark cannot read: give the dataflow an input, and "
             "hand both to feed(job.input(...), df, checkpoint=...)"
         )
-    if not is_on_ray(df.sparkSession):
-        connect(JobError)

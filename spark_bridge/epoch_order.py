@@ -1,17 +1,18 @@
-"""The rows of a DataFrame in the order of their epochs: which column tells them, whether it can, and the sorting."""
+"""The rows of a DataFrame in the order of their epochs: the column that has them, its checks, and the sorting."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from pyspark import StorageLevel
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame, functions
+from pyspark.sql.types import ArrayType, DataType, IntegralType, MapType, StructType
 
 from tidewheel.spark_bridge.arrow_blocks import quoted
 from tidewheel.spark_bridge.errors import BridgeError
 from tidewheel.spark_bridge.jvm import first_row
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
-    from pyspark.sql.types import DataType
 
 EPOCH = "__tidewheel_epoch"
 """The column that has the epochs while rows are on their way, where they are computed from others."""
@@ -28,7 +29,7 @@ class EpochColumn:
         is_own: whether the column is one of the user's, and stays in the rows.
     """
 
-    df: "DataFrame"
+    df: DataFrame
     column: str
     name: str
     is_own: bool
@@ -39,7 +40,7 @@ class EpochColumn:
         return f"{what}{kind and f' ({kind})'} of DataFrame {self.name!r}"
 
 
-def epoch_column(df: "DataFrame", name: str, time: "str | Column | Callable[[DataFrame], Column]") -> EpochColumn:
+def epoch_column(df: DataFrame, name: str, time: str | Column | Callable[[DataFrame], Column]) -> EpochColumn:
     """Return where the epochs are that ``time=`` means.
 
     Raises:
@@ -47,13 +48,12 @@ def epoch_column(df: "DataFrame", name: str, time: "str | Column | Callable[[Dat
     """
     if isinstance(time, str):
         return _checked(EpochColumn(df, time, name, is_own=True))
-    from pyspark.errors import PySparkException
 
     if EPOCH in df.columns:
         raise BridgeError(f"DataFrame {name!r} has a column {EPOCH!r}, which is needed here: rename it")
     try:
-        column: Any = time(df) if callable(time) and not _is_column(time) else time
-        if not _is_column(column):
+        column: Any = time(df) if callable(time) and not isinstance(time, Column) else time
+        if not isinstance(column, Column):
             source = "its function returned" if callable(time) else "it is"
             raise BridgeError(
                 f"time= of DataFrame {name!r} is the name of a column, a Column, or a function that takes the "
@@ -65,15 +65,7 @@ def epoch_column(df: "DataFrame", name: str, time: "str | Column | Callable[[Dat
     return _checked(EpochColumn(computed, EPOCH, name, is_own=False))
 
 
-def _is_column(value: object) -> bool:
-    from pyspark.sql import Column
-
-    return isinstance(value, Column)
-
-
 def _checked(epochs: EpochColumn) -> EpochColumn:
-    from pyspark.sql.types import IntegralType
-
     df, time = epochs.df, epochs.column
     if time not in df.columns:
         raise BridgeError(f"DataFrame {epochs.name!r} has no column {time!r} for time=; it has {', '.join(df.columns)}")
@@ -86,14 +78,12 @@ def _checked(epochs: EpochColumn) -> EpochColumn:
     return epochs
 
 
-def checked_row_count(df: "DataFrame", epochs: EpochColumn) -> int:
+def checked_row_count(df: DataFrame, epochs: EpochColumn) -> int:
     """Return how many rows there are, after looking at every epoch in one aggregation; ``df`` is where it is cached.
 
     Raises:
         BridgeError: epochs are missing, or negative.
     """
-    from pyspark.sql import functions
-
     time = epochs.column
     epoch = functions.col(quoted(time))
     aggregates = (functions.count(functions.lit(1)), functions.count(epoch), functions.min(epoch).cast("long"))
@@ -114,25 +104,19 @@ def checked_row_count(df: "DataFrame", epochs: EpochColumn) -> int:
     return int(rows)
 
 
-def in_epoch_order(df: "DataFrame", time: str, count: int) -> "DataFrame":
+def in_epoch_order(df: DataFrame, time: str, count: int) -> DataFrame:
     """Return ``df`` in ``count`` partitions that follow each other in time; an epoch too big for one spans several."""
-    from pyspark.sql import functions
-
     epoch = functions.col(quoted(time))
     return df.repartitionByRange(count, epoch, *_salt(df)).sortWithinPartitions(epoch)
 
 
-def _salt(df: "DataFrame") -> "list[Column]":
+def _salt(df: DataFrame) -> list[Column]:
     """Return what tells rows of one epoch apart, the same at every computation: a hash of all that can be hashed."""
-    from pyspark.sql import functions
-
     hashable = [functions.col(quoted(field.name)) for field in df.schema.fields if not _has_map(field.dataType)]
     return [functions.xxhash64(*hashable)]
 
 
 def _has_map(kind: "DataType") -> bool:
-    from pyspark.sql.types import ArrayType, MapType, StructType
-
     if isinstance(kind, StructType):
         return any(_has_map(field.dataType) for field in kind.fields)
     if isinstance(kind, ArrayType):
@@ -141,10 +125,8 @@ def _has_map(kind: "DataType") -> bool:
 
 
 @contextmanager
-def cached(df: "DataFrame") -> "Iterator[DataFrame]":
+def cached(df: DataFrame) -> Iterator[DataFrame]:
     """Keep the rows of ``df`` in Spark for the block, so that they are computed once; leave a cache that was there."""
-    from pyspark import StorageLevel
-
     if df.storageLevel != StorageLevel.NONE:
         yield df
         return

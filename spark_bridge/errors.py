@@ -1,6 +1,14 @@
-"""The error of the Spark bridge."""
+"""The error of the Spark bridge, and errors of Spark in a few lines: its own messages bring a page of Java's stack."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
 from tidewheel.progress.errors import TidewheelError
+
+_JAVA_FRAMES = ("\tat ", "\t...", "at org.apache.", "at java.", "at scala.")
+_MOST_CAUSES = 20
+_AFTER_THE_MESSAGE = ("Driver stacktrace:", "JVM stacktrace:")
 
 
 class BridgeError(TidewheelError):
@@ -8,3 +16,61 @@ class BridgeError(TidewheelError):
 
     The message names what was found, where, and what to do about it.
     """
+
+
+def readable(error: BaseException) -> str:
+    """Return what an exception says, or what is behind it in Spark, without Java's stack.
+
+    >>> readable(ValueError("no number"))
+    'ValueError: no number'
+    """
+    text = _captured(error)
+    if text is None:
+        text = _thrown(getattr(error, "java_exception", None))
+    if text is None:
+        text = str(error.args[0]) if error.args else ""
+    return f"{type(error).__name__}: {without_java(text)}".removesuffix(": ")
+
+
+@contextmanager
+def computing(name: str) -> Iterator[None]:
+    """Raise BridgeError with what Spark says if the block, in which Spark computes the DataFrame of a name, fails."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except (Py4JError, PySparkException) as error:
+        raise BridgeError(f"Spark could not compute DataFrame {name!r}: {readable(error)}") from error
+
+
+def _captured(error: Any) -> str | None:
+    """Return the message of an exception that PySpark has translated: its str() asks the JVM, which may be gone."""
+    text = None
+    while error is not None and (described := getattr(error, "desc", None)) is not None:
+        text, error = described, getattr(error, "cause", None)
+    return text
+
+
+def _thrown(java: Any) -> str | None:
+    """Return what Java says of the cause of all that an exception of Py4J is about."""
+    text: str | None = None
+    try:
+        for _ in range(_MOST_CAUSES):
+            if java is None:
+                break
+            text, java = java.toString(), java.getCause()
+    except Exception:  # noqa: BLE001 - the JVM is gone
+        return text
+    return text
+
+
+def without_java(text: str) -> str:
+    r"""Leave out the lines of a text that are Java's stack.
+
+    >>> without_java("Job aborted\n\tat org.apache.spark.Job.run(Job.scala:1)\n\nDriver stacktrace:\n\tat java.x")
+    'Job aborted'
+    """
+    for mark in _AFTER_THE_MESSAGE:
+        text = text.partition(mark)[0]
+    return "\n".join(line for line in text.splitlines() if line.strip() and not line.startswith(_JAVA_FRAMES)).strip()

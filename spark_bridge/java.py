@@ -20,7 +20,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tidewheel.spark_bridge.errors import BridgeError
-from tidewheel.spark_bridge.process_environment import process_environment
 
 REQUIRED_VERSION = 17
 """The Java version that Spark 3.5 and Ray's Java workers both run on."""
@@ -77,6 +76,30 @@ def probe_java(executable: Path) -> Java | None:
     if version is None or home is None:
         return None
     return Java(home=Path(home.group(1)), version=int(version.group(1)))
+
+
+@contextmanager
+def process_environment(**variables: str) -> Iterator[None]:
+    """Set ``variables`` in ``os.environ``, and restore what was there, or was not, at the end.
+
+    Child processes inherit them when they start: a JVM or a Ray node started inside the block keeps what it saw.
+
+    >>> with process_environment(TIDEWHEEL_EXAMPLE="on"):
+    ...     os.environ["TIDEWHEEL_EXAMPLE"]
+    'on'
+    >>> "TIDEWHEEL_EXAMPLE" in os.environ
+    False
+    """
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
 
 
 @contextmanager

@@ -8,6 +8,7 @@ release may change them. So `pyproject.toml` allows only releases that have pass
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -117,23 +118,25 @@ def arrow_schema_stream(df: "DataFrame") -> bytes:
     return bytes(stream.toByteArray())
 
 
-def dataframe_of_table(spark: "SparkSession", table: object, serializer: object, schema_json: str) -> "DataFrame":
-    """Return the DataFrame of an Arrow table that passes the driver.
+def dataframe_of_tables(
+    spark: "SparkSession", tables: Any, write: Callable[[Any, Any], None], schema_json: str
+) -> "DataFrame":
+    """Return the DataFrame of Arrow tables that pass the driver.
 
     Relies on ``SparkContext._serialize_to_jvm``, ``SparkSession._jsparkSession`` and ``PythonSQLUtils``, as PySpark's
     own ``createDataFrame`` does for pandas.
 
     Args:
         spark: the session.
-        table: what the serializer writes.
-        serializer: has ``dump_stream(table, stream)``, which writes an Arrow IPC stream.
+        tables: the tables.
+        write: writes the tables as an Arrow IPC stream where PySpark has its JVM read: to a file or a socket.
         schema_json: the Spark schema of the rows, as JSON.
     """
     from pyspark.sql import DataFrame
 
     jvm, context = driver_jvm(spark), _any(spark.sparkContext)
     read: Callable[[str], Any] = jvm.PythonSQLUtils.readArrowStreamFromFile
-    batches = context._serialize_to_jvm(table, serializer, read, jvm.ArrowIteratorServer)
+    batches = context._serialize_to_jvm(tables, SimpleNamespace(dump_stream=write), read, jvm.ArrowIteratorServer)
     return DataFrame(jvm.PythonSQLUtils.toDataFrame(batches, schema_json, _any(spark)._jsparkSession), spark)
 
 

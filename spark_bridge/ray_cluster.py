@@ -1,15 +1,24 @@
-"""The Ray cluster that a Spark session runs on: started or joined, and examined before Spark is.
+"""The Ray cluster that a Spark session runs on: started or joined, and examined before Spark starts.
 
-Everything that would make RayDP hang or die half-way is asked here first: Ray Client, too few CPUs, a second RayDP in
-the namespace, a cluster whose nodes have no Java 17.
+The bridge checks here first for everything that would make RayDP hang or die half-way: Ray Client, too few CPUs, a
+second RayDP in the namespace, a cluster whose nodes have no Java 17. Ray queues what does not fit and RayDP waits for
+it, so a session on a cluster that is too small would hang.
+
+An executor is one Ray actor, so its CPUs and its memory are on one node. RayDP's two masters hold nothing while they
+run, but Ray wants one free CPU to place the first of them.
 """
 
+import re
 import shutil
 import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
+import ray
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
 from tidewheel.runtime.errors import JobError
-from tidewheel.spark_bridge.cluster_capacity import ExecutorDemand
 from tidewheel.spark_bridge.errors import BridgeError
 from tidewheel.spark_bridge.java import REQUIRED_VERSION, Java, probe_java
 from tidewheel.transport import ray_cluster as cluster
@@ -23,6 +32,59 @@ EXECUTOR = "raydp-executor-"
 
 _RELEASE_SECONDS = 10.0
 _POLL_SECONDS = 0.1
+_MEMORY = re.compile(r"(\d+)([kmgt])b?", re.IGNORECASE)
+_UNITS = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutorDemand:
+    """What the executors of a session hold as long as it lives.
+
+    Attributes:
+        executors: how many there are.
+        cpus: the Ray CPUs that each takes.
+        memory_bytes: the Ray memory that each takes.
+    """
+
+    executors: int
+    cpus: float
+    memory_bytes: int
+
+    def fitting(self, node: Mapping[str, float]) -> int:
+        """Return how many of the executors fit on a node with these resources (``CPU``, ``memory`` in bytes)."""
+        fits = [self.executors, int(node.get("memory", 0) // self.memory_bytes)]
+        if self.cpus:
+            fits.append(int(node.get("CPU", 0) // self.cpus))
+        return min(fits)
+
+    def shortage(self, nodes: Iterable[Mapping[str, float]]) -> str | None:
+        """Return what is missing on ``nodes`` to run all executors, as a clause of a sentence, or None if they fit."""
+        nodes = list(nodes)
+        placed = sum(self.fitting(node) for node in nodes)
+        cpus, memory = (sum(node.get(name, 0) for node in nodes) for name in ("CPU", "memory"))
+        if placed >= self.executors and cpus >= 1:
+            return None
+        wanted = max(1, self.executors * self.cpus)
+        return (
+            f"it wants {self.executors} executor(s) of {self.cpus:g} CPU(s) and {self.memory_bytes / 2**20:.0f} MiB, "
+            f"{wanted:g} CPU(s) in all. Only {placed} fit: there are {cpus:g} CPU(s) and "
+            f"{memory / 2**20:.0f} MiB on {len(nodes)} node(s)"
+        )
+
+
+def executor_demand(executors: int, cpus: float, memory: str) -> ExecutorDemand:
+    """Return the demand of ``executors`` executors with ``cpus`` Ray CPUs and ``memory`` (such as ``"1g"``) each.
+
+    Raises:
+        BridgeError: there is less than one executor, a negative number of CPUs, or ``memory`` is no amount with a unit.
+    """
+    match = _MEMORY.fullmatch(memory.strip())
+    if executors < 1 or cpus < 0 or match is None or not int(match.group(1)):
+        raise BridgeError(
+            f"a Spark session cannot have executors={executors!r}, CPUs {cpus!r} and memory={memory!r}. It needs at "
+            "least one executor, with CPUs, and with memory that has a unit, such as '512m' or '1g'"
+        )
+    return ExecutorDemand(executors, cpus, int(match.group(1)) * _UNITS[match.group(2).lower()])
 
 
 def connect() -> None:
@@ -31,7 +93,7 @@ def connect() -> None:
     Raises:
         BridgeError: this process uses Ray Client, or the nodes of the cluster cannot start Java workers.
     """
-    from ray.util.client import ray as client
+    from ray.util.client import ray as client  # at the top, doctest would ask it for more than it has
 
     if client.is_connected():
         raise BridgeError(
@@ -50,8 +112,6 @@ def await_room(demand: ExecutorDemand) -> None:
     Raises:
         BridgeError: they never fit, or do not fit beside what is running now.
     """
-    import ray
-
     alive = [node["Resources"] for node in ray.nodes() if node["Alive"]]
     shortage = demand.shortage(alive)
     if shortage is not None:
@@ -75,8 +135,6 @@ def require_free_name() -> None:
     Raises:
         BridgeError: another process has a RayDP session in this namespace.
     """
-    import ray
-
     if not await_free_name():
         namespace = ray.get_runtime_context().namespace
         raise BridgeError(
@@ -87,8 +145,6 @@ def require_free_name() -> None:
 
 def await_free_name() -> bool:
     """Wait a few seconds for the last RayDP of this Ray namespace to go, executors too, and tell whether it went."""
-    import ray
-
     deadline = time.monotonic() + _RELEASE_SECONDS
     while any(name == APP_MASTER or name.startswith(EXECUTOR) for name in ray.util.list_named_actors()):
         if time.monotonic() > deadline:
@@ -99,9 +155,6 @@ def await_free_name() -> bool:
 
 def _check_java() -> None:
     """Raise unless every node of the running cluster would start Java workers with the right Java."""
-    import ray
-    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
-
     probe = ray.remote(num_cpus=0)(_java_on_path)
     nodes = [node for node in ray.nodes() if node["Alive"]]
     strategies = [NodeAffinitySchedulingStrategy(node["NodeID"], soft=False) for node in nodes]

@@ -4,13 +4,12 @@ import operator
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from numbers import Real
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pyarrow as pa
 
 from tidewheel.spark_bridge.errors import BridgeError
 from tidewheel.spark_bridge.spark_types import readable_schema
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 _TIMES = range(-(2**63), 2**63)
 
@@ -31,7 +30,7 @@ class RecordTables:
         origin: as above; the batch that told the schema, once one has.
     """
 
-    def __init__(self, schema: "pa.Schema | None" = None, time: str | None = None, origin: str = "schema=") -> None:
+    def __init__(self, schema: pa.Schema | None = None, time: str | None = None, origin: str = "schema=") -> None:
         self.time = time
         self.origin = origin
         self.columns = None if schema is None else readable_schema(schema, origin)
@@ -39,10 +38,8 @@ class RecordTables:
             self._check_time_column(self.columns.names, origin)
 
     @property
-    def schema(self) -> "pa.Schema | None":
+    def schema(self) -> pa.Schema | None:
         """The schema of every table, the time column included; None before anything has told it."""
-        import pyarrow as pa
-
         if self.columns is None or self.time is None:
             return self.columns
         return self.columns.append(pa.field(self.time, pa.int64()))
@@ -51,12 +48,12 @@ class RecordTables:
         if self.time is not None and self.time.casefold() in (name.casefold() for name in names):
             raise BridgeError(f"{where} already has a column {self.time!r}: give time= another name, or leave it out")
 
-    def tables(self, messages: "Iterable[tuple[Any, Any]]") -> "Iterator[pa.Table]":
+    def tables(self, messages: Iterable[tuple[Any, Any]]) -> Iterator[pa.Table]:
         """Yield ``(time, batch)`` as tables; raise as `table`."""
         tables = (self.table(at, batch) for at, batch in messages)
         return (table for table in tables if table is not None)
 
-    def table(self, time: Any, batch: Any) -> "pa.Table | None":
+    def table(self, time: Any, batch: Any) -> pa.Table | None:
         """Return ``batch`` as a table; None if it is an empty list while the schema is not known yet.
 
         Raises:
@@ -72,21 +69,19 @@ class RecordTables:
             table = self._readable(table, where)
         return table if self.time is None else self._with_time(table, self.time, time)
 
-    def _readable(self, table: "pa.Table", where: str) -> "pa.Table":
+    def _readable(self, table: pa.Table, where: str) -> pa.Table:
         """Return a table with the types that Spark reads; the first tells the schema of all."""
         columns = readable_schema(table.schema, where)
         if self.columns is None:
             self.columns, self.origin = columns, where
         if columns != self.columns:
             raise BridgeError(
-                f"{where} has the columns ({_listed(columns)}), but {self.origin} has ({_listed(self.columns)}). "
+                f"{where} has the columns ({listed(columns)}), but {self.origin} has ({listed(self.columns)}). "
                 "A DataFrame has one schema: send the same columns, in order and type, in every batch"
             )
         return _cast(table, columns, where)
 
-    def _table(self, batch: Any, where: str) -> "pa.Table | None":
-        import pyarrow as pa
-
+    def _table(self, batch: Any, where: str) -> pa.Table | None:
         if isinstance(batch, pa.Table):
             return batch
         if isinstance(batch, pa.RecordBatch):
@@ -98,10 +93,8 @@ class RecordTables:
             "send Arrow tables or lists of dicts"
         )
 
-    def _table_of_dicts(self, records: list[Any], where: str) -> "pa.Table":
+    def _table_of_dicts(self, records: list[Any], where: str) -> pa.Table:
         """Return a table of ``records``; what a record lacks is null, what the schema lacks is refused."""
-        import pyarrow as pa
-
         foreign = next((record for record in records if not isinstance(record, dict)), None)
         if foreign is not None:
             raise BridgeError(
@@ -114,7 +107,7 @@ class RecordTables:
             if unknown:
                 raise BridgeError(
                     f"{where} has records with {', '.join(map(repr, unknown))}, which {self.origin} has not "
-                    f"({_listed(self.columns)}): pass a schema= with every column"
+                    f"({listed(self.columns)}): pass a schema= with every column"
                 )
             names = self.columns.names
         values = {name: [record.get(name) for record in records] for name in names}
@@ -123,13 +116,11 @@ class RecordTables:
                 _refuse_fractions(values[field.name], field.type)
             return pa.Table.from_pydict(values, schema=self.columns)
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-            columns = "" if self.columns is None else f" ({_listed(self.columns)}, as in {self.origin})"
+            columns = "" if self.columns is None else f" ({listed(self.columns)}, as in {self.origin})"
             raise BridgeError(f"{where} does not fit in columns{columns}: {error}; pass schema=") from error
 
     @staticmethod
-    def _with_time(table: "pa.Table", column: str, time: Any) -> "pa.Table":
-        import pyarrow as pa
-
+    def _with_time(table: pa.Table, column: str, time: Any) -> pa.Table:
         number = operator.index(time) if hasattr(time, "__index__") else None
         if number is None or number not in _TIMES:
             raise BridgeError(
@@ -139,10 +130,8 @@ class RecordTables:
         return table.append_column(column, pa.repeat(pa.scalar(number, pa.int64()), table.num_rows))
 
 
-def _refuse_fractions(values: Iterable[Any], kind: "pa.DataType") -> None:
+def _refuse_fractions(values: Iterable[Any], kind: pa.DataType) -> None:
     """Raise if ``values`` has a fraction where ``kind`` has integers: Arrow would cut it off in silence."""
-    import pyarrow as pa
-
     present = [value for value in values if value is not None]
     if pa.types.is_integer(kind):
         fraction = next((value for value in present if isinstance(value, Real) and value % 1 != 0), None)
@@ -161,16 +150,15 @@ def _refuse_fractions(values: Iterable[Any], kind: "pa.DataType") -> None:
         _refuse_fractions(chain.from_iterable(value.values() for value in maps), kind.item_type)
 
 
-def _cast(table: "pa.Table", schema: "pa.Schema", where: str) -> "pa.Table":
-    import pyarrow as pa
-
+def _cast(table: pa.Table, schema: pa.Schema, where: str) -> pa.Table:
     try:
         return table.cast(schema)
     except pa.ArrowException as error:
         raise BridgeError(
-            f"{where} has values that Spark's types cannot hold exactly ({_listed(table.schema)}): {error}"
+            f"{where} has values that Spark's types cannot hold exactly ({listed(table.schema)}): {error}"
         ) from error
 
 
-def _listed(schema: "pa.Schema") -> str:
+def listed(schema: pa.Schema) -> str:
+    """Return the columns of a schema for a message."""
     return ", ".join(f"{field.name}: {field.type}" for field in schema)

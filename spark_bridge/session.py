@@ -2,32 +2,29 @@
 
 RayDP has fixed actor names and PySpark one SparkContext, so there is one session per process and per Ray namespace.
 This module starts one with everything around it in order (Java, Python, Ray, room for the executors) and leaves the
-process as it found it.
+process as it found it. A session that the program has started itself with ``raydp.init_spark`` it uses as it is.
 """
 
 import atexit
 import logging
+import os
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tidewheel.spark_bridge import ray_cluster
-from tidewheel.spark_bridge.block_lease import LEASES
-from tidewheel.spark_bridge.cached_blocks import CACHED
-from tidewheel.spark_bridge.cluster_capacity import executor_demand
+from tidewheel.spark_bridge import jvm
 from tidewheel.spark_bridge.errors import BridgeError
-from tidewheel.spark_bridge.java import find_java, java_environment
-from tidewheel.spark_bridge.jvm import active_context, disconnect_from_ray
-from tidewheel.spark_bridge.process_environment import process_environment
-from tidewheel.spark_bridge.running_session import running_session
+from tidewheel.spark_bridge.java import find_java, java_environment, process_environment
 from tidewheel.spark_bridge.spark_configuration import (
     DRIVER_LOG_CONFIGURATION,
     DRIVER_LOG_SETTING,
+    JAVA_OPTIONS_SETTINGS,
+    OPENED_PACKAGES,
     executor_cpus,
     spark_configuration,
 )
@@ -73,10 +70,12 @@ def session(
         BridgeError: there is no Java 17, no room on the cluster, another session in this process or namespace, a Ray
             Client, or RayDP could not start; or it runs already, without what conversions need.
     """
+    from tidewheel.spark_bridge import ray_cluster
+
     if cores < 1:
         raise BridgeError(f"a Spark executor needs one core or more, not cores={cores!r}")
     settings = spark_configuration(configs)
-    demand = executor_demand(executors, executor_cpus(settings, cores), memory)
+    demand = ray_cluster.executor_demand(executors, executor_cpus(settings, cores), memory)
     if not _only_one.acquire(blocking=False):
         raise BridgeError(f"this process already has a Spark session, and can have one: leave it before {app_name!r}")
     try:
@@ -90,22 +89,59 @@ def session(
             ray_cluster.connect()
             ray_cluster.require_free_name()
             ray_cluster.await_room(demand)
-            with _quiet_driver() as log_configuration:
-                settings.setdefault(DRIVER_LOG_SETTING, str(log_configuration))
-                spark, stop = _start(app_name, executors, cores, memory, settings)
-            try:
+            with _started(app_name, executors, cores, memory, settings) as spark:
                 yield spark
-            finally:
-                stop()
-                LEASES.clear()
-                CACHED.clear()
     finally:
         _only_one.release()
 
 
+def running_session() -> "SparkSession | None":
+    """Return the session that RayDP runs in this process, None if it runs none.
+
+    Raises:
+        BridgeError: it was started without what conversions need.
+    """
+    running = jvm.raydp_session()
+    if running is None:
+        return None
+    spark = running.spark
+    if jvm.was_stopped(spark):
+        raise BridgeError(
+            "RayDP's Spark session of this process was stopped by spark.stop(), which leaves its actors running: call "
+            "raydp.stop_spark() before another session"
+        )
+    if not running.is_connected:
+        raise BridgeError(
+            f"the Spark session {spark.sparkContext.appName!r} was started without a connection from its JVM to Ray: "
+            "call raydp.init_spark(..., fault_tolerant_mode=True), which is the default"
+        )
+    closed = _closed_to_ray(spark)
+    if closed:
+        raise BridgeError(
+            f"the Spark session {spark.sparkContext.appName!r} was started without Java options that Ray's "
+            f"serialiser needs on Java 17 ({', '.join(closed)}), so its actors would die. Pass "
+            "configs=tidewheel.spark_bridge.spark_configuration.spark_configuration({...}) to raydp.init_spark, "
+            "or let tidewheel.spark_bridge.session start Spark"
+        )
+    _logger.info("using the Spark session %r that this process runs, as it is", spark.sparkContext.appName)
+    return spark
+
+
+def _closed_to_ray(spark: "SparkSession") -> list[str]:
+    """Return the settings that do not open the packages of the JDK which Ray's serialiser looks into."""
+    everywhere = os.environ.get("JDK_JAVA_OPTIONS", "")
+    configuration = spark.sparkContext.getConf()
+
+    def opens(options: str) -> bool:
+        return all(f"{package}=ALL-UNNAMED" in options for package in OPENED_PACKAGES)
+
+    settings = {name: str(configuration.get(name, "")) for name in JAVA_OPTIONS_SETTINGS}
+    return [name for name, options in settings.items() if not opens(f"{everywhere} {options}")]
+
+
 def _refuse_foreign_session() -> None:
     """Raise if PySpark already runs in this process: RayDP would be handed that SparkContext instead of its own."""
-    context = active_context()
+    context = jvm.active_context()
     if context is not None:
         raise BridgeError(
             f"this process already runs Spark ({context.appName!r} on {context.master}), and can run only one. "
@@ -114,25 +150,23 @@ def _refuse_foreign_session() -> None:
 
 
 @contextmanager
-def _quiet_driver() -> Iterator[Path]:
-    """Yield a file that makes the driver log errors only; its JVM reads it when it starts."""
-    with tempfile.TemporaryDirectory(prefix="tidewheel-") as folder:
-        path = Path(folder, "log4j2.properties")
-        path.write_text(DRIVER_LOG_CONFIGURATION, encoding="utf-8")
-        yield path
-
-
-def _start(
+def _started(
     app_name: str, executors: int, cores: int, memory: str, settings: dict[str, str]
-) -> "tuple[SparkSession, Callable[[], None]]":
-    """Return a new session, and what stops it.
+) -> "Iterator[SparkSession]":
+    """Start a session, yield it, and stop it, at the latest when the process ends.
 
     The session is not ``raydp.init_spark``'s, which RayDP would stop by a call to Ray even after Ray was shut down.
     """
     from raydp.spark import SparkCluster
 
+    from tidewheel.spark_bridge.dataframe_blocks import CACHED
+    from tidewheel.spark_bridge.dataframe_sink import LEASES
+
     _logger.info("starting Spark %r on Ray: %d executor(s) of %d core(s)", app_name, executors, cores)
-    with ExitStack() as undo:
+    with tempfile.TemporaryDirectory(prefix="tidewheel-") as folder, ExitStack() as undo:
+        log = Path(folder, "log4j2.properties")  # the driver's JVM reads it when it starts, and logs errors only
+        log.write_text(DRIVER_LOG_CONFIGURATION, encoding="utf-8")
+        settings.setdefault(DRIVER_LOG_SETTING, str(log))
         try:
             cluster = SparkCluster(app_name, executors, cores, memory, enable_hive=False, configs=settings)
             undo.callback(cluster.stop, cleanup_data=True)
@@ -142,29 +176,33 @@ def _start(
             raise BridgeError(f"RayDP could not start Spark {app_name!r} on Ray: {error}") from error
         undo.pop_all()
     spark.sparkContext.setLogLevel("ERROR")
-    at_exit = partial(_stop, spark, cluster)
-
-    def stop() -> None:
-        atexit.unregister(at_exit)
-        at_exit()
-
-    atexit.register(at_exit)  # a program may end without leaving the block
-    return spark, stop
+    stop = partial(_stop, spark, cluster)
+    atexit.register(stop)  # a program may end without leaving the block
+    try:
+        yield spark
+    finally:
+        atexit.unregister(stop)
+        stop()
+        LEASES.clear()
+        CACHED.clear()
 
 
 def _stop(spark: "SparkSession", cluster: "SparkCluster") -> None:
     """Stop Spark and wait until its actors have returned their names and CPUs."""
     import ray
 
+    from tidewheel.spark_bridge.dataframe_blocks import CACHED
+    from tidewheel.spark_bridge.ray_cluster import await_free_name
+
     if not ray.is_initialized():
         _logger.warning("Ray was shut down before the Spark session that ran on it ended")
-        disconnect_from_ray(spark)
+        jvm.disconnect_from_ray(spark)
         spark.stop()  # without the cluster's own stop(), which would call an actor, and so start another Ray
         return
     try:
         CACHED.store_unread()
     finally:
-        disconnect_from_ray(spark)
+        jvm.disconnect_from_ray(spark)
         cluster.stop(cleanup_data=True)
-    if not ray_cluster.await_free_name():
+    if not await_free_name():
         _logger.warning("the actors of the Spark session have not ended yet: their CPUs will be free later")

@@ -2,29 +2,28 @@
 
 Spark reads the buffers of a record batch by its own schema, without looking at the batch's, so the Arrow type must be
 exactly the one that Spark would have chosen. ``readable_type`` widens, decodes or re-encodes a type to that one without
-losing a value, and ``spark_type`` names Spark's type for it.
+losing a value, and ``spark_schema`` names Spark's types for those.
 """
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+
+import pyarrow as pa
+from pyspark.errors import PySparkTypeError
+from pyspark.sql.pandas.types import from_arrow_type
+from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
 from tidewheel.spark_bridge.errors import BridgeError
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    from pyspark.sql.types import DataType, StructType
 
 _MOST_DIGITS = 38
 
 
-def readable_schema(schema: "pa.Schema", where: str) -> "pa.Schema":
+def readable_schema(schema: pa.Schema, where: str) -> pa.Schema:
     """Return ``schema`` with the types that Spark reads, every field nullable and without metadata.
 
     Raises:
         BridgeError: columns share a name, but for its case, or one is of a type that Spark has no counterpart of;
             ``where`` says whose.
     """
-    import pyarrow as pa
-
     fields = []
     for field in schema:
         kind = readable_type(field.type)
@@ -41,15 +40,13 @@ def readable_schema(schema: "pa.Schema", where: str) -> "pa.Schema":
     return pa.schema(fields)
 
 
-def readable_type(kind: "pa.DataType") -> "pa.DataType | None":
+def readable_type(kind: pa.DataType) -> pa.DataType | None:
     """Return the Arrow type in which Spark reads values of ``kind``, or None if it cannot.
 
     >>> import pyarrow as pa
     >>> readable_type(pa.dictionary(pa.int8(), pa.uint32()))
     DataType(int64)
     """
-    import pyarrow as pa
-
     types = pa.types
     if types.is_dictionary(kind):
         return readable_type(kind.value_type)
@@ -76,58 +73,30 @@ def readable_type(kind: "pa.DataType") -> "pa.DataType | None":
     if types.is_fixed_size_binary(kind):
         return pa.binary()
     kind = widened.get(kind, kind)
-    return kind if kind in _scalars() or types.is_decimal(kind) else None
+    try:
+        spark_type(kind)
+    except PySparkTypeError:
+        return None
+    return kind
 
 
-def spark_schema(schema: "pa.Schema") -> "StructType":
-    """Return the Spark schema of an Arrow schema that ``readable_schema`` made."""
-    from pyspark.sql.types import StructField, StructType
-
-    return StructType([StructField(field.name, spark_type(field.type), nullable=True) for field in schema])
+def spark_schema(fields: Iterable[pa.Field]) -> StructType:
+    """Return the Spark schema of the fields of an Arrow schema that ``readable_schema`` made."""
+    return StructType([StructField(field.name, spark_type(field.type)) for field in fields])
 
 
-def spark_type(kind: "pa.DataType") -> "DataType":
+def spark_type(kind: pa.DataType) -> DataType:
     """Return Spark's type for an Arrow type that ``readable_type`` returned."""
-    import pyarrow as pa
-    from pyspark.sql import types as spark
-
-    if pa.types.is_decimal(kind):
-        return spark.DecimalType(kind.precision, kind.scale)
-    if pa.types.is_timestamp(kind):
-        return spark.TimestampNTZType() if kind.tz is None else spark.TimestampType()
-    if pa.types.is_duration(kind):
-        return spark.DayTimeIntervalType()
     if pa.types.is_list(kind):
-        return spark.ArrayType(spark_type(kind.value_type))
-    if pa.types.is_map(kind):
-        return spark.MapType(spark_type(kind.key_type), spark_type(kind.item_type))
+        return ArrayType(spark_type(kind.value_type))
+    if pa.types.is_map(kind):  # of these, PySpark's function would warn that it uses deprecated parts of Python
+        return MapType(spark_type(kind.key_type), spark_type(kind.item_type))
     if pa.types.is_struct(kind):
-        return spark.StructType([spark.StructField(field.name, spark_type(field.type)) for field in kind])
-    return _scalars()[kind]
+        return spark_schema(kind)
+    return from_arrow_type(kind, prefer_timestamp_ntz=True)
 
 
-def _scalars() -> "dict[pa.DataType, DataType]":
-    import pyarrow as pa
-    from pyspark.sql import types as spark
-
-    return {
-        pa.null(): spark.NullType(),
-        pa.bool_(): spark.BooleanType(),
-        pa.int8(): spark.ByteType(),
-        pa.int16(): spark.ShortType(),
-        pa.int32(): spark.IntegerType(),
-        pa.int64(): spark.LongType(),
-        pa.float32(): spark.FloatType(),
-        pa.float64(): spark.DoubleType(),
-        pa.string(): spark.StringType(),
-        pa.binary(): spark.BinaryType(),
-        pa.date32(): spark.DateType(),
-    }
-
-
-def _readable_nested(kind: "pa.DataType") -> "pa.DataType | None":
-    import pyarrow as pa
-
+def _readable_nested(kind: pa.DataType) -> pa.DataType | None:
     types = pa.types
     if types.is_map(kind):
         parts = [readable_type(kind.key_type), readable_type(kind.item_type)]

@@ -4,11 +4,11 @@ What is imported here needs no web server: those libraries come with ``pip insta
 a `Gateway` starts.
 """
 
+from tidewheel.pubsub.gateway.access import new_token
 from tidewheel.pubsub.gateway.errors import BadRequest, GatewayError, TooManyClients
 from tidewheel.pubsub.gateway.gateway import Gateway
 from tidewheel.pubsub.gateway.gateway_config import GatewayConfig
 from tidewheel.pubsub.gateway.record_filter import Comparison, RecordFilter
-from tidewheel.pubsub.gateway.token import new_token
 
 __all__ = [
     "BadRequest",

@@ -1,20 +1,24 @@
-"""Access control of the gateway over HTTP. No I/O: the headers of a request go in, a refusal comes out.
+"""Access control of the gateway: the token, and the rules for requests. No I/O: headers go in, a refusal comes out.
 
-The gateway checks three things, in this order:
+The gateway checks three things of a request over HTTP, in this order:
 
 - The host that the client addresses. On loopback it has to be one of this machine's usual names. A page whose own name
   was made to point here (DNS rebinding) sends that name, and is refused.
 - The page that sends the request, as the browser names it. Only pages of the gateway's own address and of allowed
   origins may send requests, whatever token they have.
-- The token. A header carries it. Browsers cannot set that header: a WebSocket carries the token as a subprotocol, and
-  the URL of Server-Sent Events carries it in the query.
+- The token: a client that has it may read every topic. A header carries it. Browsers cannot set that header: a
+  WebSocket carries the token as a subprotocol, and the URL of Server-Sent Events carries it in the query.
+
+Of a call over Arrow Flight it checks the token.
 """
 
+import hmac
 import re
-from collections.abc import Iterable
+import secrets
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from tidewheel.pubsub.gateway.token import is_token
+from tidewheel.pubsub.gateway.errors import GatewayError
 
 SUBPROTOCOL = "tidewheel"
 """The subprotocol of WebSockets; a client that also offers ``bearer.TOKEN`` has shown its token."""
@@ -26,6 +30,8 @@ _HOW = (
     "send 'Authorization: Bearer TOKEN' with the token that was passed to the gateway or that it showed at its start. "
     f"A WebSocket may offer subprotocols {SUBPROTOCOL} and {_BEARER_PREFIX}TOKEN, an EventSource may add token=TOKEN"
 )
+_RANDOM_BYTES = 32
+_TOKEN = re.compile(r"[A-Za-z0-9._~-]{16,512}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,38 +40,6 @@ class Refusal:
 
     status: int
     message: str
-
-
-@dataclass(frozen=True, slots=True)
-class Credentials:
-    """The parts of a request that decide about access; None for those that are missing.
-
-    Args:
-        host: the header of that name.
-        origin: the header of that name, which browsers send.
-        site: the header ``Sec-Fetch-Site``, which browsers send.
-        authorization: the header of that name.
-        subprotocols: those that a WebSocket offers.
-        query_token: the parameter ``token``, on paths that may have one.
-    """
-
-    host: str | None = None
-    origin: str | None = None
-    site: str | None = None
-    authorization: str | None = field(default=None, repr=False)
-    subprotocols: Iterable[str] = field(default=(), repr=False)
-    query_token: str | None = field(default=None, repr=False)
-
-    @property
-    def tokens(self) -> list[str]:
-        """The tokens that the request shows; an empty one for an ``Authorization`` of another scheme."""
-        shown = [name.removeprefix(_BEARER_PREFIX) for name in self.subprotocols if name.startswith(_BEARER_PREFIX)]
-        if self.authorization is not None:
-            scheme, _, token = self.authorization.partition(" ")
-            shown.append(token.strip() if scheme.lower() == "bearer" else "")
-        if self.query_token is not None:
-            shown.append(self.query_token)
-        return shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +52,7 @@ class Access:
         origins: the origins of other pages that may send requests, such as ``http://localhost:3000``.
 
     >>> access = Access(token=None, hosts=frozenset({"localhost"}))
-    >>> access.place_refusal(Credentials(host="evil.example:8787")).status
+    >>> access.place_refusal({"host": "evil.example:8787"}).status
     403
     """
 
@@ -86,41 +60,86 @@ class Access:
     hosts: frozenset[str] | None = None
     origins: frozenset[str] = frozenset()
 
-    def place_refusal(self, shown: Credentials) -> Refusal | None:
-        """Return why a request is refused for its host or its page; None if it is not refused."""
-        name = host_name(shown.host)
+    def place_refusal(self, headers: Mapping[str, str]) -> Refusal | None:
+        """Return why a request is refused for its host or its page; None if it is not refused.
+
+        Args:
+            headers: those of the request, with names in lower case; browsers send ``origin`` and ``sec-fetch-site``.
+        """
+        host, origin = headers.get("host", ""), headers.get("origin")
+        name = host_name(host)
         if name is None:
             return Refusal(400, "the request has no Host header, or one that names no host")
         if self.hosts is not None and name not in self.hosts:
             return Refusal(403, f"this gateway is not {name!r}, but one of {', '.join(sorted(self.hosts))}")
-        if shown.origin is not None:
-            own = shown.origin.partition("://")[2].lower() == (shown.host or "").lower()
-            if own or shown.origin in self.origins:
+        if origin is not None:
+            if origin.partition("://")[2].lower() == host.lower() or origin in self.origins:
                 return None
             return Refusal(
-                403, f"pages of {shown.origin} may not read topics here; start the gateway with --allow-origin for that"
+                403, f"pages of {origin} may not read topics here; start the gateway with --allow-origin for that"
             )
-        if shown.site in _FOREIGN_SITES:
+        if headers.get("sec-fetch-site") in _FOREIGN_SITES:
             return Refusal(403, "pages of other sites may not load anything from here")
         return None
 
-    def token_refusal(self, shown: Credentials) -> Refusal | None:
-        """Return why a request is refused for a wrong or missing token; None if it is not refused."""
+    def token_refusal(self, shown: Iterable[str]) -> Refusal | None:
+        """Return why a request that shows these tokens is refused; None if it is not refused.
+
+        The comparison takes a time that does not depend on how much of a token is right.
+        """
         if self.token is None:
             return None
-        tokens = shown.tokens
-        if not tokens:
-            return Refusal(401, f"there is no token: {_HOW}")
-        if not all(is_token(token, self.token) for token in tokens):
-            return Refusal(401, f"the token is wrong: {_HOW}")
-        return None
+        token = self.token.encode()
+        are_right = [hmac.compare_digest(one.encode("utf-8", "surrogateescape"), token) for one in shown]
+        if all(are_right) and are_right:
+            return None
+        return Refusal(401, f"{'the token is wrong' if are_right else 'there is no token'}: {_HOW}")
 
 
-def host_name(header: str | None) -> str | None:
+def tokens_in(authorizations: Iterable[str], subprotocols: Iterable[str] = ()) -> list[str]:
+    """Return the tokens in headers ``Authorization``, empty for other schemes, and in subprotocols of a WebSocket.
+
+    >>> tokens_in(["Bearer abc", "Basic abc"], ["tidewheel", "bearer.def"])
+    ['def', 'abc', '']
+    """
+    shown = [name.removeprefix(_BEARER_PREFIX) for name in subprotocols if name.startswith(_BEARER_PREFIX)]
+    for authorization in authorizations:
+        scheme, _, token = authorization.partition(" ")
+        shown.append(token.strip() if scheme.lower() == "bearer" else "")
+    return shown
+
+
+def host_name(header: str) -> str | None:
     """Return the name in a Host header, in lower case and without the port; None if there is none.
 
     >>> host_name("LocalHost:8787"), host_name("[::1]:8787"), host_name("[::1")
     ('localhost', '::1', None)
     """
-    found = _HOST.fullmatch(header or "")
+    found = _HOST.fullmatch(header)
     return None if found is None else (found[1] or found[2]).lower()
+
+
+def new_token() -> str:
+    """Return a random token of 43 characters.
+
+    >>> len(new_token()), new_token() == new_token()
+    (43, False)
+    """
+    return secrets.token_urlsafe(_RANDOM_BYTES)
+
+
+def check_token(token: str, place: str) -> None:
+    """Check that a header, a query and a WebSocket's subprotocol can carry a token unchanged.
+
+    Args:
+        token: the token, which no message ever shows.
+        place: its origin, for the message.
+
+    Raises:
+        GatewayError: they cannot, or the token is too short to be a secret.
+    """
+    if not _TOKEN.fullmatch(token):
+        raise GatewayError(
+            f"{place}: a token is 16 to 512 letters, digits and characters of '-._~', and this one is not. "
+            "Make one with: python -c 'import secrets; print(secrets.token_urlsafe(32))'"
+        )

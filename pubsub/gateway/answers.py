@@ -22,7 +22,6 @@ HEADERS = {
 """The headers of every answer."""
 
 _PAGES = "there are GET /topics, GET /topics/NAME/events and WebSocket /topics/NAME/socket"
-_UNEXPECTED = "the gateway failed; its log says how"
 
 
 def answer(content: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
@@ -61,11 +60,10 @@ async def refuse_http(request: Request, error: Exception) -> Response:
 
 async def confess(request: Request, error: Exception) -> Response:
     """Answer a request with an unexpected error, and log the error, without anything that the client sent."""
-    _LOG.error("a request failed", exc_info=error)
-    return answer({"message": _UNEXPECTED}, 500)
+    return answer({"message": unexpected(error)}, 500)
 
 
 def unexpected(error: BaseException) -> str:
     """Log an unexpected error; return the text that the client receives."""
-    _LOG.error("a client's stream failed", exc_info=error)
-    return _UNEXPECTED
+    _LOG.error("the request of a client failed", exc_info=error)
+    return "the gateway failed; its log says how"

@@ -1,85 +1,77 @@
-"""The routes of the gateway: the list of topics, and each topic as Server-Sent Events and over a WebSocket."""
+"""The routes of the gateway: the list of topics, and each topic as Server-Sent Events and over a WebSocket.
+
+Two guards ask `Access` before anything else sees a request. The first refuses requests from foreign pages. The second
+checks the token and runs behind CORS, so that the browser shows its refusal to a permitted page.
+"""
 
 import asyncio
+from collections.abc import Callable
+from functools import partial
 
 from starlette.applications import Starlette
-from starlette.convertors import Convertor, register_url_convertor
+from starlette.convertors import PathConvertor, register_url_convertor
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
-from starlette.requests import Request
+from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
 from starlette.routing import Route, WebSocketRoute
-from starlette.types import ASGIApp
-from starlette.websockets import WebSocket
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tidewheel.progress import TidewheelError
 from tidewheel.pubsub import topics
-from tidewheel.pubsub.gateway.access import Access
+from tidewheel.pubsub.gateway.access import Access, Refusal, tokens_in
 from tidewheel.pubsub.gateway.answers import HEADERS, answer, confess, refuse, refuse_http
-from tidewheel.pubsub.gateway.clients import Clients
-from tidewheel.pubsub.gateway.event_stream import MEDIA_TYPE, EventStream
-from tidewheel.pubsub.gateway.guard import EVENTS_SUFFIX, Guard
-from tidewheel.pubsub.gateway.live_message import END_ID, reader
-from tidewheel.pubsub.gateway.socket_stream import SocketStream
-from tidewheel.pubsub.gateway.topic_feed import OwnThread
+from tidewheel.pubsub.gateway.clients import Clients, asked
+from tidewheel.pubsub.gateway.live_message import END_ID
+from tidewheel.pubsub.gateway.streams import EVENT_STREAM, EventStream, open_feed, serve_socket
 from tidewheel.pubsub.gateway.topic_request import TopicRequest
 
+_EVENTS_SUFFIX = "/events"
+"""The end of the paths of Server-Sent Events. Only these requests may have the token in the query."""
 
-class _TopicName(Convertor[str]):
+
+class _TopicName(PathConvertor):
     """Any text: the name of a topic may contain slashes, blanks and line breaks."""
 
     regex = r"[\s\S]+"
-
-    def convert(self, value: str) -> str:
-        return value
-
-    def to_string(self, value: str) -> str:
-        return value
 
 
 register_url_convertor("tidewheel_topic", _TopicName())
 
 
-class Pages:
-    """The resources of the gateway.
+class Guard:
+    """Passes the requests on that a rule permits.
 
     Args:
-        clients: all clients of the gateway.
-        keep_alive_s: an event stream sends a sign of life after so many seconds without an event.
+        app: the application behind the guard.
+        refusal: returns why a request is refused; None if it is not refused.
     """
 
-    def __init__(self, clients: Clients, keep_alive_s: float) -> None:
-        self._clients = clients
-        self._keep_alive_s = keep_alive_s
+    def __init__(self, app: ASGIApp, refusal: Callable[[HTTPConnection], Refusal | None]) -> None:
+        self._app = app
+        self._refusal = refusal
 
-    async def topics(self, request: Request) -> Response:
-        """Answer with the list of topics."""
-        thread = OwnThread("tidewheel-gateway-topics")
-        try:
-            return answer(await asyncio.wrap_future(thread.submit(topics)))
-        finally:
-            thread.stop()
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, or answer with the reason of a refusal; refuse a WebSocket before it opens."""
+        refusal = self._refusal(HTTPConnection(scope)) if scope["type"] in {"http", "websocket"} else None
+        if refusal is None:
+            await self._app(scope, receive, send)
+            return
+        # A refused client does not keep its connection.
+        headers = {"Connection": "close", **({"WWW-Authenticate": "Bearer"} if refusal.status == 401 else {})}
+        await answer({"message": refusal.message}, refusal.status, headers)(scope, receive, send)
 
-    async def events(self, request: Request) -> ASGIApp:
-        """Answer with the events of a topic as Server-Sent Events."""
-        parameters = [(name, value) for name, value in request.query_params.multi_items() if name != "token"]
-        wanted = TopicRequest.from_query(request.path_params["topic"], parameters)
-        if request.headers.get("last-event-id") == END_ID:
-            return Response(status_code=204, headers=HEADERS)  # with 204 an EventSource does not reconnect
-        if request.method == "HEAD":
-            return Response(headers=HEADERS, media_type=MEDIA_TYPE)
-        feed = self._clients.admit(wanted, reader(wanted, self._clients.max_epoch_bytes, as_events=True))
-        try:
-            await asyncio.wrap_future(feed.opened)
-        except BaseException:
-            feed.close()
-            raise
-        return EventStream(feed, self._keep_alive_s)
 
-    async def socket(self, socket: WebSocket) -> None:
-        """Serve a topic over a WebSocket."""
-        await SocketStream(socket, self._clients).serve()
+def _tokens(request: HTTPConnection) -> list[str]:
+    """Return the tokens that a request shows."""
+    shown = tokens_in(request.headers.getlist("authorization"), request.scope.get("subprotocols", ()))
+    may_be_in_query = request.scope["path"].endswith(_EVENTS_SUFFIX)
+    return shown + (request.query_params.getlist("token") if may_be_in_query else [])
+
+
+async def _list_topics(request: Request) -> Response:
+    return answer(await asyncio.wrap_future(asked(topics)))
 
 
 def application(access: Access, clients: Clients, keep_alive_s: float) -> ASGIApp:
@@ -90,22 +82,31 @@ def application(access: Access, clients: Clients, keep_alive_s: float) -> ASGIAp
         clients: the clients that read now, and their limits.
         keep_alive_s: an event stream sends a sign of life after so many seconds without an event.
     """
-    pages = Pages(clients, keep_alive_s)
+
+    async def events(request: Request) -> Response:
+        parameters = [(name, value) for name, value in request.query_params.multi_items() if name != "token"]
+        wanted = TopicRequest.from_query(request.path_params["topic"], parameters)
+        if request.headers.get("last-event-id") == END_ID:
+            return Response(status_code=204, headers=HEADERS)  # with 204 an EventSource does not reconnect
+        if request.method == "HEAD":
+            return Response(headers=HEADERS, media_type=EVENT_STREAM)
+        return EventStream(await open_feed(clients, wanted, as_events=True), keep_alive_s)
+
     app = Starlette(
         routes=[
-            Route("/topics", pages.topics),
-            Route("/topics/{topic:tidewheel_topic}" + EVENTS_SUFFIX, pages.events),
-            WebSocketRoute("/topics/{topic:tidewheel_topic}/socket", pages.socket),
+            Route("/topics", _list_topics),
+            Route("/topics/{topic:tidewheel_topic}" + _EVENTS_SUFFIX, events),
+            WebSocketRoute("/topics/{topic:tidewheel_topic}/socket", partial(serve_socket, clients=clients)),
         ],
         middleware=[
-            Middleware(Guard, access=access, check="place"),
+            Middleware(Guard, refusal=lambda request: access.place_refusal(request.headers)),
             Middleware(
                 CORSMiddleware,
                 allow_origins=sorted(access.origins),
                 allow_methods=["GET"],
                 allow_headers=["Authorization", "Last-Event-ID"],
             ),
-            Middleware(Guard, access=access, check="token"),
+            Middleware(Guard, refusal=lambda request: access.token_refusal(_tokens(request))),
         ],
         exception_handlers={TidewheelError: refuse, HTTPException: refuse_http, Exception: confess},
     )

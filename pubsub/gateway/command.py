@@ -4,16 +4,20 @@ import argparse
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, MutableMapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from tidewheel.pubsub import topics
-from tidewheel.pubsub.gateway.bounded_assembler import MAX_EPOCH_BYTES
+from tidewheel.pubsub.gateway.access import check_token, new_token
+from tidewheel.pubsub.gateway.clients import MAX_EPOCH_BYTES
 from tidewheel.pubsub.gateway.errors import GatewayError
 from tidewheel.pubsub.gateway.gateway import Gateway, check_extra
 from tidewheel.pubsub.gateway.gateway_config import GatewayConfig
-from tidewheel.pubsub.gateway.token import VARIABLE, given_token, new_token
+
+VARIABLE = "TIDEWHEEL_TOKEN"
+"""The environment variable that a token may come in."""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -77,6 +81,26 @@ def serve(options: argparse.Namespace, show: Callable[[str], None]) -> None:
         for line in _announcement(gateway, config, is_new=given is None):
             show(line)
         ended.wait()
+
+
+def given_token(file: str | None, environment: MutableMapping[str, str]) -> str | None:
+    """Return the token that the file or, without one, the environment holds; None if neither is there.
+
+    The token is removed from the environment, so that processes started later do not inherit it.
+
+    Raises:
+        GatewayError: the file cannot be read, or it holds no token.
+    """
+    token, place = environment.pop(VARIABLE, None), VARIABLE
+    if file is not None:
+        place = f"the token file {file!r}"
+        try:
+            token = Path(file).read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise GatewayError(f"{place} cannot be read: {error}") from error
+    if token is not None:
+        check_token(token, place)
+    return token
 
 
 @contextmanager

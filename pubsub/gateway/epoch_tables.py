@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from tidewheel.progress import TidewheelError, TimeDomain
 from tidewheel.pubsub import Epoch, Event
-from tidewheel.pubsub.gateway.bounded_assembler import MAX_EPOCH_BYTES, BoundedAssembler
+from tidewheel.pubsub.gateway.clients import MAX_EPOCH_BYTES, assembled
 from tidewheel.pubsub.gateway.json_form import encode_json
 
 _REFUSALS = (pa.ArrowException, TypeError, ValueError, OverflowError, LookupError)
@@ -107,10 +107,9 @@ def timed_batches(
         TidewheelError: the topic failed, incomplete epochs are too large, or an epoch is no table.
     """
     tables = EpochTables()
-    assembler = BoundedAssembler(domain, max_epoch_bytes)
-    for event in events:
-        for epoch in assembler.receive(event):
-            yield from tables.receive(epoch)
+    for item in assembled(domain, events, max_epoch_bytes):
+        if isinstance(item, Epoch):
+            yield from tables.receive(item)
 
 
 def _without_dictionaries(kind: Any) -> Any:

@@ -11,7 +11,8 @@ it ends.
 
 import logging
 import threading
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import closing, contextmanager
 from functools import partial
@@ -24,13 +25,12 @@ from pyarrow import flight
 
 from tidewheel.progress import TidewheelError
 from tidewheel.pubsub import topics
-from tidewheel.pubsub.gateway.clients import STOPPED, Clients
+from tidewheel.pubsub.gateway.access import Access, tokens_in
+from tidewheel.pubsub.gateway.clients import STOPPED, Clients, TopicFeed, asked
 from tidewheel.pubsub.gateway.epoch_tables import TimedBatch, timed_batches
 from tidewheel.pubsub.gateway.errors import BadRequest, GatewayError
 from tidewheel.pubsub.gateway.forwarder import Forwarder
-from tidewheel.pubsub.gateway.listening import Address, listen
-from tidewheel.pubsub.gateway.token import is_token
-from tidewheel.pubsub.gateway.topic_feed import OwnThread, TopicFeed
+from tidewheel.pubsub.gateway.gateway_config import IpAddress, listen
 from tidewheel.pubsub.gateway.topic_request import TopicRequest, check_exists
 
 _LOG = logging.getLogger(__name__)
@@ -40,30 +40,27 @@ T = TypeVar("T")
 _LOOK_EVERY_S = 0.25
 _GRACE_S = 2.0
 _FAREWELL_S = 0.1
+"""How long what was sent may take to get through the forwarder."""
 _STOPS_WITHIN_S = 1.5
-_HOW = "send the header 'authorization: Bearer TOKEN' with the token that the gateway showed when it started"
 
 
 class TokenFactory(flight.ServerMiddlewareFactory):  # type: ignore[misc,unused-ignore]
     """Checks the token of every call before anything else runs.
 
     Args:
-        token: the token that a call has to send.
+        access: the rules of the gateway.
     """
 
-    def __init__(self, token: str) -> None:
+    def __init__(self, access: Access) -> None:
         super().__init__()
-        self._token = token
+        self._access = access
 
     def start_call(self, info: Any, headers: dict[str, list[str]]) -> None:
         """Raise FlightUnauthenticatedError unless the call sends the token, and no other one."""
         shown = [str(value) for name, values in headers.items() if name.lower() == "authorization" for value in values]
-        if not shown:
-            raise flight.FlightUnauthenticatedError(f"there is no token: {_HOW}")
-        for header in shown:
-            scheme, _, token = header.partition(" ")
-            if scheme.lower() != "bearer" or not is_token(token.strip(), self._token):
-                raise flight.FlightUnauthenticatedError(f"the token is wrong: {_HOW}")
+        refusal = self._access.token_refusal(tokens_in(shown))
+        if refusal is not None:
+            raise flight.FlightUnauthenticatedError(refusal.message)
 
 
 class FlightServer:
@@ -73,25 +70,24 @@ class FlightServer:
     gateway can break the connection of a client that reads nothing, for which Arrow Flight would wait forever.
 
     Args:
-        address: where it listens.
+        address: the address to listen at.
         port: the port, 0 for any.
-        token: the token that clients have to send, None for none.
-        clients: where clients that read are counted.
+        access: the rules of the gateway; a call has to send its token.
+        clients: all clients of the gateway.
         stall_s: after how many seconds a connection breaks whose client acknowledges nothing.
 
     Raises:
         GatewayError: the port is taken, or the address is not this machine's.
     """
 
-    def __init__(self, address: Address, port: int, token: str | None, clients: Clients, stall_s: float) -> None:
-        middleware = {} if token is None else {"token": TokenFactory(token)}
+    def __init__(self, address: IpAddress, port: int, access: Access, clients: Clients, stall_s: float) -> None:
         listener = listen(address, port, stall_s, "--flight-port")
         self.port = int(listener.getsockname()[1])
         """The port where it listens."""
         self._folder = TemporaryDirectory(prefix="tidewheel-")
         path = str(Path(self._folder.name, "flight"))
         try:
-            self._server = _Flights(clients, f"grpc+unix://{path}", middleware)
+            self._server = _Flights(clients, f"grpc+unix://{path}", TokenFactory(access))
         except (pa.ArrowException, OSError) as error:
             listener.close()
             self._folder.cleanup()
@@ -101,37 +97,36 @@ class FlightServer:
     def stop(self) -> None:
         """Stop listening, let calls that still run end, and break the connections of clients that read nothing.
 
-        The feeds of all streams have to be closed before.
+        The feeds of all streams have to be closed before, so that the streams end.
         """
         self._forwarder.close_listener()
-        have_ended = self._server.streams.wait_until_none(_GRACE_S)
-        thread = threading.Thread(target=self._server.shutdown, name="tidewheel-gateway-flight-end", daemon=True)
-        thread.start()
-        thread.join(_STOPS_WITHIN_S if have_ended else _FAREWELL_S)
+        ending = threading.Thread(target=self._server.shutdown, name="tidewheel-gateway-flight-end", daemon=True)
+        ending.start()
+        ending.join(_GRACE_S)
+        time.sleep(_FAREWELL_S)
         self._forwarder.stop()  # calls that still run are cancelled by this
-        thread.join(_STOPS_WITHIN_S)
+        ending.join(_STOPS_WITHIN_S)
         self._folder.cleanup()
 
 
 class _Flights(flight.FlightServerBase):  # type: ignore[misc,unused-ignore]
     """Answers calls, each on a thread of gRPC's."""
 
-    def __init__(self, clients: Clients, location: str, middleware: dict[str, Any]) -> None:
-        super().__init__(location, middleware=middleware)
+    def __init__(self, clients: Clients, location: str, factory: TokenFactory) -> None:
+        super().__init__(location, middleware={"token": factory})
         self._clients = clients
-        self.streams = _Streams()
 
     def list_flights(self, context: Any, criteria: bytes) -> Iterator[Any]:
         """Return a flight for each topic."""
         with _flight_errors():
-            names = _asked(context, lambda: [topic.name for topic in topics()])
+            names = [topic.name for topic in _result(context, asked(topics))]
         return iter([_info(TopicRequest(name), flight.FlightDescriptor.for_path(name)) for name in names])
 
     def get_flight_info(self, context: Any, descriptor: Any) -> Any:
         """Return the flight of a topic."""
         with _flight_errors():
             request = _request(descriptor)
-            _asked(context, partial(check_exists, request.topic))
+            _result(context, asked(partial(check_exists, request.topic)))
         return _info(request, descriptor)
 
     def get_schema(self, context: Any, descriptor: Any) -> Any:
@@ -142,46 +137,18 @@ class _Flights(flight.FlightServerBase):  # type: ignore[misc,unused-ignore]
         """Return the stream of a topic, once the first epoch has arrived, which decides the schema."""
         with _flight_errors():
             request = TopicRequest.from_command(ticket.ticket)
-            feed = self._clients.admit(request, partial(timed_batches, max_epoch_bytes=self._clients.max_epoch_bytes))
-        batches = _live(context, feed, self.streams)
+            read = partial(timed_batches, max_epoch_bytes=self._clients.max_epoch_bytes)
+            feed = self._clients.admit(request.subscribe, read)
+        batches = _live(context, feed)
         return flight.GeneratorStream(next(batches), batches)
 
 
-class _Streams:
-    """Counts the streams that run."""
-
-    def __init__(self) -> None:
-        self._changed = threading.Condition()
-        self._count = 0
-
-    @contextmanager
-    def one_more(self) -> Iterator[None]:
-        """Count one more stream while the block runs."""
-        self._add(1)
-        try:
-            yield
-        finally:
-            self._add(-1)
-
-    def wait_until_none(self, timeout_s: float) -> bool:
-        """Wait until no stream runs, then a moment until its end is sent; return False if one still runs."""
-        with self._changed:
-            have_ended = self._changed.wait_for(lambda: not self._count, timeout_s)
-            self._changed.wait(_FAREWELL_S)
-            return have_ended
-
-    def _add(self, count: int) -> None:
-        with self._changed:
-            self._count += count
-            self._changed.notify_all()
-
-
-def _live(context: Any, feed: "TopicFeed[TimedBatch]", streams: _Streams) -> Iterator[Any]:
+def _live(context: Any, feed: "TopicFeed[TimedBatch]") -> Iterator[Any]:
     """Yield the schema, then each batch with the time of its epoch.
 
     The iterator is started before it becomes a stream, so that it is closed however the stream ends.
     """
-    with streams.one_more(), closing(feed):
+    with closing(feed):
         with _flight_errors():
             _result(context, feed.opened)
         found = _next(context, feed)
@@ -197,14 +164,6 @@ def _next(context: Any, feed: "TopicFeed[TimedBatch]") -> TimedBatch | None:
         if found is None and feed.is_closed:
             raise flight.FlightUnavailableError(STOPPED)
     return found
-
-
-def _asked(context: Any, question: "Callable[[], T]") -> T:
-    """Return the answer of a call that may hang, such as to the catalog of topics; wait as long as the client does."""
-    thread = OwnThread("tidewheel-gateway-question")
-    answer = thread.submit(question)
-    thread.stop()
-    return _result(context, answer)
 
 
 def _result(context: Any, future: "Future[T]") -> T:

@@ -9,7 +9,6 @@ import fcntl
 import os
 import socket
 import threading
-from collections.abc import Callable
 from contextlib import suppress
 
 _PIPE_BYTES = 1 << 20
@@ -17,6 +16,8 @@ _PIPE_BYTES = 1 << 20
 
 class Forwarder:
     """Forwards connections from its start to `stop`.
+
+    Each connection has two threads, one for each direction. Its sockets stay open until both have ended.
 
     Args:
         listener: the socket that listens; the forwarder closes it.
@@ -30,14 +31,13 @@ class Forwarder:
         self._name = name
         self._lock = threading.Lock()
         self._is_closed = False
-        self._connections: set[_Connection] = set()
+        self._connections: dict[threading.Thread, tuple[socket.socket, socket.socket]] = {}
         self._accepting = threading.Thread(target=self._accept, name=f"{name}-accept", daemon=True)
         self._accepting.start()
 
     def close_listener(self) -> None:
         """Accept no further connections; those that are open stay open. Called again, it does nothing."""
-        with self._lock:
-            self._is_closed = True
+        self._is_closed = True
         with suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)  # wakes the thread that accepts
         self._accepting.join()
@@ -47,11 +47,11 @@ class Forwarder:
         """Break all connections, and wait for the threads to end."""
         self.close_listener()
         with self._lock:
-            connections = list(self._connections)
-        for connection in connections:
-            connection.cut()
-        for connection in connections:
-            connection.join()
+            threads = list(self._connections)
+            for ends in self._connections.values():
+                _cut(*ends)
+        for thread in threads:
+            thread.join()
 
     def _accept(self) -> None:
         while True:
@@ -63,82 +63,45 @@ class Forwarder:
                 if self._is_closed:
                     return
                 raise
-            self._forward(client)
-
-    def _forward(self, client: socket.socket) -> None:
-        server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        try:
-            client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            server.connect(self._target)
-        except OSError:
-            client.close()
-            server.close()
-            return
-        connection = _Connection(client, server, self._name, self._forget)
-        with self._lock:
-            self._connections.add(connection)
-        connection.start()
-
-    def _forget(self, connection: "_Connection") -> None:
-        with self._lock:
-            self._connections.discard(connection)
-
-
-class _Connection:
-    """One client's connection and the server's, with a thread for each direction.
-
-    Args:
-        client: the socket of the client.
-        server: the socket of the server.
-        name: how the names of the threads begin.
-        ended: called with the connection when both directions have ended and the sockets are closed.
-    """
-
-    def __init__(
-        self, client: socket.socket, server: socket.socket, name: str, ended: "Callable[[_Connection], None]"
-    ) -> None:
-        self._ends = (client, server)
-        self._ended = ended
-        self._lock = threading.Lock()
-        self._running = 2
-        self._threads = [
-            threading.Thread(target=self._copy, args=(source, sink), name=f"{name}-{direction}", daemon=True)
-            for direction, source, sink in (("in", client, server), ("out", server, client))
-        ]
-
-    def start(self) -> None:
-        """Begin to forward."""
-        for thread in self._threads:
+            server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            try:
+                client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                server.connect(self._target)
+            except OSError:
+                client.close()
+                server.close()
+                continue
+            ends = client, server
+            thread = threading.Thread(target=self._forward, args=ends, name=f"{self._name}-in", daemon=True)
+            with self._lock:
+                self._connections[thread] = ends
             thread.start()
 
-    def cut(self) -> None:
-        """Break the connection; what is on its way is lost."""
+    def _forward(self, client: socket.socket, server: socket.socket) -> None:
+        back = threading.Thread(target=_copy, args=(server, client), name=f"{self._name}-out", daemon=True)
+        back.start()
+        _copy(client, server)
+        back.join()
         with self._lock:
-            if not self._running:
-                return  # the sockets are closed
-            for end in self._ends:
-                with suppress(OSError):
-                    end.shutdown(socket.SHUT_RDWR)
+            del self._connections[threading.current_thread()]
+            client.close()
+            server.close()
 
-    def join(self) -> None:
-        """Wait until both directions have ended."""
-        for thread in self._threads:
-            thread.join()
 
-    def _copy(self, source: socket.socket, sink: socket.socket) -> None:
-        try:
-            _splice(source.fileno(), sink.fileno())
-            sink.shutdown(socket.SHUT_WR)
-        except OSError:
-            self.cut()  # one end is gone, so that the other has to hear of it
-        with self._lock:
-            self._running -= 1
-            is_last = not self._running
-            if is_last:
-                for end in self._ends:
-                    end.close()
-        if is_last:
-            self._ended(self)
+def _copy(source: socket.socket, sink: socket.socket) -> None:
+    """Move bytes until the source ends, and end the sink; if one of them breaks, break the other."""
+    try:
+        _splice(source.fileno(), sink.fileno())
+        sink.shutdown(socket.SHUT_WR)
+    except OSError:
+        _cut(source, sink)
+
+
+def _cut(*ends: socket.socket) -> None:
+    """Break a connection; what is on its way is lost."""
+    for end in ends:
+        with suppress(OSError):
+            end.shutdown(socket.SHUT_RDWR)
 
 
 def _splice(source: int, sink: int) -> None:

@@ -1,14 +1,13 @@
 """A running gateway."""
 
 import threading
-from types import TracebackType
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from tidewheel.pubsub.gateway.access import Access
 from tidewheel.pubsub.gateway.clients import Clients
 from tidewheel.pubsub.gateway.errors import GatewayError
-from tidewheel.pubsub.gateway.gateway_config import GatewayConfig
-from tidewheel.pubsub.gateway.listening import listen
+from tidewheel.pubsub.gateway.gateway_config import GatewayConfig, listen, url
 
 if TYPE_CHECKING:
     from typing import Self
@@ -34,26 +33,23 @@ class Gateway:
 
     def __init__(self, config: GatewayConfig | None = None) -> None:
         self._config = GatewayConfig() if config is None else config
+        self.token = self._config.token
+        """The token that clients must show; None if they need none."""
         self._clients = Clients(self._config.max_clients, self._config.max_epoch_bytes)
         self._web: WebServer | None = None
         self._flight: FlightServer | None = None
         self._port = self._config.port
 
     @property
-    def token(self) -> str | None:
-        """The token that clients must show; None if they need none."""
-        return self._config.token
-
-    @property
     def url(self) -> str:
         """The URL of HTTP, such as ``http://127.0.0.1:8787``."""
-        return self._config.address.url("http", self._port)
+        return url("http", self._config.address, self._port)
 
     @property
     def flight_url(self) -> str:
         """The URL of Arrow Flight, such as ``grpc://127.0.0.1:8788``."""
         port = self._config.flight_port if self._flight is None else self._flight.port
-        return self._config.address.url("grpc", port)
+        return url("grpc", self._config.address, port)
 
     @property
     def clients(self) -> int:
@@ -68,21 +64,16 @@ class Gateway:
         from tidewheel.pubsub.gateway.flight_server import FlightServer
         from tidewheel.pubsub.gateway.web_server import WebServer
 
+        access = Access(config.token, config.hosts, config.origins)
         listener = listen(config.address, config.port, config.stall_s)
         self._port = listener.getsockname()[1]
-        access = Access(config.token, config.hosts, config.origins)
-        web = WebServer(application(access, self._clients, config.keep_alive_s), listener, config.stall_s)
+        self._web = WebServer(application(access, self._clients, config.keep_alive_s), listener, config.stall_s)
         try:
-            self._flight = FlightServer(config.address, config.flight_port, config.token, self._clients, config.stall_s)
+            self._flight = FlightServer(config.address, config.flight_port, access, self._clients, config.stall_s)
+            self._web.start()
         except BaseException:
-            listener.close()
+            self.stop()
             raise
-        try:
-            web.start()
-        except BaseException:
-            self._flight.stop()
-            raise
-        self._web = web
 
     def stop(self) -> None:
         """End all streams, tell each client why, and stop listening. This takes seconds at most. Idempotent."""
@@ -99,9 +90,7 @@ class Gateway:
         self.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
 
@@ -112,11 +101,9 @@ def check_extra() -> None:
         GatewayError: a library is missing; the message says how to install it.
     """
     try:
-        import starlette
-        import uvicorn
-        import websockets
+        for library in ("starlette", "uvicorn", "websockets"):
+            import_module(library)
     except ImportError as error:
         raise GatewayError(
             f"the gateway needs libraries that tidewheel does without ({error}): pip install 'tidewheel[gateway]'"
         ) from error
-    del starlette, uvicorn, websockets

@@ -6,10 +6,8 @@ from typing import Any, Literal, TypeAlias
 
 from tidewheel.progress import TidewheelError, TimeDomain
 from tidewheel.pubsub import Batch, Dropped, End, Epoch, Event, Frontier, SubstreamsEnded
-from tidewheel.pubsub.gateway.bounded_assembler import MAX_EPOCH_BYTES, BoundedAssembler
+from tidewheel.pubsub.gateway.clients import MAX_EPOCH_BYTES, assembled
 from tidewheel.pubsub.gateway.json_form import encode_json
-from tidewheel.pubsub.gateway.topic_feed import Read
-from tidewheel.pubsub.gateway.topic_request import TopicRequest
 
 Kind: TypeAlias = Literal["epoch", "batch", "ended", "frontier", "dropped", "end", "error"]
 
@@ -30,11 +28,6 @@ class LiveMessage:
 
     kind: Kind
     content: dict[str, Any] = field(default_factory=dict)
-
-    @property
-    def is_last(self) -> bool:
-        """Whether nothing comes after it."""
-        return self.kind in {"end", "error"}
 
     def as_event(self) -> bytes:
         r"""Return one Server-Sent Event, whose id is the time of an epoch; raises the errors of `encode_json`.
@@ -64,44 +57,42 @@ def error_message(error: object) -> LiveMessage:
 
 
 def live_messages(
-    domain: TimeDomain, events: Iterator[Event], request: TopicRequest, max_epoch_bytes: int = MAX_EPOCH_BYTES
+    domain: TimeDomain, events: Iterator[Event], max_epoch_bytes: int = MAX_EPOCH_BYTES, *, whole: bool = True
 ) -> Iterator[LiveMessage]:
     """Yield the messages of a topic as its events come; an error is the last message.
 
     Args:
         domain: the times of the topic.
         events: the events of its subscription.
-        request: the request of the client.
         max_epoch_bytes: the largest size of incomplete epochs.
+        whole: whether the client receives whole epochs, each once it is complete, and not single batches.
     """
-    assembler = BoundedAssembler(domain, max_epoch_bytes)
     try:
-        for event in events:
-            if request.whole:
-                for epoch in assembler.receive(event):
-                    yield _epoch_message(epoch)
-            yield from _told(event, whole=request.whole)
+        if whole:
+            for item in assembled(domain, events, max_epoch_bytes):
+                if not isinstance(item, Frontier):
+                    yield _told(item)
+        else:
+            yield from map(_told, events)
     except TidewheelError as error:
         yield error_message(error)
 
 
-def _epoch_message(epoch: Epoch) -> LiveMessage:
-    ended = {"ended": epoch.ended} if epoch.ends else {}
-    return LiveMessage("epoch", {"time": epoch.time, "records": epoch.records, **ended})
-
-
-def _told(event: Event, *, whole: bool) -> Iterator[LiveMessage]:
-    match event:
-        case Batch() if not whole:
-            yield LiveMessage("batch", {"time": event.time, "records": event.records})
-        case SubstreamsEnded() if not whole:
-            yield LiveMessage("ended", {"time": event.time, "ended": event.keys})
-        case Frontier() if not whole:
-            yield LiveMessage("frontier", {"frontier": list(event.frontier)})
+def _told(item: Epoch | Event) -> LiveMessage:
+    match item:
+        case Epoch():
+            ended = {"ended": item.ended} if item.ends else {}
+            return LiveMessage("epoch", {"time": item.time, "records": item.records, **ended})
+        case Batch():
+            return LiveMessage("batch", {"time": item.time, "records": item.records})
+        case SubstreamsEnded():
+            return LiveMessage("ended", {"time": item.time, "ended": item.keys})
+        case Frontier():
+            return LiveMessage("frontier", {"frontier": list(item.frontier)})
         case Dropped():
-            yield LiveMessage("dropped", {"times": list(event.times)})
+            return LiveMessage("dropped", {"times": list(item.times)})
         case End():
-            yield LiveMessage("end")
+            return LiveMessage("end")
 
 
 def encoded(messages: Iterator[LiveMessage], *, as_events: bool) -> Iterator[bytes]:
@@ -114,8 +105,3 @@ def encoded(messages: Iterator[LiveMessage], *, as_events: bool) -> Iterator[byt
             what = f"the {message.kind} of time {message.content.get('time')!r}"
             yield form(error_message(f"{what}: {error}; map what is published to plain values"))
             return
-
-
-def reader(request: TopicRequest, max_epoch_bytes: int, *, as_events: bool) -> Read[bytes]:
-    """Return the function from a topic's events to the bytes for a client: Server-Sent Events, or objects."""
-    return lambda domain, events: encoded(live_messages(domain, events, request, max_epoch_bytes), as_events=as_events)

@@ -88,13 +88,13 @@ class WebServer:
         """Begin to answer; raise GatewayError if the server does not start."""
         self._thread.start()
         if not self._listens.wait(_STARTS_WITHIN_S) or self._error is not None:
-            self.stop()
             raise GatewayError(f"the web server did not start: {self._error or 'it hangs'}")
 
     def stop(self) -> None:
         """Stop listening, and end all requests in progress within seconds."""
         self._server.should_exit = True
-        self._thread.join(_STOPS_WITHIN_S)
+        if self._thread.ident is not None:  # it was started
+            self._thread.join(_STOPS_WITHIN_S)
         self._listener.close()
 
     def _run(self) -> None:

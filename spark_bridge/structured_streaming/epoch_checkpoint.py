@@ -1,19 +1,33 @@
-"""The folder that says which writer writes where, and what it has committed."""
+"""The checkpoint of a folder of epochs: its writer, and the commit record, whose size does not grow with the folder.
+
+Epochs come in a linear extension of their order, and each once it is complete. So whatever is at or before an epoch
+that was written, and has rows, was written before it: the maximal times that were written say of every other time
+whether it was. Of each partition the newest message that was written is known as well. An epoch that comes again has
+none that is newer; one that has comes from another log, and to leave it out would lose it.
+"""
 
 import json
+import operator
 import uuid
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeVar
 
+import msgspec
+import pyarrow as pa
+
+from tidewheel.progress import Time, TimeDomain
+from tidewheel.pubsub.messages.events import Batch
 from tidewheel.spark_bridge.errors import BridgeError
-from tidewheel.spark_bridge.structured_streaming.epoch_commit_record import CommitRecord
 from tidewheel.spark_bridge.structured_streaming.epoch_files import EpochFiles
+
+T = TypeVar("T")
 
 IDENTITY_FILE: Final = "writer.json"
 COMMITS_FILE: Final = "commits.json"
 _NEW: Final = ".new"
-_VERSION: Final = 1
+_PLAIN = (int, float, str, bool, type(None))
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +40,7 @@ class WriterIdentity:
         format: of the files.
         time: the column with the epoch of each row, None for none.
         writer: tells it from all others; part of the names of its files and of its subscription.
+        version: of the checkpoint's files.
     """
 
     topic: str
@@ -33,20 +48,114 @@ class WriterIdentity:
     format: str
     time: str | None
     writer: str
+    version: Literal[1]
 
     @classmethod
     def new(cls, topic: str, path: Path, format: str, time: str | None) -> "WriterIdentity":  # noqa: A002 - as in Spark
         """Return one that nobody has."""
-        return cls(topic, str(path), format, time, uuid.uuid4().hex[:12])
+        return cls(topic, str(path), format, time, uuid.uuid4().hex[:12], 1)
 
     @property
     def subscription(self) -> str:
         """The name of the durable subscription."""
         return f"write_epochs-{self.writer}"
 
-    def fields(self) -> dict[str, Any]:
-        """Return all that it is, by name."""
-        return {name: getattr(self, name) for name in ("topic", "path", "format", "time", "writer")}
+
+@dataclass(frozen=True, slots=True)
+class CommitRecord:
+    """What is committed once the file with this number is.
+
+    Args:
+        file: the number of the newest file; the first is 1, and 0 stands for none.
+        times: the maximal times that are committed.
+        newest: of each partition the number of the newest message that is committed; 0 for none.
+        schema: of all files, as an Arrow IPC message in hexadecimal digits; None before the first file.
+    """
+
+    file: int
+    times: tuple[Time, ...]
+    newest: tuple[int, ...]
+    schema: str | None
+
+    def has(self, domain: TimeDomain, time: Time, batches: Iterable[Batch]) -> bool:
+        """Tell whether an epoch is committed. Complexity: O(maximal times + batches); the times of integers have one.
+
+        Args:
+            domain: the order of the topic's times.
+            time: of the epoch.
+            batches: those of it that have rows.
+
+        Raises:
+            BridgeError: its time is committed, and it has batches that are newer than what is.
+        """
+        if not any(domain.less_equal(time, committed) for committed in self.times):
+            return False
+        newest = dict(enumerate(self.newest))
+        if any(batch.number > newest.get(batch.partition, 0) for batch in batches):
+            raise BridgeError(
+                f"epoch {time!r} was written before, from other batches: the topic does not come from the same log any "
+                "more. Write what another run publishes to another path, with another checkpoint"
+            )
+        return True
+
+    def after(
+        self, domain: TimeDomain, times: Iterable[Time], batches: Iterable[Batch], schema: pa.Schema
+    ) -> "CommitRecord":
+        """Return the record of the next file, which has epochs of these times, of these batches."""
+        maximal = list(self.times)
+        for time in times:
+            maximal = [kept for kept in maximal if not domain.less_equal(kept, time)]
+            maximal.append(time)
+        newest = list(self.newest)
+        for batch in batches:
+            newest += [0] * (batch.partition + 1 - len(newest))
+            newest[batch.partition] = max(newest[batch.partition], batch.number)
+        return CommitRecord(self.file + 1, tuple(maximal), tuple(newest), schema.serialize().to_pybytes().hex())
+
+    def arrow_schema(self) -> pa.Schema | None:
+        """Return the schema of all files; None before the first."""
+        return None if self.schema is None else pa.ipc.read_schema(pa.py_buffer(bytes.fromhex(self.schema)))
+
+    def to_json(self) -> str:
+        """Return the record as text.
+
+        Raises:
+            BridgeError: a time is of a kind that text does not keep.
+        """
+        return json.dumps({**asdict(self), "times": plain_times(self.times)}, indent=1)
+
+
+NOTHING: Final = CommitRecord(0, (), (), None)
+"""The record before the first file."""
+
+
+def plain_times(times: Sequence[Time]) -> list[Any]:
+    """Return times as what JSON has: numbers, text, and lists for tuples.
+
+    >>> plain_times([(1, ("a", 2)), 3])
+    [[1, ['a', 2]], 3]
+
+    Raises:
+        BridgeError: there are others.
+    """
+    return [_plain(time) for time in times]
+
+
+def _plain(time: Time) -> Any:
+    if type(time) in _PLAIN:
+        return time
+    if type(time) is tuple:
+        return [_plain(part) for part in time]
+    if hasattr(time, "__index__"):
+        return operator.index(time)
+    raise BridgeError(
+        f"the time {time!r} is a {type(time).__qualname__}, and a checkpoint keeps integers, texts and tuples of them: "
+        "publish such times"
+    )
+
+
+def _time(plain: Any) -> Time:
+    return tuple(map(_time, plain)) if isinstance(plain, list) else plain
 
 
 class EpochCheckpoint:
@@ -70,41 +179,36 @@ class EpochCheckpoint:
         Raises:
             BridgeError: it is that of another writer than is asked for, or no checkpoint.
         """
-        path = self._folder / IDENTITY_FILE
         if not self.is_in_use:
             self._refuse_foreign()
-            self._save(path, json.dumps({"version": _VERSION, **asked.fields()}, indent=1))
+            self._save(IDENTITY_FILE, json.dumps(asdict(asked), indent=1))
             return asked
-        found = self._read(path)
-        for name, wanted in asked.fields().items():
-            if name != "writer" and found.get(name) != wanted:
+        found = self._read(IDENTITY_FILE, WriterIdentity)
+        for name in ("topic", "path", "format", "time"):
+            before, wanted = getattr(found, name), getattr(asked, name)
+            if before != wanted:
                 raise BridgeError(
-                    f"the checkpoint {self._folder} was made for {name} {found.get(name)!r}, not {wanted!r}. A "
+                    f"the checkpoint {self._folder} was made for {name} {before!r}, not {wanted!r}. A "
                     "checkpoint is for one topic, path, format and time column: use another one, and another path"
                 )
-        if found.get("version") != _VERSION or not isinstance(found.get("writer"), str):
-            raise self._damaged(path, f"version {found.get('version')!r}")
-        return WriterIdentity(asked.topic, asked.path, asked.format, asked.time, found["writer"])
+        return found
 
     def record(self) -> CommitRecord:
         """Return what is committed once the file that it names is there."""
-        path = self._folder / COMMITS_FILE
-        if not path.exists():
-            return CommitRecord()
-        try:
-            return CommitRecord.from_json(path.read_text(encoding="utf-8"))
-        except (ValueError, KeyError, TypeError) as error:
-            raise self._damaged(path, f"{type(error).__name__}: {error}") from error
+        if not (self._folder / COMMITS_FILE).exists():
+            return NOTHING
+        record = self._read(COMMITS_FILE, CommitRecord)
+        return replace(record, times=tuple(map(_time, record.times)))
 
     def save(self, record: CommitRecord) -> None:
         """Note what will be committed once the file that it names is there; it is durable when this returns."""
-        self._save(self._folder / COMMITS_FILE, record.to_json())
+        self._save(COMMITS_FILE, record.to_json())
 
-    def _save(self, path: Path, text: str) -> None:
-        new = path.with_name(path.name + _NEW)
+    def _save(self, name: str, text: str) -> None:
+        new = self._folder / (name + _NEW)
         self._files.write_text(new, text)
         self._files.sync(new)
-        self._files.rename(new, path)
+        self._files.rename(new, self._folder / name)
         self._files.sync_folder(self._folder)
 
     def _refuse_foreign(self) -> None:
@@ -115,18 +219,12 @@ class EpochCheckpoint:
                 "folder, not the checkpoint of a Spark query"
             )
 
-    def _read(self, path: Path) -> dict[str, Any]:
+    def _read(self, name: str, kind: type[T]) -> T:
+        path = self._folder / name
         try:
-            found = json.loads(path.read_text(encoding="utf-8"))
-        except ValueError as error:
-            raise self._damaged(path, str(error)) from error
-        if not isinstance(found, dict):
-            raise self._damaged(path, "no object")
-        return found
-
-    @staticmethod
-    def _damaged(path: Path, what: str) -> BridgeError:
-        return BridgeError(
-            f"{path} is damaged, or of another version of tidewheel ({what}): restore it, or begin anew with another "
-            "checkpoint and another path"
-        )
+            return msgspec.convert(json.loads(path.read_text(encoding="utf-8")), kind)
+        except (ValueError, msgspec.MsgspecError) as error:
+            raise BridgeError(
+                f"{path} is damaged, or of another version of tidewheel ({error}): restore it, or begin anew with "
+                "another checkpoint and another path"
+            ) from error

@@ -2,15 +2,12 @@
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyarrow import parquet
 
 from tidewheel.pubsub.log import file_lock
 from tidewheel.spark_bridge.errors import BridgeError
-
-if TYPE_CHECKING:
-    from typing import Self
-
-    import pyarrow as pa
 
 _LOCK_WITHIN_S = 1.0
 
@@ -18,10 +15,8 @@ _LOCK_WITHIN_S = 1.0
 class EpochFiles:
     """The operating system's own. Nothing is durable before `sync`, and no name before `sync_folder`."""
 
-    def write_table(self, path: Path, table: "pa.Table") -> None:
+    def write_table(self, path: Path, table: pa.Table) -> None:
         """Write a Parquet file under a new name."""
-        from pyarrow import parquet
-
         with path.open("xb") as file:
             parquet.write_table(table, file)
 
@@ -31,11 +26,15 @@ class EpochFiles:
 
     def sync(self, path: Path) -> None:
         """Return once what a file holds would survive the loss of power."""
-        _sync(path, os.O_RDONLY)
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
     def sync_folder(self, path: Path) -> None:
         """Return once the names in a folder would survive the loss of power."""
-        _sync(path, os.O_RDONLY | os.O_DIRECTORY)
+        self.sync(path)
 
     def rename(self, old: Path, new: Path) -> None:
         """Give a file another name in the same folder, in place of the file that has it."""
@@ -50,14 +49,6 @@ FILES = EpochFiles()
 """What is used unless something else is said."""
 
 
-def _sync(path: Path, flags: int) -> None:
-    descriptor = os.open(path, flags | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 def make_folder(files: EpochFiles, path: Path) -> None:
     """Make a folder and those above it that are missing, so that they would survive the loss of power."""
     if path.is_dir():
@@ -67,37 +58,26 @@ def make_folder(files: EpochFiles, path: Path) -> None:
     files.sync_folder(path.parent)
 
 
-class FolderLock:
-    """The lock on a folder, held from `acquire` to `release`.
+def lock_folder(path: Path, wait_s: float = _LOCK_WITHIN_S) -> int:
+    """Take the lock on a folder, and return a descriptor of it; closing that releases the lock.
 
-    There is no file for it, as that would be read as data.
+    A process that was just killed may hold the lock for ``wait_s`` seconds more. The lock has no file: it would be read
+    as data.
+
+    Raises:
+        BridgeError: another writer still has it.
     """
+    descriptor = file_lock.open_locked(path, os.O_RDONLY | os.O_DIRECTORY, wait_s)
+    if descriptor is None:
+        raise BridgeError(
+            f"another write_epochs writes to {path} at this moment: close it, or use another path and checkpoint"
+        )
+    return descriptor
 
-    def __init__(self, path: Path, descriptor: int) -> None:
-        self._path = path
-        self._descriptor = descriptor
 
-    @classmethod
-    def acquire(cls, path: Path, wait_s: float = _LOCK_WITHIN_S) -> "Self":
-        """Take the lock, which a process that was just killed may hold for so many seconds more.
-
-        Raises:
-            BridgeError: somebody still does.
-        """
-        descriptor = file_lock.open_locked(path, os.O_RDONLY | os.O_DIRECTORY, wait_s)
-        if descriptor is None:
-            raise BridgeError(
-                f"another write_epochs writes to {path} at this moment: close it, or use another path and checkpoint"
-            )
-        return cls(path, descriptor)
-
-    def is_there(self) -> bool:
-        """Tell whether the folder is still the one that was locked."""
-        try:
-            return os.path.samestat(self._path.stat(), os.fstat(self._descriptor))
-        except FileNotFoundError:
-            return False
-
-    def release(self) -> None:
-        """Give the lock back."""
-        os.close(self._descriptor)
+def is_open_as(path: Path, descriptor: int) -> bool:
+    """Tell whether a folder is still the one that was opened with this descriptor."""
+    try:
+        return os.path.samestat(path.stat(), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False

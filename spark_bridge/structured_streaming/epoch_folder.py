@@ -7,26 +7,85 @@ whatever readers may have done to the file since. Any other hidden file is not i
 """
 
 import json
+import os
 import re
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from tidewheel.progress import TimeDomain
+import pyarrow as pa
+
+from tidewheel.progress import Time, TimeDomain
+from tidewheel.pubsub.messages.events import Batch
+from tidewheel.pubsub.messages.payload import EncodedBatch
 from tidewheel.spark_bridge.errors import BridgeError
-from tidewheel.spark_bridge.structured_streaming.epoch_checkpoint import EpochCheckpoint, WriterIdentity
-from tidewheel.spark_bridge.structured_streaming.epoch_commit_record import CommitRecord, place_of, plain_times
-from tidewheel.spark_bridge.structured_streaming.epoch_files import FILES, EpochFiles, FolderLock, make_folder
-from tidewheel.spark_bridge.structured_streaming.epoch_group import EpochGroup
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from tidewheel.spark_bridge.structured_streaming.epoch_checkpoint import (
+    CommitRecord,
+    EpochCheckpoint,
+    WriterIdentity,
+    plain_times,
+)
+from tidewheel.spark_bridge.structured_streaming.epoch_files import (
+    FILES,
+    EpochFiles,
+    is_open_as,
+    lock_folder,
+    make_folder,
+)
 
 _HIDDEN: Final = (".", "_")
 """How names begin of what Spark does not read."""
 _SPARKS_LOG: Final = "_spark_metadata"
 _MOST_CHUNKS: Final = 64
+
+
+@dataclass(slots=True)
+class EpochGroup:
+    """Whole epochs that wait to become one file. No I/O, no clock.
+
+    A reader of the folder takes every file that appears as new rows, so small files cannot be put together after it has
+    seen them: small epochs wait for each other before.
+
+    Attributes:
+        tables: their rows, in the order of the epochs.
+        times: of the epochs.
+        batches: what is to be acknowledged of them; these batches have no content.
+        bytes: how large the tables are.
+        since_s: when the first of them came.
+    """
+
+    tables: list[pa.Table] = field(default_factory=list)
+    times: list[Time] = field(default_factory=list)
+    batches: list[Batch] = field(default_factory=list)
+    bytes: int = 0
+    since_s: float = 0.0
+
+    def add(self, time: Time, tables: list[pa.Table], batches: tuple[Batch, ...], now_s: float) -> None:
+        """Add an epoch that has rows, with all that it has."""
+        if not self.times:
+            self.since_s = now_s
+        self.times.append(time)
+        self.tables += tables
+        self.batches += map(_without_content, batches)
+        self.bytes += sum(table.nbytes for table in tables)
+
+    def due_in_s(self, now_s: float, file_bytes: int, max_delay_s: float) -> float | None:
+        """Return in how many seconds this is to be a file; None if it is empty.
+
+        Args:
+            now_s: the time now.
+            file_bytes: how large the tables are when it is at once.
+            max_delay_s: how long the first epoch waits at most.
+
+        >>> group = EpochGroup(times=[7], bytes=10, since_s=100.0)
+        >>> group.due_in_s(100.25, 10_000, 1.0), group.due_in_s(100.25, 10, 1.0)
+        (0.75, 0.0)
+        """
+        if not self.times:
+            return None
+        return 0.0 if self.bytes >= file_bytes else max(0.0, self.since_s + max_delay_s - now_s)
 
 
 class EpochFolder:
@@ -37,6 +96,11 @@ class EpochFolder:
         checkpoint: the folder of its checkpoint.
         files: how files are changed.
 
+    Attributes:
+        identity: the writer.
+        record: what is committed.
+        is_broken: whether a commit has failed; the next writer that opens the folder finds out how far it got.
+
     Raises:
         BridgeError: another writer is at it, the checkpoint is not for this, or there are files of others.
     """
@@ -44,7 +108,7 @@ class EpochFolder:
     def __init__(self, asked: WriterIdentity, checkpoint: Path, files: EpochFiles = FILES) -> None:
         self._path = Path(asked.path)
         self._files = files
-        self._is_broken = False
+        self.is_broken = False
         with ExitStack() as locks, _readable(f"{self._path}, with checkpoint {checkpoint}"):
             found = EpochCheckpoint(checkpoint, files)
             if found.is_in_use and not self._path.is_dir():
@@ -53,32 +117,17 @@ class EpochFolder:
                     "anew with another checkpoint"
                 )
             make_folder(files, self._path)
-            self._lock = FolderLock.acquire(self._path)
-            locks.callback(self._lock.release)
+            self._descriptor = lock_folder(self._path)
+            locks.callback(os.close, self._descriptor)
             if not found.is_in_use:
                 self._refuse_foreign(re.compile(r"(?!)"), f"and the checkpoint {checkpoint} knows nothing of it")
             make_folder(files, checkpoint)
-            locks.callback(FolderLock.acquire(checkpoint).release)
+            locks.callback(os.close, lock_folder(checkpoint))
             self._checkpoint = found
-            self._identity = found.identity(asked)
-            self._record = found.record()
+            self.identity = found.identity(asked)
+            self.record = found.record()
             self._recover()
             self._locks = locks.pop_all()
-
-    @property
-    def identity(self) -> WriterIdentity:
-        """Who writes."""
-        return self._identity
-
-    @property
-    def record(self) -> CommitRecord:
-        """What is committed."""
-        return self._record
-
-    @property
-    def is_broken(self) -> bool:
-        """Whether a commit has failed; the next who opens the folder finds out how far it got."""
-        return self._is_broken
 
     def commit(self, group: EpochGroup, domain: TimeDomain) -> int:
         """Let a group appear as one file; return how many bytes that has. It is durable when this returns.
@@ -86,16 +135,16 @@ class EpochFolder:
         Raises:
             BridgeError: it was not possible. Then nothing is lost that is not acknowledged, and this folder is broken.
         """
-        assert not self._is_broken
-        self._is_broken = True
+        assert not self.is_broken
+        self.is_broken = True
         with _readable(str(self._path), "what was not committed is not acknowledged and comes again"):
-            table = _table(group, self._identity.topic)
-            record = self._record.after(domain, group.times, map(place_of, group.batches), _serialized(table.schema))
+            table = _table(group, self.identity.topic)
+            record = self.record.after(domain, group.times, group.batches, table.schema.remove_metadata())
             size = self._write(record, table)
             self._checkpoint.save(record)
             self._appear(record)
-        self._record = record
-        self._is_broken = False
+        self.record = record
+        self.is_broken = False
         return size
 
     def close(self) -> None:
@@ -104,10 +153,10 @@ class EpochFolder:
 
     # ------------------------------------------------------------------ steps of a commit
 
-    def _write(self, record: CommitRecord, table: "pa.Table") -> int:
+    def _write(self, record: CommitRecord, table: pa.Table) -> int:
         """Make the file under its hidden name and return its size; if that fails nothing of it is left."""
         hidden = self._hidden(record.file)
-        if not self._lock.is_there():
+        if not is_open_as(self._path, self._descriptor):
             raise BridgeError(f"{self._path} was moved, removed or replaced while it was written to")
         try:
             record.to_json()
@@ -128,7 +177,7 @@ class EpochFolder:
         self._files.sync_folder(self._path)
 
     def _file(self, number: int) -> Path:
-        return self._path / f"epochs-{self._identity.writer}-{number:010}.parquet"
+        return self._path / f"epochs-{self.identity.writer}-{number:010}.parquet"
 
     def _hidden(self, number: int) -> Path:
         return self._path / f".{self._file(number).name}.unfinished"
@@ -137,18 +186,18 @@ class EpochFolder:
 
     def _recover(self) -> None:
         """Finish the commit that the record names, and remove what is in no record."""
-        ours = re.compile(rf"epochs-{re.escape(self._identity.writer)}-(?P<number>\d{{10}})\.parquet")
+        ours = re.compile(rf"epochs-{re.escape(self.identity.writer)}-(?P<number>\d{{10}})\.parquet")
         self._refuse_foreign(ours, "and Spark would read it as if it were epochs")
-        if self._hidden(self._record.file).exists():
-            self._appear(self._record)
-        for left in list(self._path.glob(f".epochs-{self._identity.writer}-*.unfinished")):
+        if self._hidden(self.record.file).exists():
+            self._appear(self.record)
+        for left in list(self._path.glob(f".epochs-{self.identity.writer}-*.unfinished")):
             self._files.remove(left)
 
     def _refuse_foreign(self, ours: re.Pattern[str], why: str) -> None:
         """Raise BridgeError if Spark would see something here that is not one of our committed files."""
         for entry in self._path.iterdir():
             known = ours.fullmatch(entry.name)
-            if known is not None and int(known["number"]) > self._record.file:
+            if known is not None and int(known["number"]) > self.record.file:
                 raise BridgeError(f"{entry} is newer than what the checkpoint knows of: is that an old copy?")
             if entry.name == _SPARKS_LOG:
                 raise BridgeError(
@@ -161,25 +210,22 @@ class EpochFolder:
                 )
 
 
+def _without_content(batch: Batch) -> Batch:
+    """Return what acknowledges a batch, and does not hold what was in it meanwhile."""
+    return Batch(batch.time, batch.partition, EncodedBatch("pickle", b"", 0), batch.counter, number=batch.number)
+
+
 @contextmanager
 def _readable(where: str, what: str = "nothing was written") -> Iterator[None]:
     """Have what the operating system and Arrow raise come as BridgeError."""
-    import pyarrow as pa
-
     try:
         yield
     except (OSError, pa.ArrowException) as error:
         raise BridgeError(f"{where}: {error}; {what}") from error
 
 
-def _serialized(schema: "pa.Schema") -> bytes:
-    return bytes(schema.remove_metadata().serialize())
-
-
-def _table(group: EpochGroup, topic: str) -> "pa.Table":
+def _table(group: EpochGroup, topic: str) -> pa.Table:
     """Return the rows of a group, with a note of what they are, for people."""
-    import pyarrow as pa
-
     table = pa.concat_tables(group.tables)
     if len(group.tables) > _MOST_CHUNKS:
         table = table.combine_chunks()

@@ -1,20 +1,16 @@
 """The sink of the epochs of a topic: each in turn is left out, put into the next file, or has nothing to write."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
 
 from tidewheel.progress import TimeDomain
 from tidewheel.pubsub.messages.epoch import Epoch
 from tidewheel.pubsub.messages.events import Batch
 from tidewheel.spark_bridge.errors import BridgeError
-from tidewheel.spark_bridge.record_tables import RecordTables
-from tidewheel.spark_bridge.structured_streaming.epoch_commit_record import place_of
-from tidewheel.spark_bridge.structured_streaming.epoch_folder import EpochFolder
-from tidewheel.spark_bridge.structured_streaming.epoch_group import EpochGroup
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from tidewheel.spark_bridge.record_tables import RecordTables, listed
+from tidewheel.spark_bridge.structured_streaming.epoch_folder import EpochFolder, EpochGroup
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,19 +32,6 @@ class EpochWriterStatistics:
     left_out: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class GroupLimits:
-    """When a group of epochs becomes a file.
-
-    Args:
-        file_bytes: once it is so large, as Arrow has it in memory.
-        max_delay_s: once its first epoch has waited for so many seconds.
-    """
-
-    file_bytes: int
-    max_delay_s: float
-
-
 class EpochSink:
     """Takes the epochs of a topic into a folder, and says which batches are to be acknowledged after that.
 
@@ -56,20 +39,30 @@ class EpochSink:
         folder: where they go.
         domain: the order of their times.
         schema: of their rows, None for that of the first; in a folder that has files it is theirs.
-        limits: when a file is made.
+        file_bytes: a group of epochs becomes a file once it is so large, as Arrow has it in memory.
+        max_delay_s: a group becomes a file once its first epoch has waited for so many seconds.
+
+    Attributes:
+        statistics: what was done so far.
 
     Raises:
         BridgeError: the folder has files of another schema, or of times of another kind.
     """
 
     def __init__(
-        self, folder: EpochFolder, domain: TimeDomain, schema: "pa.Schema | None", limits: GroupLimits
+        self,
+        folder: EpochFolder,
+        domain: TimeDomain,
+        schema: pa.Schema | None,
+        file_bytes: int,
+        max_delay_s: float,
     ) -> None:
         self._folder = folder
         self._domain = domain
-        self._limits = limits
+        self._file_bytes = file_bytes
+        self._max_delay_s = max_delay_s
         self._group = EpochGroup()
-        self._statistics = EpochWriterStatistics()
+        self.statistics = EpochWriterStatistics()
         self._tables = _tables(folder, schema)
         strange = [time for time in folder.record.times if not domain.contains(time)]
         if strange:
@@ -79,12 +72,7 @@ class EpochSink:
             )
 
     @property
-    def statistics(self) -> EpochWriterStatistics:
-        """What was done so far."""
-        return self._statistics
-
-    @property
-    def schema(self) -> "pa.Schema | None":
+    def schema(self) -> pa.Schema | None:
         """Of the rows that are written, the time column included; None while nothing has told it."""
         return self._tables.schema
 
@@ -97,7 +85,7 @@ class EpochSink:
         full = [batch for batch in epoch.batches if len(batch)]
         if not full:
             return epoch.batches
-        if self._folder.record.has(self._domain, epoch.time, map(place_of, full)):
+        if self._folder.record.has(self._domain, epoch.time, full):
             self._count(left_out=1)
             return epoch.batches
         made = [self._tables.table(epoch.time, batch.data) for batch in full]
@@ -109,7 +97,7 @@ class EpochSink:
 
     def due_in_s(self, now_s: float) -> float | None:
         """Return in how many seconds a file is due; None if no epoch waits."""
-        return self._group.due_in_s(now_s, self._limits.file_bytes, self._limits.max_delay_s)
+        return self._group.due_in_s(now_s, self._file_bytes, self._max_delay_s)
 
     def look(self, now_s: float) -> Sequence[Batch]:
         """Make a file if one is due; return what can be acknowledged then."""
@@ -126,12 +114,11 @@ class EpochSink:
         return group.batches
 
     def _count(self, **more: int) -> None:
-        before = self._statistics
-        names = EpochWriterStatistics.__slots__
-        self._statistics = EpochWriterStatistics(*(getattr(before, name) + more.get(name, 0) for name in names))
+        counts = {name: getattr(self.statistics, name) + count for name, count in more.items()}
+        self.statistics = replace(self.statistics, **counts)
 
 
-def _tables(folder: EpochFolder, schema: "pa.Schema | None") -> RecordTables:
+def _tables(folder: EpochFolder, schema: pa.Schema | None) -> RecordTables:
     """Return what makes tables of one schema: that of the folder's files, or the one that was given."""
     identity, written = folder.identity, folder.record.arrow_schema()
     given = None if schema is None else RecordTables(schema, identity.time)
@@ -141,18 +128,17 @@ def _tables(folder: EpochFolder, schema: "pa.Schema | None") -> RecordTables:
         return given or RecordTables(None, identity.time)
     if given is not None and given.schema != written:
         raise BridgeError(
-            f"schema= has the columns ({_listed(given.schema)}), but the files in {identity.path} have "
-            f"({_listed(written)}): leave schema= out, or use another path and checkpoint"
+            f"schema= has the columns ({listed(given.schema)}), but the files in {identity.path} have "
+            f"({listed(written)}): leave schema= out, or use another path and checkpoint"
         )
     columns = written if identity.time is None else written.remove(len(written) - 1)
     return RecordTables(columns, identity.time, f"what is in {identity.path}")
 
 
-def _refuse_null(schema: "pa.Schema") -> None:
+def _refuse_null(schema: pa.Schema) -> None:
     """Raise if there is a column of which only nulls are known: Spark does not read those from Parquet files."""
-    import pyarrow as pa
 
-    def has_null(kind: "pa.DataType") -> bool:
+    def has_null(kind: pa.DataType) -> bool:
         return pa.types.is_null(kind) or any(has_null(kind.field(place).type) for place in range(kind.num_fields))
 
     empty = [field.name for field in schema if has_null(field.type)]
@@ -161,7 +147,3 @@ def _refuse_null(schema: "pa.Schema") -> None:
             f"column {empty[0]!r} has nothing but nulls in the first epoch, so its type is not known: pass schema= to "
             "write_epochs"
         )
-
-
-def _listed(schema: "pa.Schema") -> str:
-    return ", ".join(f"{field.name}: {field.type}" for field in schema)

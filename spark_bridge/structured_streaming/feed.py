@@ -13,32 +13,20 @@ A program that may be killed at any moment and started again, and writes each ep
 """
 
 import os
-import threading
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal
 from weakref import WeakSet
 
 from tidewheel.progress import IntegerDomain
 from tidewheel.pubsub.errors import DeliveryError
-from tidewheel.runtime.errors import JobError
 from tidewheel.runtime.inputs.input_handle import InputHandle
-from tidewheel.spark_bridge.arrow_blocks import arrow_schema
-from tidewheel.spark_bridge.driver_transport import is_on_ray, note
 from tidewheel.spark_bridge.errors import BridgeError
-from tidewheel.spark_bridge.structured_streaming.feed_query import StreamingFeed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from tidewheel.spark_bridge.structured_streaming.feed_query import Progress, StreamingFeed
 
-class Progress(Protocol):
-    """A place of a job, of which one can wait for what has passed there: a `ProbeHandle`, or a topic of the job."""
-
-    def wait_until(self, time: int, timeout: float, /) -> None:
-        """Wait until every time before ``time`` is done; raise TimeoutError after ``timeout`` seconds."""
-
-
-_AGAIN_S = 0.1
 
 _fed: "WeakSet[InputHandle]" = WeakSet()
 
@@ -51,8 +39,8 @@ def feed(
     trigger: Mapping[str, Any] | None = None,
     output_mode: Literal["append", "update", "complete"] = "append",
     query_name: str | None = None,
-    commit_after: Progress | None = None,
-) -> StreamingFeed:
+    commit_after: "Progress | None" = None,
+) -> "StreamingFeed":
     """Start a query of Structured Streaming that feeds an input: each micro-batch is an epoch, its id the time.
 
     Batches are Arrow tables. A micro-batch is sent whole or not at all, and once, also if Spark replays it: its id is
@@ -92,8 +80,12 @@ def feed(
         JobError: the job of ``commit_after`` is over, or the times of that probe are no integers.
         pyspark.errors.PySparkException: Spark cannot run such a query.
     """
+    from tidewheel.spark_bridge.arrow_blocks import arrow_schema, is_on_ray, note
+    from tidewheel.spark_bridge.structured_streaming.feed_query import StreamingFeed
+
     _check_input(input)
     _check_dataframe(streaming_df, input.name)
+    arrow_schema(streaming_df, input.name)
     folder = _checkpoint_folder(checkpoint, input.name)
     _check_progress(commit_after)
     writer = streaming_df.writeStream.outputMode(output_mode).option("checkpointLocation", folder)
@@ -103,31 +95,10 @@ def feed(
         note(streaming_df.sparkSession, f"streaming DataFrame {input.name!r}")
     _fed.add(input)
     try:
-        is_done = None if commit_after is None else _passes(commit_after, input)
-        return StreamingFeed(input, folder, is_done).start(writer)
+        return StreamingFeed(input, writer, folder, commit_after)
     except BaseException:
         _fed.discard(input)
         raise
-
-
-def _passes(progress: Progress, input: InputHandle) -> Callable[[int, float], bool]:
-    """Return what waits, for so many seconds at most, until an epoch is done, and tells whether it is."""
-    job_is_over = threading.Event()
-    input.when_over(lambda failure: job_is_over.set())
-
-    def is_done(epoch: int, timeout_s: float) -> bool:
-        try:
-            progress.wait_until(epoch + 1, timeout_s)
-        except TimeoutError:
-            return False
-        except JobError:
-            # While the job lives it is the local engine that has nothing to do, until another input goes on.
-            if job_is_over.wait(min(timeout_s, _AGAIN_S)):
-                raise
-            return False
-        return True
-
-    return is_done
 
 
 def _check_input(handle: object) -> None:
@@ -175,7 +146,6 @@ def _check_dataframe(df: object, name: str) -> None:
             f"the DataFrame that is to feed input {name!r} is not streaming. Read it with spark.readStream, or make it "
             "a source of the dataflow with from_spark()"
         )
-    arrow_schema(df, name)
 
 
 def _checkpoint_folder(checkpoint: object, name: str) -> str:

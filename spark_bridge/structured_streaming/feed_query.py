@@ -11,6 +11,22 @@ the query fails                                  the job fails, with what went w
 Spark is stopped, and the query not before       the job fails, and says so
 the job fails, or is left                        the query is stopped; it commits nothing any more
 ===============================================  ====================================================
+
+Each micro-batch is an epoch of the input, sent once. Spark delivers it at least once: what it had not committed when it
+was stopped comes again, under the same id and, if the query is deterministic, with the same rows. So the id is the
+epoch, and the time of the input's handle says which ids were delivered before.
+
+===============  =======================================================================
+id of the batch  what becomes of it
+===============  =======================================================================
+below the time   dropped: it was delivered before
+the time         its rows are sent, and the input goes past it
+above the time   the same, after the input has passed the ids that Spark has skipped
+===============  =======================================================================
+
+All rows are there before the first is sent, so a query that fails midway leaves no part of a micro-batch behind. The
+slices, and the worker that gets each, depend on nothing but the rows and the id: a program that is started again deals
+a micro-batch out as the one before did. So a log knows what it has already.
 """
 
 import logging
@@ -18,25 +34,35 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Protocol, Self
+
+import pyarrow as pa
+import ray
+from pyspark.sql import DataFrame
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from tidewheel.progress.errors import TidewheelError
 from tidewheel.runtime.errors import JobError
 from tidewheel.runtime.inputs.input_handle import InputHandle
-from tidewheel.spark_bridge.java_errors import readable
+from tidewheel.spark_bridge.arrow_blocks import arrow_schema, blocks_of, collected, is_on_ray
+from tidewheel.spark_bridge.errors import BridgeError, readable
 from tidewheel.spark_bridge.jvm import is_stopped_under
-from tidewheel.spark_bridge.structured_streaming.feed_batches import deliver
-from tidewheel.spark_bridge.structured_streaming.feed_rows import rows_of
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    from pyspark.sql import DataFrame
-    from pyspark.sql.streaming.query import StreamingQuery
-    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 _logger = logging.getLogger(__name__)
 
-_LOOK_S = 1.0
+ROWS_PER_SLICE = 65_536
+"""How many rows of a micro-batch go to one worker before the next has its turn."""
+
+_LOOK_S = 1
+_AGAIN_S = 0.1
+
+
+class Progress(Protocol):
+    """A place of a job, of which one can wait for what has passed there: a `ProbeHandle`, or a topic of the job."""
+
+    def wait_until(self, time: int, timeout: float, /) -> None:
+        """Wait until every time before ``time`` is done; raise TimeoutError after ``timeout`` seconds."""
 
 
 class _Stopped(Exception):  # noqa: N818 - named for what it says
@@ -50,49 +76,37 @@ class StreamingFeed:
 
     Args:
         input: what it feeds.
+        writer: what starts the query; what it raises is raised here.
         checkpoint: where Spark keeps what it has committed, for errors.
-        is_done: waits, for so many seconds at most, until an epoch may be committed, and tells whether it may; None if
-            it may once it was sent.
-        rows_of: computes a DataFrame that belongs to the input of a name.
+        commit_after: what an epoch has to pass before Spark may commit it; None if it may once it was sent.
+
+    Attributes:
+        query: Spark's query, with its progress and its status.
     """
 
     def __init__(
         self,
         input: InputHandle,
+        writer: DataStreamWriter,
         checkpoint: str,
-        is_done: Callable[[int, float], bool] | None = None,
-        rows_of: "Callable[[DataFrame, str], pa.Table]" = rows_of,
+        commit_after: Progress | None = None,
     ) -> None:
         self._input = input
         self._checkpoint = checkpoint
-        self._is_done = is_done
-        self._rows_of = rows_of
-        self._query: Any = None
+        self._commit_after = commit_after
         self._batch_id: int | None = None
         self._failure: BaseException | None = None
         self._was_sent = False
-        self._has_failed = False
         self._is_stopping = False
-        self._is_abandoned = False
-        self._job_is_over = False
         self._error: Exception | None = None
         self._delivering = threading.Lock()
         self._is_idle = threading.Event()
         self._is_idle.set()
+        self._input_is_over = threading.Event()
         self._has_ended = threading.Event()
-
-    @property
-    def query(self) -> "StreamingQuery":
-        """Spark's query, with its progress and its status."""
-        query: StreamingQuery = self._query
-        return query
-
-    def start(self, writer: "DataStreamWriter") -> Self:
-        """Start the query of ``writer``; raise what Spark says if that is not possible."""
-        self._query = writer.foreachBatch(self._take).start()
-        threading.Thread(target=self._follow, name=f"tidewheel-feed-{self._input.name}", daemon=True).start()
-        self._input.when_over(self._end_with_job)
-        return self
+        self.query: StreamingQuery = writer.foreachBatch(self._take).start()
+        threading.Thread(target=self._follow, name=f"tidewheel-feed-{input.name}", daemon=True).start()
+        input.when_over(self._end_with_job)
 
     def wait(self, timeout: float | None = None) -> None:
         """Wait until the query has ended and the input is closed: all there was has been sent.
@@ -108,7 +122,7 @@ class StreamingFeed:
             )
         if self._error is not None:
             raise self._error
-        if self._job_is_over and not self._input.is_closed:
+        if self._input_is_over.is_set() and not self._input.is_closed:
             raise JobError(f"the job was stopped before the query that feeds its input {self._input.name!r} had ended")
 
     def stop(self, timeout: float = 10.0) -> None:
@@ -121,9 +135,8 @@ class StreamingFeed:
             JobError: the query or the job has failed.
         """
         self._is_idle.wait(timeout)
-        if not self._is_over and self._query_has_failed():
-            self._has_failed = True
-        self._is_stopping = True
+        # A query that has failed before it is stopped fails the job.
+        self._is_stopping = self._is_stopping or (self._failure is None and not self._query_has_failed())
         self._stop_query()
         self._has_ended.wait()
         if self._error is not None:
@@ -140,50 +153,57 @@ class StreamingFeed:
             return
         # As of a handle whose block is left by an exception: what it had to send is incomplete.
         self._input.fail(f"the block that fed it was left by {kind.__name__}: {error}", error)
-        self._is_abandoned = self._is_stopping = True
+        self._input_is_over.set()
         self._stop_query()  # the job does not, if it misses nothing because the input was closed by hand
         self._has_ended.wait()
 
     # ------------------------------------------------------------------ on a thread of PySpark's
 
-    def _take(self, df: "DataFrame", batch_id: int) -> None:
+    def _take(self, df: DataFrame, batch_id: int) -> None:
         """Deliver one micro-batch, for Spark to commit; what is raised here fails the query."""
         self._batch_id, self._was_sent = batch_id, False
         self._is_idle.clear()
         try:
             self._deliver(df, batch_id)
         except BaseException as error:
+            self._check_going_on()  # else this is why it has failed
             self._failure = error
-            if self._is_over:  # which is why
-                raise self._stopped() from None
-            self._has_failed = True
             raise
         finally:
             self._is_idle.set()
 
-    def _deliver(self, df: "DataFrame", batch_id: int) -> None:
+    def _deliver(self, df: DataFrame, batch_id: int) -> None:
         with self._delivering:
             self._check_going_on()
             deliver(batch_id, lambda: self._rows(df), self._input)
             self._was_sent = True
-        while self._is_done is not None and not self._is_done(batch_id, _LOOK_S):
+        while not self._may_commit(batch_id):
             self._check_going_on()
 
-    def _rows(self, df: "DataFrame") -> "pa.Table":
-        rows = self._rows_of(df, self._input.name)
+    def _may_commit(self, epoch: int) -> bool:
+        """Wait a while until Spark may commit an epoch, and tell whether it may."""
+        try:
+            if self._commit_after is not None:
+                self._commit_after.wait_until(epoch + 1, _LOOK_S)
+        except TimeoutError:
+            return False
+        except JobError:
+            # While the job lives it is the local engine that has nothing to do, until another input goes on.
+            if self._input_is_over.wait(_AGAIN_S):
+                raise
+            return False
+        return True
+
+    def _rows(self, df: DataFrame) -> pa.Table:
+        rows = rows_of(df, self._input.name)
         self._check_going_on()
         return rows
 
-    @property
-    def _is_over(self) -> bool:
-        return self._is_stopping or self._job_is_over or self._has_ended.is_set()
-
     def _check_going_on(self) -> None:
-        if self._is_over:
-            raise self._stopped()
-
-    def _stopped(self) -> Exception:
-        return _Stopped(f"the query that feeds input {self._input.name!r} is stopped: Spark is not to commit this")
+        """Raise for Spark, in place of any other error, if this micro-batch is left to the next run."""
+        if self._is_stopping or self._input_is_over.is_set() or self._has_ended.is_set():
+            text = f"the query that feeds input {self._input.name!r} is stopped: Spark is not to commit this"
+            raise _Stopped(text) from None
 
     # ------------------------------------------------------------------ on threads of its own
 
@@ -206,17 +226,14 @@ class StreamingFeed:
 
     def _await_end(self) -> None:
         """Wait until the query has ended; raise why it failed, or if Spark was stopped, which an idle one ignores."""
-        while not self._query.awaitTermination(_LOOK_S):
-            if self._spark_is_stopped() and not self._query.awaitTermination(_LOOK_S):
+        while not self.query.awaitTermination(_LOOK_S):
+            if is_stopped_under(self.query) and not self.query.awaitTermination(_LOOK_S):
                 raise JobError(f"the Spark session was stopped while its query feeds input {self._input.name!r}")
 
-    def _spark_is_stopped(self) -> bool:
-        return is_stopped_under(self._query)
-
     def _end_input(self, failure: Exception | None) -> None:
-        if self._job_is_over or self._is_abandoned:
+        if self._input_is_over.is_set():
             return
-        if not self._has_failed and (failure is None or self._is_stopping):
+        if self._failure is None and (failure is None or self._is_stopping):
             self._input.close()
             return
         reason = self._reason(failure)
@@ -233,7 +250,7 @@ class StreamingFeed:
         sent = "It was sent, but Spark has not committed it" if self._was_sent else "Nothing of it was sent"
         why = readable(self._failure)
         with suppress(Exception):  # its JVM has gone
-            if self._spark_is_stopped():
+            if is_stopped_under(self.query):
                 why = f"the Spark session was stopped ({why})"
         return (
             f"the query that feeds it has failed in micro-batch {self._batch_id}: {why}. {sent}: when that is mended, "
@@ -242,19 +259,59 @@ class StreamingFeed:
 
     def _end_with_job(self, failure: Exception | None) -> None:
         """Have the query stopped, now that the job is over."""
-        self._job_is_over = True
+        self._input_is_over.set()
         self._error = self._error or failure
         threading.Thread(target=self._stop_query, name=f"tidewheel-stop-{self._input.name}", daemon=True).start()
 
     def _query_has_failed(self) -> bool:
         try:
-            return self._query.exception() is not None
+            return self.query.exception() is not None
         except Exception as error:  # noqa: BLE001 - its JVM has gone, and whoever follows it gets to know that
             _logger.debug("the query that feeds input %r does not say how it is: %r", self._input.name, error)
             return False
 
     def _stop_query(self) -> None:
         try:
-            self._query.stop()
+            self.query.stop()
         except Exception as error:  # noqa: BLE001 - Spark, or its JVM, has gone
             _logger.debug("the query that feeds input %r could not be stopped: %r", self._input.name, error)
+
+
+def deliver(batch_id: int, rows: Callable[[], pa.Table], input: InputHandle) -> bool:
+    """Send one micro-batch as the epoch of its id, unless that was done before; tell whether it was sent.
+
+    Args:
+        batch_id: its id.
+        rows: computes it; whatever that raises, nothing was sent.
+        input: where to, at the time behind the last micro-batch that was sent. Whatever it raises, the job is over.
+    """
+    if batch_id < input.time:
+        return False
+    table = rows()
+    input.advance_to(batch_id)
+    for number, start in enumerate(range(0, table.num_rows, ROWS_PER_SLICE)):
+        input.send(table.slice(start, ROWS_PER_SLICE), worker=(batch_id + number) % input.workers)
+    input.advance_to(batch_id + 1)
+    return True
+
+
+def rows_of(df: DataFrame, name: str) -> pa.Table:
+    """Compute a DataFrame, and return its rows in this process, in the order of its partitions.
+
+    Of a Spark that runs on Ray they come out of Ray's object store, where the executors put them; of another one,
+    through its driver. Nothing is left of them in Spark or in the store when the table is there.
+
+    Raises:
+        BridgeError: its types have no Arrow form, it cannot be computed, or a partition got lost; ``name`` says which
+            DataFrame.
+    """
+    if not is_on_ray(df.sparkSession):
+        return collected(df, arrow_schema(df, name), name)
+
+    blocks = blocks_of(df, name, store=True)
+    try:
+        streams = ray.get(list(blocks.stored or ()))
+    except ray.exceptions.RayError as error:
+        raise BridgeError(f"a partition of {name!r} cannot be read from Ray's object store: {error}") from error
+    tables = [pa.ipc.open_stream(pa.py_buffer(stream)).read_all().replace_schema_metadata() for stream in streams]
+    return pa.concat_tables([blocks.schema.empty_table(), *tables])

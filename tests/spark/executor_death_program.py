@@ -22,8 +22,7 @@ import tidewheel as tw
 from tests.spark.conftest import FAST_START
 from tests.spark.sources import KeepsSource, messages
 from tidewheel.spark_bridge import feed, from_spark, ray_cluster, session, to_spark
-from tidewheel.spark_bridge.java import find_java, java_environment
-from tidewheel.spark_bridge.process_environment import process_environment
+from tidewheel.spark_bridge.java import find_java, java_environment, process_environment
 from tidewheel.spark_bridge.spark_configuration import spark_configuration
 from tidewheel.spark_bridge.structured_streaming.feed_query import StreamingFeed
 

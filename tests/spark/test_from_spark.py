@@ -14,7 +14,7 @@ from pyspark.sql import functions
 
 from tests.spark.sources import KeepsSource, arriving, read
 from tidewheel.spark_bridge import BridgeError, from_spark
-from tidewheel.spark_bridge.cached_blocks import BLOCKS_AHEAD, CACHED, CachedBlocks
+from tidewheel.spark_bridge.dataframe_blocks import BLOCKS_AHEAD, CACHED, DataFrameBlocks
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -239,14 +239,14 @@ def test_a_reader_asks_for_few_blocks_ahead(spark: "SparkSession", monkeypatch: 
     """The first rows of a DataFrame are there when few of its blocks have been asked for."""
     source = from_spark(KeepsSource(), "numbers", spark.range(12_000), time="id", partitions=12)
     asked: list[int] = []
-    assert isinstance(source.blocks, CachedBlocks)
+    assert source.blocks.stored is None
     request = source.blocks.request
 
-    def counted(_: CachedBlocks, number: int) -> Any:
+    def counted(_: DataFrameBlocks, number: int) -> Any:
         asked.append(number)
         return request(number)
 
-    monkeypatch.setattr(CachedBlocks, "request", counted)
+    monkeypatch.setattr(DataFrameBlocks, "request", counted)
     (part,) = source.partitions(0, 1)
     epoch, first = next(arriving(part))
     assert (epoch, first.num_rows) == (0, 1)

@@ -15,8 +15,8 @@ import tidewheel as tw
 from tests.spark.sources import KeepsSource, messages, read
 from tests.waiting import eventually
 from tidewheel.runtime.engines.captured import CapturedOnWorkers
-from tidewheel.spark_bridge import BridgeError, block_lease, from_spark, to_spark
-from tidewheel.spark_bridge.block_lease import LEASES
+from tidewheel.spark_bridge import BridgeError, dataframe_sink, from_spark, to_spark
+from tidewheel.spark_bridge.dataframe_sink import LEASES
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -153,7 +153,7 @@ def test_calls_leave_nothing(spark: "SparkSession", monkeypatch: pytest.MonkeyPa
     Py4J tells the JVM up to a second later which objects Python has dropped, and a fast machine makes a hundred
     DataFrames meanwhile. So the number is looked at while calls go on, until it is small again.
     """
-    monkeypatch.setattr(block_lease, "LEASES_BETWEEN_COLLECTIONS", 40)
+    monkeypatch.setattr(dataframe_sink, "LEASES_BETWEEN_COLLECTIONS", 40)
     LEASES.clear()
     table = pa.table({"n": range(10)})
 

@@ -5,8 +5,16 @@ from typing import Any
 import pytest
 
 import tidewheel as tw
+from tests.unit.spark_bridge.structured_streaming.test_feed_query import FakeQuery
 from tidewheel.spark_bridge import BridgeError
-from tidewheel.spark_bridge.structured_streaming.feed import _check_progress, _passes
+from tidewheel.spark_bridge.structured_streaming.feed import _check_progress
+from tidewheel.spark_bridge.structured_streaming.feed_query import StreamingFeed
+
+
+def fed(job: tw.Job, patch: pytest.MonkeyPatch) -> StreamingFeed:
+    """Feed an input of a job by a query without micro-batches, which commits after a probe."""
+    query: Any = FakeQuery(patch)
+    return StreamingFeed(job.input("rows"), query, "the/checkpoint", job.probe("done"))
 
 
 def two_inputs() -> tw.Dataflow:
@@ -15,31 +23,31 @@ def two_inputs() -> tw.Dataflow:
     return flow
 
 
-def test_an_epoch_waits_for_another_input() -> None:
+def test_an_epoch_waits_for_another_input(monkeypatch: pytest.MonkeyPatch) -> None:
     """On the local engine, too, where nothing is left to do meanwhile: the job is healthy, and the epoch not done."""
     with tw.run(two_inputs(), engine="local") as job:
-        is_done = _passes(job.probe("done"), job.input("rows"))
+        feeding = fed(job, monkeypatch)
         job.input("rows").advance_to(1)
-        assert not is_done(0, 0.01)
+        assert not feeding._may_commit(0)
         job.input("others").advance_to(1)
-        assert is_done(0, 0.01)
-        assert not is_done(1, 0.01)
+        assert feeding._may_commit(0)
+        assert not feeding._may_commit(1)
         job.input("rows").close()
         job.input("others").close()
         job.wait()
 
 
 @pytest.mark.parametrize("fails", [True, False])
-def test_an_epoch_is_not_waited_for_in_vain(fails: bool) -> None:
+def test_an_epoch_is_not_waited_for_in_vain(fails: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """When the job has failed, or was stopped, that is an error."""
     job = tw.run(two_inputs(), engine="local")
-    is_done = _passes(job.probe("done"), job.input("rows"))
+    feeding = fed(job, monkeypatch)
     if fails:
         job.input("rows").send([0])
     else:
         job.stop()
     with pytest.raises(tw.JobError, match="ZeroDivisionError" if fails else "was stopped"):
-        is_done(0, 0.01)
+        feeding._may_commit(0)
     job.stop()
 
 

@@ -16,9 +16,9 @@ from tidewheel.pubsub.messages.events import Batch, DecodeCounter
 from tidewheel.pubsub.messages.payload import encode
 from tidewheel.spark_bridge import BridgeError, write_epochs
 from tidewheel.spark_bridge.structured_streaming.epoch_folder import EpochFolder
-from tidewheel.spark_bridge.structured_streaming.epoch_sink import EpochSink, GroupLimits
+from tidewheel.spark_bridge.structured_streaming.epoch_sink import EpochSink
 
-AT_ONCE = GroupLimits(1, 0.0)
+AT_ONCE = (1, 0.0)
 
 
 class Place:
@@ -37,7 +37,7 @@ class Place:
         return self._open[-1]
 
     def sink(self, schema: pa.Schema | None = None, domain: TimeDomain = NUMBERS) -> EpochSink:
-        return EpochSink(self.folder(), domain, schema, AT_ONCE)
+        return EpochSink(self.folder(), domain, schema, *AT_ONCE)
 
     def write(self, time: Any = 0, number: int = 1) -> None:
         """Write an epoch and go."""

@@ -1,6 +1,7 @@
-"""Sharing the blocks of a DataFrame among workers, with a stand-in for Ray's object store."""
+"""The blocks of a DataFrame shared among workers and cut into epochs, with a stand-in for Ray's object store."""
 
 import pickle
+from itertools import groupby
 from typing import Any
 
 import pyarrow as pa
@@ -11,12 +12,13 @@ from hypothesis import strategies as st
 
 from tests.spark.sources import arriving
 from tidewheel.runtime.description.partitioned_source import PlacedSource
-from tidewheel.spark_bridge.arrow_blocks import ArrowBlocks
-from tidewheel.spark_bridge.cached_blocks import CachedBlocks, CachedRdd
-from tidewheel.spark_bridge.dataframe_source import DataFrameSource
+from tidewheel.spark_bridge.cached_rdd import CachedRdd
+from tidewheel.spark_bridge.dataframe_blocks import DataFrameBlocks
+from tidewheel.spark_bridge.dataframe_source import DataFrameSource, epoch_slices
 from tidewheel.spark_bridge.errors import BridgeError
-from tidewheel.spark_bridge.executors import Executors, Reading
 
+EPOCHS = st.lists(st.integers(0, 4) | st.integers(2**31 - 3, 2**31 - 1), max_size=40)
+TYPES = st.sampled_from([pa.int32(), pa.int64()])
 SCHEMA = pa.schema([("row", pa.int64()), ("epoch", pa.int64())])
 
 
@@ -32,7 +34,8 @@ def source(epochs: list[int], block_rows: int, time: str | None, places: str = "
     """Return a source of numbered rows with these epochs, whose references are the blocks themselves."""
     table = pa.table([range(len(epochs)), epochs], schema=SCHEMA)
     blocks: Any = [stream(table.slice(start, block_rows)) for start in range(0, len(epochs), block_rows)]
-    return DataFrameSource("numbers", ArrowBlocks(SCHEMA, tuple(blocks), tuple(places)), time)
+    rdd = CachedRdd(holders=tuple(places), nodes={place: place for place in places})
+    return DataFrameSource("numbers", DataFrameBlocks(SCHEMA, rdd, tuple(blocks)), time)
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -91,10 +94,14 @@ def test_workers_read_what_is_on_their_nodes(time: str | None, read: list[list[i
 
 def test_a_partition_in_the_cache_is_where_its_executor_is() -> None:
     """Where that, or which executor has it, is not known, its place is not; workers are told what the driver knew."""
-    executors = Executors({"0": "1f", "1": "2f", "2": "3f"}, {"0": "a", "1": "b", "2": ""})
-    rdd = CachedRdd(7, Reading("{}", ""), ("1", "0", None, "2", "3"), executors)
+    actors = {"0": "1f", "1": "2f", "2": "3f"}
+    rdd = CachedRdd(7, "{}", "", ("1", "0", None, "2", "3"), actors, {"0": "a", "1": "b", "2": ""})
     assert rdd.places == ("b", "a", "", "", "")
-    assert pickle.loads(pickle.dumps(CachedBlocks(SCHEMA, rdd, places=rdd.places))).places == rdd.places
+    blocks = DataFrameBlocks(SCHEMA, rdd)
+    sent = pickle.loads(pickle.dumps(blocks))
+    assert (sent.places, sent.rdd, len(sent)) == (rdd.places, rdd, 5)
+    assert blocks.is_read
+    assert sent.is_read
 
 
 def test_a_source_can_be_read_again() -> None:
@@ -118,7 +125,9 @@ def test_the_source_is_what_a_dataflow_takes() -> None:
     """It has the runtime's protocol, and goes to the workers pickled."""
     shared = source([0, 1], 1, "epoch")
     assert isinstance(shared, PlacedSource)
-    assert pickle.loads(pickle.dumps(shared)) == shared
+    sent = pickle.loads(pickle.dumps(shared))
+    assert (sent.name, sent.time, sent.blocks.schema) == (shared.name, shared.time, shared.blocks.schema)
+    assert sent.blocks.stored == shared.blocks.stored
 
 
 def test_a_lost_block_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,3 +140,38 @@ def test_a_lost_block_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     (partition,) = source([0, 1, 2], 1, "epoch").partitions(1, 2)
     with pytest.raises(BridgeError, match="block 1 of 3 of DataFrame 'numbers' cannot be read"):
         next(partition)
+
+
+def chunked(values: list[int], sizes: list[int], kind: Any) -> Any:
+    """Return a column of ``values`` in chunks of about these sizes, empty ones among them."""
+    chunks, rest = [], list(values)
+    for size in sizes:
+        chunks.append(pa.array(rest[:size], kind))
+        rest = rest[size:]
+    return pa.chunked_array([*chunks, pa.array(rest, kind)], kind)
+
+
+@given(EPOCHS, st.lists(st.integers(0, 5), max_size=5), TYPES)
+def test_slices_are_the_runs_of_equal_epochs(epochs: list[int], sizes: list[int], kind: Any) -> None:
+    """What is found on the whole column at once is what reading row by row finds, however the column is chunked."""
+    rows = list(range(len(epochs)))
+    table = pa.table({"row": rows, "epoch": chunked(epochs, sizes, kind)})
+    expected = [(epoch, [row for row, _ in run]) for epoch, run in groupby(enumerate(epochs), key=lambda pair: pair[1])]
+    found = list(epoch_slices(table, "epoch"))
+    assert [(epoch, part["row"].to_pylist()) for epoch, part in found] == expected
+    assert all(part["epoch"].to_pylist() == [epoch] * part.num_rows for epoch, part in found)
+    assert all(type(epoch) is int for epoch, _ in found)
+
+
+@given(EPOCHS, TYPES)
+def test_a_sorted_table_gives_each_epoch_once(epochs: list[int], kind: Any) -> None:
+    """An epoch of a block is one batch, and epochs rise."""
+    table = pa.table({"epoch": pa.array(sorted(epochs), kind)})
+    assert [epoch for epoch, _ in epoch_slices(table, "epoch")] == sorted(set(epochs))
+
+
+def test_slices_share_the_memory_of_the_table() -> None:
+    """Slicing copies no rows: each slice points into the buffers of the block."""
+    table = pa.table({"epoch": pa.array([1, 1, 2, 2, 2], pa.int64())})
+    address = table["epoch"].chunk(0).buffers()[1].address
+    assert all(part["epoch"].chunk(0).buffers()[1].address == address for _, part in epoch_slices(table, "epoch"))

@@ -8,7 +8,7 @@ from types import ModuleType
 import pytest
 
 from tidewheel.spark_bridge.errors import BridgeError
-from tidewheel.spark_bridge.java import Java, find_java, java_environment, probe_java
+from tidewheel.spark_bridge.java import Java, find_java, java_environment, probe_java, process_environment
 
 
 def fake_java(home: Path, version: str) -> Path:
@@ -124,3 +124,14 @@ def test_the_environment_is_set_and_restored(path: str | None, monkeypatch: pyte
         fail()
     assert "JAVA_HOME" not in os.environ
     assert os.environ.get("PATH") == path
+
+
+def test_variables_are_restored_or_removed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A variable gets its old value back, and one that was not there goes, whatever the block did with it."""
+    monkeypatch.setenv("TIDEWHEEL_OLD", "before")
+    monkeypatch.delenv("TIDEWHEEL_NEW", raising=False)
+    with process_environment(TIDEWHEEL_OLD="in", TIDEWHEEL_NEW="in"):
+        assert (os.environ["TIDEWHEEL_OLD"], os.environ["TIDEWHEEL_NEW"]) == ("in", "in")
+        del os.environ["TIDEWHEEL_NEW"]
+    assert os.environ["TIDEWHEEL_OLD"] == "before"
+    assert "TIDEWHEEL_NEW" not in os.environ

@@ -1,10 +1,11 @@
 """Who may talk to the gateway."""
 
-from typing import Any
+from collections.abc import Iterable
 
 import pytest
 
-from tidewheel.pubsub.gateway.access import Access, Credentials, host_name
+from tidewheel.pubsub.gateway import GatewayConfig, GatewayError
+from tidewheel.pubsub.gateway.access import Access, check_token, host_name, new_token, tokens_in
 
 TOKEN = "correct-horse-battery-staple"
 ACCESS = Access(TOKEN, frozenset({"localhost", "127.0.0.1", "::1"}), frozenset({"http://localhost:3000"}))
@@ -15,7 +16,7 @@ ACCESS = Access(TOKEN, frozenset({"localhost", "127.0.0.1", "::1"}), frozenset({
 )
 def test_this_machine_is_known_by_its_usual_names(host: str) -> None:
     """At any port, since a tunnel may begin at another."""
-    assert ACCESS.place_refusal(Credentials(host=host)) is None
+    assert ACCESS.place_refusal({"host": host}) is None
 
 
 @pytest.mark.parametrize(
@@ -24,7 +25,7 @@ def test_this_machine_is_known_by_its_usual_names(host: str) -> None:
 )
 def test_a_name_that_was_made_to_point_here_is_refused(host: str) -> None:
     """DNS rebinding: the browser believes that it talks to that page's own host."""
-    refusal = ACCESS.place_refusal(Credentials(host=host, authorization=f"Bearer {TOKEN}"))
+    refusal = ACCESS.place_refusal({"host": host, "authorization": f"Bearer {TOKEN}"})
     assert refusal is not None
     assert refusal.status == 403
 
@@ -32,15 +33,15 @@ def test_a_name_that_was_made_to_point_here_is_refused(host: str) -> None:
 @pytest.mark.parametrize("host", [None, "", ":8787", "user@localhost", "localhost/..", "[::1", "local host"])
 def test_what_names_no_host_is_refused(host: str | None) -> None:
     """Whatever another parser would make of it."""
-    assert host_name(host) is None
-    refusal = ACCESS.place_refusal(Credentials(host=host))
+    assert host_name(host or "") is None
+    refusal = ACCESS.place_refusal({} if host is None else {"host": host})
     assert refusal is not None
     assert refusal.status == 400
 
 
 def test_beyond_loopback_any_name_will_do() -> None:
     """There a token is asked for in every case."""
-    assert Access(TOKEN).place_refusal(Credentials(host="data.example")) is None
+    assert Access(TOKEN).place_refusal({"host": "data.example"}) is None
 
 
 @pytest.mark.parametrize(
@@ -62,8 +63,8 @@ def test_beyond_loopback_any_name_will_do() -> None:
 )
 def test_pages_may_ask_that_are_ours_or_allowed(origin: str | None, may: bool) -> None:
     """Nobody else's, with or without the token: it may have been read by that page."""
-    shown = Credentials(host="localhost:8787", origin=origin, authorization=f"Bearer {TOKEN}")
-    refusal = ACCESS.place_refusal(shown)
+    headers = {"host": "localhost:8787", "authorization": f"Bearer {TOKEN}"}
+    refusal = ACCESS.place_refusal(headers if origin is None else {**headers, "origin": origin})
     assert (refusal is None) is may
     assert refusal is None or refusal.status == 403
 
@@ -73,54 +74,76 @@ def test_pages_may_ask_that_are_ours_or_allowed(origin: str | None, may: bool) -
 )
 def test_what_other_sites_load_without_saying_who_they_are_is_refused(site: str, may: bool) -> None:
     """As a script or an image, for which browsers send no origin."""
-    assert (ACCESS.place_refusal(Credentials(host="localhost:8787", site=site)) is None) is may
+    assert (ACCESS.place_refusal({"host": "localhost:8787", "sec-fetch-site": site}) is None) is may
 
 
 @pytest.mark.parametrize(
-    "shown",
+    ("authorizations", "subprotocols"),
     [
-        {"authorization": f"Bearer {TOKEN}"},
-        {"authorization": f"bearer   {TOKEN}"},
-        {"subprotocols": ("tidewheel", f"bearer.{TOKEN}")},
-        {"query_token": TOKEN},
+        ([f"Bearer {TOKEN}"], ()),
+        ([f"bearer   {TOKEN}"], ()),
+        ([], ("tidewheel", f"bearer.{TOKEN}")),
+        ([f"Bearer {TOKEN}"], (f"bearer.{TOKEN}",)),
     ],
-    ids=["header", "lower case", "subprotocol", "query"],
+    ids=["header", "lower case", "subprotocol", "both"],
 )
-def test_the_token_opens(shown: dict[str, Any]) -> None:
+def test_the_token_opens(authorizations: list[str], subprotocols: Iterable[str]) -> None:
     """By any of the ways to show it."""
-    assert ACCESS.token_refusal(Credentials(**shown)) is None
+    assert ACCESS.token_refusal(tokens_in(authorizations, subprotocols)) is None
 
 
 @pytest.mark.parametrize(
-    ("shown", "says"),
+    ("authorizations", "subprotocols", "says"),
     [
-        ({}, "there is no token"),
-        ({"subprotocols": ("tidewheel",)}, "there is no token"),
-        ({"authorization": ""}, "the token is wrong"),
-        ({"authorization": TOKEN}, "the token is wrong"),
-        ({"authorization": f"Basic {TOKEN}"}, "the token is wrong"),
-        ({"authorization": "Bearer wrong"}, "the token is wrong"),
-        ({"query_token": ""}, "the token is wrong"),
-        ({"subprotocols": ("bearer.",)}, "the token is wrong"),
-        ({"authorization": f"Bearer {TOKEN}", "query_token": "wrong"}, "the token is wrong"),
+        ([], (), "there is no token"),
+        ([], ("tidewheel",), "there is no token"),
+        ([""], (), "the token is wrong"),
+        ([TOKEN], (), "the token is wrong"),
+        ([f"Basic {TOKEN}"], (), "the token is wrong"),
+        (["Bearer wrong"], (), "the token is wrong"),
+        ([], ("bearer.",), "the token is wrong"),
+        ([f"Bearer {TOKEN}", "Bearer wrong"], (), "the token is wrong"),
+        ([f"Bearer {TOKEN}"], ("bearer.wrong",), "the token is wrong"),
     ],
     ids=range(9),
 )
-def test_anything_else_does_not(shown: dict[str, Any], says: str) -> None:
+def test_anything_else_does_not(authorizations: list[str], subprotocols: Iterable[str], says: str) -> None:
     """And the answer says how it is shown, but not what it is."""
-    refusal = ACCESS.token_refusal(Credentials(**shown))
+    refusal = ACCESS.token_refusal(tokens_in(authorizations, subprotocols))
     assert refusal is not None
     assert refusal.status == 401
     assert says in refusal.message
     assert TOKEN not in refusal.message
 
 
+@pytest.mark.parametrize("offered", ["", TOKEN[:-1], TOKEN + "x", TOKEN.upper(), "ü", "\udcff"])
+def test_only_the_token_is_the_token(offered: str) -> None:
+    """Whatever comes over the network is compared, and never fails to be."""
+    assert ACCESS.token_refusal([TOKEN]) is None
+    assert ACCESS.token_refusal([offered]) is not None
+    assert ACCESS.token_refusal([TOKEN, offered]) is not None
+
+
 def test_without_a_token_nothing_has_to_be_shown() -> None:
     """Which had to be asked for."""
-    assert Access(None).token_refusal(Credentials()) is None
+    assert Access(None).token_refusal([]) is None
 
 
-def test_no_token_is_in_a_representation() -> None:
+def test_a_token_is_in_no_representation() -> None:
     """What is logged or shown in an error has none."""
-    shown = Credentials(authorization=TOKEN, subprotocols=(TOKEN,), query_token=TOKEN)
-    assert TOKEN not in repr((ACCESS, shown))
+    assert TOKEN not in repr((ACCESS, GatewayConfig(token=TOKEN)))
+
+
+def test_a_new_token_is_of_the_form_that_all_places_take() -> None:
+    """A header, a query and a subprotocol."""
+    check_token(new_token(), "here")
+
+
+@pytest.mark.parametrize(
+    "token", ["", "short", "with blank in the middle", "a" * 513, "semi;colon;semi;colon", "ü" * 20]
+)
+def test_what_is_no_token_is_refused_and_not_shown(token: str) -> None:
+    """The message says where it came from, and what a token is."""
+    with pytest.raises(GatewayError, match="here: a token is 16 to 512") as caught:
+        check_token(token, "here")
+    assert not token or token not in str(caught.value)

@@ -16,8 +16,8 @@ import pytest
 from tests.kit.gateway.served import published
 from tests.waiting import WITHIN_S, eventually
 from tidewheel.__main__ import main
-from tidewheel.pubsub.gateway.command import add_options, serve
-from tidewheel.pubsub.gateway.token import VARIABLE
+from tidewheel.pubsub.gateway import GatewayError
+from tidewheel.pubsub.gateway.command import VARIABLE, add_options, given_token, serve
 
 TOKEN = "correct-horse-battery-staple"
 ANY_PORT = ("--port", "0", "--flight-port", "0")
@@ -160,3 +160,29 @@ def test_without_the_extra_it_says_what_to_install(
     monkeypatch.setitem(sys.modules, library, None)
     assert main(["serve", *ANY_PORT]) == 1
     assert "pip install 'tidewheel[gateway]'" in capsys.readouterr().err
+
+
+def test_the_file_comes_before_the_environment_which_forgets_it(tmp_path: Path) -> None:
+    """So that no process that is started later inherits the token."""
+    file = tmp_path / "token"
+    file.write_text(f"{TOKEN}\n")
+    environment = {VARIABLE: "another-token-of-another"}
+    assert given_token(str(file), environment) == TOKEN
+    assert environment == {}
+    environment = {VARIABLE: TOKEN}
+    assert given_token(None, environment) == TOKEN
+    assert environment == {}
+    assert given_token(None, environment) is None
+
+
+def test_a_file_that_holds_no_token_is_an_error(tmp_path: Path) -> None:
+    """It never means that none is wanted."""
+    file = tmp_path / "token"
+    with pytest.raises(GatewayError, match=r"cannot be read: .*No such file"):
+        given_token(str(file), {})
+    file.write_text("")
+    with pytest.raises(GatewayError, match=r"the token file .*: a token is"):
+        given_token(str(file), {})
+    file.write_bytes(b"\xff\xfe")
+    with pytest.raises(GatewayError, match="cannot be read"):
+        given_token(str(file), {})

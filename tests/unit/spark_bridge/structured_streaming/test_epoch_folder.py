@@ -26,7 +26,7 @@ from tidewheel.spark_bridge.errors import BridgeError
 from tidewheel.spark_bridge.structured_streaming.epoch_checkpoint import WriterIdentity
 from tidewheel.spark_bridge.structured_streaming.epoch_files import EpochFiles
 from tidewheel.spark_bridge.structured_streaming.epoch_folder import EpochFolder
-from tidewheel.spark_bridge.structured_streaming.epoch_sink import EpochSink, GroupLimits
+from tidewheel.spark_bridge.structured_streaming.epoch_sink import EpochSink
 
 SEED = int(os.environ.get("TIDEWHEEL_EPOCHS_SEED") or secrets.randbits(32))
 NUMBERS = IntegerDomain()
@@ -91,13 +91,13 @@ def identity(path: Path, topic: str = "topic", time: str | None = None) -> Write
 
 
 def write(
-    topic: Topic, path: Path, files: EpochFiles, reader: Reader, limits: GroupLimits, clock: random.Random
+    topic: Topic, path: Path, files: EpochFiles, reader: Reader, limits: tuple[int, float], clock: random.Random
 ) -> None:
     """Write as an `EpochWriter` does, until the end of the topic or of the power."""
     folder = EpochFolder(identity(path), path.parent / "checkpoint", files)
     now_s = 0.0
     try:
-        sink = EpochSink(folder, topic.domain, None, limits)
+        sink = EpochSink(folder, topic.domain, None, *limits)
         for epoch in topic.unread():
             topic.acknowledge(sink.receive(epoch, now_s))
             reader.look()
@@ -146,7 +146,7 @@ def test_every_row_is_there_once_whatever_fails(run: int, tmp_path: Path) -> Non
     choices = random.Random(f"{SEED} {run}")
     path, reader = tmp_path / "epochs", Reader(tmp_path / "epochs")
     topic = random_topic(choices)
-    limits = GroupLimits(choices.choice([1, 200, 10_000]), choices.choice([0.0, 1.0, 100.0]))
+    limits = (choices.choice([1, 200, 10_000]), choices.choice([0.0, 1.0, 100.0]))
     say = f"TIDEWHEEL_EPOCHS_SEED={SEED}, run {run}"
     for attempt in range(12):
         fails_at = None if attempt == 11 else choices.randint(1, 60)
@@ -174,7 +174,7 @@ def test_a_failure_at_every_call(tmp_path: Path) -> None:
     """Power that goes, or a disk that is full, before or after each call of a whole run, and what then is lost."""
     choices = random.Random(SEED)
     clean = LossyFiles(choices)
-    limits = GroupLimits(1, 0.0)
+    limits = (1, 0.0)
     write(
         three_epochs(choices),
         tmp_path / "clean" / "epochs",
@@ -226,7 +226,7 @@ def test_the_test_would_notice_a_step_that_is_left_out(tmp_path: Path) -> None:
 def _survives(files: LossyFiles, case: Path) -> bool:
     """Tell whether all is there once after a failure."""
     choices = random.Random(1)
-    topic, reader, limits = three_epochs(choices), Reader(case / "epochs"), GroupLimits(1, 0.0)
+    topic, reader, limits = three_epochs(choices), Reader(case / "epochs"), (1, 0.0)
     try:
         with pytest.raises(PowerLost):
             write(topic, case / "epochs", files, reader, limits, choices)
@@ -241,7 +241,7 @@ def _survives(files: LossyFiles, case: Path) -> bool:
 def test_small_epochs_share_a_file_and_large_ones_have_their_own(tmp_path: Path) -> None:
     """A file is made when it is large enough, or its first epoch has waited, and never of a part of an epoch."""
     folder = EpochFolder(identity(tmp_path / "epochs"), tmp_path / "checkpoint")
-    sink = EpochSink(folder, NUMBERS, None, GroupLimits(10_000, 1.0))
+    sink = EpochSink(folder, NUMBERS, None, 10_000, 1.0)
     assert sink.due_in_s(0.0) is None
     assert sink.receive(Epoch(0, (batch(0, 1, [1]),)), 10.0) == []
     assert sink.receive(Epoch(1, (batch(1, 2, [1]),)), 10.5) == []

@@ -11,6 +11,7 @@ import pytest
 
 import tidewheel as tw
 from tests.waiting import eventually
+from tidewheel.spark_bridge.structured_streaming import feed_query
 from tidewheel.spark_bridge.structured_streaming.feed_query import StreamingFeed
 
 DEADLINE_S = 30.0
@@ -19,7 +20,8 @@ DEADLINE_S = 30.0
 class FakeQuery:
     """A query whose micro-batches a test delivers one by one, on a thread of the query's as in Spark."""
 
-    def __init__(self) -> None:
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.patch = patch
         self.take: Callable[[Any, int], None] = lambda df, batch_id: None
         self.was_stopped = threading.Event()
         self._calls: list[threading.Thread] = []
@@ -102,13 +104,20 @@ def job() -> Iterator[tw.Job]:
 
 
 @pytest.fixture
-def query() -> FakeQuery:
-    return FakeQuery()
+def query(monkeypatch: pytest.MonkeyPatch) -> FakeQuery:
+    return FakeQuery(monkeypatch)
 
 
-def begun(job: tw.Job, query: FakeQuery, is_done: Any = None, rows_of: Any = lambda df, name: df) -> StreamingFeed:
+def begun(job: tw.Job, query: FakeQuery, wait_until: Any = None, rows_of: Any = lambda df, name: df) -> StreamingFeed:
     writer: Any = query
-    return StreamingFeed(job.input("rows"), "the/checkpoint", is_done, rows_of).start(writer)
+    query.patch.setattr(feed_query, "rows_of", rows_of)
+    progress = None if wait_until is None else SimpleNamespace(wait_until=wait_until)
+    return StreamingFeed(job.input("rows"), writer, "the/checkpoint", progress)
+
+
+def never(time: int, timeout: float) -> None:
+    """Let no epoch pass."""
+    raise TimeoutError
 
 
 def captured(job: tw.Job) -> list[tuple[int, list[int]]]:
@@ -298,7 +307,7 @@ def test_a_job_that_is_left_stops_the_query(job: tw.Job, query: FakeQuery) -> No
 
 def test_a_micro_batch_that_waits_for_the_dataflow_ends_with_it(job: tw.Job, query: FakeQuery) -> None:
     """Nothing hangs: the query gets the job's error, and is stopped."""
-    feeding = begun(job, query, is_done=lambda epoch, timeout_s: False)
+    feeding = begun(job, query, wait_until=never)
     call = query.begin(0, 1)
     assert eventually(lambda: job.input("rows").time == 1)
     job.input("rows").fail("an operator has failed")
@@ -311,7 +320,12 @@ def test_a_micro_batch_that_waits_for_the_dataflow_ends_with_it(job: tw.Job, que
 def test_spark_commits_when_the_dataflow_is_done(job: tw.Job, query: FakeQuery) -> None:
     """Until then the micro-batch is not over, though it was sent."""
     is_done = threading.Event()
-    feeding = begun(job, query, is_done=lambda epoch, timeout_s: is_done.wait(0.01))
+
+    def wait_until(time: int, timeout: float) -> None:
+        if not is_done.wait(0.01):
+            raise TimeoutError
+
+    feeding = begun(job, query, wait_until)
     call = query.begin(0, 1)
     assert eventually(lambda: job.input("rows").time == 1)
     call.join(0.05)
@@ -324,7 +338,7 @@ def test_spark_commits_when_the_dataflow_is_done(job: tw.Job, query: FakeQuery) 
 
 def test_a_query_is_stopped_while_the_dataflow_is_not_done(job: tw.Job, query: FakeQuery) -> None:
     """What was sent stays sent, Spark does not commit it, and the input is closed."""
-    feeding = begun(job, query, is_done=lambda epoch, timeout_s: False)
+    feeding = begun(job, query, wait_until=never)
     query.begin(0, 1)
     assert eventually(lambda: job.input("rows").time == 1)
     feeding.stop(timeout=0)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tidewheel.spark_bridge.block_lease import BYTES_BETWEEN_COLLECTIONS, LEASES_BETWEEN_COLLECTIONS, BlockLeases
+from tidewheel.spark_bridge.dataframe_sink import BYTES_BETWEEN_COLLECTIONS, LEASES_BETWEEN_COLLECTIONS, BlockLeases
 
 
 class Thing:

@@ -3,11 +3,13 @@
 import random
 import secrets
 from collections.abc import Callable
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from tidewheel.spark_bridge.structured_streaming.feed_batches import ROWS_PER_SLICE, deliver
+from tidewheel.spark_bridge.structured_streaming import feed_query
+from tidewheel.spark_bridge.structured_streaming.feed_query import ROWS_PER_SLICE
 
 SEED = secrets.randbits(32)
 
@@ -30,6 +32,11 @@ class ListInput:
     @property
     def rows(self) -> list[tuple[int, int]]:
         return [(time, row) for time, _, rows in self.sent for row in rows]
+
+
+def deliver(batch_id: int, rows: Callable[[], pa.Table], input: Any) -> bool:
+    """Deliver to an input that stands in for a handle."""
+    return feed_query.deliver(batch_id, rows, input)
 
 
 def rows(*numbers: int) -> Callable[[], pa.Table]:

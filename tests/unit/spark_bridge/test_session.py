@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tidewheel.spark_bridge import BridgeError
-from tidewheel.spark_bridge.running_session import running_session
+from tidewheel.spark_bridge.session import running_session
 from tidewheel.spark_bridge.spark_configuration import spark_configuration
 
 

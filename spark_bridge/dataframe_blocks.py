@@ -1,4 +1,4 @@
-"""The rows of a DataFrame as Arrow batches in Spark's cache, from where the workers of a job fetch them.
+"""The rows of a DataFrame as blocks, each of which is an Arrow IPC stream when it comes.
 
 Spark computes the partitions into its cache, in memory or on its disks. Each is fetched by the worker that reads it,
 when it reads it, from the executor that has it: as a Ray object of the worker's own, which is gone when it was read. So
@@ -14,22 +14,23 @@ import weakref
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
 from uuid import uuid4
+
+import pyarrow as pa
+import ray
+from pyspark.sql import DataFrame, SparkSession
+from ray import ObjectRef
 
 from tidewheel.runtime import Pause
 from tidewheel.spark_bridge import jvm
-from tidewheel.spark_bridge.arrival import arrival
+from tidewheel.spark_bridge.cached_rdd import CachedRdd
 from tidewheel.spark_bridge.errors import BridgeError
-from tidewheel.spark_bridge.executors import Executors, Reading
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    from pyspark.sql import DataFrame, SparkSession
-    from ray import ObjectRef
 
 _logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 BLOCKS_AHEAD = 1
 """How many blocks a reader has asked for before it needs them."""
@@ -40,76 +41,47 @@ SILENCE_SECONDS = 60.0
 RECOVERY_SECONDS = 60.0
 """How long an executor that has died may take to answer again."""
 
-STORED_ADVICE = "A block is lost with the Ray node or the driver that holds it: run from_spark again."
-
+_POLL_SECONDS = 0.005
 _RETRY_SECONDS = 0.5
 _CALL_SITE = "callSite.short"
 """What Spark's pages show for the jobs of a thread."""
 
 
-@dataclass(frozen=True, slots=True)
-class CachedRdd:
-    """A cached RDD of Arrow batches.
-
-    Attributes:
-        number: by which Spark knows it.
-        reading: what an executor has to know to return a partition.
-        holders: the numbers of the executors that have the partitions.
-        executors: those of the application.
-    """
-
-    number: int
-    reading: Reading
-    holders: tuple[str | None, ...]
-    executors: Executors
-
-    @property
-    def places(self) -> tuple[str, ...]:
-        """The Ray node that each partition is on, empty where that is not known."""
-        return tuple(self.executors.nodes.get(holder or "", "") for holder in self.holders)
-
-    def request(self, partition: int) -> "ObjectRef[bytes]":
-        """Ask an executor for a partition, as an Arrow IPC stream."""
-        return self.executors.request_partition(self.holders[partition], self.number, partition, self.reading)
-
-    def probe(self, partition: int) -> "ObjectRef[Any]":
-        """Ask whether the executor that has a partition, or had it before it died, can be asked for it."""
-        return self.executors.probe(self.holders[partition], self.number)
-
-
 @dataclass(slots=True, eq=False, weakref_slot=True)
-class CachedBlocks:
-    """A DataFrame in Spark's cache, a block for each partition.
+class DataFrameBlocks:
+    """The blocks of a DataFrame, in the order of its partitions: one for each of them, where Spark runs on Ray.
 
     Attributes:
         schema: the schema of every block.
-        rdd: where they are.
+        rdd: where they are in Spark's cache, or were; without partitions if they never were there.
         stored: the blocks as Ray objects, None as long as they are only in Spark's cache.
         is_read: whether a job has been given them.
-        places: the Ray node that each is on, empty where that is not known; none if it is known of none. Stored it is
-            on the same, as an executor stores what it has where it is.
     """
 
-    schema: "pa.Schema"
-    rdd: CachedRdd
-    stored: "tuple[ObjectRef[bytes], ...] | None" = None
+    schema: pa.Schema
+    rdd: CachedRdd = field(default_factory=CachedRdd)
+    stored: tuple[ObjectRef[bytes], ...] | None = None
     is_read: bool = False
-    places: tuple[str, ...] = ()
 
     def __len__(self) -> int:
-        return len(self.rdd.holders)
+        return len(self.rdd.holders if self.stored is None else self.stored)
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """The Ray node that each is on, empty where that is not known: an executor stores what it has where it is."""
+        return self.rdd.places or ("",) * len(self)
 
     @property
     def advice(self) -> str:
         """What to do when one is lost."""
         if self.stored is not None:
-            return STORED_ADVICE
+            return "A block is lost with the Ray node or the driver that holds it: run from_spark again."
         return (
             "Spark has to run until a job has read what from_spark gave it: leave the block of session() after "
             "job.wait()."
         )
 
-    def request(self, number: int) -> "ObjectRef[bytes]":
+    def request(self, number: int) -> ObjectRef[bytes]:
         """Return a block, which may be on its way yet.
 
         Raises:
@@ -118,7 +90,7 @@ class CachedBlocks:
         self.is_read = True
         return self.rdd.request(number) if self.stored is None else self.stored[number]
 
-    def read(self, numbers: Iterable[int]) -> "Generator[Pause | tuple[int, bytes], None, None]":
+    def read(self, numbers: Iterable[int]) -> Generator[Pause | tuple[int, bytes], None, None]:
         """Yield the blocks of these numbers with their numbers, and a `Pause` while the next one is on its way.
 
         An executor that has died is started again by Ray, and has Spark compute what it had; blocks are asked for
@@ -129,14 +101,12 @@ class CachedBlocks:
             BridgeError: Spark has stopped, or no executor has answered for a while.
             ray.exceptions.RayError: a stored block is lost.
         """
-        import ray
-
         left, awaited, deadline = deque(numbers), deque[tuple[int, Any]](), 0.0
         while left or awaited:
             while left and len(awaited) <= BLOCKS_AHEAD:
                 awaited.append((left[0], self.request(left.popleft())))
             try:
-                block = yield from arrival(awaited[0][1], SILENCE_SECONDS)
+                block = yield from _arrival(awaited[0][1], SILENCE_SECONDS)
             except ray.exceptions.RayError as error:
                 if self.stored is not None:
                     raise
@@ -150,14 +120,12 @@ class CachedBlocks:
                 deadline = 0.0
                 yield awaited.popleft()[0], block
 
-    def _recovery(self, number: int, deadline: float, reason: Exception) -> "Generator[Pause, None, None]":
+    def _recovery(self, number: int, deadline: float, reason: Exception) -> Generator[Pause, None, None]:
         """Wait until an executor answers."""
-        import ray
-
         while (remaining := deadline - time.monotonic()) > 0:
             yield Pause(_RETRY_SECONDS)
             try:
-                yield from arrival(self.rdd.probe(number), remaining)
+                yield from _arrival(self.rdd.probe(number), remaining)
             except ray.exceptions.RayError as error:
                 reason = error
             else:
@@ -167,16 +135,14 @@ class CachedBlocks:
     def __reduce__(self) -> tuple[Any, ...]:
         """Return what a worker gets."""
         self.is_read = True
-        return CachedBlocks, (self.schema, self.rdd, self.stored, True, self.places)
+        return DataFrameBlocks, (self.schema, self.rdd, self.stored, True)
 
-    def store(self) -> "tuple[ObjectRef[bytes], ...]":
-        """Have all blocks stored in Ray's object store, and return them; Spark may stop then.
+    def store(self) -> None:
+        """Have all blocks stored in Ray's object store; Spark may stop then.
 
         Raises:
             BridgeError: Spark has stopped, or an executor has died, or does not answer.
         """
-        import ray
-
         stored = tuple(map(self.rdd.request, range(len(self))))
         left = list(stored)
         while left:
@@ -190,21 +156,35 @@ class CachedBlocks:
         except ray.exceptions.RayError as error:
             raise BridgeError(f"Spark's executors could not return what they had computed: {error}") from error
         self.stored = stored
-        return stored
+
+
+def _arrival(reference: ObjectRef[T], seconds: float) -> Generator[Pause, None, T]:
+    """Return an object once it is there; other sources and operators of the worker go on meanwhile.
+
+    Raises:
+        ray.exceptions.RayError: it cannot be had; GetTimeoutError after so many seconds.
+    """
+    deadline = time.monotonic() + seconds
+    while not ray.wait([reference], timeout=0)[0]:
+        if time.monotonic() > deadline:
+            raise ray.exceptions.GetTimeoutError(f"it has not come for {seconds:.0f} s")
+        yield Pause(_POLL_SECONDS)
+    value: T = ray.get(reference)
+    return value
 
 
 class CachedDataFrames:
     """The cached blocks of this process, which drops from Spark's cache what nobody can read any more."""
 
     def __init__(self) -> None:
-        self._cached: dict[tuple[str, int], weakref.ref[CachedBlocks]] = {}
+        self._cached: dict[tuple[str, int], weakref.ref[DataFrameBlocks]] = {}
         """By application and number, as another application of this process begins to number anew."""
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
         return len(self._cached)
 
-    def add(self, df: "DataFrame", schema: "pa.Schema") -> CachedBlocks:
+    def add(self, df: DataFrame, schema: pa.Schema) -> DataFrameBlocks:
         """Compute a DataFrame, which has a partition, and return its blocks.
 
         Raises:
@@ -212,28 +192,30 @@ class CachedDataFrames:
         """
         self.prune(df)
         with _nothing_left_on_failure(df.sparkSession):
-            info = jvm.cache_as_arrow(df)
-        reading = Reading(info.schemaJson(), info.driverAgentUrl())
-        rdd = CachedRdd(info.rddId(), reading, tuple(info.locations()), Executors.running())
-        blocks = CachedBlocks(schema, rdd, places=rdd.places)
+            blocks = DataFrameBlocks(schema, CachedRdd.described(jvm.cache_as_arrow(df)))
         with self._lock:
             self._cached[_application(df), blocks.rdd.number] = weakref.ref(blocks)
         return blocks
 
-    def prune(self, df: "DataFrame") -> None:
+    def prune(self, df: DataFrame) -> None:
         """Drop from the cache what belongs to no dataflow any more; `df` is any DataFrame of the session."""
         with self._lock:
             dead = [key for key, blocks in self._cached.items() if blocks() is None]
         for key in dead:
-            self._release(df, key)
+            self._drop(df, key)
 
-    def release(self, df: "DataFrame", blocks: CachedBlocks) -> None:
-        """Drop blocks that are stored from Spark's cache."""
-        self._release(df, (_application(df), blocks.rdd.number))
+    def store(self, df: DataFrame, blocks: DataFrameBlocks) -> None:
+        """Store blocks, and drop them from Spark's cache; raises as `DataFrameBlocks.store`."""
+        try:
+            blocks.store()
+        finally:
+            self._drop(df, (_application(df), blocks.rdd.number))
 
     def store_unread(self) -> None:
         """Store what no job has read, as Spark is about to stop; what cannot be stored is logged."""
-        for blocks in self._living():
+        with self._lock:
+            living = [blocks for reference in self._cached.values() if (blocks := reference()) is not None]
+        for blocks in living:
             if blocks.is_read or blocks.stored is not None:
                 continue
             try:
@@ -246,11 +228,7 @@ class CachedDataFrames:
         with self._lock:
             self._cached.clear()
 
-    def _living(self) -> list[CachedBlocks]:
-        with self._lock:
-            return [blocks for reference in self._cached.values() if (blocks := reference()) is not None]
-
-    def _release(self, df: "DataFrame", key: tuple[str, int]) -> None:
+    def _drop(self, df: DataFrame, key: tuple[str, int]) -> None:
         application, number = key
         with self._lock:
             was_there = self._cached.pop(key, None) is not None
@@ -259,7 +237,7 @@ class CachedDataFrames:
 
 
 @contextmanager
-def _nothing_left_on_failure(spark: "SparkSession") -> Iterator[None]:
+def _nothing_left_on_failure(spark: SparkSession) -> Iterator[None]:
     """Drop the RDDs from Spark's cache that the block has marked to be cached, if it raises.
 
     RayDP tells the number of its RDD only when that is computed: it is found by the call site, which is the thread's.
@@ -279,7 +257,7 @@ def _nothing_left_on_failure(spark: "SparkSession") -> Iterator[None]:
             context.setLocalProperty(_CALL_SITE, site)
 
 
-def _application(df: "DataFrame") -> str:
+def _application(df: DataFrame) -> str:
     return str(df.sparkSession.sparkContext.applicationId)
 
 
