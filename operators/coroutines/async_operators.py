@@ -3,8 +3,7 @@
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
-from tidewheel.operators.sources.record_source import check_positive
-from tidewheel.operators.stream_base import Record, Result, StreamBase, check_function
+from tidewheel.operators.stream_base import Record, Result, StreamBase, check_function, check_positive
 from tidewheel.progress import GraphError
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
-from tidewheel.operators.sources.record_source import check_positive
+from tidewheel.operators.stream_base import check_positive
 from tidewheel.progress import GraphError
 from tidewheel.runtime import JobError, OperatorContext, OperatorSource, OutputPort, Schedule, WouldBlock
 
@@ -16,8 +16,8 @@ Record = TypeVar("Record")
 
 _CLOSED = "nothing was put in, because this QueueSource was closed: close it when all has been put in"
 _LEFT = (
-    "nothing was put in, because the job that read this QueueSource has ended: stop filling it, or run another job that "
-    "reads it first"
+    "nothing was put in, because the job that read this QueueSource has ended: stop filling it, or run another job "
+    "that reads it first"
 )
 
 
