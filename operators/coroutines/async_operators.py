@@ -57,8 +57,7 @@ class AsyncOperators(StreamBase[Record]):
         [('tide', 4), ('wheel', 5)]
         """
         # asyncio takes a fifth of the time that all else takes to import.
-        from tidewheel.operators.coroutines.async_calls import CallPolicy
-        from tidewheel.operators.coroutines.map_async import build_map_async
+        from tidewheel.operators.coroutines.map_async import CallPolicy, build_map_async
 
         check_function("map_async", function)
         check_positive("map_async", "concurrency", concurrency)
