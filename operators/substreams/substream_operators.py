@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from tidewheel.operators.keys.record_keys import Keys, Names
 from tidewheel.operators.keys.total_order import check_total_order
-from tidewheel.operators.scopes.forward import build_unlabelled
+from tidewheel.operators.records.batchwise import build_unlabelled
 from tidewheel.operators.stream_base import Record, Result, StreamBase, check_function
 from tidewheel.operators.substreams.collect import build_collect
 from tidewheel.operators.substreams.declare import build_declare
