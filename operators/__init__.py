@@ -5,7 +5,7 @@ from tidewheel.operators.joins.interval_join_operators import IntervalJoined
 from tidewheel.operators.records.record_operators import Failed, Tried
 from tidewheel.operators.records.routing_operators import Branches, NamedBranches
 from tidewheel.operators.scopes.loop import Feedback, Loop
-from tidewheel.operators.sinks.epoch_folders import WrittenEpoch
+from tidewheel.operators.sinks.write_files import WrittenEpoch
 from tidewheel.operators.sources.line_source import LineSource
 from tidewheel.operators.sources.parquet_source import ParquetSource
 from tidewheel.operators.sources.queue_source import QueueSource

@@ -6,13 +6,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tidewheel.operators.sinks.capture_log import LoggedBatch, LoggedFrontier, read_frontier, read_header, read_log
-from tidewheel.operators.sinks.capture_to import log_path
+from tidewheel.operators.sinks.capture import LoggedFrontier, log_path, read_frontier, read_header, read_log
 from tidewheel.operators.sources.source import PartitionReader, Step, close_with
 from tidewheel.progress import Antichain, GraphError, Time, TimeDomain
 from tidewheel.runtime import Captured, CapturedBatches, OperatorContext, OperatorSource, Schedule, TokenSet
 
-Event = LoggedBatch | LoggedFrontier
+Event = Captured | LoggedFrontier
 """What a recording consists of: batches, and between them which times can still come."""
 
 
@@ -157,4 +156,4 @@ def _events_of(captured: list[Captured], domain: TimeDomain) -> Iterator[Event]:
         if times != before:
             yield LoggedFrontier(times)
             before = times
-        yield LoggedBatch(one.time, one.batch)
+        yield one
