@@ -115,9 +115,7 @@ class _Input:
             else:
                 self._use_handle(command, output)
         if labeller is not None:
-            labeller.pass_to(self._may_come)
-            if not self._tokens:
-                labeller.finish()
+            labeller.pass_to(self._may_come, has_ended=not self._tokens)
 
     def _use_handle(self, command: InputCommand, output: OutputPort) -> None:
         tokens = self._tokens
