@@ -2,18 +2,16 @@
 
 from tidewheel.operators.dataflow import Dataflow
 from tidewheel.operators.joins.interval_join_operators import IntervalJoined
-from tidewheel.operators.records.record_operators import Tried
+from tidewheel.operators.records.record_operators import Failed, Tried
 from tidewheel.operators.records.routing_operators import Branches, NamedBranches
-from tidewheel.operators.records.try_map import Failed
 from tidewheel.operators.scopes.loop import Feedback, Loop
-from tidewheel.operators.sinks.epoch_folders import WrittenEpoch
+from tidewheel.operators.sinks.write_files import WrittenEpoch
 from tidewheel.operators.sources.line_source import LineSource
 from tidewheel.operators.sources.parquet_source import ParquetSource
 from tidewheel.operators.sources.queue_source import QueueSource
-from tidewheel.operators.sources.record_source import RecordSource
+from tidewheel.operators.sources.record_source import RecordSource, TickSource
 from tidewheel.operators.sources.replay_source import ReplaySource
 from tidewheel.operators.sources.source import IterableSource
-from tidewheel.operators.sources.tick_source import TickSource
 from tidewheel.operators.stream import Stream
 from tidewheel.operators.tables.column_operators import Grouping
 from tidewheel.operators.windows.window_operators import Windowed

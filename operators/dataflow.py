@@ -5,9 +5,8 @@ from functools import partial
 from types import UnionType
 from typing import Any, overload
 
-from tidewheel.operators.records.record_kind import Schema, check_for
 from tidewheel.operators.scopes.loop import Feedback, Loop
-from tidewheel.operators.sources.input import InputBuild
+from tidewheel.operators.sources.input import InputBuild, Schema, check_for
 from tidewheel.operators.sources.source import source_build
 from tidewheel.operators.sources.topic_source import TopicSource
 from tidewheel.operators.stream import Stream

@@ -2,15 +2,13 @@
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from tidewheel.operators.coroutines.async_operators import AsyncOperators
 from tidewheel.operators.epochs.epoch_operators import EpochOperators
 from tidewheel.operators.epochs.keyed_operators import KeyedOperators
 from tidewheel.operators.joins.interval_join_operators import IntervalJoinOperators
 from tidewheel.operators.joins.join_operators import JoinOperators
 from tidewheel.operators.records.record_operators import RecordOperators
 from tidewheel.operators.records.routing_operators import RoutingOperators
-from tidewheel.operators.records.time_operators import TimeOperators
-from tidewheel.operators.scopes.scope_operators import ScopeOperators
+from tidewheel.operators.scopes.time_operators import TimeOperators
 from tidewheel.operators.sinks.output_operators import OutputOperators
 from tidewheel.operators.substreams.substream_operators import Bound, SubstreamOperators, ends_wanted
 from tidewheel.operators.tables.column_operators import ColumnOperators
@@ -49,7 +47,6 @@ _ELSEWHERE = {
 class Stream(
     RecordOperators[Record],
     RoutingOperators[Record],
-    ScopeOperators[Record],
     TimeOperators[Record],
     EpochOperators[Record],
     KeyedOperators[Record],
@@ -57,7 +54,6 @@ class Stream(
     JoinOperators[Record],
     IntervalJoinOperators[Record],
     ColumnOperators[Record],
-    AsyncOperators[Record],
     SubstreamOperators[Record],
     OutputOperators[Record],
 ):

@@ -173,6 +173,12 @@ def check_function(name: str, function: object) -> None:
         raise GraphError(f"{name} takes a function, not {function!r}")
 
 
+def check_positive(what: str, name: str, value: object, least: int = 1) -> None:
+    """Raise GraphError unless ``value`` is a whole number above 0, or from ``least`` on."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise GraphError(f"{what}: {name} is a whole number, {least} or more, not {value!r}")
+
+
 def check_list(name: str, argument: str, given: object) -> list[Any]:
     """Return what was given as a list; raise GraphError if it is neither list nor tuple."""
     if not isinstance(given, list | tuple):

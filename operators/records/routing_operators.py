@@ -1,18 +1,28 @@
 """Operators that decide where records go on."""
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, overload
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import compress
+from operator import index
+from reprlib import repr as shortened
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, overload
 
-from tidewheel.operators.records.branch import build_branch_when, build_divide, by_number, first_match
-from tidewheel.operators.scopes.forward import build_pass
-from tidewheel.operators.stream_base import Record, StreamBase, check_function, check_stream
+from tidewheel.operators.records.batchwise import build_batchwise, build_pass, by_time
+from tidewheel.operators.records.parts import divide
+from tidewheel.operators.stream_base import Record, StreamBase, check_function, check_positive, check_stream
 from tidewheel.operators.tables.columns import common_schema
 from tidewheel.progress import GraphError
 from tidewheel.runtime.description.pacts import BroadcastPact, Key, RebalancePact
 from tidewheel.transport.batches import Batch
+from tidewheel.runtime.description.exchange import Key
+from tidewheel.runtime.description.pacts import BroadcastPact, RebalancePact
+from tidewheel.transport.batches import Batch, records
 
 if TYPE_CHECKING:
     from tidewheel.operators.stream import Stream
+
+
+Owners: TypeAlias = Callable[[list[Any]], Sequence[int]]
+"""Says for each of some records by which output it leaves."""
 
 
 class Branches(NamedTuple, Generic[Record]):
@@ -171,8 +181,13 @@ class RoutingOperators(StreamBase[Record]):
     def _branch(self, predicates: list[Callable[[Record], object]]) -> "tuple[Stream[Record], ...]":
         for predicate in predicates:
             check_function("branch", predicate)
-        outputs = len(predicates) + 1
-        return self._pass_on("branch", build_divide(first_match(predicates), outputs), outputs)
+        return self._divide("branch", first_match(predicates), len(predicates) + 1)
+
+    def _divide(self, name: str, owners: Owners, outputs: int) -> "tuple[Stream[Record], ...]":
+        def parts(batch: Batch, *_: object) -> list[Batch | None]:
+            return divide(batch, owners(records(batch)), outputs)
+
+        return self._pass_on(name, build_batchwise(parts), outputs)
 
     def branch_when(self, predicate: Callable[[Any], object]) -> Branches[Record]:
         """Send the batches of times for which ``predicate(time)`` is true one way, all others the other way.
@@ -188,7 +203,7 @@ class RoutingOperators(StreamBase[Record]):
         [[[1]], [[2], [3]]]
         """
         check_function("branch_when", predicate)
-        return Branches(*self._pass_on("branch_when", build_branch_when(predicate), 2))
+        return Branches(*self._pass_on("branch_when", build_batchwise(by_time(predicate)), 2))
 
     def partition(self, parts: int, function: Callable[[Record], int]) -> "tuple[Stream[Record], ...]":
         """Send each record by the one of ``parts`` streams whose number, from 0, is ``function(record)``.
@@ -205,10 +220,9 @@ class RoutingOperators(StreamBase[Record]):
         ...     [job.captured(f"rest {rest}")[0].batch for rest in range(3)]
         [[3], [1, 4], [2]]
         """
-        if not isinstance(parts, int) or isinstance(parts, bool) or parts < 1:
-            raise GraphError(f"partition: parts is how many streams there are to be, 1 or more, not {parts!r}")
+        check_positive("partition", "parts", parts)
         check_function("partition", function)
-        return self._pass_on("partition", build_divide(by_number(parts, function), parts), parts)
+        return self._divide("partition", by_number(parts, function), parts)
 
 
 def _unchanged(batch: Batch) -> Batch:
@@ -217,3 +231,51 @@ def _unchanged(batch: Batch) -> Batch:
 
 def _unchanged_with_keys(batch: Batch, keys: list[Any]) -> tuple[Batch, list[Any]]:
     return batch, keys
+
+
+def first_match(predicates: Sequence[Callable[[Any], object]]) -> Owners:
+    """Return a function that says for each record which predicate, by its number, is the first that is true for it.
+
+    Where none is true, that is how many there are. None is called for records that an earlier one is true for.
+
+    >>> first_match([lambda n: n < 3, lambda n: n < 6])([1, 5, 9, 2])
+    [0, 1, 2, 0]
+    """
+
+    def assign(rows: list[Any]) -> list[int]:
+        return _first_match(predicates, rows)
+
+    return assign
+
+
+def _first_match(predicates: Sequence[Callable[[Any], object]], rows: list[Any]) -> list[int]:
+    predicate, *others = predicates
+    owners = [0 if predicate(record) else 1 for record in rows]
+    if not others:
+        return owners
+    later = iter(_first_match(others, list(compress(rows, owners))))
+    return [1 + next(later) if owner else 0 for owner in owners]
+
+
+def by_number(parts: int, function: Callable[[Any], int]) -> Owners:
+    """Return a function that says ``function(record)`` for each record; it raises ValueError where that is no part."""
+    allowed = frozenset(range(parts))
+
+    def assign(rows: list[Any]) -> Sequence[int]:
+        numbers = [function(record) for record in rows]
+        try:
+            if allowed.issuperset(map(index, numbers)):
+                return numbers
+        except TypeError:
+            pass  # one of them is no integer
+        number, record = next(pair for pair in zip(numbers, rows, strict=True) if not _is_one_of(pair[0], parts))
+        raise ValueError(
+            f"the function of partition({parts}, ...) returned {number!r} for {shortened(record)}: it returns one of "
+            f"the numbers 0 to {parts - 1}"
+        )
+
+    return assign
+
+
+def _is_one_of(number: object, parts: int) -> bool:
+    return hasattr(number, "__index__") and 0 <= index(number) < parts

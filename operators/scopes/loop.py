@@ -1,11 +1,10 @@
 """Scopes by hand: entering, leaving and closing a loop."""
 
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from tidewheel.operators.scopes.forward import build_pass
+from tidewheel.operators.records.batchwise import build_pass
 from tidewheel.operators.stream import Stream
-from tidewheel.operators.stream_base import Record, check_stream
+from tidewheel.operators.stream_base import Record, check_positive, check_stream
 from tidewheel.progress import GraphError, IntegerDomain, PathSummary
 from tidewheel.runtime.description.dataflow_description import Outlet, description_of
 from tidewheel.runtime.description.scope import Scope
@@ -49,10 +48,7 @@ class Loop:
                 f"a feedback in {scope.describe()} would advance times that are no integers; put the cycle in a loop, "
                 "flow.scope(name), whose rounds are"
             )
-        if not isinstance(advance, int) or isinstance(advance, bool) or advance < 0:
-            raise GraphError(
-                f"a feedback in {scope.describe()} advances by a whole number that is not negative, not {advance!r}"
-            )
+        check_positive(f"a feedback in {scope.describe()}", "advance", advance, least=0)
         summary = PathSummary.advance(scope.nesting, advance)
         operator, outlet = description_of(self._flow).add_open_operator("feedback", scope, build_pass, summary)
         return Feedback(self._flow, outlet, operator)
@@ -64,7 +60,5 @@ class Loop:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        return None
+    def __exit__(self, *_: object) -> None:
+        """Do nothing."""

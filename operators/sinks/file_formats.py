@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -15,19 +15,12 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-@dataclass(frozen=True, slots=True)
-class FileFormat:
-    """A format: what the names of its files end in, and what writes batches, at least one, to an open file."""
-
-    suffix: str
-    write: Callable[[IO[bytes], Sequence[Batch]], None]
-
-    def write_durably(self, path: Path, batches: Sequence[Batch]) -> None:
-        """Write a file anew; when this returns it is on the disk, and not only on its way there."""
-        with path.open("wb") as file:
-            self.write(file, batches)
-            file.flush()
-            os.fsync(file.fileno())
+def write_file(path: Path, batches: Sequence[Batch]) -> None:
+    """Write batches, at least one, to a new file, whose name says the format; it is on the disk when this returns."""
+    with path.open("wb") as file:
+        FILE_FORMATS[path.suffix[1:]](file, batches)
+        file.flush()
+        os.fsync(file.fileno())
 
 
 _ADVICE = (
@@ -62,14 +55,13 @@ def table_of(batches: Sequence[Batch]) -> "pa.Table":
         return pa.concat_tables(tables, promote_options="permissive")
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
         text = f"records do not fit into columns, such as {rows[:1] or tables[:1]!r:.200}: {error}"
-        raise TypeError(text if _are_dicts(rows) else f"{text}; {_ADVICE}") from error
+        raise TypeError(text if all(isinstance(row, dict) for row in rows) else f"{text}; {_ADVICE}") from error
 
 
 def _with_names(record: Any) -> Any:
     """Return a record that has fields, or is a tuple, as a dict."""
-    if isinstance(record, tuple):
-        names = getattr(record, "_fields", None) or [f"_{place}" for place in range(1, len(record) + 1)]
-        return dict(zip(names, record, strict=True))
+    if isinstance(record, tuple) and not hasattr(record, "_fields"):
+        return {f"_{place}": value for place, value in enumerate(record, start=1)}
     return _with_fields(record)
 
 
@@ -80,10 +72,6 @@ def _with_fields(record: Any) -> Any:
     if is_dataclass(record) and not isinstance(record, type):
         return {field.name: getattr(record, field.name) for field in fields(record)}
     return record
-
-
-def _are_dicts(rows: list[Any]) -> bool:
-    return all(isinstance(row, dict) for row in rows)
 
 
 def _has_columns(batch: Batch) -> bool:
@@ -138,9 +126,9 @@ def _iso_text(value: Any) -> str | None:
     )
 
 
-FILE_FORMATS: Mapping[str, FileFormat] = {
-    "parquet": FileFormat("parquet", _write_parquet),
-    "csv": FileFormat("csv", _write_csv),
-    "jsonl": FileFormat("jsonl", _write_lines),
+FILE_FORMATS: Mapping[str, Callable[[IO[bytes], Sequence[Batch]], None]] = {
+    "parquet": _write_parquet,
+    "csv": _write_csv,
+    "jsonl": _write_lines,
 }
-"""By the name that users give; "jsonl" has a record a line, as JSON."""
+"""What writes batches to an open file, by the end of its name; "jsonl" has a record a line, as JSON."""

@@ -9,14 +9,11 @@ from typing import TYPE_CHECKING, Literal, Self
 
 from tidewheel.operators.epochs.gathered_epochs import GatheredEpoch, build_gathered
 from tidewheel.operators.keys.record_hash import GatherPact
-from tidewheel.operators.sinks.capture import build_capture
-from tidewheel.operators.sinks.capture_to import build_capture_to
-from tidewheel.operators.sinks.epoch_folders import EpochFolders, WrittenEpoch
+from tidewheel.operators.sinks.capture import build_capture, build_capture_to
 from tidewheel.operators.sinks.file_formats import FILE_FORMATS
-from tidewheel.operators.sinks.publish import build_publish, declared_schema
-from tidewheel.operators.sinks.published_ends import PublishedEnds
-from tidewheel.operators.sinks.write_files import EpochCommit, build_write_parts
-from tidewheel.operators.stream_base import Record, Result, StreamBase, check_function
+from tidewheel.operators.sinks.publish import PublishedEnds, build_publish, declared_schema
+from tidewheel.operators.sinks.write_files import EpochFolders, WrittenEpoch, build_write_parts, commit_epochs
+from tidewheel.operators.stream_base import Record, Result, StreamBase, check_function, check_positive
 from tidewheel.progress import GraphError, ProductDomain, Time
 from tidewheel.pubsub.catalog.topic_event import Delivery
 from tidewheel.pubsub.protocol.publisher import DEFAULT_CAPACITY_BYTES
@@ -252,12 +249,11 @@ class OutputOperators(StreamBase[Record]):
         path = _folder("write_files", folder)
         if format not in FILE_FORMATS:
             raise GraphError(f"write_files: format is one of {', '.join(map(repr, FILE_FORMATS))}, not {format!r}")
-        if not isinstance(file_bytes, int) or file_bytes < 1:
-            raise GraphError(f"write_files: file_bytes is a number of bytes, 1 or more, not {file_bytes!r}")
+        check_positive("write_files", "file_bytes", file_bytes)
         self._claim_folder(path)
         folders = EpochFolders(path, overwrite)
-        parts = self._unary("write_files", build_write_parts(folders, FILE_FORMATS[format], file_bytes))
-        return parts._unary("commit_files", build_gathered(1, EpochCommit(folders).process), GatherPact())
+        parts = self._unary("write_files", build_write_parts(folders, format, file_bytes))
+        return parts._unary("commit_files", build_gathered(1, commit_epochs(folders)), GatherPact())
 
     def _claim_folder(self, path: Path) -> None:
         """Raise GraphError if this dataflow writes to a folder already, since both would write the same names."""

@@ -5,10 +5,10 @@ such, a value is written in a form that has them as extensions. A list of flat t
 """
 
 import datetime as dt
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from decimal import Decimal
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -43,8 +43,10 @@ def encode(records: list[Any]) -> bytes:
 
 def decode(data: bytes) -> list[Any]:
     """Return the list that was encoded. Raises ValueError if it was not."""
-    form, rest = data[:1], memoryview(data)[1:]
-    found: list[Any] = _FORMS[form](rest) if form in _FORMS else _refuse(form)
+    form = data[:1]
+    if form not in _FORMS:
+        raise ValueError(f"these are no records: they begin with {form!r}")
+    found: list[Any] = _FORMS[form](memoryview(data)[1:])
     return found
 
 
@@ -52,30 +54,20 @@ def _atoms(items: Any) -> bool:
     return set(map(type, chain.from_iterable(items))) <= _ATOMS
 
 
-def _refuse(form: bytes) -> list[Any]:
-    raise ValueError(f"these are no records: they begin with {form!r}")
-
-
 # ------------------------------------------------------------------ extensions
 
 
 def _tagged(value: Any) -> Any:
     kind = type(value)
-    if kind is int and not _LEAST_INT <= value <= _MOST_INT:
-        return _extension(_INT, str(value))
-    if kind in _ATOMS:
+    if kind in _ATOMS and (kind is not int or _LEAST_INT <= value <= _MOST_INT):
         return value
     if kind is list:
-        return [_tagged(part) for part in value]
-    if kind is dict:
-        if set(map(type, value)) <= {str}:
-            return {name: _tagged(part) for name, part in value.items()}
-        return _extension(_DICT, [[_tagged(key), _tagged(part)] for key, part in value.items()])
-    if kind in _CONTAINERS:
-        return _extension(_CONTAINERS[kind], [_tagged(part) for part in value])
-    if kind in _WRITERS:
-        code, write = _WRITERS[kind]
-        return _extension(code, write(value))
+        return _tagged_parts(value)
+    if kind is dict and set(map(type, value)) <= {str}:
+        return {name: _tagged(part) for name, part in value.items()}
+    if kind in _CODES:
+        code = _CODES[kind]
+        return msgspec.msgpack.Ext(code, _encode(_EXTENSIONS[code].write(value)))
     raise TypeError(
         f"a {kind.__qualname__} is no plain value, such as numbers, text, dates, and tuples, lists, dicts and sets of "
         "those. Pickling it would run its code in the program that reads the file. Map to plain values first: "
@@ -83,37 +75,41 @@ def _tagged(value: Any) -> Any:
     )
 
 
-def _extension(code: int, value: Any) -> msgspec.msgpack.Ext:
-    return msgspec.msgpack.Ext(code, _encode(value))
+def _tagged_parts(parts: Iterable[Any]) -> list[Any]:
+    return [_tagged(part) for part in parts]
 
 
-_TUPLE, _SET, _FROZENSET, _DICT, _INT, _DATETIME, _DATE, _TIME, _TIMEDELTA, _DECIMAL = range(1, 11)
-_CONTAINERS: dict[type, int] = {tuple: _TUPLE, set: _SET, frozenset: _FROZENSET}
-_WRITERS: dict[type, tuple[int, Callable[[Any], Any]]] = {
-    dt.datetime: (_DATETIME, dt.datetime.isoformat),
-    dt.date: (_DATE, dt.date.isoformat),
-    dt.time: (_TIME, dt.time.isoformat),
-    dt.timedelta: (_TIMEDELTA, lambda value: [value.days, value.seconds, value.microseconds]),
-    Decimal: (_DECIMAL, str),
+class _Extension(NamedTuple):
+    """A kind of values, and how they become what MessagePack knows, and of that again what they were."""
+
+    kind: type
+    write: Callable[[Any], Any]
+    read: Callable[[Any], Any]
+
+
+_EXTENSIONS = {
+    1: _Extension(tuple, _tagged_parts, tuple),
+    2: _Extension(set, _tagged_parts, set),
+    3: _Extension(frozenset, _tagged_parts, frozenset),
+    4: _Extension(dict, lambda value: [_tagged_parts(item) for item in value.items()], dict),
+    5: _Extension(int, str, int),
+    6: _Extension(dt.datetime, dt.datetime.isoformat, dt.datetime.fromisoformat),
+    7: _Extension(dt.date, dt.date.isoformat, dt.date.fromisoformat),
+    8: _Extension(dt.time, dt.time.isoformat, dt.time.fromisoformat),
+    9: _Extension(
+        dt.timedelta, lambda value: [value.days, value.seconds, value.microseconds], lambda parts: dt.timedelta(*parts)
+    ),
+    10: _Extension(Decimal, str, Decimal),
 }
-_READERS: dict[int, Callable[[Any], Any]] = {
-    _TUPLE: tuple,
-    _SET: set,
-    _FROZENSET: frozenset,
-    _DICT: dict,
-    _INT: int,
-    _DATETIME: dt.datetime.fromisoformat,
-    _DATE: dt.date.fromisoformat,
-    _TIME: dt.time.fromisoformat,
-    _TIMEDELTA: lambda parts: dt.timedelta(*parts),
-    _DECIMAL: Decimal,
-}
+"""By the number that stands in files."""
+
+_CODES = {extension.kind: code for code, extension in _EXTENSIONS.items()}
 
 
 def _read_extension(code: int, data: memoryview) -> Any:
-    if code not in _READERS:
+    if code not in _EXTENSIONS:
         raise ValueError(f"these are no records: they have an extension of kind {code}")
-    return _READERS[code](_decode_tagged(data))
+    return _EXTENSIONS[code].read(_decode_tagged(data))
 
 
 _decode_tagged = msgspec.msgpack.Decoder(ext_hook=_read_extension).decode

@@ -1,42 +1,69 @@
-"""The input operator: one worker's end of what is fed from outside."""
+"""The input operator: one worker's end of what is fed from outside, and the check of each batch that is fed.
+
+A type is compared with the first record of a batch: what is wrong is mostly wrong throughout, and looking at all of
+them would cost more than many an operator. A schema is compared with that of the batch, which holds for all its rows.
+"""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias, get_origin
 
-from tidewheel.operators.records.record_kind import Check
 from tidewheel.operators.substreams.labeller import Labeller, SubstreamKeys
+from tidewheel.operators.tables.columns import check_schema, is_schema
 from tidewheel.progress import GraphError, Time
+from tidewheel.pubsub.catalog.record_classes import classes_of
 from tidewheel.runtime import OutputPort, Schedule, TimestampToken
 from tidewheel.runtime.worker.envelope import FIRST_HANDLE, InputCommand
 from tidewheel.runtime.worker.operator_context import OperatorContext, instance_of
-from tidewheel.transport.batches import Batch
+from tidewheel.transport.batches import Batch, records, take_slice
+
+Check: TypeAlias = Callable[[Batch], Batch]
+"""Returns a batch, which is not empty; raises TypeError if its records are of another kind."""
 
 
-class _Whole:
-    """Sends batches as they are."""
+class Schema(Protocol):
+    """A `pyarrow.Schema`, as far as it matters here."""
 
-    is_waiting = False
+    @property
+    def names(self) -> list[str]:
+        """The names of the columns."""
 
-    def __init__(self, name: str) -> None:
-        self._name = name
+    def field(self, i: Any, /) -> Any:
+        """Return a column's name, type, and whether it may have nulls."""
 
-    def send(self, output: OutputPort, token: TimestampToken, batch: Batch) -> None:
-        output.send(token, batch)
 
-    def end(self, output: OutputPort, token: TimestampToken, keys: Iterable[object]) -> None:
+def check_for(name: str, kind: object) -> Check:
+    """Return the check for records of a type, or for batches of a `pyarrow.Schema`, of the input ``name``.
+
+    >>> check = check_for("numbers", int)
+    >>> check([1, 2])
+    [1, 2]
+    >>> check(["1"])
+    Traceback (most recent call last):
+        ...
+    TypeError: input 'numbers' has records of int, not str: '1'
+
+    Raises:
+        GraphError: ``kind`` is neither.
+    """
+    if is_schema(kind):
+        return lambda batch: check_schema(batch, kind)
+    try:
+        classes = classes_of(kind)
+    except TypeError:
         raise GraphError(
-            f"{self._name} has no substreams that could end: declare them, flow.input(...).substreams(name, key=...), "
-            "without timeout=, by which they end themselves"
-        )
+            f"input {name!r}: what its records are is said by a class, such as int or tuple[str, int], or by a "
+            f"pyarrow.Schema, not by {kind!r}"
+        ) from None
+    return lambda batch: _check_first(name, batch, kind, classes)
 
-    def go_on(self, output: OutputPort) -> None:
-        """Do nothing: nothing waits."""
 
-    def pass_to(self, may_come: Callable[[Time], bool]) -> None:
-        """Do nothing: nothing has ended."""
-
-    def finish(self) -> None:
-        """Do nothing: nothing is open."""
+def _check_first(name: str, batch: Batch, kind: object, classes: tuple[type, ...]) -> Batch:
+    (record,) = records(take_slice(batch, 0, 1))
+    if isinstance(record, classes):
+        return batch
+    shown = kind.__name__ if isinstance(kind, type) and get_origin(kind) is None else str(kind)
+    raise TypeError(f"input {name!r} has records of {shown}, not {type(record).__qualname__}: {record!r:.200}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +93,13 @@ class _Input:
         self._mailbox = mailbox
         self._tokens = mailbox.tokens
         self._tokens[FIRST_HANDLE] = context.token()
-        self._sender: Labeller | _Whole = _Whole(context.name) if divided is None else Labeller(context, divided)
+        self._labeller = None if divided is None else Labeller(context, divided)
 
     def schedule(self, output: OutputPort) -> None:
         """Do what the mailbox says."""
-        mailbox = self._mailbox
-        self._sender.go_on(output)
+        mailbox, labeller = self._mailbox, self._labeller
+        if labeller is not None:
+            labeller.go_on(output)
         while mailbox and not (self._context.is_held and mailbox.next_sends):
             command = mailbox.take()
             if command.action == "send":
@@ -80,26 +108,35 @@ class _Input:
                 instance_of(self._context).work_at(token.time)
                 if self._check is not None:
                     batch = self._check(batch)
-                self._sender.send(output, token, batch)
+                if labeller is None:
+                    output.send(token, batch)
+                else:
+                    labeller.send(output, token, batch)
             else:
                 self._use_handle(command, output)
-        if not self._tokens:
-            self._sender.pass_to(self._may_come)
-            self._sender.finish()
+        if labeller is not None:
+            labeller.pass_to(self._may_come, has_ended=not self._tokens)
 
     def _use_handle(self, command: InputCommand, output: OutputPort) -> None:
         tokens = self._tokens
-        if command.action == "clone":
-            tokens[command.handle] = tokens[command.origin].delayed(command.time)
-        elif command.action == "end":
-            instance_of(self._context).work_at(tokens[command.handle].time)
-            self._sender.end(output, tokens[command.handle], command.batch)
-        else:
-            if command.action == "advance":
+        match command.action:
+            case "clone":
+                tokens[command.handle] = tokens[command.origin].delayed(command.time)
+            case "advance":
                 tokens[command.handle].downgrade(command.time)
-            else:
+            case "end":
+                self._end(output, tokens[command.handle], command.batch)
+            case _:
                 tokens.pop(command.handle).discard()
-            self._sender.pass_to(self._may_come)
+
+    def _end(self, output: OutputPort, token: TimestampToken, keys: Iterable[object]) -> None:
+        instance_of(self._context).work_at(token.time)
+        if self._labeller is None:
+            raise GraphError(
+                f"{self._context.name} has no substreams that could end: declare them, flow.input(...).substreams("
+                "name, key=...), without timeout=, by which they end themselves"
+            )
+        self._labeller.end(output, token, keys)
 
     def _may_come(self, time: Time) -> bool:
         return any(token.domain.less_equal(token.time, time) for token in self._tokens.values())

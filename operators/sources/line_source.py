@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import IO, Any, Literal
 
 from tidewheel.operators.sources.found_files import Paths, found_files
-from tidewheel.operators.sources.record_source import check_positive, epoch_of
+from tidewheel.operators.sources.record_source import epoch_of
+from tidewheel.operators.stream_base import check_positive
 from tidewheel.progress import GraphError
 
 _COMPRESSED = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from tidewheel.operators.sources.found_files import Paths, found_files, naming_file
 from tidewheel.operators.sources.line_source import check_epoch_every
-from tidewheel.operators.sources.record_source import check_positive, epoch_of
+from tidewheel.operators.sources.record_source import epoch_of
+from tidewheel.operators.stream_base import check_positive
 from tidewheel.progress import GraphError
 from tidewheel.transport.batches import Batch
 

@@ -1,26 +1,121 @@
 """A source that reads from a queue, which other threads or processes fill."""
 
 import queue as queues
+import threading
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
-from tidewheel.operators.sources.local_queue import End, LocalQueue, closed_error
-from tidewheel.operators.sources.record_source import check_positive
+from tidewheel.operators.stream_base import check_positive
 from tidewheel.progress import GraphError
-from tidewheel.runtime import OperatorContext, OperatorSource, OutputPort, Schedule, WouldBlock
+from tidewheel.runtime import JobError, OperatorContext, OperatorSource, OutputPort, Schedule, WouldBlock
 
 Record = TypeVar("Record")
+
+_CLOSED = "nothing was put in, because this QueueSource was closed: close it when all has been put in"
+_LEFT = (
+    "nothing was put in, because the job that read this QueueSource has ended: stop filling it, or run another job "
+    "that reads it first"
+)
 
 
 class RecordQueue(Protocol):
     """What a queue has to have: `queue.Queue`, those of `multiprocessing`, and `ray.util.queue.Queue` do."""
 
-    def put(self, item: Any, block: bool = True, timeout: float | None = None) -> None:
+    def put(self, item: Any, /, *, timeout: float | None = None) -> None:
         """Add an item; raise `queue.Full` if there was no room in time."""
 
     def get_nowait(self) -> Any:
         """Return the next item; raise `queue.Empty` if there is none."""
+
+
+class End:
+    """What is read behind the last record."""
+
+
+class LocalQueue:
+    """A queue within a process, which any number of threads fill, and of which readers come and go.
+
+    It takes items before the first reader has come and while there is one. When the last has left it takes none, until
+    another comes; what is in it stays there. So no thread waits for room that no reader will ever make.
+
+    Args:
+        capacity: how many items wait in it, at most.
+
+    >>> queue = LocalQueue(capacity=2)
+    >>> queue.put("tide")
+    >>> queue.close()
+    >>> queue.get_nowait(), isinstance(queue.get_nowait(), End)
+    ('tide', True)
+    """
+
+    def __init__(self, capacity: int) -> None:
+        self._capacity = capacity
+        self._items: deque[Any] = deque()
+        self._readers: list[Callable[[], object]] = []
+        self._refusal: str | None = None
+        """Why it takes nothing now."""
+        self._changed = threading.Condition()
+
+    def add_reader(self, wake: Callable[[], object]) -> None:
+        """Have ``wake`` called, on any thread, when there is something to be read."""
+        with self._changed:
+            self._readers.append(wake)
+            if self._refusal == _LEFT:
+                self._refusal = None
+
+    def remove_reader(self, wake: Callable[[], object]) -> None:
+        """Take a reader back; if it was the last, those who wait for room get their error."""
+        with self._changed:
+            self._readers.remove(wake)
+            if not self._readers:
+                self._refuse(_LEFT)
+
+    def close(self) -> None:
+        """Take no more items; `End` comes behind those that are there, as often as one asks. Waits for nothing."""
+        with self._changed:
+            self._refuse(_CLOSED)
+        self._wake()
+
+    def _refuse(self, why: str) -> None:
+        if self._refusal != _CLOSED:
+            self._refusal = why
+        self._changed.notify_all()
+
+    def put(self, item: Any, *, timeout: float | None = None) -> None:
+        """Add an item; wait while there is no room, ``timeout`` seconds at most.
+
+        Raises:
+            queue.Full: there was no room in time.
+            JobError: the queue is closed, or its last reader has left, now or while this waited.
+        """
+        with self._changed:
+            if not self._changed.wait_for(lambda: self._refusal or len(self._items) < self._capacity, timeout):
+                raise queues.Full
+            if self._refusal is not None:
+                raise JobError(self._refusal)
+            self._items.append(item)
+        self._wake()
+
+    def get_nowait(self) -> Any:
+        """Return the next item, or `End`; raise `queue.Empty` if there is none yet."""
+        with self._changed:
+            if self._items:
+                self._changed.notify()
+                return self._items.popleft()
+            if self._refusal == _CLOSED:
+                return End()
+            raise queues.Empty
+
+    def __len__(self) -> int:
+        """Return how many items wait."""
+        return len(self._items)
+
+    def _wake(self) -> None:
+        for wake in self._readers.copy():
+            wake()
 
 
 class QueueSource(OperatorSource[Record], Generic[Record]):
@@ -89,7 +184,7 @@ class QueueSource(OperatorSource[Record], Generic[Record]):
             JobError: the source was closed, here, or the job that read it has ended, now or while this waited.
         """
         if self._is_closed:
-            raise closed_error()
+            raise JobError(_CLOSED)
         self._put(record, timeout)
 
     def close(self, timeout: float | None = None) -> None:
@@ -159,8 +254,4 @@ class QueueSource(OperatorSource[Record], Generic[Record]):
                 "a QueueSource with a queue of its own is filled by threads of this process, so it cannot be sent to "
                 "another. Give it one that processes share, such as ray.util.queue.Queue(), or use flow.input()"
             )
-        return _shared, (self._queue, self._batch_size, self._poll_s)
-
-
-def _shared(queue: RecordQueue, batch_size: int, poll_s: float) -> QueueSource[Any]:
-    return QueueSource(queue, batch_size=batch_size, poll_s=poll_s)
+        return partial(QueueSource, batch_size=self._batch_size, poll_s=self._poll_s), (self._queue,)

@@ -6,12 +6,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tidewheel.operators.sinks.capture_log import LoggedBatch, LoggedFrontier, read_frontier, read_header, read_log
-from tidewheel.operators.sinks.capture_to import log_path
+from tidewheel.operators.sinks.capture import LoggedFrontier, log_path, read_frontier, read_header, read_log
+from tidewheel.operators.sources.source import PartitionReader, Step, close_with
 from tidewheel.progress import Antichain, GraphError, Time, TimeDomain
-from tidewheel.runtime import Captured, CapturedBatches, OperatorContext, OperatorSource, OutputPort, Schedule, TokenSet
+from tidewheel.runtime import Captured, CapturedBatches, OperatorContext, OperatorSource, Schedule, TokenSet
 
-Event = LoggedBatch | LoggedFrontier
+Event = Captured | LoggedFrontier
 """What a recording consists of: batches, and between them which times can still come."""
 
 
@@ -68,24 +68,15 @@ class ReplaySource(OperatorSource[Any]):
             )
 
     def build(self, context: OperatorContext) -> Schedule:
-        """Return this worker's schedule function: it sends one batch of each of its players a step."""
+        """Return this worker's schedule function: it sends one batch of each of its recordings a step."""
         with context.token() as token:
-            domain = token.domain
-            recordings = self._recordings(context.worker, context.workers, domain)
+            recordings = self._recordings(context.worker, context.workers, token.domain)
             sent: dict[int, int] = context.state("sent", dict)
-            players = [
-                _Player(number, recording, TokenSet([token.clone()]), sent)
-                for number, recording in enumerate(recordings)
-            ]
-        for player in players:
-            context.on_close(player.close)
-
-        def schedule(output: OutputPort) -> None:
-            players[:] = [player for player in players if player.play(output)]
-            if players:
-                context.activate()
-
-        return schedule
+            players: list[Iterator[Step]] = []
+            for number, events in enumerate(recordings):
+                close_with(context, events)
+                players.append(_steps(number, events, TokenSet([token.clone()]), sent))
+        return PartitionReader(context, players).schedule
 
     def _recordings(self, worker: int, workers: int, domain: TimeDomain) -> list[Iterator[Event]]:
         if self._captured is not None:
@@ -94,8 +85,8 @@ class ReplaySource(OperatorSource[Any]):
         return [_as_far_as(read_log(log), is_complete) for log in self._logs[worker::workers]]
 
 
-class _Player:
-    """Sends a recording, with tokens for what can still come in it.
+def _steps(number: int, events: Iterator[Event], tokens: TokenSet, sent: dict[int, int]) -> Iterator[Step]:
+    """Yield the batches of a recording, with tokens for what can still come in it.
 
     Args:
         number: the recording's number among those of this worker.
@@ -103,33 +94,17 @@ class _Player:
         tokens: follow its frontiers.
         sent: how many batches were sent, by recording; kept up to date. As many are passed over in the beginning.
     """
-
-    def __init__(self, number: int, events: Iterator[Event], tokens: TokenSet, sent: dict[int, int]) -> None:
-        self._number = number
-        self._events = events
-        self._tokens = tokens
-        self._sent = sent
-        self._read = 0
-
-    def play(self, output: OutputPort) -> bool:
-        """Send the next batch; discard the tokens and return False if there is none."""
-        for event in self._events:
-            if isinstance(event, LoggedFrontier):
-                self._tokens.downgrade(event.times)
-                continue
-            self._read += 1
-            if self._read <= self._sent.get(self._number, 0):
-                continue
-            with self._tokens.delayed(event.time) as token:
-                output.send(token, event.batch)
-            self._sent[self._number] = self._read
-            return True
-        self._tokens.discard()
-        return False
-
-    def close(self) -> None:
-        if isinstance(self._events, Iterator) and hasattr(self._events, "close"):
-            self._events.close()
+    read, sent_before = 0, sent.get(number, 0)
+    for event in events:
+        if isinstance(event, LoggedFrontier):
+            tokens.downgrade(event.times)
+            continue
+        read += 1
+        if read > sent_before:
+            sent[number] = read
+            with tokens.delayed(event.time) as token:
+                yield token, event.batch
+    tokens.discard()
 
 
 def _logs_in(folder: Path) -> list[Path]:
@@ -181,4 +156,4 @@ def _events_of(captured: list[Captured], domain: TimeDomain) -> Iterator[Event]:
         if times != before:
             yield LoggedFrontier(times)
             before = times
-        yield LoggedBatch(one.time, one.batch)
+        yield one

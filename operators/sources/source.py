@@ -2,9 +2,10 @@
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from reprlib import repr as shortened
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from tidewheel.progress import Antichain, GraphError, Time
 from tidewheel.runtime import Build, OutputPort, Schedule, TimestampToken
@@ -14,101 +15,114 @@ from tidewheel.transport.batches import Batch
 
 Record_co = TypeVar("Record_co", covariant=True)
 
-_END: Final = object()
-"""What a partition gives behind its last batch; None is nothing that it may yield."""
+Step: TypeAlias = tuple[TimestampToken, Batch] | Pause | None
+"""What a partition does next: it sends a batch with a token, or waits for some time, or (None) until a probe moves."""
 
 
+@dataclass(slots=True)
 class Pace:
-    """Which epochs a partition may begin, by how many of those that it has begun are not complete at a probe.
+    """The epochs that a partition may begin, by how many of those that it has begun are not complete at a probe.
 
-    Args:
+    Attributes:
         frontier: returns the frontier at the probe.
         most: so many epochs at a time.
     """
 
-    def __init__(self, frontier: Callable[[], Antichain], most: int) -> None:
-        self._frontier = frontier
-        self._most = most
-        self._begun: deque[Time] = deque()
+    frontier: Callable[[], Antichain]
+    most: int
+    _begun: deque[Time] = field(default_factory=deque)
 
     def may_go_to(self, time: Time) -> bool:
         """Tell whether the partition may send at ``time``; if so, it is one of those that have begun."""
         if self._begun and self._begun[-1] == time:
             return True
-        if len(self._begun) == self._most:
-            frontier = self._frontier()
+        if len(self._begun) == self.most:
+            frontier = self.frontier()
             self._begun = deque(begun for begun in self._begun if frontier.less_equal(begun))
-            if len(self._begun) == self._most:
+            if len(self._begun) == self.most:
                 return False
         self._begun.append(time)
         return True
 
 
-class _Partition:
-    """One iterator and its token.
+def source_build(name: str, source: object, paced_by: str | None, epochs_ahead: int) -> Build:
+    """Return the build function of ``flow.source(name, source, ...)``; raise GraphError if that makes no sense.
+
+    Args:
+        name: the operator's name.
+        source: is asked for its partitions, or for its own build function, on each worker.
+        paced_by: the probe at which epochs have to be complete before later ones begin; None for no such limit.
+        epochs_ahead: how many epochs of a partition may be incomplete there at a time.
+    """
+    if not isinstance(epochs_ahead, int) or epochs_ahead < 1:
+        raise GraphError(
+            f"source {name!r}: epochs_ahead is how many epochs there may be, 1 or more, not {epochs_ahead!r}"
+        )
+    if isinstance(source, PartitionedSource):
+        return partial(_build_source, source, paced_by, epochs_ahead)
+    if not isinstance(source, OperatorSource):
+        raise GraphError(f"source {name!r}: {source!r} has no partitions(worker, workers) to read from")
+    if paced_by is not None:
+        raise GraphError(f"source {name!r}: {source!r} has no partitions that could be paced by a probe")
+    return source.build
+
+
+def _build_source(
+    source: PartitionedSource[Any], paced_by: str | None, epochs_ahead: int, context: OperatorContext
+) -> Schedule:
+    """Build an operator that sends what ``source`` has, one batch a partition and step."""
+    with context.token() as token:
+        if isinstance(source, PlacedSource):
+            opened = source.partitions_near(context.worker, context.nodes)
+        else:
+            opened = source.partitions(context.worker, context.workers)
+        sent: dict[int, int] = context.state("sent", dict)
+        partitions: list[Iterator[Step]] = []
+        for number, batches in enumerate(map(iter, opened)):
+            close_with(context, batches)
+            pace = None if paced_by is None else Pace(partial(context.probe, paced_by), epochs_ahead)
+            partitions.append(_steps(number, batches, token.clone(), sent, pace))
+    return PartitionReader(context, partitions).schedule
+
+
+def close_with(context: OperatorContext, iterator: object) -> None:
+    """Have an iterator closed when the dataflow ends, if it can be closed, as a generator with an open file can."""
+    if hasattr(iterator, "close"):
+        context.on_close(iterator.close)
+
+
+def _steps(
+    number: int,
+    batches: Iterator[tuple[Time, Batch] | Pause],
+    token: TimestampToken,
+    sent: dict[int, int],
+    pace: Pace | None,
+) -> Iterator[Step]:
+    """Yield what a partition does, from its start.
 
     Args:
         number: the partition's number among those of this worker.
         batches: what it has, from its start.
         token: is taken forward to the time of each batch.
         sent: how many batches were sent, by partition; kept up to date. As many are passed over in the beginning.
-        clock: returns seconds.
         pace: which epochs may begin; None for all.
-
-    Attributes:
-        waits_until: when it is to be asked again, by the context's clock; None if a probe has to move first.
     """
-
-    __slots__ = ("_batches", "_clock", "_held", "_number", "_pace", "_read", "_sent", "_token", "waits_until")
-
-    def __init__(
-        self,
-        number: int,
-        batches: Iterator[tuple[Time, Batch] | Pause],
-        token: TimestampToken,
-        sent: dict[int, int],
-        clock: Callable[[], float],
-        pace: Pace | None,
-    ) -> None:
-        self._number = number
-        self._batches = batches
-        self._token = token
-        self._sent = sent
-        self._read = 0
-        self._clock = clock
-        self._pace = pace
-        self._held: tuple[Time, Batch] | None = None
-        self.waits_until: float | None = 0.0
-
-    def send_next(self, output: OutputPort) -> bool:
-        """Send the next batch if it is there and may be sent; discard the token and return False at the end."""
-        if self.waits_until and self._clock() < self.waits_until:
-            return True
-        following: object = self._held if self._held is not None else next(self._batches, _END)
-        if following is _END:
-            self._token.discard()
-            return False
+    read, sent_before = 0, sent.get(number, 0)
+    for following in batches:
         if isinstance(following, Pause):
-            self.waits_until = self._clock() + following.seconds
-            return True
+            yield following
+            continue
         time, batch = _time_and_batch(following)
-        if self._read < self._sent.get(self._number, 0):
-            self._read += 1
-            return True
-        self._token.downgrade(time)
-        if self._pace is not None and not self._pace.may_go_to(time):
-            self._held, self.waits_until = (time, batch), None
-            return True
-        self._held, self.waits_until = None, 0.0
-        output.send(self._token, batch)
-        self._read += 1
-        self._sent[self._number] = self._read
-        return True
-
-    def close(self) -> None:
-        """Close the iterator if it can be closed, as a generator with an open file can."""
-        if hasattr(self._batches, "close"):
-            self._batches.close()
+        read += 1
+        if read <= sent_before:
+            yield Pause(0)
+            continue
+        token.downgrade(time)
+        while pace is not None and not pace.may_go_to(time):
+            yield None
+        sent[number] = read
+        yield token, batch
+    token.discard()
 
 
 def _time_and_batch(yielded: object) -> tuple[Time, Batch]:
@@ -120,81 +134,50 @@ def _time_and_batch(yielded: object) -> tuple[Time, Batch]:
     )
 
 
-def source_build(name: str, source: object, paced_by: str | None, epochs_ahead: int) -> Build:
-    """Return the build function of ``flow.source(name, source, ...)``; raise GraphError if that makes no sense."""
-    if not isinstance(epochs_ahead, int) or epochs_ahead < 1:
-        raise GraphError(
-            f"source {name!r}: epochs_ahead is how many epochs there may be, 1 or more, not {epochs_ahead!r}"
-        )
-    if isinstance(source, PartitionedSource):
-        return build_source(source, paced_by, epochs_ahead)
-    if not isinstance(source, OperatorSource):
-        raise GraphError(f"source {name!r}: {source!r} has no partitions(worker, workers) to read from")
-    if paced_by is not None:
-        raise GraphError(f"source {name!r}: {source!r} has no partitions that could be paced by a probe")
-    return source.build
-
-
-def build_source(source: PartitionedSource[Any], paced_by: str | None = None, epochs_ahead: int = 1) -> Build:
-    """Return the build function of an operator that sends what ``source`` has, one batch a partition and step.
+class PartitionReader:
+    """One worker's share of a source: it takes one step of each partition in turn.
 
     Args:
-        source: is asked for its partitions on each worker.
-        paced_by: the probe at which epochs have to be complete before later ones begin; None for no such limit.
-        epochs_ahead: how many epochs of a partition may be incomplete there at a time.
+        context: of the operator.
+        partitions: the steps of each.
     """
 
-    def build(context: OperatorContext) -> Schedule:
-        def pace() -> Pace | None:
-            return None if paced_by is None else Pace(partial(context.probe, paced_by), epochs_ahead)
-
-        with context.token() as token:
-            opened = _opened(source, context)
-            sent: dict[int, int] = context.state("sent", dict)
-            partitions = [
-                _Partition(number, iter(batches), token.clone(), sent, instance_of(context).clock, pace())
-                for number, batches in enumerate(opened)
-            ]
-        reader = _Reader(context, partitions)
-        context.on_close(reader.close)
-        return reader.schedule
-
-    return build
-
-
-def _opened(source: PartitionedSource[Any], context: OperatorContext) -> Sequence[Iterator[tuple[Time, Any] | Pause]]:
-    """Return the partitions of this worker."""
-    if isinstance(source, PlacedSource):
-        return source.partitions_near(context.worker, context.nodes)
-    return source.partitions(context.worker, context.workers)
-
-
-class _Reader:
-    """One worker's share of a source."""
-
-    def __init__(self, context: OperatorContext, partitions: list[_Partition]) -> None:
+    def __init__(self, context: OperatorContext, partitions: Iterable[Iterator[Step]]) -> None:
         self._context = context
-        self._partitions = partitions
+        self._clock = instance_of(context).clock
+        self._waits_until: dict[Iterator[Step], float | None] = dict.fromkeys(partitions, 0.0)
+        """When each partition is to be asked again, by the context's clock; None if a probe has to move first."""
         self._alarm = 0.0
         """For when it has asked to be scheduled, by the context's clock."""
 
     def schedule(self, output: OutputPort) -> None:
         """Send one batch of each partition that has one now."""
-        self._partitions = [partition for partition in self._partitions if partition.send_next(output)]
-        waiting = [partition.waits_until for partition in self._partitions if partition.waits_until is not None]
+        for partition, until in list(self._waits_until.items()):
+            if not until or self._clock() >= until:
+                self._take_step(partition, output)
+        waiting = [until for until in self._waits_until.values() if until is not None]
         if not waiting:
             return  # until a probe moves, if there is a partition left
-        now, soonest = instance_of(self._context).clock(), min(waiting)
+        now, soonest = self._clock(), min(waiting)
         if soonest <= now:
             self._context.activate()
         elif not now < self._alarm <= soonest:
             self._alarm = soonest
             self._context.activator.after(soonest - now)
 
-    def close(self) -> None:
-        """Close what is open."""
-        for partition in self._partitions:
-            partition.close()
+    def _take_step(self, partition: Iterator[Step], output: OutputPort) -> None:
+        try:
+            step = next(partition)
+        except StopIteration:
+            del self._waits_until[partition]
+            return
+        if isinstance(step, Pause):
+            self._waits_until[partition] = self._clock() + step.seconds
+        elif step is None:
+            self._waits_until[partition] = None
+        else:
+            self._waits_until[partition] = 0.0
+            output.send(*step)
 
 
 class IterableSource(Generic[Record_co]):

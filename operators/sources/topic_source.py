@@ -1,5 +1,6 @@
 """A source that reads a topic of this or another job: the tokens here follow the frontier there."""
 
+import math
 import threading
 import time
 from collections import deque
@@ -7,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tidewheel.progress import TimeDomain
-from tidewheel.pubsub import Batch, DeliveryError, Event, Frontier, Subscription
+from tidewheel.pubsub import Batch, DeliveryError, End, Event, Frontier, Subscription
 from tidewheel.pubsub.catalog.local_catalog import LOCAL_CATALOG
 from tidewheel.pubsub.errors import NoCluster, UnknownTopic
 from tidewheel.runtime import OperatorContext, OperatorSource, OutputPort, Schedule, TokenSet
@@ -44,30 +45,25 @@ class TopicSource(OperatorSource[Any]):
         tokens = TokenSet([context.token()])
         intake = _Intake(self._connect, context.activate)
         context.on_close(intake.close)
-        intake.start()
 
         def schedule(output: OutputPort) -> None:
-            if not tokens:
-                return
             for event in intake.take(_MOST_AT_ONCE):
-                send(event, tokens, output)
-            if intake.is_over:
-                tokens.discard()
-            elif intake.has_more:
+                _act(event, tokens, output)
+            if intake.events:
                 context.activate()
-            else:
+            elif tokens:
                 context.expect_activation()
 
         return schedule
 
     def _connect(self, is_closed: Callable[[], bool]) -> Subscription:
         """Connect; raise DeliveryError if that is not possible, or the topic's times are others than here."""
-        until_s = None if self._timeout is None else time.monotonic() + self._timeout
+        until_s = math.inf if self._timeout is None else time.monotonic() + self._timeout
         subscription: Subscription | None = None
         while subscription is None:
-            left_s = None if until_s is None else max(0.0, until_s - time.monotonic())
+            left_s = max(0.0, until_s - time.monotonic())
             try:
-                subscription = self._subscribe(timeout=_LOOK_S if left_s is None else min(left_s, _LOOK_S))
+                subscription = self._subscribe(timeout=min(left_s, _LOOK_S))
             except UnknownTopic:
                 if left_s == 0.0 or is_closed():
                     raise
@@ -77,7 +73,7 @@ class TopicSource(OperatorSource[Any]):
                         f"no job published topic {self._topic!r} within {self._timeout} s in this process, and {error}"
                     )
                     raise DeliveryError(text, topic=self._topic) from error
-                LOCAL_CATALOG.wait_for(self._topic, _LOOK_S if left_s is None else min(left_s, _LOOK_S))
+                LOCAL_CATALOG.wait_for(self._topic, min(left_s, _LOOK_S))
         if subscription.domain != self._domain:
             subscription.close()
             raise DeliveryError(
@@ -88,14 +84,18 @@ class TopicSource(OperatorSource[Any]):
         return subscription
 
 
-def send(event: Event, tokens: TokenSet, output: OutputPort) -> None:
-    """Do for one event what the other job did: send its batch, or give up the times that its frontier has passed."""
+def _act(event: Event | Exception, tokens: TokenSet, output: OutputPort) -> None:
+    """Do for one event what the other job did: send its batch, give up times that its frontier has passed, or end."""
     match event:
         case Batch():
             with tokens.delayed(event.time) as token:
                 output.send(token, event.data)
         case Frontier(frontier=frontier):
             tokens.downgrade(frontier)
+        case End():
+            tokens.discard()
+        case Exception():
+            raise event
 
 
 class _Intake:
@@ -104,43 +104,28 @@ class _Intake:
     Args:
         connect: makes the subscription, given what tells whether to give that up.
         wake: has the operator scheduled.
+
+    Attributes:
+        events: what is at hand, the oldest first; at the end an `End`, or the error that ended the subscription.
     """
 
     def __init__(self, connect: Callable[[Callable[[], bool]], Subscription], wake: Callable[[], None]) -> None:
+        self.events: deque[Event | Exception] = deque()
         self._connect = connect
         self._wake = wake
         self._changed = threading.Condition()
-        self._events: deque[Event] = deque()
         self._bytes = 0
-        self._error: Exception | None = None
-        self._has_ended = False
         self._is_closed = False
         self._subscription: Subscription | None = None
-        self._thread = threading.Thread(target=self._run, name="tidewheel-from-topic", daemon=True)
+        threading.Thread(target=self._run, name="tidewheel-from-topic", daemon=True).start()
 
-    def start(self) -> None:
-        """Begin to read."""
-        self._thread.start()
-
-    def take(self, most: int) -> list[Event]:
-        """Return the oldest events, ``most`` at most; raise what ended the subscription once there are none."""
+    def take(self, most: int) -> list[Event | Exception]:
+        """Return the oldest events, ``most`` at most."""
         with self._changed:
-            if not self._events and self._error is not None:
-                raise self._error
-            taken = [self._events.popleft() for _ in range(min(most, len(self._events)))]
+            taken = [self.events.popleft() for _ in range(min(most, len(self.events)))]
             self._bytes -= sum(map(_bytes, taken))
             self._changed.notify()
             return taken
-
-    @property
-    def has_more(self) -> bool:
-        """Whether there is something to be taken, or raised, now."""
-        return bool(self._events) or self._error is not None
-
-    @property
-    def is_over(self) -> bool:
-        """Whether the topic has ended, and all was taken."""
-        return self._has_ended and not self._events
 
     def close(self) -> None:
         """Let go of the topic; the thread ends."""
@@ -155,7 +140,7 @@ class _Intake:
             with self._connect(lambda: self._is_closed) as self._subscription:
                 self._read(self._subscription)
         except Exception as error:  # noqa: BLE001 - it is raised where the job sees it
-            self._error = error
+            self.events.append(error)
         self._wake()
 
     def _read(self, subscription: Subscription) -> None:
@@ -165,16 +150,16 @@ class _Intake:
             if events:
                 with self._changed:
                     self._changed.wait_for(lambda: self._is_closed or self._bytes < _MOST_WAITING_BYTES)
-                    self._events.extend(events)
+                    self.events.extend(events)
                     self._bytes += sum(map(_bytes, events))
                 self._wake()
             elif subscription.is_over:
-                self._has_ended = True
+                self.events.append(End())
                 return
             elif subscription.is_local:
                 with self._changed:
                     self._changed.wait_for(lambda: self._is_closed, _IDLE_S)
 
 
-def _bytes(event: Event) -> int:
+def _bytes(event: Event | Exception) -> int:
     return len(event.encoded.payload) if isinstance(event, Batch) else 0

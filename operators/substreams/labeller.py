@@ -1,21 +1,67 @@
-"""Dividing batches by the keys of their substreams, on one worker."""
+"""The division of batches by the keys of their substreams, and the marks among records that say which have ended."""
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import groupby
+from typing import Any, ClassVar, TypeAlias
 
 from tidewheel.operators.keys.record_keys import Keys, as_key, as_portable_key, may_have_nan
 from tidewheel.operators.keys.record_order import take
-from tidewheel.operators.substreams.marked_key import has_marks, mark_runs
 from tidewheel.progress import Time
-from tidewheel.runtime import LentToken, TimestampToken, TokenError
+from tidewheel.runtime import Build, InputPort, LentToken, Schedule, TimestampToken, TokenError
+from tidewheel.runtime.description.pacts import Pact
 from tidewheel.runtime.description.stable_hash import stable_hash
+from tidewheel.runtime.substreams.end_of_substream import is_mark
 from tidewheel.runtime.substreams.gate import SubstreamGate
 from tidewheel.runtime.substreams.labels import MixedLabel, labels_of, parts_by_key
 from tidewheel.runtime.worker.operator_context import OperatorContext, instance_of
 from tidewheel.runtime.worker.ports import OutputPort, running_output
 from tidewheel.transport.batches import Batch, length, records, take_slice
+
+Token: TypeAlias = TimestampToken | LentToken
+"""What a labeller sends with."""
+
+
+def has_marks(batch: Batch) -> bool:
+    """Tell whether there are marks in a batch."""
+    return isinstance(batch, list) and any(map(is_mark, batch))
+
+
+def mark_runs(batch: Batch) -> Iterator[tuple[bool, Batch]]:
+    """Yield a batch in parts, in their order, each of marks only or of records only, and whether it is of marks."""
+    if not has_marks(batch):
+        yield False, batch
+        return
+    for are_marks, run in groupby(batch, is_mark):
+        yield are_marks, list(run)
+
+
+@dataclass(frozen=True, slots=True)
+class MarkedPact(Pact):
+    """Spreads records by an exchange, and marks among them by their keys, in one order."""
+
+    takes_marks: ClassVar[bool] = True
+
+    records: Pact
+
+    def split(self, batch: Batch, workers: int) -> list[Batch | None]:
+        """Return one part for each worker."""
+        if not has_marks(batch):
+            return self.records.split(batch, workers)
+        parts: list[list[Any]] = [[] for _ in range(workers)]
+        for are_marks, run in mark_runs(batch):
+            if are_marks:
+                for mark in run:
+                    parts[stable_hash(mark.key) % workers].append(mark)
+            else:
+                for worker, more in enumerate(self.records.split(run, workers)):
+                    parts[worker] += more or []
+        return [part or None for part in parts]
+
+    def describe(self) -> str:
+        """Return how records are spread."""
+        return self.records.describe()
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,34 +99,28 @@ class Labeller:
         self._waiting: dict[Any, deque[_Waiting]] = context.state("waiting keys", dict)
         self._waiting_at: Counter[Time] = context.state("times of waiting keys", Counter)
         self._tokens = context.notificator()
-        self._names = [name for name in how.predicates if self._gate.is_shared or self._owns(context, name)]
-        self._has_the_rest = self._gate.is_shared or context.worker == 0
+        self._names = [
+            name for name in how.predicates if gate.is_shared or stable_hash(name) % context.workers == context.worker
+        ]
+        self._has_the_rest = gate.is_shared or context.worker == 0
         for name in self._names:
-            self._gate.admit(name, self._gate.domain.minimum())
+            gate.admit(name, gate.domain.minimum())
 
-    @staticmethod
-    def _owns(context: OperatorContext, name: str) -> bool:
-        return stable_hash(name) % context.workers == context.worker
-
-    def send(self, output: OutputPort, token: TimestampToken | LentToken, batch: Batch) -> None:
+    def send(self, output: OutputPort, token: Token, batch: Batch) -> None:
         """Send a batch in parts, each of one substream.
 
         Raises:
             TokenError: a substream of which there is a record has ended.
         """
-        if has_marks(batch):
-            for are_marks, run in mark_runs(batch):
-                if are_marks:
-                    self.end(output, token, [mark.key for mark in run])
-                else:
-                    self.send(output, token, run)
-            return
-        if self._how.predicates:
-            self._send_by_predicates(output, token, batch)
-        else:
-            self.send_with_keys(output, token, batch, portable_keys(self._how.keys.hashable(batch)))
+        for are_marks, run in mark_runs(batch):
+            if are_marks:
+                self.end(output, token, [mark.key for mark in run])
+            elif self._how.predicates:
+                self._send_by_predicates(output, token, run)
+            else:
+                self.send_with_keys(output, token, run, portable_keys(self._how.keys.hashable(run)))
 
-    def _send_by_predicates(self, output: OutputPort, token: TimestampToken | LentToken, batch: Batch) -> None:
+    def _send_by_predicates(self, output: OutputPort, token: Token, batch: Batch) -> None:
         """Send each record once for each name that it belongs to; what belongs to none, as part of no substream."""
         rows = records(batch)
         places: list[int] = []
@@ -93,18 +133,15 @@ class Labeller:
         if keys:
             self.send_with_keys(output, token, take(batch, places), keys)
         if self._has_the_rest:
-            some = set(places) if self._gate.is_shared else self._of_any(rows)
+            some = set(places)
+            if not self._gate.is_shared:
+                predicates = self._how.predicates.values()
+                some = {place for place, record in enumerate(rows) if any(holds(record) for holds in predicates)}
             rest = [place for place in range(len(rows)) if place not in some]
             if rest:
                 running_output(output).send_labelled(token, take(batch, rest), None)
 
-    def _of_any(self, rows: list[Any]) -> set[int]:
-        predicates = self._how.predicates.values()
-        return {place for place, record in enumerate(rows) if any(holds(record) for holds in predicates)}
-
-    def send_with_keys(
-        self, output: OutputPort, token: TimestampToken | LentToken, batch: Batch, keys: list[Any]
-    ) -> None:
+    def send_with_keys(self, output: OutputPort, token: Token, batch: Batch, keys: list[Any]) -> None:
         """Send a batch of records in parts, each of one substream, given their `portable_keys`.
 
         Raises:
@@ -113,15 +150,14 @@ class Labeller:
         label = labels_of(self._gate.number, keys)
         distinct = label.distinct if isinstance(label, MixedLabel) else label[1:]
         last = self._last_of(batch, keys)
-        if last is not None and self._may_all_go(distinct, token.time):
+        if last is not None and all(
+            key not in self._waiting and self._gate.admit(key, token.time) is not None for key in distinct
+        ):
             running_output(output).send_labelled(token, batch, label)
             self.end(output, token, last)
             return
         for key, part in parts_by_key(batch, keys):
             self._send_key(output, token, key, part)
-
-    def _may_all_go(self, keys: Iterable[Any], time: Time) -> bool:
-        return all(key not in self._waiting and self._gate.admit(key, time) is not None for key in keys)
 
     def _last_of(self, batch: Batch, keys: list[Any]) -> list[Any] | None:
         """Return the keys whose last record is in a batch; None if one has another record after its last."""
@@ -136,20 +172,19 @@ class Labeller:
                 ended[key] = None
         return list(ended)
 
-    def _send_key(self, output: OutputPort, token: TimestampToken | LentToken, key: Any, part: Batch) -> None:
-        if self._how.last is None:
+    def _send_key(self, output: OutputPort, token: Token, key: Any, part: Batch) -> None:
+        """Send records of one key; what is behind a last one belongs to the next substream of the key."""
+        last = self._how.last
+        final = None if last is None else next((n for n, record in enumerate(records(part)) if last(record)), None)
+        if final is None:
             self._send_part(output, token, key, part)
-        else:
-            self._send_with_last(output, token, key, part, self._how.last)
+            return
+        self._send_part(output, token, key, take_slice(part, 0, final + 1))
+        self.end(output, token, [key])
+        if final + 1 < length(part):
+            self._send_part(output, token, key, take_slice(part, final + 1, length(part)))
 
-    def end(
-        self,
-        output: OutputPort,
-        token: TimestampToken | LentToken,
-        keys: Iterable[Any],
-        *,
-        ended_at: Time | None = None,
-    ) -> None:
+    def end(self, output: OutputPort, token: Token, keys: Iterable[Any], *, ended_at: Time | None = None) -> None:
         """End substreams, by default at the token's time.
 
         Raises:
@@ -158,14 +193,11 @@ class Labeller:
         time = token.time if ended_at is None else ended_at
         made = portable_keys(list(map(as_key, keys)))
         self._check_names(made)
-        now = [key for key in made if key not in self._waiting] if self._waiting else made
-        later = set(self._gate.close(now, time))
-        if len(now) == len(made) and not later:
-            return
-        later.update(key for key in made if key in self._waiting)
-        for key in made:
-            if key in later:
-                self._wait(output, token, key, _Waiting(token.time, None, time))
+        later = set(self._gate.close([key for key in made if key not in self._waiting], time))
+        if later or self._waiting:
+            for key in made:
+                if key in later or key in self._waiting:
+                    self._wait(output, token, key, _Waiting(token.time, None, time))
 
     def _check_names(self, keys: list[Any]) -> None:
         known = self._how.predicates
@@ -204,51 +236,31 @@ class Labeller:
                 del self._waiting_at[one.time]
         return is_done
 
+    def pass_to(self, may_come: Callable[[Time], bool], *, has_ended: bool) -> None:
+        """Forget what has ended at times at which nothing can come any more; if nothing comes at all, end all."""
+        self._gate.pass_to(may_come)
+        if has_ended and self._waiting:
+            self._gate.end(self._waiting)
+        elif has_ended:
+            self._gate.finish()
+
     @property
     def is_waiting(self) -> bool:
         """Whether something waits."""
         return bool(self._waiting)
 
-    def pass_to(self, may_come: Callable[[Time], bool]) -> None:
-        """Forget what has ended at times at which nothing can come any more."""
-        self._gate.pass_to(may_come)
-
-    def finish(self) -> None:
-        """End all substreams: nothing comes any more. Idempotent."""
-        if self._waiting:
-            self._gate.end(self._waiting)
-        else:
-            self._gate.finish()
-
-    def _send_with_last(
-        self,
-        output: OutputPort,
-        token: TimestampToken | LentToken,
-        key: Any,
-        part: Batch,
-        last: Callable[[Any], Any],
-    ) -> None:
-        final = next((place for place, record in enumerate(records(part)) if last(record)), None)
-        if final is None:
-            self._send_part(output, token, key, part)
-            return
-        self._send_part(output, token, key, take_slice(part, 0, final + 1))
-        self.end(output, token, [key])
-        if final + 1 < length(part):
-            self._send_part(output, token, key, take_slice(part, final + 1, length(part)))
-
-    def _send_part(self, output: OutputPort, token: TimestampToken | LentToken, key: Any, part: Batch) -> None:
+    def _send_part(self, output: OutputPort, token: Token, key: Any, part: Batch) -> None:
         if key in self._waiting or not self._sent(output, token, key, part):
             self._wait(output, token, key, _Waiting(token.time, part))
 
-    def _sent(self, output: OutputPort, token: TimestampToken | LentToken, key: Any, part: Batch) -> bool:
+    def _sent(self, output: OutputPort, token: Token, key: Any, part: Batch) -> bool:
         label = self._gate.admit(key, token.time)
         if label is None:
             return False
         running_output(output).send_labelled(token, part, label)
         return True
 
-    def _wait(self, output: OutputPort, token: TimestampToken | LentToken, key: Any, what: _Waiting) -> None:
+    def _wait(self, output: OutputPort, token: Token, key: Any, what: _Waiting) -> None:
         if not self._waiting_at[what.time]:
             self._tokens.notify_at(token.clone() if isinstance(token, TimestampToken) else token, output)
         self._waiting_at[what.time] += 1
@@ -262,3 +274,21 @@ def portable_keys(keys: list[Any]) -> list[Any]:
         return keys
     made = {key: as_portable_key(key) for key in distinct}
     return list(map(made.__getitem__, keys))
+
+
+def build_declare(how: SubstreamKeys) -> Build:
+    """Return the build function of an operator on the worker that owns a key, which says when that has ended."""
+
+    def build(context: OperatorContext) -> Schedule:
+        labeller = Labeller(context, how)
+
+        def schedule(input: InputPort, output: OutputPort) -> None:
+            labeller.go_on(output)
+            for token, batch in input:
+                labeller.send(output, token, batch)
+            frontier = input.frontier
+            labeller.pass_to(frontier.less_equal, has_ended=not len(frontier))
+
+        return schedule
+
+    return build

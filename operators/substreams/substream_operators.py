@@ -6,12 +6,10 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from tidewheel.operators.keys.record_keys import Keys, Names
 from tidewheel.operators.keys.total_order import check_total_order
-from tidewheel.operators.scopes.forward import build_unlabelled
+from tidewheel.operators.records.batchwise import build_unlabelled
 from tidewheel.operators.stream_base import Record, Result, StreamBase, check_function
-from tidewheel.operators.substreams.collect import build_collect
-from tidewheel.operators.substreams.declare import build_declare
-from tidewheel.operators.substreams.labeller import SubstreamKeys
-from tidewheel.operators.substreams.marked_key import MarkedPact
+from tidewheel.operators.substreams.keyed_state import build_collect
+from tidewheel.operators.substreams.labeller import MarkedPact, SubstreamKeys, build_declare
 from tidewheel.operators.substreams.time_out import TimeOut, make_time_out
 from tidewheel.operators.substreams.timed_substreams import build_time_out, build_timed
 from tidewheel.operators.windows.windows import Duration
@@ -40,13 +38,6 @@ def ends_wanted(name: str, bound: Bound | None, *, ordered: bool) -> EndsWanted 
     if bound not in {"soft", "firm"}:
         raise GraphError(f'operator {name!r}: bound is "soft" or "firm", or None not to be told of ends, not {bound!r}')
     return EndsWanted(ordered, firm=bound == "firm")
-
-
-def _called(name: object) -> str:
-    """Return how errors call the operator that divides; raise GraphError if the substreams have no name."""
-    if not isinstance(name, str):
-        raise GraphError(f"substreams: the first argument is the name of the substreams, not {name!r}")
-    return f"substreams {name}"
 
 
 class SubstreamOperators(StreamBase[Record]):
@@ -121,7 +112,9 @@ class SubstreamOperators(StreamBase[Record]):
         ...     sorted(row for captured in job.captured("visits") for row in captured.batch)
         [('ann', [10, 35]), ('ann', [90]), ('bob', [50])]
         """
-        what = _called(name)
+        if not isinstance(name, str):
+            raise GraphError(f"substreams: the first argument is the name of the substreams, not {name!r}")
+        what = f"substreams {name}"
         how, pact = self._how_divided(what, key, last, predicates)
         rule = make_time_out(what, self.schema, at, timeout, lateness, by_name=predicates is not None)
         if self._outlet.substreams:

@@ -1,15 +1,26 @@
-"""The rule by which substreams end by themselves: nothing of one happens for some event time."""
+"""The rule by which substreams end by themselves, when nothing of one happens for some time, and their deadlines.
+
+A heap has one entry for each substream, by the deadline that it had when it was entered or last looked at; one that has
+been put off since is found there too early, and put back. So a record that puts off a deadline costs no more than a
+look at it, however many substreams are open.
+"""
 
 from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Any
 
 from tidewheel.operators.tables.columns import check_names
 from tidewheel.operators.windows.watermark import At
 from tidewheel.operators.windows.windows import Duration, EventTime, check_alike, check_duration
 from tidewheel.progress import GraphError
+from tidewheel.progress.substream_tracker import Key
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+_FEW_ENTRIES = 64
+"""So many are kept of substreams that have ended by something else, without looking for them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,3 +85,72 @@ def make_time_out(
         check_duration(what, "lateness", lateness, least="zero")
         check_alike(what, "lateness", lateness, timeout)
     return TimeOut(at, timeout, lateness)
+
+
+class Deadlines:
+    """The event time at which each substream ends unless more of it comes, for those that are open.
+
+    >>> deadlines = Deadlines()
+    >>> deadlines.put_off("a", 5)
+    >>> deadlines.put_off("b", 7)
+    >>> deadlines.put_off("a", 9)
+    >>> deadlines.take_past(8), len(deadlines)
+    (['b'], 1)
+    """
+
+    __slots__ = ("_by_key", "_heap", "_opened")
+
+    def __init__(self) -> None:
+        self._by_key: dict[Key, tuple[EventTime, int]] = {}
+        self._heap: list[tuple[EventTime, int, Key]] = []
+        self._opened = 0
+
+    def __len__(self) -> int:
+        """Return how many substreams have one."""
+        return len(self._by_key)
+
+    def of(self, key: Key) -> EventTime | None:
+        """Return that of a key; None if it has none."""
+        found = self._by_key.get(key)
+        return None if found is None else found[0]
+
+    def put_off(self, key: Key, deadline: EventTime) -> None:
+        """Give a key its deadline, or a later one; an earlier one changes nothing. O(log n) for the first."""
+        known = self._by_key.get(key)
+        if known is None:
+            self._by_key[key] = deadline, self._opened
+            heappush(self._heap, (deadline, self._opened, key))
+            self._opened += 1
+        elif known[0] < deadline:
+            self._by_key[key] = deadline, known[1]
+
+    def drop(self, key: Key) -> None:
+        """Forget a key, whose substream has ended by something else. O(1), but for some that tidy up."""
+        if self._by_key.pop(key, None) is not None:
+            self._tidy_up()
+
+    def take_past(self, watermark: EventTime) -> list[Key]:
+        """Forget the keys whose deadlines are at ``watermark`` or before, and return them, the first first.
+
+        O(log n) for each of them, and for each that was put off since it was last looked at.
+        """
+        past: list[tuple[Any, ...]] = []
+        while self._heap and self._heap[0][0] <= watermark:
+            _, number, key = heappop(self._heap)
+            deadline, current = self._by_key.get(key, (None, None))
+            if current != number:
+                continue
+            if deadline > watermark:
+                heappush(self._heap, (deadline, number, key))
+            else:
+                del self._by_key[key]
+                past.append((deadline, number, key))
+        self._tidy_up()
+        past.sort()
+        return [key for _, _, key in past]
+
+    def _tidy_up(self) -> None:
+        """Keep the heap short, whose entries may be of what was dropped."""
+        if len(self._heap) > 2 * len(self._by_key) + _FEW_ENTRIES:
+            self._heap = [(deadline, number, key) for key, (deadline, number) in self._by_key.items()]
+            heapify(self._heap)

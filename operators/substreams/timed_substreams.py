@@ -14,10 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from tidewheel.operators.keys.record_keys import as_key, as_portable_key
-from tidewheel.operators.substreams.deadlines import Deadlines
-from tidewheel.operators.substreams.labeller import Labeller, SubstreamKeys, portable_keys
-from tidewheel.operators.substreams.marked_key import mark_runs
-from tidewheel.operators.substreams.time_out import TimeOut
+from tidewheel.operators.substreams.labeller import Labeller, SubstreamKeys, mark_runs, portable_keys
+from tidewheel.operators.substreams.time_out import Deadlines, TimeOut
 from tidewheel.operators.windows.event_time import EventTimeReader
 from tidewheel.operators.windows.watermark import EpochWatermark, LatestTimes, Watermark
 from tidewheel.operators.windows.windows import EventTime
@@ -107,11 +105,10 @@ class _Share:
             self._complete.notify_at(lent)
         for token in self._complete.ready(timed, latest):
             self._divide(output, token)
-        labeller.pass_to(timed.frontier.less_equal)
-        if not len(timed.frontier) and not len(latest.frontier):
-            labeller.finish()
-            if not labeller.is_waiting:
-                book.deadlines.clear()
+        has_ended = not len(timed.frontier) and not len(latest.frontier)
+        labeller.pass_to(timed.frontier.less_equal, has_ended=has_ended)
+        if has_ended and not labeller.is_waiting:
+            book.deadlines = Deadlines()
 
     def _divide(self, output: OutputPort, token: TimestampToken) -> None:
         """Divide an epoch that is complete, and end what the watermark has got past with it."""

@@ -13,9 +13,9 @@ import pytest
 
 import tidewheel as tw
 from tidewheel.operators.joins.interval_join_operators import IntervalJoined
+from tidewheel.operators.records.record_operators import Failed
 from tidewheel.operators.records.routing_operators import Branches, NamedBranches
-from tidewheel.operators.records.try_map import Failed
-from tidewheel.operators.sinks.epoch_folders import WrittenEpoch
+from tidewheel.operators.sinks.write_files import WrittenEpoch
 from tidewheel.transport.batches import Batch
 
 

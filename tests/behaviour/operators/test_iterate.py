@@ -203,7 +203,7 @@ def test_records_see_as_many_rounds_as_were_asked_for() -> None:
 def test_rounds_are_a_number_from_one_on(rounds: Any) -> None:
     """Anything else is refused when the dataflow is described."""
     stream: tw.Stream[int] = tw.Dataflow("test").input("numbers")
-    with pytest.raises(tw.GraphError, match=r"iterate 'sums': rounds is how often .* not "):
+    with pytest.raises(tw.GraphError, match=r"iterate 'sums': rounds is a whole number, 1 or more, not "):
         stream.iterate(halve, "sums", rounds=rounds)
 
 

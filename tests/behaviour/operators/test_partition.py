@@ -64,5 +64,5 @@ def test_integers_of_numpy_are_numbers_too() -> None:
 def test_there_is_at_least_one_part(parts: Any) -> None:
     """How many there are is said when the dataflow is described."""
     stream: tw.Stream[int] = tw.Dataflow("test").input("numbers")
-    with pytest.raises(tw.GraphError, match="partition: parts is how many streams there are to be, 1 or more, not"):
+    with pytest.raises(tw.GraphError, match="partition: parts is a whole number, 1 or more, not"):
         stream.partition(parts, int)

@@ -18,7 +18,7 @@ from tests.kit.operators.harness import DEADLINE_S, Bags, Feed, operator_setting
 from tests.kit.operators.operator_case import ONLY_ARROW, OperatorCase, by_time, number_of
 from tests.kit.operators.time_out_oracle import Ended, expected_substreams
 from tests.kit.operators.window_oracle import Event
-from tidewheel.operators.substreams.deadlines import Deadlines
+from tidewheel.operators.substreams.time_out import Deadlines
 
 # ---------------------------------------------------------------------- for test_every_operator
 

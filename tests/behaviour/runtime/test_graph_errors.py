@@ -87,7 +87,7 @@ def test_the_outer_feedback_does_not_save_a_cycle_inside(flow: tw.Dataflow) -> N
 def test_a_feedback_advances_by_a_whole_number(flow: tw.Dataflow, advance: Any) -> None:
     """The error names the scope."""
     for open_loop, place in ((flow, "the outermost scope"), (flow.scope("loop"), "scope 'loop'")):
-        with pytest.raises(tw.GraphError, match=f"a feedback in {place} advances by a whole number"):
+        with pytest.raises(tw.GraphError, match=f"a feedback in {place}: advance is a whole number"):
             open_loop.feedback(advance)
 
 

@@ -1,13 +1,31 @@
-"""The capture operator."""
+"""The capture operators, and the logs that capture_to writes."""
 
+import pickle
+from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pytest
+
 import tidewheel as tw
-from tests.kit.operators.harness import Case, run, send
+from tests.kit.operators.harness import DEADLINE_S, Case, Feed, run, send, settle
 from tests.kit.operators.operator_case import OperatorCase, each_epoch
+from tests.kit.operators.scratch import scratch
+from tidewheel.operators.sinks.capture import (
+    LoggedFrontier,
+    LogHeader,
+    LogWriter,
+    log_path,
+    read_frontier,
+    read_header,
+    read_log,
+)
+from tidewheel.transport.batches import Batch, is_arrow
 
 CASES = [
     OperatorCase("capture", lambda stream: stream.capture("case of capture"), each_epoch(list)),
+    OperatorCase("capture_to", lambda stream: stream.capture_to(scratch()), each_epoch(list)),
 ]
 
 
@@ -41,3 +59,168 @@ def test_captures_can_be_read_while_the_job_runs() -> None:
             job.probe("done").wait_until(time + 1)
             sizes.append([result.batch for result in job.captured("results")])
     assert sizes == [[[0]], [[0], [1]], [[0], [1], [2]]]
+
+
+def record(folder: Path, feed: Feed, workers: int = 1, **options: Any) -> None:
+    """Record a feed to its end."""
+    flow = tw.Dataflow("test")
+    flow.input("numbers").capture_to(folder, **options)
+    with tw.run(flow, workers=workers, engine="local") as job:
+        send(job, "numbers", feed)
+        job.wait(DEADLINE_S)
+
+
+def test_the_log_has_batches_and_frontiers_in_order(tmp_path: Path) -> None:
+    """Each time is complete only after its batches, and the last frontier is empty."""
+    record(tmp_path, [(0, [1]), (0, [2]), (2, [3])])
+    events = list(read_log(log_path(tmp_path, 0)))
+    batches = [event for event in events if isinstance(event, tw.Captured)]
+    assert batches == [tw.Captured(0, [1]), tw.Captured(0, [2]), tw.Captured(2, [3])]
+    assert events[-1] == LoggedFrontier(()) == read_frontier(log_path(tmp_path, 0))
+    for place, event in enumerate(events):
+        if isinstance(event, LoggedFrontier):
+            later = [later.time for later in events[place:] if isinstance(later, tw.Captured)]
+            assert all(any(least <= time for least in event.times) for time in later)
+
+
+def test_it_can_be_read_while_the_job_runs(tmp_path: Path) -> None:
+    """What was complete is in the file as soon as the job has seen that; it returns the stream it was called on."""
+    flow = tw.Dataflow("test")
+    numbers = flow.input("numbers")
+    assert numbers.capture_to(tmp_path) is numbers
+    with tw.run(flow, engine="local") as job:
+        for time in range(3):
+            job.input("numbers").send([time])
+            job.input("numbers").advance_to(time + 1)
+            settle(job)
+            assert list(read_log(log_path(tmp_path, 0)))[-1] == LoggedFrontier((time + 1,))
+
+
+def test_each_worker_has_a_log(tmp_path: Path) -> None:
+    """Of one run, with its number; a folder is made for them."""
+    record(tmp_path / "new" / "folder", [(0, [1]), (0, [2])], workers=3)
+    headers = [read_header(log_path(tmp_path / "new" / "folder", worker)) for worker in range(3)]
+    assert [(header.worker, header.workers) for header in headers] == [(0, 3), (1, 3), (2, 3)]
+    assert len({header.run for header in headers}) == 1
+
+
+def test_a_recording_is_not_overwritten_by_accident(tmp_path: Path) -> None:
+    """The second run fails before it begins, and the first recording is as it was."""
+    record(tmp_path, [(0, [1])])
+    with pytest.raises(tw.JobError, match=r"'capture_to \w+' could not be built .* overwrite=True\) replaces it"):
+        record(tmp_path, [(0, [2])])
+    assert tw.Captured(0, [1]) in list(read_log(log_path(tmp_path, 0)))
+    record(tmp_path, [(0, [2])], overwrite=True)
+    assert [event.batch for event in read_log(log_path(tmp_path, 0)) if isinstance(event, tw.Captured)] == [[2]]
+
+
+@pytest.mark.parametrize(
+    "batch",
+    [
+        [1, "two", (3.0, None), {"four": [b"5"]}],
+        pa.table({"n": [1, None], "s": [["a"], []]}),
+        pa.record_batch({"n": [1, 2]}),
+        pa.table({"n": range(100)}).slice(10, 5),
+        np.arange(6).reshape(3, 2),
+        np.array([(1, 2.5)], dtype=[("a", "i8"), ("b", "f8")]),
+        np.array(["2024-01-01"], dtype="M8[D]"),
+    ],
+    ids=lambda batch: type(batch).__name__,
+)
+def test_batches_come_back_as_what_they_were(tmp_path: Path, batch: Batch) -> None:
+    """Arrow as Arrow of its kind, arrays as arrays of their type."""
+    writer = LogWriter(tmp_path / "log", LogHeader(1, "run", 0, 1), 0, overwrite=False)
+    writer.batch((1, (2, "x")), batch)
+    writer.close()
+    [found] = read_log(tmp_path / "log")
+    assert isinstance(found, tw.Captured)
+    assert found.time == (1, (2, "x"))
+    assert type(found.batch) is type(batch)
+    if isinstance(batch, np.ndarray):
+        assert found.batch.dtype == batch.dtype
+        assert (found.batch == batch).all()
+    else:
+        assert found.batch.equals(batch) if is_arrow(batch) else found.batch == batch
+
+
+@pytest.mark.parametrize(
+    ("records", "message"),
+    [
+        ([object()], "TypeError: a object is no plain value"),
+        (np.array([object()]), "TypeError: an array of object holds Python objects, which are not written"),
+    ],
+)
+def test_what_would_need_a_pickle_fails_the_job(tmp_path: Path, records: Any, message: str) -> None:
+    """The error names the operator and the time."""
+    flow = tw.Dataflow("test")
+    flow.source("records", tw.IterableSource([[(3, records)]])).capture_to(tmp_path)
+    with pytest.raises(tw.JobError, match=rf"'capture_to \w+' failed on worker 0 at time 3: {message}"):
+        tw.run(flow, engine="local").wait(DEADLINE_S)
+
+
+def test_a_log_that_was_cut_off_has_what_is_whole(tmp_path: Path) -> None:
+    """Wherever it was cut: a part of a frame is no frame."""
+    record(tmp_path, [(0, [1]), (1, [2])])
+    log = log_path(tmp_path, 0)
+    whole, everything = log.read_bytes(), list(read_log(log))
+    seen = set()
+    for length in range(len(whole)):
+        log.write_bytes(whole[:length])
+        found = list(read_log(log))
+        assert found == everything[: len(found)]
+        seen.add(len(found))
+    assert seen == set(range(len(everything)))
+
+
+def test_a_log_that_is_damaged_is_refused(tmp_path: Path) -> None:
+    """A changed byte is found, unless it makes the log end there; the error names file and place."""
+    record(tmp_path, [(0, [1, 2, 3])])
+    log = log_path(tmp_path, 0)
+    whole, everything = log.read_bytes(), list(read_log(log))
+    damaged = 0
+    for place in range(len(whole)):
+        log.write_bytes(whole[:place] + bytes([whole[place] ^ 0x40]) + whole[place + 1 :])
+        try:
+            found = list(read_log(log))
+        except ValueError as error:
+            damaged += 1
+            assert str(log) in str(error)  # noqa: PT017 - not every change is found as damage
+        else:
+            assert len(found) < len(everything)
+    assert damaged > len(whole) / 2
+
+
+def test_what_is_no_log_is_refused(tmp_path: Path) -> None:
+    """A pickle is not read, and a log of another version is not guessed at."""
+    (tmp_path / "pickle").write_bytes(pickle.dumps([1] * 100))
+    (tmp_path / "empty").touch()
+    for name in ("pickle", "empty"):
+        with pytest.raises(ValueError, match="no log of capture_to"):
+            read_header(tmp_path / name)
+    LogWriter(tmp_path / "new", LogHeader(2, "run", 0, 1), 0, overwrite=False).close()
+    with pytest.raises(ValueError, match="is a log of version 2, and this tidewheel reads version 1"):
+        read_header(tmp_path / "new")
+
+
+def test_a_log_goes_on_from_where_its_state_was(tmp_path: Path) -> None:
+    """What was written after that is taken back, so that nothing is in it twice."""
+    header = LogHeader(1, "run", 0, 1)
+    writer = LogWriter(tmp_path / "log", header, 0, overwrite=False)
+    writer.batch(0, [1])
+    length = writer.length
+    writer.batch(0, [2])
+    writer.frontier(())
+    writer.close()
+    again = LogWriter(tmp_path / "log", header, length, overwrite=False)
+    again.batch(0, [3])
+    again.frontier((1,))
+    assert again.length == (tmp_path / "log").stat().st_size
+    again.close()
+    assert list(read_log(tmp_path / "log")) == [tw.Captured(0, [1]), tw.Captured(0, [3]), LoggedFrontier((1,))]
+
+
+@pytest.mark.parametrize("folder", [3, "", None])
+def test_what_is_no_folder_is_refused_at_once(folder: Any) -> None:
+    """When the dataflow is described."""
+    with pytest.raises(tw.GraphError, match=r"capture_to: a folder is a text or a pathlib\.Path, not"):
+        tw.Dataflow("test").input("numbers").capture_to(folder)

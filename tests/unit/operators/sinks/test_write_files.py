@@ -18,7 +18,7 @@ import tidewheel as tw
 from tests.kit.operators.harness import DEADLINE_S, Feed, send, settle
 from tests.kit.operators.operator_case import OperatorCase, each_epoch
 from tests.kit.operators.scratch import scratch
-from tidewheel.operators.sinks import epoch_folders
+from tidewheel.operators.sinks import write_files
 
 
 def rows_in(folder: str | Path) -> Iterator[Any]:
@@ -171,7 +171,7 @@ def test_a_run_that_dies_while_it_replaces_an_epoch_loses_nothing(
     rename = Path.rename
 
     def dies(path: Path, target: Any) -> Any:
-        if path.name.startswith(epoch_folders._UNFINISHED):
+        if path.name.startswith(write_files._UNFINISHED):
             raise OSError("power failure")
         return rename(path, target)
 
@@ -322,7 +322,7 @@ def test_rounds_of_a_loop_can_be_written(tmp_path: Path) -> None:
         ((3,), {}, "write_files: a folder is a text or a pathlib.Path, not 3"),
         (("",), {}, "write_files: a folder is a text or a pathlib.Path, not ''"),
         (("out", "xls"), {}, "write_files: format is one of 'parquet', 'csv', 'jsonl', not 'xls'"),
-        (("out",), {"file_bytes": 0}, "write_files: file_bytes is a number of bytes, 1 or more, not 0"),
+        (("out",), {"file_bytes": 0}, "write_files: file_bytes is a whole number, 1 or more, not 0"),
     ],
 )
 def test_wrong_arguments_are_refused_at_once(arguments: Any, options: Any, message: str) -> None:

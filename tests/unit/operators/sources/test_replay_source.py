@@ -23,8 +23,8 @@ from tests.kit.operators.harness import (
     settle,
 )
 from tests.kit.operators.sources import flow_of, read
-from tests.unit.operators.sinks.test_capture_to import record
-from tidewheel.operators.sinks.capture_to import log_path
+from tests.unit.operators.sinks.test_capture import record
+from tidewheel.operators.sinks.capture import log_path
 from tidewheel.progress import IntegerDomain, ProductDomain
 from tidewheel.runtime.engines.local_job import LocalJob
 

@@ -3,7 +3,7 @@
 import pytest
 
 import tidewheel as tw
-from tidewheel.operators.scopes.forward import build_pass
+from tidewheel.operators.records.batchwise import build_pass
 from tidewheel.progress import Source
 from tidewheel.runtime.description.dataflow_description import description_of
 from tidewheel.runtime.description.pacts import Exchange

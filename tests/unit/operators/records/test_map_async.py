@@ -17,6 +17,7 @@ from tests.waiting import eventually
 from tidewheel.operators.coroutines.async_calls import CallPolicy
 from tidewheel.operators.coroutines.map_async import build_map_async
 from tidewheel.runtime.worker.envelope import Phase
+from tidewheel.operators.records.map_async import CallPolicy, build_map_async
 from tidewheel.runtime.worker.operator_context import instance_of
 
 
@@ -131,7 +132,8 @@ def test_a_source_waits_for_slow_calls(server: Server) -> None:
         server.let_go(*range(1, 30))
         job.probe("done").wait_until(30, DEADLINE_S)
         assert source.read > before
-    assert server.cancelled
+        assert within_deadline(job, lambda: 30 in server.begun)
+    assert 30 in server.cancelled
 
 
 def test_an_input_waits_for_slow_calls(server: Server) -> None:

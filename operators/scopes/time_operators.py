@@ -1,13 +1,14 @@
-"""Operators that enter and leave scopes: loops."""
+"""Operators that change times, look at them, or enter and leave the scopes of loops."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
-from tidewheel.operators.records.branch import build_branch_when
-from tidewheel.operators.records.delay import build_delay
-from tidewheel.operators.scopes.forward import build_pass
-from tidewheel.operators.stream_base import Record, Result, StreamBase, check_function
-from tidewheel.progress import GraphError, PathSummary, Time
+from tidewheel.operators.records.batchwise import build_batchwise, build_pass, by_time
+from tidewheel.operators.scopes.delay import build_delay, by_record
+from tidewheel.operators.stream_base import Record, Result, StreamBase, check_function, check_positive
+from tidewheel.progress import Antichain, GraphError, PathSummary, Time
+from tidewheel.runtime import InputPort, OperatorContext, OutputPort, Schedule
 from tidewheel.runtime.description.plan import Build
 from tidewheel.runtime.description.scope import Scope
 
@@ -20,8 +21,8 @@ Body: TypeAlias = "Callable[[Stream[Record]], tuple[Stream[Record], Stream[Resul
 """What a loop does: given what enters and what comes back, it returns what goes round again and what leaves."""
 
 
-class ScopeOperators(StreamBase[Record]):
-    """What streams offer for loops."""
+class TimeOperators(StreamBase[Record]):
+    """What streams offer for times and loops."""
 
     __slots__ = ()
 
@@ -68,7 +69,7 @@ class ScopeOperators(StreamBase[Record]):
             outer, _ = first
             return [(outer, function(record)) for record in rows]
 
-        return self._enter("enter_at", loop, build_delay("enter_at", times))
+        return self._enter("enter_at", loop, build_delay("enter_at", by_record(times)))
 
     def _enter(self, name: str, loop: "Loop", build: Build) -> "Stream[Record]":
         from tidewheel.operators.scopes.loop import Loop
@@ -155,10 +156,8 @@ class ScopeOperators(StreamBase[Record]):
         """
         from tidewheel.operators.scopes.loop import Loop
 
-        if rounds is not None and (not isinstance(rounds, int) or isinstance(rounds, bool) or rounds < 1):
-            raise GraphError(
-                f"iterate {name!r}: rounds is how often records go round at most, 1 or more, not {rounds!r}"
-            )
+        if rounds is not None:
+            check_positive(f"iterate {name!r}", "rounds", rounds)
         loop = Loop(self.flow, self._outlet.scope.inside(name))
         with self._description.all_or_nothing():
             return self._iterate(body, loop, rounds)
@@ -167,11 +166,93 @@ class ScopeOperators(StreamBase[Record]):
         feedback = loop.feedback()
         again, leaving = _checked(body(self.enter(loop).concat(feedback)), loop, rounds)
         if rounds is not None:
-            again, left_over = again._pass_on("rounds", build_branch_when(lambda time: time[1] + 1 < rounds), 2)
+            again, left_over = again._pass_on("rounds", build_batchwise(by_time(lambda time: time[1] + 1 < rounds)), 2)
             leaving.append(left_over)
         feedback.connect(again)
         first, *others = leaving
         return (first.concat(*others) if others else first).leave()
+
+    def delay(self, function: Callable[[Record, Any], Time]) -> "Stream[Record]":
+        """Move each record to the time ``function(record, time)``, which must not be before its own.
+
+        Records go on at once, with their new time; nothing is held here. A time is complete downstream once nothing
+        can come, nor be delayed to it, any more. A function that returns an earlier time, or no time, fails the job
+        with an error that shows the record and the times.
+
+        >>> import tidewheel as tw
+        >>> flow = tw.Dataflow("due")
+        >>> tasks = flow.source("tasks", tw.IterableSource([[(0, [("eat", 2), ("sleep", 7)]), (1, [("go", 2)])]]))
+        >>> _ = tasks.delay(lambda task, time: max(task[1], time)).capture("due")
+        >>> with tw.run(flow, engine="local") as job:
+        ...     job.wait()
+        ...     for captured in job.captured("due"):
+        ...         print(captured.time, captured.batch)
+        2 [('eat', 2)]
+        7 [('sleep', 7)]
+        2 [('go', 2)]
+        """
+        check_function("delay", function)
+
+        def times(rows: list[Record], now: Time) -> list[Time]:
+            return [function(record, now) for record in rows]
+
+        return self._pass_on("delay", build_delay("delay", by_record(times)))[0]
+
+    def delay_batches(self, function: Callable[[Any], Time]) -> "Stream[Record]":
+        """Move each batch, as it is, to the time ``function(time)``, which must not be before its own; see `delay`.
+
+        >>> import tidewheel as tw
+        >>> flow = tw.Dataflow("tens")
+        >>> numbers = flow.source("numbers", tw.IterableSource([[(0, [1]), (7, [2]), (10, [3])]]))
+        >>> _ = numbers.delay_batches(lambda time: -(-time // 10) * 10).capture("tens")
+        >>> with tw.run(flow, engine="local") as job:
+        ...     job.wait()
+        ...     [(captured.time, captured.batch) for captured in job.captured("tens")]
+        [(0, [1]), (10, [2]), (10, [3])]
+        """
+        check_function("delay_batches", function)
+        return self._pass_on(
+            "delay_batches", build_delay("delay_batches", lambda batch, time: [(function(time), batch)])
+        )[0]
+
+    def on_frontier(self, function: Callable[[Antichain, int], object]) -> "Stream[Record]":
+        """Call ``function(frontier, worker)`` on each worker when the frontier here has moved; pass all records on.
+
+        The frontier is the lower bound on the times that can still come by, on any worker; it is empty when the stream
+        has ended. All records of times that it has passed have come by on this worker before. It may pass over several
+        times at once, and differently on each worker.
+
+        >>> import tidewheel as tw
+        >>> flow = tw.Dataflow("progress")
+        >>> _ = flow.input("numbers").on_frontier(lambda frontier, worker: print(sorted(frontier))).probe("here")
+        >>> with tw.run(flow, engine="local") as job:
+        ...     with job.input("numbers") as numbers:
+        ...         numbers.send([1, 2])
+        ...         numbers.advance_to(3)
+        ...         job.probe("here").wait_until(3)
+        ...     job.wait()
+        [3]
+        []
+        """
+        check_function("on_frontier", function)
+        return self._unary("on_frontier", partial(_build_on_frontier, function), schema=self.schema)
+
+
+def _build_on_frontier(function: Callable[[Antichain, int], object], context: OperatorContext) -> Schedule:
+    """Build an operator that passes batches on, and calls ``function(frontier, worker)`` when its frontier moved."""
+    seen: list[Antichain] = context.state("frontier", list)
+
+    def schedule(input: InputPort, output: OutputPort) -> None:
+        for lent, batch in input:
+            output.send(lent, batch)
+        frontier = input.frontier
+        if not seen:
+            seen.append(Antichain(frontier.domain, [frontier.domain.minimum()]))
+        if frontier is not seen[0] and frontier != seen[0]:
+            seen[0] = frontier
+            function(frontier, context.worker)
+
+    return schedule
 
 
 def _checked(returned: object, loop: "Loop", rounds: int | None) -> "tuple[Stream[Any], list[Stream[Any]]]":

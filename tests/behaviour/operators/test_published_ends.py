@@ -5,8 +5,7 @@ from typing import Any, cast
 import pytest
 
 import tidewheel as tw
-from tidewheel.operators.sinks.publish import build_publish
-from tidewheel.operators.sinks.published_ends import PublishedEnds
+from tidewheel.operators.sinks.publish import PublishedEnds, build_publish
 from tidewheel.progress import Antichain, IntegerDomain, TimeDomain
 from tidewheel.runtime.substreams.firm_mailbox import WaitingEnds
 from tidewheel.runtime.worker.operator_context import OperatorContext

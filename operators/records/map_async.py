@@ -1,0 +1,323 @@
+"""The map_async operator: what coroutines return, at the time of the record that each was called for.
+
+A time stays open, and a substream at that time, by the token that the operator's notificator keeps for it, until its
+last call is done. The operator reads no further while as many records wait as may be under way, so that what has yet to
+come waits at its input, where it counts as in flight.
+
+Calls run on an event loop that has a thread of its own. The thread starts with the first call and ends with
+`AsyncCalls.close`, which cancels what is under way. Outcomes wait for the operator, which is told that there are some.
+"""
+
+import asyncio
+import inspect
+import logging
+import threading
+from collections import Counter, deque
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import AsyncExitStack, suppress
+from copy import copy
+from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
+from typing import Any, TypeAlias
+
+from tidewheel.progress import Time
+from tidewheel.runtime import Build, InputPort, OutputPort, Schedule
+from tidewheel.runtime.substreams.labels import Label, MixedLabel
+from tidewheel.runtime.worker.operator_context import OperatorContext, instance_of
+from tidewheel.transport.batches import records
+
+_LOGGER = logging.getLogger(__name__)
+_ENDS_WITHIN_S = 5.0
+_LONGEST_RECORD = 200
+
+_Place: TypeAlias = tuple[Time, Label | None]
+"""The time of a record, and the substream that it belongs to."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallPolicy:
+    """How calls are made.
+
+    Attributes:
+        concurrency: how many are under way at a time, at most.
+        timeout_s: how long each attempt, and what is entered before, may take, in seconds; None for any time.
+        retries: how many more attempts there are after one that fails.
+        retry_on: the exceptions after which there is another attempt.
+    """
+
+    concurrency: int
+    timeout_s: float | None = None
+    retries: int = 0
+    retry_on: type[Exception] | tuple[type[Exception], ...] = Exception
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of a call, by the number it was given; None as the number says that no call can be made at all."""
+
+    number: int | None
+    result: Any = None
+    error: BaseException | None = None
+
+
+class AsyncCalls:
+    """Calls of one operator on one worker.
+
+    Args:
+        name: what the thread is called.
+        function: is called with each record; what it returns is awaited. If it is an asynchronous context manager, it
+            is entered before the first call, and what that gives is called.
+        policy: how many at a time, and how often.
+        activate: called on the thread when there are outcomes to be taken.
+    """
+
+    def __init__(
+        self, name: str, function: Callable[[Any], Awaitable[Any]], policy: CallPolicy, activate: Callable[[], None]
+    ) -> None:
+        self._name = name
+        self._function = function
+        self._policy = policy
+        self._activate = activate
+        self._waiting: deque[tuple[int, Any]] = deque()
+        self._under_way: set[asyncio.Task[None]] = set()
+        self._outcomes: deque[Outcome] = deque()
+        self._is_open = False
+        self._is_told = False
+        self._closed = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._loop: asyncio.AbstractEventLoop
+        self._serving: asyncio.Task[Any] | None = None
+
+    # ------------------------------------------------------------------ on the worker's thread
+
+    def submit(self, calls: list[tuple[int, Any]]) -> None:
+        """Have the function called for each (number, record), in this order, as soon as there is room."""
+        self._waiting.extend(calls)
+        if self._thread is None:
+            self._loop = asyncio.new_event_loop()
+            self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+            self._thread.start()
+        with suppress(RuntimeError):  # the loop has ended because it failed, and has told so
+            self._loop.call_soon_threadsafe(self._fill)
+
+    def take(self) -> list[Outcome]:
+        """Return the outcomes that have come since the last time, in the order in which they came."""
+        self._is_told = False  # before looking, so that what comes meanwhile is told again
+        return [self._outcomes.popleft() for _ in range(len(self._outcomes))]
+
+    def close(self) -> None:
+        """Cancel what is under way, and end the thread."""
+        if self._thread is None:
+            return
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._cancel)
+        self._thread.join(_ENDS_WITHIN_S)
+        if self._thread.is_alive():
+            _LOGGER.warning("%s: a coroutine does not end though it was cancelled; its thread goes on", self._name)
+
+    # ------------------------------------------------------------------ on the event loop's thread
+
+    def _run(self) -> None:
+        with suppress(asyncio.CancelledError), asyncio.Runner(loop_factory=lambda: self._loop) as runner:
+            runner.run(self._serve())
+
+    async def _serve(self) -> None:
+        if self._closed.is_set():
+            return
+        self._serving = asyncio.current_task()
+        try:
+            async with AsyncExitStack() as stack:
+                self._function = await self._entered(stack)
+                stack.push_async_callback(self._end_calls)
+                self._is_open = True
+                self._fill()
+                await self._loop.create_future()
+        except Exception as error:
+            if self._closed.is_set():
+                _LOGGER.exception("%s: what it calls did not end in good order", self._name)
+            else:
+                self._finish(Outcome(None, error=error))
+
+    async def _entered(self, stack: AsyncExitStack) -> Callable[[Any], Awaitable[Any]]:
+        """Return the function; if it is a context manager, enter it, and return what that gives."""
+        manager: Any = self._function
+        if not hasattr(manager, "__aenter__"):
+            return self._function
+        function = await self._in_time(stack.enter_async_context(manager), f"entering {_short(manager)}")
+        if not callable(function):
+            raise TypeError(f"entering {manager!r} has to give what is called, it gave {function!r}")
+        return function  # type: ignore[no-any-return]
+
+    def _fill(self) -> None:
+        while self._is_open and self._waiting and len(self._under_way) < self._policy.concurrency:
+            task = self._loop.create_task(self._call(*self._waiting.popleft()))
+            self._under_way.add(task)
+            task.add_done_callback(self._make_room)
+
+    def _make_room(self, task: "asyncio.Task[None]") -> None:
+        self._under_way.discard(task)
+        self._fill()
+
+    async def _end_calls(self) -> None:
+        self._is_open = False
+        under_way = list(self._under_way)
+        for task in under_way:
+            task.cancel()
+        await asyncio.gather(*under_way, return_exceptions=True)
+
+    def _cancel(self) -> None:
+        self._closed.set()
+        if self._serving is not None:
+            self._serving.cancel()
+
+    async def _call(self, number: int, record: Any) -> None:
+        try:
+            outcome = Outcome(number, await self._result(record))
+        except asyncio.CancelledError as error:
+            if self._closed.is_set():
+                raise
+            cancelled = RuntimeError(f"the call for {_short(record)} was cancelled by something that it has called")
+            cancelled.__cause__ = error
+            outcome = Outcome(number, error=cancelled)
+        except BaseException as error:  # noqa: BLE001 - the operator raises it
+            outcome = Outcome(number, error=error)
+        self._finish(outcome)
+
+    async def _result(self, record: Any) -> Any:
+        policy = self._policy
+        for attempt in range(1, policy.retries + 2):
+            try:
+                return await self._attempt(record)
+            except policy.retry_on as error:
+                if attempt > policy.retries:
+                    if policy.retries:
+                        error.add_note(f"This was attempt {attempt}, the last, for {_short(record)}.")
+                    raise
+        raise AssertionError("the last attempt returns or raises")
+
+    async def _attempt(self, record: Any) -> Any:
+        coming = self._function(record)
+        if not inspect.isawaitable(coming):
+            raise TypeError(
+                f"map_async calls a function whose result is awaited, such as one defined with 'async def'; "
+                f"{self._function!r} returned {_short(coming)}"
+            )
+        return await self._in_time(coming, f"the call for {_short(record)}")
+
+    async def _in_time(self, coming: Awaitable[Any], what: str) -> Any:
+        """Return what ``coming`` gives; after timeout_s cancel it and raise TimeoutError, which says ``what`` it is."""
+        if self._policy.timeout_s is None:
+            return await coming
+        limit = asyncio.timeout(self._policy.timeout_s)
+        try:
+            async with limit:
+                return await coming
+        except TimeoutError as error:
+            if not limit.expired():
+                raise
+            raise TimeoutError(f"{what} took longer than timeout_s={self._policy.timeout_s:g}") from error
+
+    def _finish(self, outcome: Outcome) -> None:
+        self._outcomes.append(outcome)
+        if not self._is_told:
+            self._is_told = True
+            self._activate()
+
+
+def _short(record: Any) -> str:
+    text = repr(record)
+    return text if len(text) <= _LONGEST_RECORD else f"{text[:_LONGEST_RECORD]}..."
+
+
+def build_map_async(function: Callable[[Any], Awaitable[Any]], policy: CallPolicy, *, ordered: bool) -> Build:
+    """Return the build function of an operator that calls ``function`` for each record."""
+
+    def build(context: OperatorContext) -> Schedule:
+        own = copy(function) if hasattr(function, "__aenter__") else function
+        name = f"tidewheel-async-{context.name}-{context.worker}"
+        calls = AsyncCalls(name, own, policy, context.activate)
+        context.on_close(calls.close)
+        return _MapAsync(context, calls, policy.concurrency, ordered=ordered).schedule
+
+    return build
+
+
+class _MapAsync:
+    """One worker's share of the operator.
+
+    The records that were read and whose results were not sent are its state, by number in the order in which they came.
+    """
+
+    def __init__(self, context: OperatorContext, calls: AsyncCalls, concurrency: int, *, ordered: bool) -> None:
+        self._context = context
+        self._calls = calls
+        self._concurrency = concurrency
+        self._ordered = ordered
+        self._tokens = context.notificator()
+        self._pending: dict[int, tuple[_Place, Any]] = context.state("pending", dict)
+        self._left = Counter(place for place, _ in self._pending.values())
+        self._arrived: dict[int, Any] = {}
+        self._next = max(self._pending, default=-1) + 1
+        self._next_to_send = min(self._pending, default=self._next)
+        self._new = [(number, record) for number, (_, record) in self._pending.items()]
+
+    def schedule(self, input: InputPort, output: OutputPort) -> None:
+        """Send what has come, read what there is room for, and have it called."""
+        self._send(self._results(self._calls.take()), output)
+        self._read(input)
+        if self._new:
+            self._calls.submit(self._new)
+            self._new = []
+        if self._pending:
+            self._context.expect_activation()
+
+    def _read(self, input: InputPort) -> None:
+        while len(self._pending) < self._concurrency and (message := next(iter(input), None)) is not None:
+            lent, batch = message
+            assert not isinstance(lent.label, MixedLabel), "messages are divided"
+            place = lent.time, lent.label
+            self._tokens.notify_at(lent)
+            fresh = list(enumerate(records(batch), start=self._next))
+            self._next += len(fresh)
+            self._left[place] += len(fresh)
+            self._pending.update((number, (place, record)) for number, record in fresh)
+            self._new += fresh
+
+    def _results(self, outcomes: list[Outcome]) -> Iterator[tuple[_Place, Any]]:
+        """Yield (place, result) of what is to be sent now; raise what a call has raised."""
+        for outcome in outcomes:
+            number, error = outcome.number, outcome.error
+            if error is not None:
+                if number is not None:
+                    instance_of(self._context).work_at(self._pending[number][0][0])
+                raise error
+            assert number is not None, "what has no number has an error"
+            if self._ordered:
+                self._arrived[number] = outcome.result
+            else:
+                yield self._pending.pop(number)[0], outcome.result
+        while self._next_to_send in self._arrived:
+            place, _ = self._pending.pop(self._next_to_send)
+            yield place, self._arrived.pop(self._next_to_send)
+            self._next_to_send += 1
+
+    def _send(self, results: Iterable[tuple[_Place, Any]], output: OutputPort) -> None:
+        for place, batch in self._batches(results):
+            token = self._tokens.take(*place)
+            output.send(token, batch)
+            self._left[place] -= len(batch)
+            if self._left[place]:
+                self._tokens.notify_at(token)
+            else:
+                del self._left[place]
+                token.discard()
+
+    def _batches(self, results: Iterable[tuple[_Place, Any]]) -> Iterable[tuple[_Place, list[Any]]]:
+        """Return as few batches as there can be: one for each place or, in order, for each run of one place."""
+        if self._ordered:
+            return [(place, [result for _, result in run]) for place, run in groupby(results, itemgetter(0))]
+        batches: dict[_Place, list[Any]] = {}
+        for place, result in results:
+            batches.setdefault(place, []).append(result)
+        return batches.items()
