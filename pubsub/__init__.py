@@ -6,8 +6,7 @@ from tidewheel.pubsub.catalog.topic_schema import TopicSchema, topic_schema
 from tidewheel.pubsub.catalog.topic_watch import TopicWatch, watch_topics
 from tidewheel.pubsub.catalog.topics import Topic, topics
 from tidewheel.pubsub.errors import DeliveryError, PublisherLost, SchemaMismatch, UnknownTopic
-from tidewheel.pubsub.messages.epoch import Epoch
-from tidewheel.pubsub.messages.events import Batch, Dropped, End, Event, Frontier, SubstreamsEnded
+from tidewheel.pubsub.messages.events import Batch, Dropped, End, Epoch, Event, Frontier, SubstreamsEnded
 from tidewheel.pubsub.protocol.epoch_assembler import EpochAssembler
 from tidewheel.pubsub.protocol.publisher import Publisher, PublisherStatistics
 from tidewheel.pubsub.protocol.subscriber import Subscriber, SubscriberStatistics

@@ -1,8 +1,7 @@
 """From single batches to whole epochs."""
 
 from tidewheel.progress import Time, TimeDomain
-from tidewheel.pubsub.messages.epoch import Epoch
-from tidewheel.pubsub.messages.events import Batch, Event, Frontier, SubstreamsEnded
+from tidewheel.pubsub.messages.events import Batch, Epoch, Event, Frontier, SubstreamsEnded
 from tidewheel.pubsub.protocol.waiting_epochs import WaitingEpochs
 
 

@@ -20,8 +20,7 @@ from dataclasses import dataclass
 
 from tidewheel.progress import ProtocolError, Time, TimeDomain
 from tidewheel.pubsub.errors import DeliveryError
-from tidewheel.pubsub.messages.delivery_options import EVERYTHING, DeliveryOptions
-from tidewheel.pubsub.messages.where import Where
+from tidewheel.pubsub.messages.delivery_options import EVERYTHING, DeliveryOptions, Where
 from tidewheel.pubsub.messages.wire import (
     DataMessage,
     Disconnected,

@@ -19,7 +19,6 @@ from tidewheel.progress import Antichain, MutableAntichain, Time, TimeDomain
 from tidewheel.pubsub.catalog.topic_schema import TopicSchema
 from tidewheel.pubsub.errors import DeliveryError, PublisherLost
 from tidewheel.pubsub.messages.events import Batch, DecodeCounter, Dropped, End, Event, Frontier, SubstreamsEnded
-from tidewheel.pubsub.messages.payload import EncodedBatch
 from tidewheel.pubsub.messages.wire import (
     DataMessage,
     Disconnected,
@@ -175,12 +174,11 @@ class Subscriber:
         if message.time in self._dropped or not self._passes(message.time):
             self._filtered += 1
             return []
-        encoded = EncodedBatch(message.encoding, message.payload, message.records)
         batch: Batch | SubstreamsEnded
         if message.encoding == "ends":
-            batch = SubstreamsEnded(message.time, partition, encoded, number)
+            batch = SubstreamsEnded(message.time, partition, message, number)
         else:
-            batch = Batch(message.time, partition, encoded, self._counter, self._expected, number)
+            batch = Batch(message.time, partition, message, self._counter, self._expected, number)
         if self._holds_epochs:
             self._held.at(message.time).append(batch)
             return []

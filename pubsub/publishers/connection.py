@@ -11,7 +11,7 @@ from typing import Any
 
 from tidewheel.progress import ProtocolError, Time
 from tidewheel.pubsub.errors import DeliveryError
-from tidewheel.pubsub.messages.payload import EncodedBatch, encode, encode_ends
+from tidewheel.pubsub.messages.encoded_message import encode_batch, encode_ends
 from tidewheel.pubsub.messages.wire import DataMessage, FeedEvent, LowerFrontierUpdate
 from tidewheel.pubsub.publishers.local_publisher import LocalPublisher
 
@@ -40,9 +40,9 @@ class PublisherConnection(ABC):
         Raises:
             DeliveryError: it cannot be encoded.
         """
-        encoded = self._encoded(time, batch, encode)
-        if encoded.records:
-            self._add(time, encoded)
+        message = self._encoded(encode_batch, time, batch)
+        if message.records:
+            self._add(message)
 
     def ends(self, time: Time, keys: list[Any]) -> None:
         """Take the keys of substreams of which nothing more comes, at a time that is not before their last records.
@@ -50,19 +50,19 @@ class PublisherConnection(ABC):
         Raises:
             DeliveryError: they cannot be encoded.
         """
-        self._add(time, self._encoded(time, keys, encode_ends))
+        self._add(self._encoded(encode_ends, time, keys))
 
-    def _encoded(self, time: Time, content: Any, encode: Callable[[Any], EncodedBatch]) -> EncodedBatch:
+    def _encoded(self, encode: Callable[[Time, Any], DataMessage], time: Time, content: Any) -> DataMessage:
         try:
-            return encode(content)
+            return encode(time, content)
         except DeliveryError as error:
             raise DeliveryError(
                 f"{self._where} at time {time!r}: {error}", topic=self._topic, partition=self._partition
             ) from error
 
-    def _add(self, time: Time, encoded: EncodedBatch) -> None:
-        self._events.append(DataMessage(time, encoded.payload, encoded.encoding, encoded.records))
-        self._gathered_bytes += len(encoded.payload)
+    def _add(self, message: DataMessage) -> None:
+        self._events.append(message)
+        self._gathered_bytes += len(message.payload)
 
     def frontier(self, updates: Iterable[tuple[Time, int]]) -> None:
         """Take one move of the frontier: -1 for each time that left it and +1 for each that entered, indivisible."""

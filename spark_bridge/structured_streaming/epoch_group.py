@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from tidewheel.progress import Time
 from tidewheel.pubsub.messages.events import Batch
-from tidewheel.pubsub.messages.payload import EncodedBatch
+from tidewheel.pubsub.messages.wire import DataMessage
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -61,4 +61,5 @@ class EpochGroup:
 
 def _without_content(batch: Batch) -> Batch:
     """Return what acknowledges a batch, and does not hold what was in it meanwhile."""
-    return Batch(batch.time, batch.partition, EncodedBatch("pickle", b"", 0), batch.counter, number=batch.number)
+    nothing = DataMessage(batch.time, b"", "pickle", 0)
+    return Batch(batch.time, batch.partition, nothing, batch.counter, number=batch.number)

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tidewheel.progress import TimeDomain
-from tidewheel.pubsub.messages.epoch import Epoch
-from tidewheel.pubsub.messages.events import Batch
+from tidewheel.pubsub.messages.events import Batch, Epoch
 from tidewheel.spark_bridge.errors import BridgeError
 from tidewheel.spark_bridge.record_tables import RecordTables
 from tidewheel.spark_bridge.structured_streaming.epoch_commit_record import place_of

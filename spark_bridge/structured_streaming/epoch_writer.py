@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final
 
 from tidewheel.progress import TidewheelError
-from tidewheel.pubsub.messages.epoch import Epoch
+from tidewheel.pubsub.messages.events import Epoch
 from tidewheel.pubsub.subscribers.subscription import Subscription
 from tidewheel.spark_bridge.errors import BridgeError
 from tidewheel.spark_bridge.structured_streaming.epoch_folder import EpochFolder

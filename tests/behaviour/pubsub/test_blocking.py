@@ -6,8 +6,7 @@ import pytest
 
 from tidewheel.progress import IntegerDomain
 from tidewheel.pubsub import Publisher
-from tidewheel.pubsub.messages.delivery_options import DeliveryOptions
-from tidewheel.pubsub.messages.where import Where
+from tidewheel.pubsub.messages.delivery_options import DeliveryOptions, Where
 from tidewheel.pubsub.messages.wire import (
     DataMessage,
     Disconnected,

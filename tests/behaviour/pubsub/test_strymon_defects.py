@@ -7,15 +7,14 @@ import pytest
 from tidewheel.progress import Antichain, IntegerDomain, ProductDomain
 from tidewheel.pubsub import Batch, Event, Frontier, Publisher, PublisherLost, Subscriber
 from tidewheel.pubsub.messages.delivery_options import DeliveryOptions, Slow
-from tidewheel.pubsub.messages.payload import encode
+from tidewheel.pubsub.messages.encoded_message import encode_batch
 from tidewheel.pubsub.messages.wire import DataMessage, Disconnected, LowerFrontierUpdate
 
 INTEGERS = IntegerDomain()
 
 
 def data(time: object) -> DataMessage:
-    encoded = encode([time])
-    return DataMessage(time, encoded.payload, encoded.encoding, encoded.records)
+    return encode_batch(time, [time])
 
 
 def read(subscriber: Subscriber, partition: int, publisher: Publisher) -> list[Event]:

@@ -5,15 +5,15 @@ from typing import Any
 
 from tidewheel.progress import Antichain, IntegerDomain, ProductDomain, TimeDomain
 from tidewheel.pubsub import Batch, End, EpochAssembler, Frontier
+from tidewheel.pubsub.messages.encoded_message import encode_batch
 from tidewheel.pubsub.messages.events import DecodeCounter
-from tidewheel.pubsub.messages.payload import encode
 
 INTEGERS = IntegerDomain()
 PAIRS = ProductDomain(INTEGERS, INTEGERS)
 
 
 def batch(time: Any, partition: int = 0, records: Iterable[Any] = (0,)) -> Batch:
-    return Batch(time, partition, encode(list(records)), DecodeCounter())
+    return Batch(time, partition, encode_batch(time, list(records)), DecodeCounter())
 
 
 def frontier(domain: TimeDomain, *times: Any) -> Frontier:

@@ -4,9 +4,8 @@ import pytest
 
 from tidewheel.progress import IntegerDomain, ProtocolError
 from tidewheel.pubsub import Publisher
-from tidewheel.pubsub.messages.delivery_options import DeliveryOptions
-from tidewheel.pubsub.messages.payload import encode
-from tidewheel.pubsub.messages.where import Where
+from tidewheel.pubsub.messages.delivery_options import DeliveryOptions, Where
+from tidewheel.pubsub.messages.encoded_message import encode_batch
 from tidewheel.pubsub.messages.wire import (
     DataMessage,
     Disconnected,
@@ -26,8 +25,7 @@ def data(time: int, size: int = 10) -> DataMessage:
 
 
 def batch(time: int, *records: object) -> DataMessage:
-    encoded = encode(list(records))
-    return DataMessage(time, encoded.payload, encoded.encoding, encoded.records)
+    return encode_batch(time, list(records))
 
 
 def is_large(record: int) -> bool:

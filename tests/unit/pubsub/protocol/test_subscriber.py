@@ -4,7 +4,7 @@ import pytest
 
 from tidewheel.progress import Antichain, IntegerDomain, ProtocolError
 from tidewheel.pubsub import Batch, DeliveryError, Dropped, End, Event, Frontier, PublisherLost, Subscriber
-from tidewheel.pubsub.messages.payload import encode
+from tidewheel.pubsub.messages.encoded_message import encode_batch
 from tidewheel.pubsub.messages.wire import (
     DataMessage,
     Disconnected,
@@ -35,8 +35,7 @@ class Conversation:
         return self.say(partition, InitialFrontierSnapshot(lower, upper))
 
     def data(self, partition: int, time: int) -> list[Event]:
-        encoded = encode([f"{partition}@{time}"])
-        return self.say(partition, DataMessage(time, encoded.payload, encoded.encoding, encoded.records))
+        return self.say(partition, encode_batch(time, [f"{partition}@{time}"]))
 
 
 def frontier(*times: int) -> Frontier:
@@ -154,9 +153,8 @@ def test_a_gap_is_a_protocol_error() -> None:
 def test_duplicates_change_nothing() -> None:
     """A message that comes twice is delivered once, and counted."""
     subscriber = Subscriber(INTEGERS, 1)
-    encoded = encode([1])
     subscriber.receive(0, Numbered(0, InitialFrontierSnapshot([0], [])))
-    message = Numbered(1, DataMessage(0, encoded.payload, encoded.encoding, 1))
+    message = Numbered(1, encode_batch(0, [1]))
     assert len(subscriber.receive(0, message)) == 1
     assert subscriber.receive(0, message) == []
     statistics = subscriber.statistics()
