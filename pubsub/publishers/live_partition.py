@@ -15,7 +15,6 @@ from tidewheel.progress import ProtocolError, TimeDomain
 from tidewheel.pubsub.exactly_once.frames import ChildMessage, Join, Told
 from tidewheel.pubsub.messages.delivery_options import DeliveryOptions
 from tidewheel.pubsub.messages.wire import FeedEvent, LastMessage, Numbered
-from tidewheel.pubsub.protocol.holds import Holds, held_too_long
 from tidewheel.pubsub.protocol.publisher import Publisher, PublisherStatistics
 from tidewheel.pubsub.publishers.live_intake import LiveIntake
 from tidewheel.pubsub.publishers.partition import Partition
@@ -61,7 +60,6 @@ class LivePartition(Partition):
         self._clock = clock
         self._lease_s = lease_s
         self._awaited_until_s: dict[str, float] = {}
-        self._holds = Holds()
         self._last: dict[str, Numbered] = {}
         self._intake = LiveIntake(self._publisher, self._pass_on)
         self._alarm: asyncio.TimerHandle | None = None
@@ -110,11 +108,9 @@ class LivePartition(Partition):
         has_more = self._intake.pass_on()
         for name in self.children.names:
             self._fill(name)
-        holders = self._publisher.holders()
-        late = self._holds.expired(holders, self._clock(), self.taken_by) if holders or self._holds else ()
-        for subscriber in late:
-            self._publisher.cut_off(subscriber, held_too_long(holders[subscriber]))
-        return bool(late) or (has_more and not holders)
+        is_held = bool(self._publisher.holders())
+        has_cut_off = is_held and self._publisher.cut_off_late(self._clock(), self.taken_by)
+        return has_cut_off or (has_more and not is_held)
 
     def _fill(self, name: str) -> None:
         """Tell a subscriber what there is for it, until its connection takes no more, or it is the turn of others."""
@@ -152,8 +148,9 @@ class LivePartition(Partition):
         if self._alarm is not None:
             self._alarm.cancel()
             self._alarm = None
-        if self._holds:
-            self._alarm = self._loop.call_later(self._holds.left_s(self._clock()) or 0.0, self.go_on)
+        wait_s = self._publisher.overdue_in_s(self._clock())
+        if wait_s is not None:
+            self._alarm = self._loop.call_later(wait_s, self.go_on)
 
     # ------------------------------------------------------------------ subscribers
 
@@ -166,7 +163,7 @@ class LivePartition(Partition):
 
     def connect(self, child: str, connection: socket.socket) -> None:
         """Take on the connection of a subscriber."""
-        socket_offer.prepare(connection, steadily=self._publisher.may_hold(child))
+        socket_offer.prepare(connection, steadily=self._publisher.queues[child].blocks)
         super().connect(child, connection)
         self._connected(child)
 
@@ -179,7 +176,7 @@ class LivePartition(Partition):
     ) -> list[Told]:
         """Answer a subscriber without a connection; one that was given up is told so."""
         self._give_up_late()
-        if not self._publisher.has_subscriber(child):
+        if child not in self._publisher.queues:
             return list(self._publisher.fetch(child, -1))
         return await super().talk(child, said, wait_s, received, again=again)
 
@@ -210,7 +207,7 @@ class LivePartition(Partition):
         child = self.children.get(subscriber)
         if child is not None:
             child.tell_now(())  # a socket says that it takes more only when three quarters of it were read
-        return self._publisher.taken(subscriber) + (0 if child is None else child.written_bytes)
+        return self._publisher.queues[subscriber].taken + (0 if child is None else child.written_bytes)
 
     def _give_up_late(self) -> None:
         """Forget subscribers that were attached and have neither connected nor called in time."""

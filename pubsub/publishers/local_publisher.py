@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 from tidewheel.pubsub.messages.delivery_options import EVERYTHING, DeliveryOptions
 from tidewheel.pubsub.messages.wire import FeedEvent, Numbered
-from tidewheel.pubsub.protocol.holds import Holds, held_too_long
 from tidewheel.pubsub.protocol.publisher import Publisher, PublisherStatistics
 
 
@@ -32,7 +31,6 @@ class LocalPublisher:
         self.changed = changed
         self.pump = pump
         self._clock = clock
-        self._holds = Holds()
         self._waiting: list[Callable[[], None]] = []
 
     @property
@@ -74,9 +72,7 @@ class LocalPublisher:
     def is_held(self) -> bool:
         """Tell whether a subscriber holds this publisher back; who has done so for too long is cut off."""
         with self.changed:
-            holders = self.publisher.holders()
-            for subscriber in self._holds.expired(holders, self._clock(), self.publisher.taken):
-                self.publisher.cut_off(subscriber, held_too_long(holders[subscriber]))
+            if self.publisher.cut_off_late(self._clock(), lambda name: self.publisher.queues[name].taken):
                 self.changed.notify_all()
             return bool(self.publisher.holders())
 
@@ -87,7 +83,7 @@ class LocalPublisher:
                 return 0.0
             if wake not in self._waiting:
                 self._waiting.append(wake)
-            return self._holds.left_s(self._clock())
+            return self.publisher.overdue_in_s(self._clock())
 
     def _let_go_on(self) -> None:
         with self.changed:

@@ -104,7 +104,7 @@ def test_one_that_is_disconnected_costs_the_others_nothing(
     """It is told why, its queue is freed, and it never has more than the capacity."""
     stopped, reads = publisher.subscription("stopped"), publisher.subscription("reads", BLOCK)
     worker = Worker(publisher.feed(), ENOUGH)
-    queue = publisher.partition._publisher._queues["stopped"]
+    queue = publisher.partition._publisher.queues["stopped"]
     with stopped, reads:
         worker.start()
         for expected, one in enumerate(reads.epochs(timeout=DEADLINE_S)):
@@ -126,7 +126,7 @@ def test_one_that_drops_epochs_costs_the_others_nothing(
     stopped = publisher.subscription("stopped", DeliveryOptions(slow="drop_epochs"))
     reads = publisher.subscription("reads", BLOCK)
     worker = Worker(publisher.feed(), ENOUGH)
-    queue = publisher.partition._publisher._queues["stopped"]
+    queue = publisher.partition._publisher.queues["stopped"]
     with stopped, reads:
         worker.start()
         for expected, one in enumerate(reads.epochs(timeout=DEADLINE_S)):
