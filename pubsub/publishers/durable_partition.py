@@ -5,7 +5,6 @@ All happens on the loop but what waits for the disk.
 
 import asyncio
 import logging
-import socket
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -24,7 +23,6 @@ from tidewheel.pubsub.publishers.partition import Partition
 from tidewheel.pubsub.publishers.pubend_statistics import PubendStatistics
 from tidewheel.pubsub.publishers.room_watch import RoomWatch
 from tidewheel.pubsub.publishers.topic_log import RETENTION_S
-from tidewheel.pubsub.publishers.worker_link import MessageSink
 from tidewheel.transport.change_signal import ChangeSignal
 
 _LOG = logging.getLogger(__name__)
@@ -58,8 +56,6 @@ class DurablePartition(Partition):
     Attributes:
         core: the pubend.
         audience: its readers.
-        problem: why nothing is published any more; empty as long as something is.
-        refusal: why the partition ended before its time, if it did.
     """
 
     def __init__(  # noqa: PLR0913 - what a publisher's log needs, one by one
@@ -84,8 +80,7 @@ class DurablePartition(Partition):
         self._is_over = False
         self._housekeeping: asyncio.Task[None] | None = None
         self._kept_house_s = 0.0
-        self.problem = self.refusal = ""
-        self.core = DurablePubend(
+        self.core = self._sink = DurablePubend(
             directory,
             identity,
             domain,
@@ -151,15 +146,6 @@ class DurablePartition(Partition):
             self._changed.notify()
 
     # ------------------------------------------------------------------ the worker and the children
-
-    @property
-    def _sink(self) -> MessageSink:
-        return self.core
-
-    def _admitted(self, connection: socket.socket, child: str | None) -> None:
-        super()._admitted(connection, child)
-        if child is None and self.refusal and self._worker is not None:
-            self._worker.refuse(self.refusal)
 
     def _hear(self, child: str, said: list[ChildMessage]) -> None:
         for message in said:

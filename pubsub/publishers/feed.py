@@ -18,7 +18,7 @@ from tidewheel.progress import ProtocolError
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.exactly_once.sent_events import SentEvents
 from tidewheel.pubsub.messages.wire import FeedEvent
-from tidewheel.pubsub.publishers.worker_frames import Answer, decode_answer, message_frame, position_frame
+from tidewheel.pubsub.publishers.partition import Answer, decode_answer, message_frame, position_frame
 from tidewheel.transport.socket_frames import FrameReader
 from tidewheel.transport.socket_writer import SocketWriter
 

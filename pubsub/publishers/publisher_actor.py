@@ -17,7 +17,7 @@ from tidewheel.pubsub.exactly_once.messages import Ranges
 from tidewheel.pubsub.log.errors import LogError
 from tidewheel.pubsub.messages.delivery_options import EVERYTHING, DeliveryOptions
 from tidewheel.pubsub.publishers.durable_partition import DurablePartition
-from tidewheel.pubsub.publishers.partition import Partition
+from tidewheel.pubsub.publishers.live_partition import LivePartition
 from tidewheel.transport.change_signal import ChangeSignal
 from tidewheel.transport.process_memory import keep_freed_memory
 from tidewheel.transport.socket_offer import SocketOffer
@@ -25,6 +25,7 @@ from tidewheel.transport.socket_offer import SocketOffer
 _LOG = logging.getLogger(__name__)
 
 
+Partition: TypeAlias = LivePartition | DurablePartition
 MakePartition: TypeAlias = Callable[[ChangeSignal], Partition]
 """Makes the partition of an actor, on its loop, with what the partition notifies of every change."""
 
@@ -142,8 +143,7 @@ class PublisherActor:
         self._is_closed = True
         partition, self._opened = self._opened, None
         if partition is not None:
-            if isinstance(partition, DurablePartition):
-                self._problem = partition.problem
+            self._problem = partition.problem
             await partition.close()
 
     async def ping(self) -> None:

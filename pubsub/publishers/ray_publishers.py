@@ -1,7 +1,6 @@
 """The actors that publish the partitions of one topic, each on the node of its worker."""
 
 import re
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,11 +9,9 @@ from tidewheel.progress import TimeDomain
 from tidewheel.pubsub.log.record_format import LogIdentity
 from tidewheel.pubsub.publishers.durable_partition import DurablePartition
 from tidewheel.pubsub.publishers.live_partition import LivePartition
-from tidewheel.pubsub.publishers.partition import Partition
-from tidewheel.pubsub.publishers.publisher_actor import PublisherActor
+from tidewheel.pubsub.publishers.publisher_actor import MakePartition, PublisherActor
 from tidewheel.pubsub.publishers.topic_description import TopicDescription
 from tidewheel.transport.attachment import AttachmentHost
-from tidewheel.transport.change_signal import ChangeSignal
 
 
 def start_publishers(publication: TopicDescription, host: AttachmentHost) -> list[Any]:
@@ -35,7 +32,7 @@ def start_publishers(publication: TopicDescription, host: AttachmentHost) -> lis
     ]
 
 
-def _maker(topic: TopicDescription, number: int, partitions: int, node: str) -> Callable[[ChangeSignal], Partition]:
+def _maker(topic: TopicDescription, number: int, partitions: int, node: str) -> MakePartition:
     """Return what makes a partition."""
     log = topic.log
     if log is None:

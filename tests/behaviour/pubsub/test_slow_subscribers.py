@@ -154,7 +154,7 @@ def test_one_that_blocks_holds_the_worker(publisher: ActorThread, peaks: dict[Ou
         assert worker.sent < ENOUGH
         statistics = publisher.statistics()
         assert statistics.holders == 1
-        assert len(publisher.partition._intake._waiting) * SIZE <= 2 * (8 << 20)
+        assert len(publisher.partition._waiting) * SIZE <= 2 * (8 << 20)
         assert worker.most_waiting <= ROOM_BYTES + 2 * SIZE
         assert times(holds) == list(range(ENOUGH))
         worker.join(DEADLINE_S)
