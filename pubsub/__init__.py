@@ -11,8 +11,7 @@ from tidewheel.pubsub.protocol.epoch_assembler import EpochAssembler
 from tidewheel.pubsub.protocol.publisher import Publisher, PublisherStatistics
 from tidewheel.pubsub.protocol.subscriber import Subscriber, SubscriberStatistics
 from tidewheel.pubsub.publishers.connection import PublisherConnection
-from tidewheel.pubsub.publishers.publication import Publication
-from tidewheel.pubsub.publishers.running_publication import RunningPublication
+from tidewheel.pubsub.publishers.publication import Publication, RunningPublication
 from tidewheel.pubsub.relays.relay_handle import RelayHandle, relay
 from tidewheel.pubsub.subscribers.ended_subscriptions import end_subscription
 from tidewheel.pubsub.subscribers.epochs import Epochs

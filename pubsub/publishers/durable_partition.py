@@ -21,8 +21,8 @@ from tidewheel.pubsub.publishers.audience import Audience
 from tidewheel.pubsub.publishers.durable_pubend import DurablePubend
 from tidewheel.pubsub.publishers.partition import Partition
 from tidewheel.pubsub.publishers.pubend_statistics import PubendStatistics
+from tidewheel.pubsub.publishers.publication import RETENTION_S
 from tidewheel.pubsub.publishers.room_watch import RoomWatch
-from tidewheel.pubsub.publishers.topic_log import RETENTION_S
 from tidewheel.transport.change_signal import ChangeSignal
 
 _LOG = logging.getLogger(__name__)

@@ -59,6 +59,7 @@ class Worker(threading.Thread):
         self.feed = feed
         self.sent = 0
         self.most_waiting = 0
+        self.waits = False
         self.error: Exception | None = None
         self._epochs = epochs
 
@@ -78,7 +79,9 @@ class Worker(threading.Thread):
         while not self.feed.has_room():
             woken = threading.Event()
             again_s = self.feed.wait_for_room(woken.set)
+            self.waits = True
             woken.wait(DEADLINE_S if again_s is None else again_s)
+            self.waits = False
 
 
 def times(subscription: Subscription) -> list[int]:
@@ -91,7 +94,7 @@ def stands_still(worker: Worker) -> bool:
     before = -1
     pause = threading.Event()
     for _ in range(1000):
-        if worker.sent == before and not worker.feed.has_room():
+        if worker.sent == before and worker.waits:
             return True
         before = worker.sent
         pause.wait(0.05)

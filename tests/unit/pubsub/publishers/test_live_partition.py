@@ -28,9 +28,8 @@ from tidewheel.pubsub.exactly_once.messages import Ack
 from tidewheel.pubsub.messages.delivery_options import EVERYTHING, DeliveryOptions
 from tidewheel.pubsub.messages.encoded_message import encode
 from tidewheel.pubsub.messages.wire import Failed, FeedEvent, LowerFrontierUpdate, Numbered, PartitionEnded
-from tidewheel.pubsub.publishers.feed import FeedLost, FeedRefused
+from tidewheel.pubsub.publishers.feed import FeedLost, FeedRefused, RayConnection
 from tidewheel.pubsub.publishers.partition import message_frame, position_frame
-from tidewheel.pubsub.publishers.ray_connection import RayConnection
 
 EPOCHS = 30
 SIZES = (1, 100, 40_000, 700_000)
