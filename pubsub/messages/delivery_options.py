@@ -139,15 +139,14 @@ class MessageFilter:
         Raises:
             DeliveryError: the condition raised, or does not fit this kind of batch.
         """
-        place = place_of(message)
-        if place is None:
-            return message
         event = decode(message)
-        assert isinstance(event, DataMessage), "what has a place is a batch"
+        if not isinstance(event, DataMessage):
+            return message
         wanted = self.where.of(event)
-        if wanted is None or wanted is event:
-            return None if wanted is None else message
-        return encode(wanted, place.number)
+        if wanted is event:
+            return message
+        place = place_of(message)
+        return None if wanted is None or place is None else encode(wanted, place.number)
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,6 +71,7 @@ class OutgoingQueue:
         is_closed: whether the subscriber has been cut off: nothing more is taken.
         bytes: how many bytes wait.
         epochs_dropped: how many epochs gave way.
+        last_sent: the number of the last message that `head` has returned; -1 before the first.
         taken: how many messages have been acknowledged.
     """
 
@@ -86,7 +87,7 @@ class OutgoingQueue:
         self._sent: deque[_Entry] = deque()
         self._pending: deque[_Entry] = deque()
         self.bytes = self._dropped_bytes = self._data_bytes = self._waiting_bytes = 0
-        self._last_sent: int | None = None
+        self.last_sent = -1
         self._waiting: dict[Time, int] = {}
         self._begun: set[Time] = set()
         self._dropped: set[Time] = set()
@@ -104,18 +105,17 @@ class OutgoingQueue:
             return True
         if not size or not len(self) or self.blocks or self._excess(size) <= 0:
             self._append(_Entry(numbered, size))
-            return True
-        if not self.drops_epochs:
+        elif not self.drops_epochs:
             return False
-        if not isinstance(message, DataMessage):
+        elif not isinstance(message, DataMessage):
             self._note(numbered, size)
-            return True
-        if self._dropped_bytes > max(self._capacity_bytes, DROPPED_BYTES):
+        elif self._dropped_bytes > max(self._capacity_bytes, DROPPED_BYTES):
             return False
-        if self._make_room(message.time, size):
+        elif self._make_room(message.time, size):
             self._append(_Entry(numbered, size))
-            return True
-        return self._drop_new(numbered, message.time)
+        else:
+            return self._drop_new(numbered, message.time)
+        return True
 
     def _append(self, entry: _Entry) -> None:
         message, size = entry.numbered.message, entry.size
@@ -145,12 +145,11 @@ class OutgoingQueue:
 
     def _note(self, numbered: Numbered, size: int) -> None:
         """Append a note for which there is no room, made one with those before it."""
-        last: list[_Entry] = []
+        notes = [_Entry(numbered, size)]
         while self._pending and _is_note(self._pending[-1]):
-            last.insert(0, self._pending.pop())
-        for entry in last:
-            self._forget(entry)
-        for entry in _merged([*last, _Entry(numbered, size)]):
+            notes.insert(0, self._pending.pop())
+            self._forget(notes[0])
+        for entry in _made_one(notes):
             self._append(entry)
 
     def _make_room(self, time: Time, size: int) -> bool:
@@ -253,10 +252,10 @@ class OutgoingQueue:
     def _leave(self) -> Numbered:
         entry = self._pending.popleft()
         sequence, message = entry.numbered.sequence, entry.numbered.message
-        skipped = 0 if self._last_sent is None else sequence - self._last_sent - 1
-        if skipped:
+        skipped = sequence - self.last_sent - 1
+        if skipped and self.last_sent >= 0:
             entry.numbered = Numbered(sequence, message, skipped)
-        self._last_sent = sequence
+        self.last_sent = sequence
         self._sent.append(entry)
         if self.drops_epochs and isinstance(message, DataMessage):
             self._begun.add(message.time)

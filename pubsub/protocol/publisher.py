@@ -220,8 +220,9 @@ class Publisher:
     def take(self, subscriber: str) -> list[Numbered]:
         """Return and remove all that waits for a subscriber, for a shell that cannot lose a reply."""
         messages = self.fetch(subscriber, acknowledged=-1)
-        if subscriber in self.queues and messages:
-            self.queues[subscriber].acknowledge(messages[-1].sequence)
+        queue = self.queues.get(subscriber)
+        if queue is not None:
+            queue.acknowledge(queue.last_sent)
         return messages
 
     # What can be seen from outside

@@ -38,9 +38,7 @@ class PublisherConnection(ABC):
         Raises:
             DeliveryError: it cannot be encoded.
         """
-        message = self._encoded(encode_batch, time, batch)
-        if message.records:
-            self._add(message)
+        self._gather(encode_batch, time, batch)
 
     def ends(self, time: Time, keys: list[Any]) -> None:
         """Take the keys of substreams of which nothing more comes, at a time that is not before their last records.
@@ -48,19 +46,18 @@ class PublisherConnection(ABC):
         Raises:
             DeliveryError: they cannot be encoded.
         """
-        self._add(self._encoded(encode_ends, time, keys))
+        self._gather(encode_ends, time, keys)
 
-    def _encoded(self, encode: Callable[[Time, Any], DataMessage], time: Time, content: Any) -> DataMessage:
+    def _gather(self, encode: Callable[[Time, Any], DataMessage], time: Time, content: Any) -> None:
         try:
-            return encode(time, content)
+            message = encode(time, content)
         except DeliveryError as error:
             raise DeliveryError(
                 f"{self._where} at time {time!r}: {error}", topic=self._topic, partition=self._partition
             ) from error
-
-    def _add(self, message: DataMessage) -> None:
-        self._events.append(message)
-        self._gathered_bytes += len(message.payload)
+        if message.records or message.encoding == "ends":
+            self._events.append(message)
+            self._gathered_bytes += len(message.payload)
 
     def frontier(self, updates: Iterable[tuple[Time, int]]) -> None:
         """Take one move of the frontier: -1 for each time that left it and +1 for each that entered, indivisible."""

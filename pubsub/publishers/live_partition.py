@@ -11,6 +11,7 @@ import socket
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from typing import Final
 
 from tidewheel.progress import ProtocolError, TimeDomain
@@ -18,9 +19,9 @@ from tidewheel.pubsub.exactly_once.frames import ChildMessage, Join, Told
 from tidewheel.pubsub.exactly_once.journal import WorkerPosition
 from tidewheel.pubsub.messages.delivery_options import DeliveryOptions
 from tidewheel.pubsub.messages.encoded_message import EncodedMessage, decode
-from tidewheel.pubsub.messages.wire import DataMessage, FeedEvent, LastMessage, LowerFrontierUpdate, Numbered
+from tidewheel.pubsub.messages.wire import DataMessage, FeedEvent, LowerFrontierUpdate
 from tidewheel.pubsub.protocol.outgoing_queue import size_of
-from tidewheel.pubsub.protocol.publisher import Publisher, PublisherStatistics
+from tidewheel.pubsub.protocol.publisher import Publisher
 from tidewheel.pubsub.publishers.partition import Confirmed, Partition
 from tidewheel.transport import socket_offer
 from tidewheel.transport.change_signal import ChangeSignal
@@ -72,7 +73,6 @@ class LivePartition(Partition):
         self._waiting: deque[FeedEvent] = deque()
         self._received = self._unconfirmed = 0
         self._awaited_until_s: dict[str, float] = {}
-        self._last: dict[str, Numbered] = {}
         self._alarm: asyncio.TimerHandle | None = None
         self._goes_on_soon = False
 
@@ -172,17 +172,15 @@ class LivePartition(Partition):
     def _fill(self, name: str) -> None:
         """Tell a subscriber what there is for it, until its connection takes no more, or it is the turn of others."""
         for _ in range(_MOST_WRITES):
-            child = self.children.get(name)
-            if child is None or child.waiting_bytes:
+            child, queue = self.children.get(name), self._publisher.queues.get(name)
+            if child is None or queue is None or child.waiting_bytes:
                 return
-            last = self._last.get(name)
-            if last is not None and isinstance(last.message, LastMessage):
-                self.leave(name)
-                return
-            messages = self._publisher.fetch(name, -1 if last is None else last.sequence, _WRITE_BYTES)
+            queue.acknowledge(queue.last_sent)
+            messages = queue.head(_WRITE_BYTES)
             if not messages:
+                if queue.is_closed or self._publisher.is_finished:
+                    self.leave(name)
                 return
-            self._last[name] = messages[-1]
             child.tell_now(messages)
         self.go_on_soon()
 
@@ -238,7 +236,6 @@ class LivePartition(Partition):
         """Forget a subscriber that has gone, or has everything."""
         self._publisher.unsubscribe(child)
         self._awaited_until_s.pop(child, None)
-        self._last.pop(child, None)
         super().leave(child)
         if self._listener is not None:
             self._listener.withdraw(child)
@@ -291,9 +288,9 @@ class LivePartition(Partition):
         self._publisher.fail(reason)
         self.go_on()
 
-    def statistics(self) -> PublisherStatistics:
-        """Return counts of what happened so far."""
-        return self._publisher.statistics()
+    def statistics(self) -> dict[str, int]:
+        """Return what `PublisherStatistics` has, by name."""
+        return asdict(self._publisher.statistics())
 
     async def close(self) -> None:
         """Let go of the worker and of all subscribers."""

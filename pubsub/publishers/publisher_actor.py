@@ -7,7 +7,7 @@ same node when it has died. Then it goes on from the log, and its worker and chi
 
 import logging
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from tidewheel.progress import Time
 from tidewheel.pubsub.errors import DeliveryError
@@ -149,8 +149,8 @@ class PublisherActor:
     async def ping(self) -> None:
         """Answer, which shows that the actor lives."""
 
-    async def statistics(self) -> Any:
-        """Return `PublisherStatistics`, or `PubendStatistics` if the topic has a log."""
+    async def statistics(self) -> dict[str, int]:
+        """Return counts of what happened so far, and of what there is, by name."""
         return self.partition.statistics()
 
     # ------------------------------------------------------------------ calls of the publication of a topic with a log

@@ -3,7 +3,6 @@
 import logging
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from time import monotonic, sleep
 from typing import Any, Final
 
@@ -51,9 +50,7 @@ class RayPublication(RunningPublication):
             self._entry.register()
             if self._log:
                 take_over(self._log)
-                if self._open() and publication.ends:
-                    self._refuse_to_go_on()
-                self._warn_of_an_end()
+                self._open(publication.ends)
         except BaseException:
             self._kill()
             raise
@@ -71,11 +68,12 @@ class RayPublication(RunningPublication):
             if self._log:
                 self._listen_for_problems(partition)
 
-    def _open(self) -> bool:
-        """Have the logs opened; return whether there is anything in one of them.
+    def _open(self, ends: bool) -> None:
+        """Have the logs opened; warn if the topic is in them to its end, as nothing more is logged then.
 
         Raises:
-            DeliveryError: one of them cannot be.
+            DeliveryError: one of them cannot be, or has something already of a topic with ``ends``: where a log goes
+                on, some ends of substreams might be in it twice, and others never.
         """
         import ray
 
@@ -92,19 +90,13 @@ class RayPublication(RunningPublication):
                     raise reason from None
                 text = f"topic {self._topic!r}, partition {partition}: its log cannot be opened: {error}"
                 raise DeliveryError(text, topic=self._topic, partition=partition) from error
-        return has_begun
-
-    def _refuse_to_go_on(self) -> None:
-        """Raise DeliveryError: where a log goes on, some ends of substreams might be in it twice, and others never."""
-        reason = (
-            f"the log in {self._log} has something already, and a job that starts again with ends=True may tell an end "
-            "in another epoch. Give this run a log of its own, or publish without ends"
-        )
-        self._entry.retract(reason)
-        raise DeliveryError(f"topic {self._topic!r}: {reason}", topic=self._topic)
-
-    def _warn_of_an_end(self) -> None:
-        """Say so if the log is that of a job which ran to its end: what another run publishes is not in it then."""
+        if has_begun and ends:
+            refusal = (
+                f"the log in {self._log} has something already, and a job that starts again with ends=True may tell an "
+                "end in another epoch. Give this run a log of its own, or publish without ends"
+            )
+            self._entry.retract(refusal)
+            raise DeliveryError(f"topic {self._topic!r}: {refusal}", topic=self._topic)
         if all(self._ask("ended", 0.0, within_s=0.0, give_up=False)):
             _LOG.warning(
                 "topic %r: the log in %s has the topic to its end already, so what this job publishes is left out. "
@@ -196,8 +188,7 @@ class RayPublication(RunningPublication):
 
     def statistics(self) -> list[dict[str, int]]:
         """Return what each partition has done; nothing of one that does not answer in time."""
-        answers = self._ask("statistics", within_s=0.0, give_up=False)
-        return [{} if answer is None else asdict(answer) for answer in answers]
+        return [answer or {} for answer in self._ask("statistics", within_s=0.0, give_up=False)]
 
     def finish(self, error: str | None, timeout: float) -> None:
         """End the topic, let its subscribers fetch the last messages, and stop the publishers."""

@@ -50,8 +50,8 @@ def nothing_left(publisher: ActorThread) -> bool:
     partition, listener, statistics = publisher.partition, publisher.actor.partition._listener, publisher.statistics()
     assert listener is not None
     assert partition._worker is None or partition._worker.is_closed
-    left = len(partition.children) + len(partition._last) + len(listener._strangers) + len(listener._tickets)
-    return left + statistics.subscribers + statistics.queued_bytes == 0
+    left = len(partition.children) + len(listener._strangers) + len(listener._tickets)
+    return left + len(partition._publisher.queues) + statistics.queued_bytes == 0
 
 
 def test_everything_comes_in_order_and_then_the_end() -> None:
