@@ -15,8 +15,7 @@ from tidewheel.operators.substreams.substream_operators import Bound, ends_wante
 from tidewheel.operators.tables.columns import is_schema
 from tidewheel.progress import GraphError, PathSummary, TimeDomain
 from tidewheel.pubsub.catalog.topic_schema import topic_schema
-from tidewheel.pubsub.messages.delivery_options import BLOCK_LIMIT_S, DeliveryOptions, Slow
-from tidewheel.pubsub.messages.where import Where
+from tidewheel.pubsub.messages.delivery_options import BLOCK_LIMIT_S, DeliveryOptions, Slow, Where
 from tidewheel.runtime import Build, Key, OperatorSource, PartitionedSource
 from tidewheel.runtime.description.dataflow_description import DataflowDescription, Described
 

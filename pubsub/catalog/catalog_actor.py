@@ -18,7 +18,7 @@ from tidewheel.pubsub.catalog.catalog_relays import CatalogRelays, RelayInfo
 from tidewheel.pubsub.catalog.catalog_topic import CatalogTopic
 from tidewheel.pubsub.catalog.topic_event import CATALOG_TOPIC, ENDED, Listing, TopicEvent
 from tidewheel.pubsub.errors import DeliveryError, NoCluster
-from tidewheel.pubsub.publishers.publisher_life import publisher_death, publishers_live
+from tidewheel.pubsub.publishers.ray_publishers import publisher_death, publishers_live
 from tidewheel.transport.change_signal import ChangeSignal
 from tidewheel.transport.ray_cluster import connect_to_running, namespace
 

@@ -82,7 +82,7 @@ class LocalCatalog:
 
 def _is_finished(info: TopicInfo) -> bool:
     publishers: tuple[LocalPublisher, ...] = info.partitions
-    return all(publisher.is_finished for publisher in publishers)
+    return all(publisher.publisher.is_finished for publisher in publishers)
 
 
 LOCAL_CATALOG = LocalCatalog()

@@ -1,10 +1,28 @@
-"""The options of one subscriber: its condition on records, and the policy for a subscriber that falls behind."""
+"""The options of one subscriber: its condition on records, and the policy for a subscriber that falls behind.
 
+The publisher evaluates the condition, and sends no other records.
+"""
+
+import sys
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, TypeAlias, get_args
+from functools import cached_property
+from reprlib import repr as shortened
+from typing import Any, Literal, TypeAlias, get_args
+
+import cloudpickle
 
 from tidewheel.pubsub.errors import DeliveryError
-from tidewheel.pubsub.messages.where import Where
+from tidewheel.pubsub.messages.encoded_message import (
+    EncodedMessage,
+    decode,
+    decode_batch,
+    encode,
+    encode_batch,
+    place_of,
+)
+from tidewheel.pubsub.messages.wire import DataMessage
+from tidewheel.transport.batches import is_arrow
 
 Slow: TypeAlias = Literal["disconnect", "drop_epochs", "block"]
 """The policy of a publisher when more messages wait for a subscriber than the publisher keeps.
@@ -14,6 +32,121 @@ Slow: TypeAlias = Literal["disconnect", "drop_epochs", "block"]
 """
 
 BLOCK_LIMIT_S = 60.0
+
+
+class Where:
+    """A condition on records; two with the same pickled function or expression are equal.
+
+    Args:
+        condition: a function of a record, which is a dict for a row of Arrow. For topics of tables it may also be an
+            expression of `pyarrow.compute`, such as ``pc.field("n") > 1``.
+
+    Raises:
+        DeliveryError: the condition is neither a function nor an expression, or cannot be pickled.
+    """
+
+    def __init__(self, condition: Callable[[Any], object] | Any) -> None:
+        if not callable(condition) and not _is_expression(condition):
+            raise DeliveryError(
+                f"where is a function of a record, or an expression such as pc.field('n') > 1, not {condition!r}"
+            )
+        try:
+            self._pickled: bytes = cloudpickle.dumps(condition)
+        except Exception as error:
+            raise DeliveryError(f"where={condition!r} cannot be sent to a publisher: {error}") from error
+
+    @cached_property
+    def _condition(self) -> Any:
+        return cloudpickle.loads(self._pickled)
+
+    def of(self, message: DataMessage) -> DataMessage | None:
+        """Return the records of a batch that meet the condition; the message itself if all do, None if none do.
+
+        Ends of substreams always pass.
+
+        Raises:
+            DeliveryError: the condition raised, or does not fit this kind of batch.
+        """
+        if message.encoding == "ends":
+            return message
+        batch = decode_batch(message)
+        try:
+            wanted = self._wanted(batch)
+        except Exception as error:
+            raise DeliveryError(
+                f"where= failed for a batch at time {message.time!r}: {type(error).__name__}: {error}"
+            ) from error
+        count = len(wanted)
+        if not count:
+            return None
+        if count == message.records:
+            return message
+        return encode_batch(message.time, wanted)
+
+    def _wanted(self, batch: Any) -> Any:
+        if _is_expression(self._condition):
+            if not is_arrow(batch):
+                raise TypeError(f"an expression goes with Arrow tables, and here is a {type(batch).__qualname__}")
+            return batch.filter(self._condition)
+        if is_arrow(batch):
+            import pyarrow as pa
+
+            return batch.filter(pa.array([self._meets(row) for row in batch.to_pylist()], pa.bool_()))
+        if not hasattr(batch, "tolist"):
+            return [record for record in batch if self._meets(record)]
+        import numpy as np
+
+        return batch[np.array([self._meets(record) for record in batch.tolist()], dtype=np.bool_)]
+
+    def _meets(self, record: Any) -> bool:
+        try:
+            return bool(self._condition(record))
+        except Exception as error:
+            raise ValueError(f"{type(error).__name__}: {error}, for record {shortened(record)}") from error
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Where) and self._pickled == other._pickled
+
+    def __hash__(self) -> int:
+        return hash(self._pickled)
+
+    def __getstate__(self) -> bytes:
+        return self._pickled
+
+    def __setstate__(self, state: bytes) -> None:
+        self._pickled = state
+
+
+def _is_expression(condition: object) -> bool:
+    # An unpickled expression does not import pyarrow.compute.
+    compute = sys.modules.get("pyarrow._compute")
+    return compute is not None and isinstance(condition, compute.Expression)
+
+
+@dataclass(frozen=True, slots=True)
+class MessageFilter:
+    """Passes the records of each batch that meet a condition, and all messages without a batch.
+
+    Args:
+        where: the condition.
+    """
+
+    where: Where
+
+    def of(self, message: EncodedMessage) -> EncodedMessage | None:
+        """Return a message with the records that meet the condition: itself if all do, None if no record does.
+
+        Raises:
+            DeliveryError: the condition raised, or does not fit this kind of batch.
+        """
+        event = decode(message)
+        if not isinstance(event, DataMessage):
+            return message
+        wanted = self.where.of(event)
+        if wanted is event:
+            return message
+        place = place_of(message)
+        return None if wanted is None or place is None else encode(wanted, place.number)
 
 
 @dataclass(frozen=True, slots=True)

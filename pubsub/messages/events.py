@@ -1,12 +1,15 @@
-"""The events of a subscription: batches, moves of the frontier, and the end."""
+"""The events of a subscription: batches, moves of the frontier, and the end; and whole epochs, made of batches."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeAlias
 
 from tidewheel.progress import Antichain, Time
 from tidewheel.pubsub.catalog.topic_schema import TopicSchema
-from tidewheel.pubsub.messages.payload import EncodedBatch, decode, to_records
+from tidewheel.pubsub.errors import DeliveryError
+from tidewheel.pubsub.messages.encoded_message import decode_batch, to_records
+from tidewheel.pubsub.messages.wire import DataMessage
 
 
 class DecodeCounter:
@@ -25,7 +28,7 @@ class Batch:
     Args:
         time: its epoch.
         partition: the number of its partition.
-        encoded: its bytes.
+        encoded: its message, which has its bytes.
         counter: counts the decoding.
         expected: the name of the topic and the schema that the subscriber expects; None for any records.
         number: the number of its message at its publisher.
@@ -33,7 +36,7 @@ class Batch:
 
     time: Time
     partition: int
-    encoded: EncodedBatch = field(repr=False)
+    encoded: DataMessage = field(repr=False)
     counter: DecodeCounter = field(repr=False)
     expected: tuple[str, TopicSchema] | None = field(default=None, repr=False)
     number: int = field(default=0, repr=False)
@@ -47,7 +50,7 @@ class Batch:
             SchemaMismatch: it does not have the schema of ``subscribe(..., schema=...)``.
         """
         self.counter.decoded += 1
-        batch = decode(self.encoded)
+        batch = decode_batch(self.encoded)
         if self.expected is not None:
             topic, schema = self.expected
             schema.check(topic, self.partition, self.time, batch)
@@ -77,19 +80,19 @@ class SubstreamsEnded:
     Args:
         time: its epoch.
         partition: the number of its partition.
-        encoded: the keys, as bytes.
+        encoded: its message, which has the keys as bytes.
         number: the number of its message at its publisher.
     """
 
     time: Time
     partition: int
-    encoded: EncodedBatch = field(repr=False)
+    encoded: DataMessage = field(repr=False)
     number: int = field(default=0, repr=False)
 
     @cached_property
     def keys(self) -> tuple[Any, ...]:
         """The keys; raises DeliveryError if this process cannot decode them."""
-        return tuple(decode(self.encoded))
+        return tuple(decode_batch(self.encoded))
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,3 +116,106 @@ class End:
 
 Event: TypeAlias = Batch | SubstreamsEnded | Frontier | Dropped | End
 """An item of the iteration over a subscription."""
+
+
+@dataclass(frozen=True)  # without slots: it keeps what it decoded
+class Epoch:
+    """All batches of one time, by partition and, within one, in the order of publication.
+
+    Args:
+        time: the epoch.
+        batches: at least one, unless there are ends.
+        ends: which substreams have ended with this epoch, where that is published.
+    """
+
+    time: Time
+    batches: tuple[Batch, ...]
+    ends: tuple[SubstreamsEnded, ...] = ()
+
+    @cached_property
+    def records(self) -> list[Any]:
+        """All records, decoded at the first access; rows of Arrow are dicts."""
+        return [record for batch in self.batches for record in batch.records]
+
+    @cached_property
+    def ended(self) -> tuple[Any, ...]:
+        """The keys of substreams of which no later epoch has a record, unless the key is used again for another one.
+
+        A topic that is published with ``ends=True`` sends each end once, with one epoch; other topics send none. With
+        ``slow="drop_epochs"`` a subscriber misses the ends in dropped epochs, and `Dropped` names these epochs. With
+        ``where=`` the subscriber receives all ends, even of keys without records. A key that was used several times may
+        occur as often. Records of this epoch may already belong to the next use of a key. They do if their batch has
+        the same ``partition`` as the message in ``ends`` and a greater ``number``. Iteration over events shows both in
+        their order.
+
+        >>> import tidewheel as tw
+        >>> flow = tw.Dataflow("orders")
+        >>> _ = flow.input("lines").substreams("orders", key=lambda line: line[0]).publish("live orders", ends=True)
+        >>> with tw.run(flow, engine="local") as job, tw.subscribe("live orders") as topic:
+        ...     with job.input("lines") as lines:
+        ...         lines.send([("a", 1), ("b", 1)])
+        ...         lines.end_substream("a")
+        ...         lines.advance_to(1)
+        ...         lines.send([("b", 2)])
+        ...     [(epoch.time, epoch.records, epoch.ended) for epoch in topic.epochs()]
+        [(0, [('a', 1), ('b', 1)], ('a',)), (1, [('b', 2)], ('b',))]
+        """
+        return tuple(key for end in self.ends for key in end.keys)
+
+    def to_arrow(self) -> Any:
+        """Return all records as one ``pyarrow.Table``, without a copy; one without columns if there is no record.
+
+        Raises:
+            DeliveryError: some batch is not Arrow.
+        """
+        if not all(batch.is_arrow for batch in self.batches):
+            raise DeliveryError(f"epoch {self.time!r} has batches that are not Arrow: use records")
+        return _joined(self.batches)
+
+    def __len__(self) -> int:
+        """The number of records; known without decoding."""
+        return sum(len(batch) for batch in self.batches)
+
+
+def table_of(topic: str, epochs: Sequence[Epoch]) -> Any:
+    """Return all records of some epochs, rows of Arrow or dicts, as one ``pyarrow.Table``.
+
+    A column that a record lacks is null.
+
+    Raises:
+        DeliveryError: the records make no table.
+    """
+    import pyarrow as pa
+
+    batches = [batch for epoch in epochs for batch in epoch.batches]
+    try:
+        if all(batch.is_arrow for batch in batches):
+            return _joined(batches)
+        records = [record for epoch in epochs for record in epoch.records]
+        if all(isinstance(record, dict) for record in records):
+            return _of_dicts(records)
+    except (pa.ArrowException, OverflowError, TypeError) as error:
+        raise DeliveryError(f"topic {topic!r}: its records do not go into one table: {error}", topic=topic) from error
+    other = next(type(record) for record in records if not isinstance(record, dict))
+    raise DeliveryError(
+        f"topic {topic!r}: a table is made of rows of Arrow and dicts, not of a {other.__qualname__}. Use epochs() and "
+        "records, or map the records to dicts before publish",
+        topic=topic,
+    )
+
+
+def _of_dicts(records: Sequence[dict[str, Any]]) -> Any:
+    import pyarrow as pa
+
+    # Table.from_pylist would use only the columns of the first record.
+    names = dict.fromkeys(name for record in records for name in record)
+    return pa.table({name: [record.get(name) for record in records] for name in names})
+
+
+def _joined(batches: Sequence[Batch]) -> Any:
+    import pyarrow as pa
+
+    if not batches:
+        return pa.table({})
+    # Batches of several workers may differ in whether a column can be null.
+    return pa.concat_tables((batch.data for batch in batches), promote_options="default")

@@ -17,56 +17,30 @@ Source: seed "Strymon publish-subscribe", section "Design Goals" (its figure of 
 """
 
 from collections.abc import Iterable, Sequence
-from enum import Enum
 
 from tidewheel.progress import Antichain, MutableAntichain, ProtocolError, Time, TimeDomain
 
 
-class EpochState(Enum):
-    """Where an epoch is in its life."""
-
-    LATENT = "latent"
-    ACTIVE = "active"
-    COMPLETED = "completed"
-
-
-class EpochEvent(Enum):
-    """What moves an epoch on."""
-
-    DATA = "data"
-    PASSED = "passed"
-
-
-TRANSITIONS: dict[tuple[EpochState, EpochEvent], EpochState] = {
-    (EpochState.LATENT, EpochEvent.DATA): EpochState.ACTIVE,
-    (EpochState.LATENT, EpochEvent.PASSED): EpochState.COMPLETED,
-    (EpochState.ACTIVE, EpochEvent.DATA): EpochState.ACTIVE,
-    (EpochState.ACTIVE, EpochEvent.PASSED): EpochState.COMPLETED,
-}
-"""The table above; what is not in it is a `ProtocolError`."""
-
-_TAKE_DATA = tuple(state for state, event in TRANSITIONS if event is EpochEvent.DATA)
-
-
 class EpochStates:
     """The states of all epochs at one publisher, kept as the lower frontier and the set of active epochs.
+
+    Attributes:
+        active: the active epochs, in the order in which they began.
 
     >>> from tidewheel.progress import IntegerDomain
     >>> epochs = EpochStates(IntegerDomain())
     >>> epochs.observe(3)
     >>> epochs.advance([(0, -1), (2, 1)])
     [(0, -1), (2, 1)]
-    >>> [epochs.state(time).value for time in (1, 2, 3, 4)]
-    ['completed', 'latent', 'active', 'latent']
-    >>> epochs.upper()
-    [3]
+    >>> [time for time in range(5) if epochs.is_completed(time)], epochs.upper()
+    ([0, 1], [3])
     """
 
     def __init__(self, domain: TimeDomain) -> None:
         self._domain = domain
         self._lower = MutableAntichain(domain)
         self._lower.update([(domain.minimum(), 1)])
-        self._active: dict[Time, None] = {}
+        self.active: dict[Time, None] = {}
 
     @property
     def lower(self) -> Antichain:
@@ -81,18 +55,7 @@ class EpochStates:
     @property
     def has_begun(self) -> bool:
         """Whether there was a batch, or a move of the lower frontier."""
-        return bool(self._active) or not self._lower.less_equal(self._domain.minimum())
-
-    @property
-    def active(self) -> int:
-        """How many epochs are active."""
-        return len(self._active)
-
-    def state(self, time: Time) -> EpochState:
-        """Return the state of the epoch ``time``."""
-        if self.is_completed(time):
-            return EpochState.COMPLETED
-        return EpochState.ACTIVE if time in self._active else EpochState.LATENT
+        return bool(self.active) or not self._lower.less_equal(self._domain.minimum())
 
     def is_completed(self, time: Time) -> bool:
         """Tell whether the lower frontier has passed the epoch ``time``."""
@@ -102,7 +65,7 @@ class EpochStates:
         """Return the upper frontier: the maximal active epochs. Complexity: O(active * maximal)."""
         less_equal = self._domain.less_equal
         maximal: list[Time] = []
-        for time in self._active:
+        for time in self.active:
             if not any(less_equal(time, element) for element in maximal):
                 maximal = [element for element in maximal if not less_equal(element, time)]
                 maximal.append(time)
@@ -114,11 +77,11 @@ class EpochStates:
         Raises:
             ProtocolError: the epoch is completed.
         """
-        if time in self._active:
+        if time in self.active:
             return
-        if self.state(time) not in _TAKE_DATA:
+        if self.is_completed(time):
             raise ProtocolError(f"a batch came at time {time!r}, which the lower frontier {self.lower!r} has passed")
-        self._active[time] = None
+        self.active[time] = None
 
     def advance(self, updates: Iterable[tuple[Time, int]]) -> list[tuple[Time, int]]:
         """Apply the changes of one move of the lower frontier, and return how it changed.
@@ -135,7 +98,7 @@ class EpochStates:
             before = [time for time, change in changes if change < 0] + [time for time in after if time not in came]
             raise ProtocolError(f"the lower frontier moved back from {before!r} to {after!r}")
         if changes:
-            self._active = {time: None for time in self._active if self._lower.less_equal(time)}
+            self.active = {time: None for time in self.active if self._lower.less_equal(time)}
         return changes
 
 

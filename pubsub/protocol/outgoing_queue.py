@@ -8,9 +8,11 @@ its own, or else what is told of the past would leave no room for what is new.
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain, groupby
 
 from tidewheel.progress import Time
 from tidewheel.progress.change_batch import ChangeBatch
+from tidewheel.pubsub.messages.delivery_options import EVERYTHING, DeliveryOptions
 from tidewheel.pubsub.messages.wire import (
     DataMessage,
     EpochsDropped,
@@ -56,42 +58,40 @@ class OutgoingQueue:
 
     Args:
         capacity_bytes: how much may wait.
-        drops_epochs: whether, where that is not enough, whole epochs give way of which nothing has left yet.
-        blocks: whether it takes everything, and says when it `is_full`, so that no more is offered.
+        options: of the subscriber. Where the capacity is not enough, whole epochs give way of which nothing has left
+            yet, if they say so. Or the queue takes everything, and says when it is full, so that no more is offered.
+
+    Attributes:
+        where: the condition of the subscriber; None for all records.
+        drops_epochs: whether epochs may give way.
+        blocks: whether the queue takes everything.
+        block_limit_s: for how long a queue that blocks may be full while nothing is taken, in seconds.
+        overdue_at_s: when that is over, as of the last `is_overdue`.
+        is_full: whether, of one that blocks, the capacity was exceeded, and more than half of it has been so since.
+        is_closed: whether the subscriber has been cut off: nothing more is taken.
+        bytes: how many bytes wait.
+        epochs_dropped: how many epochs gave way.
+        last_sent: the number of the last message that `head` has returned; -1 before the first.
+        taken: how many messages have been acknowledged.
     """
 
-    def __init__(self, capacity_bytes: int, *, drops_epochs: bool = False, blocks: bool = False) -> None:
+    def __init__(self, capacity_bytes: int, options: DeliveryOptions = EVERYTHING) -> None:
         self._capacity_bytes = capacity_bytes
-        self._blocks = blocks
-        self.is_full = False
-        """Whether, of one that blocks, the capacity was exceeded, and more than half of it has been so since."""
-        self.drops_epochs = drops_epochs
-        """Whether epochs may give way."""
+        self.where = options.where
+        self.drops_epochs = options.slow == "drop_epochs"
+        self.blocks = options.slow == "block"
+        self.block_limit_s = options.block_limit
+        self.overdue_at_s = 0.0
+        self._taken_at_last = -1
+        self.is_full = self.is_closed = False
         self._sent: deque[_Entry] = deque()
         self._pending: deque[_Entry] = deque()
-        self._bytes = 0
-        self._dropped_bytes = 0
-        self._data_bytes = 0
-        self._waiting_bytes = 0
-        self._last_sent: int | None = None
-        self._is_closed = False
+        self.bytes = self._dropped_bytes = self._data_bytes = self._waiting_bytes = 0
+        self.last_sent = -1
         self._waiting: dict[Time, int] = {}
         self._begun: set[Time] = set()
         self._dropped: set[Time] = set()
-        self.epochs_dropped = 0
-        """How many epochs gave way."""
-        self.taken = 0
-        """How many messages have been acknowledged."""
-
-    @property
-    def bytes(self) -> int:
-        """How many bytes wait."""
-        return self._bytes
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether the subscriber has been cut off: nothing more is taken."""
-        return self._is_closed
+        self.epochs_dropped = self.taken = 0
 
     def offer(self, numbered: Numbered, size: int) -> bool:
         """Append a message of ``size`` bytes; return False, and take nothing, if there is no room for it.
@@ -103,26 +103,25 @@ class OutgoingQueue:
         message = numbered.message
         if isinstance(message, DataMessage) and message.time in self._dropped:
             return True
-        if not size or not len(self) or self._blocks or self._excess(size) <= 0:
+        if not size or not len(self) or self.blocks or self._excess(size) <= 0:
             self._append(_Entry(numbered, size))
-            return True
-        if not self.drops_epochs:
+        elif not self.drops_epochs:
             return False
-        if not isinstance(message, DataMessage):
+        elif not isinstance(message, DataMessage):
             self._note(numbered, size)
-            return True
-        if self._dropped_bytes > max(self._capacity_bytes, DROPPED_BYTES):
+        elif self._dropped_bytes > max(self._capacity_bytes, DROPPED_BYTES):
             return False
-        if self._make_room(message.time, size):
+        elif self._make_room(message.time, size):
             self._append(_Entry(numbered, size))
-            return True
-        return self._drop_new(numbered, message.time)
+        else:
+            return self._drop_new(numbered, message.time)
+        return True
 
     def _append(self, entry: _Entry) -> None:
         message, size = entry.numbered.message, entry.size
         self._pending.append(entry)
-        self._bytes += size
-        if self._blocks and self._bytes > self._capacity_bytes:
+        self.bytes += size
+        if self.blocks and self.bytes > self._capacity_bytes:
             self.is_full = True
         if isinstance(message, EpochsDropped):
             self._dropped_bytes += size
@@ -132,8 +131,8 @@ class OutgoingQueue:
             self._waiting_bytes += size
 
     def _forget(self, entry: _Entry) -> None:
-        self._bytes -= entry.size
-        if self.is_full and self._bytes <= self._capacity_bytes // 2:
+        self.bytes -= entry.size
+        if self.is_full and self.bytes <= self._capacity_bytes // 2:
             self.is_full = False
         if isinstance(entry.numbered.message, EpochsDropped):
             self._dropped_bytes -= entry.size
@@ -142,16 +141,15 @@ class OutgoingQueue:
 
     def _excess(self, size: int) -> int:
         """Return by how many bytes the capacity would be exceeded with ``size`` more."""
-        return self._bytes - self._dropped_bytes + size - self._capacity_bytes
+        return self.bytes - self._dropped_bytes + size - self._capacity_bytes
 
     def _note(self, numbered: Numbered, size: int) -> None:
         """Append a note for which there is no room, made one with those before it."""
-        last: list[_Entry] = []
-        while self._pending and isinstance(self._pending[-1].numbered.message, EpochsDropped | LowerFrontierUpdate):
-            last.insert(0, self._pending.pop())
-        for entry in last:
-            self._forget(entry)
-        for entry in _merged([*last, _Entry(numbered, size)]):
+        notes = [_Entry(numbered, size)]
+        while self._pending and _is_note(self._pending[-1]):
+            notes.insert(0, self._pending.pop())
+            self._forget(notes[0])
+        for entry in _made_one(notes):
             self._append(entry)
 
     def _make_room(self, time: Time, size: int) -> bool:
@@ -213,10 +211,16 @@ class OutgoingQueue:
         self._sent.clear()
         self._pending.clear()
         self._begun, self._dropped, self._waiting = set(), set(), {}
-        self._bytes = self._dropped_bytes = self._data_bytes = self._waiting_bytes = 0
+        self.bytes = self._dropped_bytes = self._data_bytes = self._waiting_bytes = 0
         self.is_full = False
         self._append(_Entry(reason, size_of(reason.message)))
-        self._is_closed = True
+        self.is_closed = True
+
+    def is_overdue(self, now_s: float, taken: int) -> bool:
+        """Tell whether this queue, which is full, has been so for too long, and ``taken`` has not grown meanwhile."""
+        if taken != self._taken_at_last:
+            self._taken_at_last, self.overdue_at_s = taken, now_s + self.block_limit_s
+        return self.overdue_at_s <= now_s
 
     def acknowledge(self, sequence: int) -> None:
         """Forget the messages up to number ``sequence``: they have arrived. Complexity: O(messages forgotten)."""
@@ -248,10 +252,10 @@ class OutgoingQueue:
     def _leave(self) -> Numbered:
         entry = self._pending.popleft()
         sequence, message = entry.numbered.sequence, entry.numbered.message
-        skipped = 0 if self._last_sent is None else sequence - self._last_sent - 1
-        if skipped:
+        skipped = sequence - self.last_sent - 1
+        if skipped and self.last_sent >= 0:
             entry.numbered = Numbered(sequence, message, skipped)
-        self._last_sent = sequence
+        self.last_sent = sequence
         self._sent.append(entry)
         if self.drops_epochs and isinstance(message, DataMessage):
             self._begun.add(message.time)
@@ -280,15 +284,13 @@ def _without(entries: Iterable[_Entry], times: set[Time]) -> Iterator[_Entry]:
 
 def _merged(entries: Iterable[_Entry]) -> Iterator[_Entry]:
     """Yield messages with the notes that follow each other made one."""
-    notes: list[_Entry] = []
-    for entry in entries:
-        if isinstance(entry.numbered.message, EpochsDropped | LowerFrontierUpdate):
-            notes.append(entry)
-        else:
-            yield from _made_one(notes)
-            notes = []
-            yield entry
-    yield from _made_one(notes)
+    for are_notes, group in groupby(entries, _is_note):
+        alike = list(group)
+        yield from _made_one(alike) if are_notes else alike
+
+
+def _is_note(entry: _Entry) -> bool:
+    return isinstance(entry.numbered.message, EpochsDropped | LowerFrontierUpdate)
 
 
 def _made_one(notes: list[_Entry]) -> Iterator[_Entry]:
@@ -299,19 +301,15 @@ def _made_one(notes: list[_Entry]) -> Iterator[_Entry]:
     if len(notes) < 2:
         yield from notes
         return
-    dropped: EpochsDropped | None = None
-    changes: ChangeBatch[Time] = ChangeBatch()
-    for entry in notes:
-        match entry.numbered.message:
-            case LowerFrontierUpdate(updates=updates):
-                changes.extend(updates)
-            case EpochsDropped() as message if dropped is None:
-                dropped = message
-            case EpochsDropped(times=times) if dropped is not None:
-                dropped.times.extend(times)  # it has not left, so nobody else knows it
+    messages = [entry.numbered.message for entry in notes]
+    dropped = [message for message in messages if isinstance(message, EpochsDropped)]
+    moves = (message.updates for message in messages if isinstance(message, LowerFrontierUpdate))
+    changes: ChangeBatch[Time] = ChangeBatch(chain.from_iterable(moves))
     first, last = notes[0].numbered.sequence, notes[-1].numbered.sequence
-    if dropped is not None:
-        yield _entry(first if changes else last, dropped)
+    if dropped:
+        for message in dropped[1:]:
+            dropped[0].times.extend(message.times)  # it has not left, so nobody else knows it
+        yield _entry(first if changes else last, dropped[0])
     if changes:
         yield _entry(last, LowerFrontierUpdate(list(changes)))
 

@@ -15,13 +15,12 @@ Source: seed "Strymon publish-subscribe", section "Publisher Logic". The bound, 
 """
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from tidewheel.progress import ProtocolError, Time, TimeDomain
 from tidewheel.pubsub.errors import DeliveryError
-from tidewheel.pubsub.messages.delivery_options import EVERYTHING, DeliveryOptions
-from tidewheel.pubsub.messages.where import Where
+from tidewheel.pubsub.messages.delivery_options import EVERYTHING, DeliveryOptions, Where
 from tidewheel.pubsub.messages.wire import (
     DataMessage,
     Disconnected,
@@ -33,7 +32,7 @@ from tidewheel.pubsub.messages.wire import (
     Numbered,
     PartitionEnded,
 )
-from tidewheel.pubsub.protocol.epoch_states import EpochState, EpochStates
+from tidewheel.pubsub.protocol.epoch_states import EpochStates
 from tidewheel.pubsub.protocol.outgoing_queue import OutgoingQueue, size_of
 
 DEFAULT_CAPACITY_BYTES = 256 * 1024 * 1024
@@ -75,6 +74,9 @@ class Publisher:
         domain: the times of the topic; the lower frontier starts at its minimum.
         capacity_bytes: how much may wait for one subscriber; an attribute, too.
 
+    Attributes:
+        queues: what waits for each subscriber, by name; also for those that were cut off.
+
     >>> from tidewheel.progress import IntegerDomain
     >>> publisher = Publisher(IntegerDomain())
     >>> publisher.subscribe("s")
@@ -86,9 +88,8 @@ class Publisher:
     def __init__(self, domain: TimeDomain, capacity_bytes: int = DEFAULT_CAPACITY_BYTES) -> None:
         self._epochs = EpochStates(domain)
         self.capacity_bytes = capacity_bytes
-        self._queues: dict[str, OutgoingQueue] = {}
-        self._wheres: dict[str, Where] = {}
-        self._blocking: dict[str, float] = {}
+        self.queues: dict[str, OutgoingQueue] = {}
+        self._blocking: dict[str, OutgoingQueue] = {}
         self._sequence = 0
         self._final: Numbered | None = None
         self._records = 0
@@ -128,15 +129,11 @@ class Publisher:
         changes = self._epochs.advance(updates)
         if changes:
             self._broadcast(LowerFrontierUpdate(changes))
-            for queue in self._queues.values():
+            for queue in self.queues.values():
                 if queue.drops_epochs:
                     queue.prune(self._epochs.lower.less_equal)
             if not self._epochs.lower:
                 self._final = self._broadcast(PartitionEnded())
-
-    def end(self) -> None:
-        """Empty the lower frontier, whatever it is, which ends the partition."""
-        self.frontier([(time, -1) for time in self._epochs.lower])
 
     def fail(self, reason: str) -> None:
         """End the partition for everybody, before its time. Does nothing once it has ended or failed."""
@@ -151,15 +148,11 @@ class Publisher:
         Raises:
             ProtocolError: there is a subscriber of that name.
         """
-        if subscriber in self._queues:
+        if subscriber in self.queues:
             raise ProtocolError(f"subscriber {subscriber!r} is connected already")
-        queue = self._queues[subscriber] = OutgoingQueue(
-            self.capacity_bytes, drops_epochs=options.slow == "drop_epochs", blocks=options.slow == "block"
-        )
-        if options.slow == "block":
-            self._blocking[subscriber] = options.block_limit
-        if options.where is not None:
-            self._wheres[subscriber] = options.where
+        queue = self.queues[subscriber] = OutgoingQueue(self.capacity_bytes, options)
+        if queue.blocks:
+            self._blocking[subscriber] = queue
         snapshot = InitialFrontierSnapshot(list(self._epochs.lower), self._epochs.upper())
         # The final message is told again, under its own number, to those who come after it.
         before = self._sequence if self._final is None else self._final.sequence - 1
@@ -169,42 +162,46 @@ class Publisher:
 
     def unsubscribe(self, subscriber: str) -> None:
         """Forget a subscriber and free its queue; does nothing if there is none of that name."""
-        queue = self._queues.pop(subscriber, None)
+        queue = self.queues.pop(subscriber, None)
         if queue is not None:
             self._epochs_dropped += queue.epochs_dropped
-        self._wheres.pop(subscriber, None)
         self._blocking.pop(subscriber, None)
 
-    def holders(self) -> dict[str, float]:
-        """Return who holds this publisher back now, and for how many seconds each may do so."""
+    def holders(self) -> list[str]:
+        """Return who holds this publisher back now."""
         if not self._blocking:
-            return {}
-        return {name: limit_s for name, limit_s in self._blocking.items() if self._queues[name].is_full}
+            return []
+        return [name for name, queue in self._blocking.items() if queue.is_full]
 
-    def may_hold(self, subscriber: str) -> bool:
-        """Tell whether a subscriber is one that may hold back this publisher."""
-        return subscriber in self._blocking
+    def cut_off_late(self, now_s: float, taken: Callable[[str], int]) -> bool:
+        """Cut off who has held this publisher back, and taken nothing, for as long as it may; tell whether any has.
 
-    def taken(self, subscriber: str) -> int:
-        """Return how many messages a subscriber has taken."""
-        queue = self._queues.get(subscriber)
-        return 0 if queue is None else queue.taken
+        Args:
+            now_s: seconds that never go back.
+            taken: returns a number that grows as a subscriber takes something.
+        """
+        late = [name for name in self.holders() if self._blocking[name].is_overdue(now_s, taken(name))]
+        for name in late:
+            held = f"held back what is published for {self._blocking[name].block_limit_s:g} s without taking any of it"
+            self.cut_off(name, f"it fell too far behind, and {held}")
+        return bool(late)
+
+    def overdue_in_s(self, now_s: float) -> float | None:
+        """Return after how many seconds to call `cut_off_late` again; None while nobody holds this publisher back."""
+        due_s = min((self._blocking[name].overdue_at_s for name in self.holders()), default=None)
+        return None if due_s is None else max(0.0, due_s - now_s)
 
     def cut_off(self, subscriber: str, reason: str) -> None:
         """Let a subscriber have nothing more but ``reason``, and free its queue."""
-        queue = self._queues.get(subscriber)
+        queue = self.queues.get(subscriber)
         if queue is not None and not queue.is_closed:
             self._overflows += 1
             # Under a number of its own: what it has been sent so far may be acknowledged only after this.
             queue.close(Numbered(self._sequence + 1, Disconnected(reason)))
 
-    def has_subscriber(self, subscriber: str) -> bool:
-        """Tell whether a subscriber is known here, also one that was cut off."""
-        return subscriber in self._queues
-
     def has_news(self, subscriber: str) -> bool:
         """Tell whether `fetch` would return anything."""
-        return subscriber not in self._queues or bool(self._queues[subscriber])
+        return subscriber not in self.queues or bool(self.queues[subscriber])
 
     def fetch(self, subscriber: str, acknowledged: int, max_bytes: int = sys.maxsize) -> list[Numbered]:
         """Return the oldest messages that wait for a subscriber, without removing them.
@@ -214,7 +211,7 @@ class Publisher:
             acknowledged: the number of the last message that it has received, -1 before any; what is up to it goes.
             max_bytes: where to stop, though never before the first message.
         """
-        queue = self._queues.get(subscriber)
+        queue = self.queues.get(subscriber)
         if queue is None:
             return [Numbered(self._sequence + 1, Disconnected(_UNKNOWN))]
         queue.acknowledge(acknowledged)
@@ -223,8 +220,9 @@ class Publisher:
     def take(self, subscriber: str) -> list[Numbered]:
         """Return and remove all that waits for a subscriber, for a shell that cannot lose a reply."""
         messages = self.fetch(subscriber, acknowledged=-1)
-        if subscriber in self._queues and messages:
-            self._queues[subscriber].acknowledge(messages[-1].sequence)
+        queue = self.queues.get(subscriber)
+        if queue is not None:
+            queue.acknowledge(queue.last_sent)
         return messages
 
     # What can be seen from outside
@@ -241,21 +239,17 @@ class Publisher:
 
     def is_drained_but_for(self, process: str | None) -> bool:
         """Tell whether it is drained if the subscribers of one process, by the start of their names, do not count."""
-        waiting = (name for name, queue in self._queues.items() if queue)
+        waiting = (name for name, queue in self.queues.items() if queue)
         return self.is_finished and all(process is not None and name.startswith(f"{process}/") for name in waiting)
 
     def unread(self) -> list[str]:
         """Return the subscribers for whom something waits, but for those who were cut off."""
-        return [name for name, queue in self._queues.items() if queue and not queue.is_closed]
+        return [name for name, queue in self.queues.items() if queue and not queue.is_closed]
 
     @property
     def subscribers(self) -> int:
         """How many subscribers are connected."""
-        return sum(not queue.is_closed for queue in self._queues.values())
-
-    def state(self, time: Time) -> EpochState:
-        """Return the state of an epoch."""
-        return self._epochs.state(time)
+        return sum(not queue.is_closed for queue in self.queues.values())
 
     def statistics(self) -> PublisherStatistics:
         """Return counts of what happened so far."""
@@ -264,11 +258,11 @@ class Publisher:
             records=self._records,
             subscribers=self.subscribers,
             overflows=self._overflows,
-            epochs_dropped=self._epochs_dropped + sum(queue.epochs_dropped for queue in self._queues.values()),
-            queued_bytes=sum(queue.bytes for queue in self._queues.values()),
-            active_epochs=self._epochs.active,
-            lag_bytes=max((queue.bytes for queue in self._queues.values()), default=0),
-            lag_messages=max(map(len, self._queues.values()), default=0),
+            epochs_dropped=self._epochs_dropped + sum(queue.epochs_dropped for queue in self.queues.values()),
+            queued_bytes=sum(queue.bytes for queue in self.queues.values()),
+            active_epochs=len(self._epochs.active),
+            lag_bytes=max((queue.bytes for queue in self.queues.values()), default=0),
+            lag_messages=max(map(len, self.queues.values()), default=0),
             holders=len(self.holders()),
         )
 
@@ -277,10 +271,10 @@ class Publisher:
         numbered = Numbered(self._sequence, message)
         size = size_of(message)
         wanted: dict[Where, Numbered | None] = {}
-        for subscriber, queue in self._queues.items():
+        for queue in self.queues.values():
             if queue.is_closed:
                 continue
-            where = self._wheres.get(subscriber)
+            where = queue.where
             if where is None or not isinstance(message, DataMessage):
                 self._offer(queue, numbered, size)
             else:

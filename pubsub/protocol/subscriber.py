@@ -3,23 +3,25 @@
 Invariants:
 
 - No event comes before the snapshots of all partitions have; until then messages wait, undecoded.
-- A consumer sees all of an epoch or nothing of it (see `EpochFilter`); what it does not see is never decoded.
+- Of each partition no message is missing, none comes twice, and each is where the protocol allows it.
+- A consumer sees all of an epoch or nothing of it, over all partitions; what it does not see is never decoded.
 - Where epochs may be dropped, because the consumer falls behind, batches are held until their epoch is complete: only
   then is it sure that no partition has dropped its part. A consumer is told of every epoch that was dropped.
 - The frontier is the minimal antichain over all partitions: it is never ahead of a batch still to come.
 - The topic ends when all partitions have ended; a failure of one is an error at once.
 
-Source: seed "Strymon publish-subscribe", section "Subscriber Logic".
+Source: seed "Strymon publish-subscribe", sections "Protocol Messages", "Design Goals" and "Subscriber Logic".
+The ends of partitions are added.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import Enum
 
-from tidewheel.progress import Antichain, MutableAntichain, Time, TimeDomain
+from tidewheel.progress import Antichain, MutableAntichain, ProtocolError, Time, TimeDomain
 from tidewheel.pubsub.catalog.topic_schema import TopicSchema
 from tidewheel.pubsub.errors import DeliveryError, PublisherLost
 from tidewheel.pubsub.messages.events import Batch, DecodeCounter, Dropped, End, Event, Frontier, SubstreamsEnded
-from tidewheel.pubsub.messages.payload import EncodedBatch
 from tidewheel.pubsub.messages.wire import (
     DataMessage,
     Disconnected,
@@ -27,11 +29,111 @@ from tidewheel.pubsub.messages.wire import (
     Failed,
     InitialFrontierSnapshot,
     LowerFrontierUpdate,
+    Message,
     Numbered,
+    PartitionEnded,
 )
-from tidewheel.pubsub.protocol.epoch_filter import EpochFilter
-from tidewheel.pubsub.protocol.partition_stream import PartitionState, PartitionStream
-from tidewheel.pubsub.protocol.waiting_epochs import WaitingEpochs
+from tidewheel.pubsub.protocol.epoch_assembler import WaitingEpochs
+
+
+class PartitionState(Enum):
+    """Where a subscriber is with one partition."""
+
+    AWAITING_SNAPSHOT = "awaiting its snapshot"
+    LIVE = "live"
+    ENDED = "ended"
+
+
+TRANSITIONS: dict[tuple[PartitionState, type[Message]], PartitionState] = {
+    (PartitionState.AWAITING_SNAPSHOT, InitialFrontierSnapshot): PartitionState.LIVE,
+    (PartitionState.LIVE, DataMessage): PartitionState.LIVE,
+    (PartitionState.LIVE, LowerFrontierUpdate): PartitionState.LIVE,
+    (PartitionState.LIVE, EpochsDropped): PartitionState.LIVE,
+    (PartitionState.LIVE, PartitionEnded): PartitionState.ENDED,
+    (PartitionState.AWAITING_SNAPSHOT, Failed): PartitionState.ENDED,
+    (PartitionState.AWAITING_SNAPSHOT, Disconnected): PartitionState.ENDED,
+    (PartitionState.LIVE, Failed): PartitionState.ENDED,
+    (PartitionState.LIVE, Disconnected): PartitionState.ENDED,
+}
+"""The states of a partition and the messages that it takes there; what is not in it is a `ProtocolError`."""
+
+
+class PartitionStream:
+    """The messages of one partition at one subscriber, checked by the table.
+
+    Attributes:
+        state: where the subscriber is with the partition.
+        duplicates: how many messages had been received before.
+
+    >>> stream = PartitionStream()
+    >>> stream.accept(Numbered(7, InitialFrontierSnapshot([0], [])))
+    InitialFrontierSnapshot(lower=[0], upper=[])
+    >>> stream.accept(Numbered(7, InitialFrontierSnapshot([0], []))) is None, stream.duplicates
+    (True, 1)
+    """
+
+    def __init__(self) -> None:
+        self._received: int | None = None
+        self.state = PartitionState.AWAITING_SNAPSHOT
+        self.duplicates = 0
+
+    def accept(self, numbered: Numbered) -> Message | None:
+        """Check one message and return it, or None if it was received before.
+
+        Raises:
+            ProtocolError: messages before this one are missing, or the partition's state does not allow it.
+        """
+        message, sequence = numbered.message, numbered.sequence
+        # A publisher that knows nothing of this subscriber, such as a new one in place of another, has other numbers.
+        is_last_word = isinstance(message, Failed | Disconnected) and self.state is not PartitionState.ENDED
+        if self._received is not None and sequence <= self._received and not is_last_word:
+            self.duplicates += 1
+            return None
+        following = TRANSITIONS.get((self.state, type(message)))
+        if following is None:
+            raise ProtocolError(f"a {type(message).__name__} came while the partition was {self.state.value}")
+        if self._received is not None and sequence - numbered.skipped != self._received + 1 and not is_last_word:
+            raise ProtocolError(f"message {self._received + 1} is missing: {sequence} came after {self._received}")
+        self._received = sequence
+        self.state = following
+        return message
+
+
+class EpochFilter:
+    """The filter of epochs, made from the snapshots of all partitions.
+
+    A time passes if, at every partition's snapshot, it was latent and not below the upper frontier: no element of
+    the upper frontier is at or after it, and some element of the lower frontier is at or before it. Then no
+    partition had sent any of it before its snapshot, and every partition has sent, or will send, all of it after.
+
+    The second half matters as soon as there are two partitions: an epoch that one had completed, and another had
+    not begun, is below neither upper frontier; the seed's rule alone would let through the second partition's part
+    of it.
+
+    The times that pass are closed upwards: with a time, all later ones pass. So in a total order there are no
+    holes, and the filter has done its work once every element of the merged lower frontier passes.
+
+    >>> from tidewheel.progress import IntegerDomain
+    >>> one, other = InitialFrontierSnapshot([3], []), InitialFrontierSnapshot([0], [1])
+    >>> epochs = EpochFilter(IntegerDomain(), [one, other])
+    >>> [time for time in range(5) if epochs.passes(time)]
+    [3, 4]
+    """
+
+    def __init__(self, domain: TimeDomain, snapshots: Sequence[InitialFrontierSnapshot]) -> None:
+        self._domain = domain
+        self._lowers = list(dict.fromkeys(Antichain(domain, snapshot.lower) for snapshot in snapshots))
+        self._upper = list(dict.fromkeys(time for snapshot in snapshots for time in snapshot.upper))
+
+    def passes(self, time: Time) -> bool:
+        """Tell whether the subscriber sees the epoch ``time``. Complexity: O(elements of all snapshots)."""
+        if any(self._domain.less_equal(time, element) for element in self._upper):
+            return False
+        return all(lower.less_equal(time) for lower in self._lowers)
+
+    def is_done(self, frontier: Antichain) -> bool:
+        """Tell whether every time that can still come passes, given the merged lower frontier."""
+        return all(self.passes(time) for time in frontier)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,12 +277,11 @@ class Subscriber:
         if message.time in self._dropped or not self._passes(message.time):
             self._filtered += 1
             return []
-        encoded = EncodedBatch(message.encoding, message.payload, message.records)
         batch: Batch | SubstreamsEnded
         if message.encoding == "ends":
-            batch = SubstreamsEnded(message.time, partition, encoded, number)
+            batch = SubstreamsEnded(message.time, partition, message, number)
         else:
-            batch = Batch(message.time, partition, encoded, self._counter, self._expected, number)
+            batch = Batch(message.time, partition, message, self._counter, self._expected, number)
         if self._holds_epochs:
             self._held.at(message.time).append(batch)
             return []

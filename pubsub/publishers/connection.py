@@ -9,14 +9,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from tidewheel.progress import ProtocolError, Time
+from tidewheel.progress import Time
 from tidewheel.pubsub.errors import DeliveryError
-from tidewheel.pubsub.messages.payload import EncodedBatch, encode, encode_ends
+from tidewheel.pubsub.messages.encoded_message import encode_batch, encode_ends
 from tidewheel.pubsub.messages.wire import DataMessage, FeedEvent, LowerFrontierUpdate
-from tidewheel.pubsub.publishers.local_publisher import LocalPublisher
 
-_MOST_GATHERED = 1024 * 1024
-_PART_GATHERED = 4
+MOST_GATHERED = 1024 * 1024
 
 
 class PublisherConnection(ABC):
@@ -32,7 +30,7 @@ class PublisherConnection(ABC):
         self._partition = partition
         self._events: list[FeedEvent] = []
         self._gathered_bytes = 0
-        self._most_gathered = _MOST_GATHERED
+        self._most_gathered = MOST_GATHERED
 
     def data(self, time: Time, batch: Any) -> None:
         """Take one batch, encoded at once, so that it may be changed afterwards. An empty batch is no news.
@@ -40,9 +38,7 @@ class PublisherConnection(ABC):
         Raises:
             DeliveryError: it cannot be encoded.
         """
-        encoded = self._encoded(time, batch, encode)
-        if encoded.records:
-            self._add(time, encoded)
+        self._gather(encode_batch, time, batch)
 
     def ends(self, time: Time, keys: list[Any]) -> None:
         """Take the keys of substreams of which nothing more comes, at a time that is not before their last records.
@@ -50,19 +46,18 @@ class PublisherConnection(ABC):
         Raises:
             DeliveryError: they cannot be encoded.
         """
-        self._add(time, self._encoded(time, keys, encode_ends))
+        self._gather(encode_ends, time, keys)
 
-    def _encoded(self, time: Time, content: Any, encode: Callable[[Any], EncodedBatch]) -> EncodedBatch:
+    def _gather(self, encode: Callable[[Time, Any], DataMessage], time: Time, content: Any) -> None:
         try:
-            return encode(content)
+            message = encode(time, content)
         except DeliveryError as error:
             raise DeliveryError(
                 f"{self._where} at time {time!r}: {error}", topic=self._topic, partition=self._partition
             ) from error
-
-    def _add(self, time: Time, encoded: EncodedBatch) -> None:
-        self._events.append(DataMessage(time, encoded.payload, encoded.encoding, encoded.records))
-        self._gathered_bytes += len(encoded.payload)
+        if message.records or message.encoding == "ends":
+            self._events.append(message)
+            self._gathered_bytes += len(message.payload)
 
     def frontier(self, updates: Iterable[tuple[Time, int]]) -> None:
         """Take one move of the frontier: -1 for each time that left it and +1 for each that entered, indivisible."""
@@ -112,25 +107,16 @@ class PublisherConnection(ABC):
         return DeliveryError(text, topic=self._topic, partition=self._partition)
 
 
-class LocalConnection(PublisherConnection):
-    """A connection to a publisher in this process."""
-
-    def __init__(self, topic: str, partition: int, publisher: LocalPublisher) -> None:
-        super().__init__(topic, partition)
-        self._publisher = publisher
-        self._most_gathered = min(_MOST_GATHERED, publisher.capacity_bytes // _PART_GATHERED)
+class IdleConnection(PublisherConnection):
+    """Takes moves of the frontier and tells nobody: the worker that publishes knows them. There is no data for it."""
 
     def _send(self, events: list[FeedEvent]) -> None:
-        try:
-            self._publisher.feed(events)
-        except ProtocolError as error:
-            self._publisher.fail(str(error))
-            raise self._refusal(error) from error
+        """Forget them."""
 
     def _has_room(self) -> bool:
-        """Tell whether no subscriber holds the publisher back."""
-        return not self._publisher.is_held()
+        """Tell that there is always room."""
+        return True
 
     def wait_for_room(self, wake: Callable[[], None]) -> float | None:
-        """Have ``wake`` called when no subscriber holds the publisher back any more."""
-        return self._publisher.when_free(wake)
+        """Have nobody wait."""
+        return 0.0

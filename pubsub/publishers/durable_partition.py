@@ -5,7 +5,6 @@ All happens on the loop but what waits for the disk.
 
 import asyncio
 import logging
-import socket
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -21,10 +20,7 @@ from tidewheel.pubsub.log.segmented_log import SEGMENT_BYTES
 from tidewheel.pubsub.publishers.audience import Audience
 from tidewheel.pubsub.publishers.durable_pubend import DurablePubend
 from tidewheel.pubsub.publishers.partition import Partition
-from tidewheel.pubsub.publishers.pubend_statistics import PubendStatistics
-from tidewheel.pubsub.publishers.room_watch import RoomWatch
-from tidewheel.pubsub.publishers.topic_log import RETENTION_S
-from tidewheel.pubsub.publishers.worker_link import MessageSink
+from tidewheel.pubsub.publishers.publication import RETENTION_S
 from tidewheel.transport.change_signal import ChangeSignal
 
 _LOG = logging.getLogger(__name__)
@@ -58,8 +54,6 @@ class DurablePartition(Partition):
     Attributes:
         core: the pubend.
         audience: its readers.
-        problem: why nothing is published any more; empty as long as something is.
-        refusal: why the partition ended before its time, if it did.
     """
 
     def __init__(  # noqa: PLR0913 - what a publisher's log needs, one by one
@@ -80,12 +74,11 @@ class DurablePartition(Partition):
         self._retention_s = retention_s
         self._lease_s = lease_s
         self._clock = clock
-        self._room = RoomWatch(self)
+        self._is_full = False
         self._is_over = False
         self._housekeeping: asyncio.Task[None] | None = None
         self._kept_house_s = 0.0
-        self.problem = self.refusal = ""
-        self.core = DurablePubend(
+        self.core = self._sink = DurablePubend(
             directory,
             identity,
             domain,
@@ -116,7 +109,12 @@ class DurablePartition(Partition):
         call()
         if self.core.error is not None:
             self._refuse(str(self.core.error))
-        self._room.look(self.core.writer.full)
+        full = self.core.writer.full
+        if self._is_full != (full is not None):
+            self._is_full = full is not None
+            again = "the log has room again, and publishing goes on"
+            until = f"{full}. Until there is room nothing is published, and its worker is held back"
+            _LOG.log(logging.ERROR if full else logging.WARNING, "%r: %s", self, until if full else again)
         self._settle()
         self._changed.notify()
 
@@ -151,15 +149,6 @@ class DurablePartition(Partition):
             self._changed.notify()
 
     # ------------------------------------------------------------------ the worker and the children
-
-    @property
-    def _sink(self) -> MessageSink:
-        return self.core
-
-    def _admitted(self, connection: socket.socket, child: str | None) -> None:
-        super()._admitted(connection, child)
-        if child is None and self.refusal and self._worker is not None:
-            self._worker.refuse(self.refusal)
 
     def _hear(self, child: str, said: list[ChildMessage]) -> None:
         for message in said:
@@ -217,22 +206,28 @@ class DurablePartition(Partition):
         """Wait until all readers have acknowledged everything, or nothing for as long as a lease."""
         await self.audience.read_by_all(owner, self._lease_s)
 
-    def statistics(self) -> PubendStatistics:
-        """Return counts of what happened so far, and of what there is."""
+    def statistics(self) -> dict[str, int]:
+        """Return counts of what happened since the start, and of what there is.
+
+        They are the messages that were taken of the worker, without those that were logged before, and their bytes; how
+        often children have asked for something; the relays and readers that are connected; the subscriptions that are
+        read, all of them, those that are durable, and those that have not acknowledged everything; the bytes of the
+        log; those that wait to be taken by children; and the messages that children were not told as they did not read.
+        """
         core, subscriptions = self.core, self.core.subscriptions
-        return PubendStatistics(
-            messages=core.messages,
-            bytes=core.message_bytes,
-            nacks=core.nacks,
-            children=len(self.children),
-            subscribers=self.audience.count,
-            subscriptions=len(subscriptions.known),
-            durable_subscriptions=sum(map(subscriptions.is_durable, subscriptions.known)),
-            unread=len(core.unread()),
-            log_bytes=core.log.total_bytes,
-            waiting_bytes=self.children.waiting_bytes,
-            dropped=self.children.dropped,
-        )
+        return {
+            "messages": core.messages,
+            "bytes": core.message_bytes,
+            "nacks": core.nacks,
+            "children": len(self.children),
+            "subscribers": self.audience.count,
+            "subscriptions": len(subscriptions.known),
+            "durable_subscriptions": sum(map(subscriptions.is_durable, subscriptions.known)),
+            "unread": len(core.unread()),
+            "log_bytes": core.log.total_bytes,
+            "waiting_bytes": self.children.waiting_bytes,
+            "dropped": self.children.dropped,
+        }
 
     async def close(self) -> None:
         """Let go of everything, with a word to children that need one, and close the log. Raises LogError."""

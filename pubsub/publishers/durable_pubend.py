@@ -27,6 +27,7 @@ from tidewheel.pubsub.log.record_format import LogIdentity
 from tidewheel.pubsub.log.segmented_log import SEGMENT_BYTES, Log
 from tidewheel.pubsub.messages.encoded_message import EncodedMessage, size_of
 from tidewheel.pubsub.messages.wire import InitialFrontierSnapshot
+from tidewheel.pubsub.publishers.partition import Confirmed
 from tidewheel.pubsub.publishers.partition_log import (
     PartitionLog,
     Recovered,
@@ -40,7 +41,6 @@ from tidewheel.pubsub.publishers.partition_log import (
     snapshot,
 )
 from tidewheel.pubsub.publishers.partition_writer import PartitionWriter
-from tidewheel.pubsub.publishers.worker_link import Confirmed
 
 TICKS_A_SECOND = 1_000_000
 _RESERVED_AHEAD = 10 * TICKS_A_SECOND

@@ -1,4 +1,4 @@
-"""The way of one worker to its publisher, over a socket on their node.
+"""The way of one worker to its publisher actor, over a socket on their node.
 
 What the worker publishes is written at once, as far as the socket takes it. A thread writes the rest, and hears what
 the publisher confirms. A publisher with a log confirms what is durable. Until then the feed keeps it, and sends it
@@ -10,16 +10,20 @@ import select
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final
 
-from tidewheel.progress import ProtocolError
-from tidewheel.pubsub.errors import DeliveryError
-from tidewheel.pubsub.exactly_once.sent_events import SentEvents
+from tidewheel.progress import ProtocolError, Time, TimeDomain
+from tidewheel.progress.change_batch import ChangeBatch
+from tidewheel.pubsub.errors import DeliveryError, PublisherLost
+from tidewheel.pubsub.exactly_once.sent_events import PassingEvents, SentEvents
 from tidewheel.pubsub.messages.wire import FeedEvent
-from tidewheel.pubsub.publishers.worker_frames import Answer, decode_answer, message_frame, position_frame
+from tidewheel.pubsub.publishers.connection import PublisherConnection
+from tidewheel.pubsub.publishers.partition import Answer, decode_answer, message_frame, position_frame
+from tidewheel.transport.ray_cluster import node_id
 from tidewheel.transport.socket_frames import FrameReader
+from tidewheel.transport.socket_offer import SocketOffer
 from tidewheel.transport.socket_writer import SocketWriter
 
 ROOM_BYTES: Final = 4 * 1024 * 1024
@@ -34,6 +38,8 @@ BROKEN: Final = "its connection has broken, so its process has ended"
 
 _LOOK_MS = 1000
 _AGAIN_S = 0.2
+_LISTEN_TIMEOUT_S = 60.0
+_PING_TIMEOUT_S = 10.0
 
 
 class FeedLost(Exception):  # noqa: N818 - it names what happened
@@ -91,7 +97,7 @@ class Feed:
                 if self._writer is not None:
                     self._writer.add(message_frame(message))
             if self._writer is not None and not self._write():
-                self._ring()
+                os.eventfd_write(self._bell, 1)
 
     def finish(self) -> None:
         """Wait until the publisher has confirmed everything, and let go of the connection."""
@@ -122,7 +128,8 @@ class Feed:
             if self._is_closed:
                 return
             self._is_closed = True
-            self._ring()
+            self._changed.notify_all()
+            os.eventfd_write(self._bell, 1)
         self._thread.join(RESTARTS_WITHIN_S)
         os.close(self._bell)
 
@@ -144,7 +151,8 @@ class Feed:
                 elif now_s - away_since_s > self._restarts_within_s:
                     self._fail(FeedLost(f"it has not come back within {self._restarts_within_s:g} s: {error}"))
                 else:
-                    self._pause()
+                    with self._changed:
+                        self._changed.wait_for(lambda: self._is_closed, _AGAIN_S)
             except ProtocolError as error:
                 self._fail(FeedRefused(str(error)))
             finally:
@@ -181,16 +189,12 @@ class Feed:
             if isinstance(answer, str):
                 self._fail(FeedRefused(answer))
                 return
-            self._durable(answer)
+            with self._changed:
+                self._sent.durable(answer)
+                if not self._sent.waiting:
+                    self._changed.notify_all()
         if answers.is_at_end:
             raise FeedLost(BROKEN)
-
-    def _durable(self, count: int) -> None:
-        with self._changed:
-            self._sent.durable(count)
-            if not self._sent.waiting:
-                self._changed.notify_all()
-        self._wake_worker()
 
     def _wake_worker(self) -> None:
         """Call the worker that waits for room, if there is room again."""
@@ -218,17 +222,6 @@ class Feed:
         if connection is not None:
             connection.close()
 
-    def _pause(self) -> None:
-        """Wait a moment before connecting to the publisher again, unless the feed is closed."""
-        poll = select.poll()
-        poll.register(self._bell, select.POLLIN)
-        if poll.poll(round(_AGAIN_S * 1000)):
-            with suppress(BlockingIOError):
-                os.eventfd_read(self._bell)
-
-    def _ring(self) -> None:
-        os.eventfd_write(self._bell, 1)
-
     def _fail(self, error: FeedLost | FeedRefused) -> None:
         with self._changed:
             self._error = self._error or error
@@ -244,3 +237,91 @@ class Feed:
     def _raise(self) -> None:
         if self._error is not None:
             raise self._error
+
+
+class RayConnection(PublisherConnection):
+    """A connection to a publisher actor. Pickled, it is a new one: one worker, in one process, uses it.
+
+    The flush with which the frontier becomes empty returns only when the publisher has taken everything: after it the
+    worker may go.
+
+    Args:
+        topic: its name.
+        partition: the number of the partition.
+        domain: the times of the topic.
+        publisher: the handle of the actor.
+        has_log: whether the publisher has a log. If one that has dies, the connection waits until Ray has started it
+            again, and sends again what is not durable.
+    """
+
+    def __init__(self, topic: str, partition: int, domain: TimeDomain, publisher: Any, has_log: bool) -> None:
+        super().__init__(topic, partition)
+        self._domain = domain
+        self._publisher = publisher
+        self._has_log = has_log
+        self._frontier: ChangeBatch[Time] = ChangeBatch([(domain.minimum(), 1)])
+        self._feed: Feed | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self._topic, self._partition, self._domain, self._publisher, self._has_log)
+
+    def frontier(self, updates: Iterable[tuple[Time, int]]) -> None:
+        """Take one move of the frontier, indivisible."""
+        changes = list(updates)
+        self._frontier.extend(changes)
+        super().frontier(changes)
+
+    def _has_room(self) -> bool:
+        """Tell whether what was sent is on its way."""
+        try:
+            return self._feed is None or self._feed.has_room()
+        except (FeedLost, FeedRefused) as error:
+            raise self._error(error) from error
+
+    def wait_for_room(self, wake: Callable[[], None]) -> float | None:
+        """Have ``wake`` called when there is room again."""
+        return 0.0 if self._feed is None else self._feed.wait_for_room(wake)
+
+    def _send(self, events: list[FeedEvent]) -> None:
+        try:
+            if self._feed is None:
+                self._feed = self._open()
+            self._feed.send(events)
+            if not self._frontier:
+                self._feed.finish()
+        except (FeedLost, FeedRefused) as error:
+            raise self._error(error) from error
+
+    def _open(self) -> Feed:
+        if self._has_log:
+            return Feed(SentEvents(self._domain), self._connect)
+        return Feed(PassingEvents(self._domain), self._connect, restarts_within_s=0.0)
+
+    def _connect(self) -> socket.socket:
+        """Return a new connection to the publisher, which is on this node."""
+        import ray
+
+        try:
+            offer: SocketOffer = ray.get(self._publisher.listen.remote(), timeout=_LISTEN_TIMEOUT_S)
+        except ray.exceptions.RayError as error:
+            raise FeedLost(str(error)) from error
+        connection = offer.connect(node_id())
+        if connection is None:
+            raise FeedLost("there is no connection to it from this node")
+        return connection
+
+    def _error(self, error: FeedLost | FeedRefused) -> Exception:
+        if isinstance(error, FeedRefused):
+            return self._refusal(error)
+        text = f"{self._where}: the publisher is dead: {self._reason(error)}"
+        return PublisherLost(text, topic=self._topic, partition=self._partition)
+
+    def _reason(self, error: FeedLost) -> object:
+        """Return what Ray knows of the end of a publisher, which is more than what a socket tells."""
+        import ray
+
+        try:
+            ray.get(self._publisher.ping.remote(), timeout=_PING_TIMEOUT_S)
+        except ray.exceptions.RayError as said:
+            return said
+        return error

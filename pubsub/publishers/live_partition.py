@@ -1,25 +1,28 @@
 """One partition of a topic without a log, on an asyncio loop: from its worker to its subscribers.
 
-A subscriber's connection is given messages as fast as it takes them. The rest waits in its queue in the `Publisher`,
-where it is bounded. While a subscriber holds the publisher back, nothing is read from the worker.
+What a worker sends waits here while a subscriber holds the publisher back; meanwhile nothing is read from the worker. A
+subscriber's connection is given messages as fast as it takes them. The rest waits in its queue in the `Publisher`,
+where it is bounded.
 """
 
 import asyncio
 import logging
 import socket
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from typing import Final
 
 from tidewheel.progress import ProtocolError, TimeDomain
 from tidewheel.pubsub.exactly_once.frames import ChildMessage, Join, Told
+from tidewheel.pubsub.exactly_once.journal import WorkerPosition
 from tidewheel.pubsub.messages.delivery_options import DeliveryOptions
-from tidewheel.pubsub.messages.wire import FeedEvent, LastMessage, Numbered
-from tidewheel.pubsub.protocol.holds import Holds, held_too_long
-from tidewheel.pubsub.protocol.publisher import Publisher, PublisherStatistics
-from tidewheel.pubsub.publishers.live_intake import LiveIntake
-from tidewheel.pubsub.publishers.partition import Partition
-from tidewheel.pubsub.publishers.worker_link import MessageSink
+from tidewheel.pubsub.messages.encoded_message import EncodedMessage, decode
+from tidewheel.pubsub.messages.wire import DataMessage, FeedEvent, LowerFrontierUpdate
+from tidewheel.pubsub.protocol.outgoing_queue import size_of
+from tidewheel.pubsub.protocol.publisher import Publisher
+from tidewheel.pubsub.publishers.partition import Confirmed, Partition
 from tidewheel.transport import socket_offer
 from tidewheel.transport.change_signal import ChangeSignal
 from tidewheel.transport.codec import HAS_GONE
@@ -28,8 +31,13 @@ from tidewheel.transport.socket_offer import SocketOffer
 _LOG = logging.getLogger(__name__)
 
 LEASE_S: Final = 60.0
+ENDED_ALREADY: Final = "the topic has been ended already"
+
 _WRITE_BYTES = 1024 * 1024
 _MOST_WRITES = 8
+_TAKEN_AT_ONCE = 4
+"""Of its capacity, a publisher takes one part in so many at a time; then its subscribers have a chance to take that."""
+_NOTHING = Confirmed(0, 0)
 
 
 class LivePartition(Partition):
@@ -56,39 +64,73 @@ class LivePartition(Partition):
         lease_s: float = LEASE_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        super().__init__(name, node, changed, self._drained, lease_s)
+        super().__init__(name, node, changed, lambda _: self.go_on_soon(), lease_s)
+        self._sink = self
         self._publisher = Publisher(domain, capacity_bytes)
+        self._most_bytes = capacity_bytes // _TAKEN_AT_ONCE
         self._clock = clock
         self._lease_s = lease_s
+        self._waiting: deque[FeedEvent] = deque()
+        self._received = self._unconfirmed = 0
         self._awaited_until_s: dict[str, float] = {}
-        self._holds = Holds()
-        self._last: dict[str, Numbered] = {}
-        self._intake = LiveIntake(self._publisher, self._pass_on)
         self._alarm: asyncio.TimerHandle | None = None
         self._goes_on_soon = False
 
     # ------------------------------------------------------------------ the worker
 
-    @property
-    def _sink(self) -> MessageSink:
-        return self._intake
+    def begin(self, position: WorkerPosition) -> None:
+        """Do nothing: a worker begins with its first event, as nothing is kept."""
+
+    def feed(self, sent: list[EncodedMessage]) -> None:
+        """Receive messages of the worker, in order; raises ProtocolError for what a worker does not send."""
+        events: list[FeedEvent] = []
+        try:
+            for message in sent:
+                event = decode(message)
+                if not isinstance(event, DataMessage | LowerFrontierUpdate):
+                    raise ProtocolError(f"a worker does not send {event!r}")
+                events.append(event)
+        finally:
+            self._unconfirmed += len(events)
+            self.take(events)
 
     def take(self, events: Sequence[FeedEvent]) -> None:
-        """Receive events of a worker without a connection, in order; they wait while a subscriber holds back."""
-        self._intake.take(events)
-        self._settle()
+        """Receive events, in order; they wait while a subscriber holds back."""
+        if not self.refusal:
+            self._waiting.extend(events)
+        self._received += len(events)
+        self._pass_on()
 
     async def taken(self, again_s: float) -> None:
         """Wait until all events that have come are told to the subscribers; raise ProtocolError if one is wrong."""
-        received = self._intake.received
-        while not await self._changed.wait_until(lambda: self._intake.passed_on >= received, again_s):
+        received = self._received
+        while not await self._changed.wait_until(lambda: self._received - len(self._waiting) >= received, again_s):
             pass
-        if self._intake.refusal:
-            raise ProtocolError(self._intake.refusal)
+        if self.refusal:
+            raise ProtocolError(self.refusal)
+
+    def confirmed(self) -> Confirmed:
+        """Return how many messages the worker may forget: all of them once the partition has ended."""
+        if not self._publisher.is_finished:
+            return _NOTHING
+        messages, self._unconfirmed = self._unconfirmed, 0
+        return Confirmed(messages, 0)
+
+    @property
+    def has_room(self) -> bool:
+        """Whether no subscriber holds the publisher back."""
+        return not self._publisher.holders()
+
+    @property
+    def error(self) -> ProtocolError | None:
+        """Why nothing more is received of the worker, if that is so."""
+        reason = self.refusal or (ENDED_ALREADY if self._publisher.has_failed else "")
+        return ProtocolError(reason) if reason else None
 
     def _refuse(self, reason: str) -> None:
-        self._intake.refuse(reason)
-        self.go_on()
+        self.refusal = self.refusal or reason
+        self._waiting.clear()
+        self.fail(reason)
 
     # ------------------------------------------------------------------ going on
 
@@ -100,41 +142,46 @@ class LivePartition(Partition):
     def _pass_on(self) -> None:
         if self._awaited_until_s:
             self._give_up_late()
-        while self._pass_on_once():
+        while self._pass_on_some():
             pass
-        self._set_alarm()
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
+        wait_s = self._publisher.overdue_in_s(self._clock())
+        if wait_s is not None:
+            self._alarm = self._loop.call_later(wait_s, self.go_on)
         self._changed.notify()
 
-    def _pass_on_once(self) -> bool:
-        """Pass on what can be passed on now; return whether to look again after that."""
-        has_more = self._intake.pass_on()
+    def _pass_on_some(self) -> bool:
+        """Give the publisher events, and the subscribers what they take; return whether to do so again."""
+        publisher = self._publisher
+        passed_bytes = 0
+        try:
+            while self._waiting and passed_bytes <= self._most_bytes and not publisher.holders():
+                event = self._waiting.popleft()
+                passed_bytes += size_of(event)
+                publisher.feed([event])
+        except ProtocolError as error:
+            self._refuse(str(error))
         for name in self.children.names:
             self._fill(name)
-        holders = self._publisher.holders()
-        late = self._holds.expired(holders, self._clock(), self.taken_by) if holders or self._holds else ()
-        for subscriber in late:
-            self._publisher.cut_off(subscriber, held_too_long(holders[subscriber]))
-        return bool(late) or (has_more and not holders)
+        if publisher.holders():
+            return publisher.cut_off_late(self._clock(), self.taken_by)
+        return bool(self._waiting)
 
     def _fill(self, name: str) -> None:
         """Tell a subscriber what there is for it, until its connection takes no more, or it is the turn of others."""
         for _ in range(_MOST_WRITES):
-            child = self.children.get(name)
-            if child is None or child.waiting_bytes:
+            child, queue = self.children.get(name), self._publisher.queues.get(name)
+            if child is None or queue is None or child.waiting_bytes:
                 return
-            last = self._last.get(name)
-            if last is not None and isinstance(last.message, LastMessage):
-                self.leave(name)
-                return
-            messages = self._publisher.fetch(name, -1 if last is None else last.sequence, _WRITE_BYTES)
+            queue.acknowledge(queue.last_sent)
+            messages = queue.head(_WRITE_BYTES)
             if not messages:
+                if queue.is_closed or self._publisher.is_finished:
+                    self.leave(name)
                 return
-            self._last[name] = messages[-1]
             child.tell_now(messages)
-        self.go_on_soon()
-
-    def _drained(self, name: str) -> None:
-        self._fill(name)
         self.go_on_soon()
 
     def go_on_soon(self) -> None:
@@ -147,14 +194,6 @@ class LivePartition(Partition):
         self._goes_on_soon = False
         self.go_on()
 
-    def _set_alarm(self) -> None:
-        """Look again when those who hold back the publisher have done so for too long."""
-        if self._alarm is not None:
-            self._alarm.cancel()
-            self._alarm = None
-        if self._holds:
-            self._alarm = self._loop.call_later(self._holds.left_s(self._clock()) or 0.0, self.go_on)
-
     # ------------------------------------------------------------------ subscribers
 
     def attach(self, child: str, options: DeliveryOptions) -> SocketOffer | None:
@@ -166,26 +205,24 @@ class LivePartition(Partition):
 
     def connect(self, child: str, connection: socket.socket) -> None:
         """Take on the connection of a subscriber."""
-        socket_offer.prepare(connection, steadily=self._publisher.may_hold(child))
+        socket_offer.prepare(connection, steadily=self._publisher.queues[child].blocks)
         super().connect(child, connection)
-        self._connected(child)
-
-    def _connected(self, subscriber: str) -> None:
-        self._awaited_until_s.pop(subscriber, None)
-        self._fill(subscriber)
+        self._awaited_until_s.pop(child, None)
+        self._fill(child)
 
     async def talk(
         self, child: str, said: list[ChildMessage], wait_s: float, received: int | None, *, again: bool
     ) -> list[Told]:
         """Answer a subscriber without a connection; one that was given up is told so."""
         self._give_up_late()
-        if not self._publisher.has_subscriber(child):
+        if child not in self._publisher.queues:
             return list(self._publisher.fetch(child, -1))
         return await super().talk(child, said, wait_s, received, again=again)
 
     def _hear(self, child: str, said: list[ChildMessage]) -> None:
         if all(isinstance(message, Join) for message in said):
-            self._connected(child)
+            self._awaited_until_s.pop(child, None)
+            self._fill(child)
         else:
             _LOG.warning("%s: subscriber %s is cut off, as it sent what no subscriber sends", self._name, child)
             self.leave(child)
@@ -199,7 +236,6 @@ class LivePartition(Partition):
         """Forget a subscriber that has gone, or has everything."""
         self._publisher.unsubscribe(child)
         self._awaited_until_s.pop(child, None)
-        self._last.pop(child, None)
         super().leave(child)
         if self._listener is not None:
             self._listener.withdraw(child)
@@ -210,7 +246,7 @@ class LivePartition(Partition):
         child = self.children.get(subscriber)
         if child is not None:
             child.tell_now(())  # a socket says that it takes more only when three quarters of it were read
-        return self._publisher.taken(subscriber) + (0 if child is None else child.written_bytes)
+        return self._publisher.queues[subscriber].taken + (0 if child is None else child.written_bytes)
 
     def _give_up_late(self) -> None:
         """Forget subscribers that were attached and have neither connected nor called in time."""
@@ -252,9 +288,9 @@ class LivePartition(Partition):
         self._publisher.fail(reason)
         self.go_on()
 
-    def statistics(self) -> PublisherStatistics:
-        """Return counts of what happened so far."""
-        return self._publisher.statistics()
+    def statistics(self) -> dict[str, int]:
+        """Return what `PublisherStatistics` has, by name."""
+        return asdict(self._publisher.statistics())
 
     async def close(self) -> None:
         """Let go of the worker and of all subscribers."""

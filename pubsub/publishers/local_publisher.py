@@ -1,13 +1,16 @@
-"""The in-process shell around one `Publisher`: the same calls as the Ray actor, for threads of one process."""
+"""The publisher of a partition within one process, as threads use it, and the connection of its worker."""
 
 import threading
 import time
 from collections.abc import Callable
 
+from tidewheel.progress import ProtocolError
 from tidewheel.pubsub.messages.delivery_options import EVERYTHING, DeliveryOptions
 from tidewheel.pubsub.messages.wire import FeedEvent, Numbered
-from tidewheel.pubsub.protocol.holds import Holds, held_too_long
-from tidewheel.pubsub.protocol.publisher import Publisher, PublisherStatistics
+from tidewheel.pubsub.protocol.publisher import Publisher
+from tidewheel.pubsub.publishers.connection import MOST_GATHERED, PublisherConnection
+
+_PART_GATHERED = 4
 
 
 class LocalPublisher:
@@ -32,13 +35,7 @@ class LocalPublisher:
         self.changed = changed
         self.pump = pump
         self._clock = clock
-        self._holds = Holds()
         self._waiting: list[Callable[[], None]] = []
-
-    @property
-    def capacity_bytes(self) -> int:
-        """How much may wait for one subscriber."""
-        return self.publisher.capacity_bytes
 
     def feed(self, events: list[FeedEvent]) -> None:
         """Take events of the worker, in order; raises ProtocolError if they are impossible."""
@@ -74,9 +71,7 @@ class LocalPublisher:
     def is_held(self) -> bool:
         """Tell whether a subscriber holds this publisher back; who has done so for too long is cut off."""
         with self.changed:
-            holders = self.publisher.holders()
-            for subscriber in self._holds.expired(holders, self._clock(), self.publisher.taken):
-                self.publisher.cut_off(subscriber, held_too_long(holders[subscriber]))
+            if self.publisher.cut_off_late(self._clock(), lambda name: self.publisher.queues[name].taken):
                 self.changed.notify_all()
             return bool(self.publisher.holders())
 
@@ -87,7 +82,7 @@ class LocalPublisher:
                 return 0.0
             if wake not in self._waiting:
                 self._waiting.append(wake)
-            return self._holds.left_s(self._clock())
+            return self.publisher.overdue_in_s(self._clock())
 
     def _let_go_on(self) -> None:
         with self.changed:
@@ -103,19 +98,26 @@ class LocalPublisher:
             self.publisher.fail(reason)
             self.changed.notify_all()
 
-    @property
-    def is_finished(self) -> bool:
-        """Whether the partition has ended or failed."""
-        with self.changed:
-            return self.publisher.is_finished
 
-    @property
-    def subscribers(self) -> int:
-        """How many subscribers are connected."""
-        with self.changed:
-            return self.publisher.subscribers
+class LocalConnection(PublisherConnection):
+    """A connection to a publisher in this process."""
 
-    def statistics(self) -> PublisherStatistics:
-        """Return counts of what happened so far."""
-        with self.changed:
-            return self.publisher.statistics()
+    def __init__(self, topic: str, partition: int, publisher: LocalPublisher) -> None:
+        super().__init__(topic, partition)
+        self._publisher = publisher
+        self._most_gathered = min(MOST_GATHERED, publisher.publisher.capacity_bytes // _PART_GATHERED)
+
+    def _send(self, events: list[FeedEvent]) -> None:
+        try:
+            self._publisher.feed(events)
+        except ProtocolError as error:
+            self._publisher.fail(str(error))
+            raise self._refusal(error) from error
+
+    def _has_room(self) -> bool:
+        """Tell whether no subscriber holds the publisher back."""
+        return not self._publisher.is_held()
+
+    def wait_for_room(self, wake: Callable[[], None]) -> float | None:
+        """Have ``wake`` called when no subscriber holds the publisher back any more."""
+        return self._publisher.when_free(wake)

@@ -1,21 +1,231 @@
-"""One partition of a topic at its publisher: its worker and its children, over sockets on their node or by calls.
+"""The connections of one partition at its publisher: to its worker, and to its children, on an asyncio loop.
 
-`LivePartition` keeps nothing, and `DurablePartition` has a log.
+The worker is on the node of the publisher and sends messages over a socket; confirmations go back. While the log has no
+room, or a subscriber holds the publisher back, nothing is read. Then the worker's own connection fills up, and the
+worker holds back its sources. Children are subscribers and relays, over sockets on the node or by calls.
+
+The frames between a worker and its publisher are those of `transport.socket_frames`:
+
+=============  ====================================================  ============================================
+from           what                                                  head; payload
+=============  ====================================================  ============================================
+the worker     where it begins to send, once, first                  a `WorkerPosition`, pickled; none
+the worker     messages, in order                                    those of the message
+the publisher  how many more of them are confirmed                   the number, as msgpack; none
+the publisher  that it receives nothing more, and why                the reason, a text, as msgpack; none
+=============  ====================================================  ============================================
 """
 
 import asyncio
 import socket
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any
+from contextlib import suppress
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from tidewheel.pubsub.exactly_once.frames import CODEC, ChildMessage, Told
+import msgspec
+
+from tidewheel.progress import ProtocolError
+from tidewheel.pubsub.exactly_once.codec import CODEC
+from tidewheel.pubsub.exactly_once.frames import ChildMessage, Told
+from tidewheel.pubsub.exactly_once.journal import WorkerPosition
+from tidewheel.pubsub.log.errors import LogError
 from tidewheel.pubsub.messages.delivery_options import DeliveryOptions
-from tidewheel.pubsub.publishers.worker_link import MessageSink, WorkerLink
+from tidewheel.pubsub.messages.encoded_message import EncodedMessage
 from tidewheel.transport.change_signal import ChangeSignal
 from tidewheel.transport.children import Children
+from tidewheel.transport.pickling import dumps
+from tidewheel.transport.socket_frames import FrameReader, Payload, frame_of, unpickled
 from tidewheel.transport.socket_offer import SocketOffer
+from tidewheel.transport.socket_writer import SocketWriter
 from tidewheel.transport.ticket_listener import TicketListener
+
+TOLD_BYTES: Final = 1024 * 1024
+TOLD_EVERY_S: Final = 0.005
+"""A worker is told what is durable when it is so much, or so often: its thread that listens holds up the other one."""
+
+Answer: TypeAlias = int | str
+"""How many more messages of a worker are confirmed, or why nothing more is received."""
+
+_ANSWER: msgspec.msgpack.Decoder[Answer] = msgspec.msgpack.Decoder(Answer)
+
+
+def position_frame(position: WorkerPosition) -> list[Any]:
+    """Return the parts of the first frame."""
+    return frame_of(dumps((position.lower, position.sent)), ())
+
+
+def message_frame(message: EncodedMessage) -> list[Any]:
+    """Return the parts of the frame of a message."""
+    return frame_of(message.head, (message.payload,))
+
+
+def decode_frame(head: Payload, payload: Payload) -> EncodedMessage:
+    """Return the message in a frame; of the first one, `_position_of` says what it is."""
+    return EncodedMessage(bytes(head), payload)
+
+
+def _position_of(first: EncodedMessage) -> WorkerPosition:
+    match unpickled(first.head):
+        case (list(lower), dict(sent)):
+            return WorkerPosition(lower, sent)
+        case fields:
+            raise ProtocolError(f"a worker has to say first where it begins, and not {fields!r:.100}")
+
+
+def answer_frame(answer: Answer) -> list[Any]:
+    """Return the parts of the frame of an answer.
+
+    >>> [part] = answer_frame("full")
+    >>> decode_answer(part[12:], b"")
+    'full'
+    """
+    return frame_of(msgspec.msgpack.encode(answer), ())
+
+
+def decode_answer(head: Payload, payload: Payload) -> Answer:
+    """Return the answer in a frame; raises ProtocolError."""
+    try:
+        return _ANSWER.decode(head)
+    except msgspec.MsgspecError as error:
+        raise ProtocolError(f"what came is no answer of a publisher: {error}") from error
+
+
+class Confirmed(NamedTuple):
+    """How many more messages the worker may forget, and how many bytes they have."""
+
+    messages: int
+    size_bytes: int
+
+
+class MessageSink(Protocol):
+    """What takes the messages of a worker: a pubend with its log, or a publisher without one."""
+
+    @property
+    def error(self) -> Exception | None:
+        """Why nothing more is taken, if that is so."""
+
+    @property
+    def has_room(self) -> bool:
+        """Whether more may be fed now."""
+
+    def begin(self, position: WorkerPosition) -> None:
+        """Take note of where a worker begins to send."""
+
+    def feed(self, sent: list[EncodedMessage]) -> None:
+        """Take messages, in order; raises ProtocolError or LogError."""
+
+    def confirmed(self) -> Confirmed:
+        """Return what has come to be confirmed since the last call."""
+
+
+class WorkerLink:
+    """The publisher's end. To be used on the loop only.
+
+    Args:
+        connection: to the worker, which has shown that it may connect; it does not block.
+        loop: of all calls.
+        sink: takes the messages.
+        refused: called, once, with why nothing more of this worker is taken, if that is so.
+
+    Attributes:
+        is_closed: whether the worker has gone, or was let go of.
+    """
+
+    def __init__(
+        self,
+        connection: socket.socket,
+        loop: asyncio.AbstractEventLoop,
+        sink: MessageSink,
+        refused: Callable[[str], None],
+    ) -> None:
+        self._connection = connection
+        self._loop = loop
+        self._sink = sink
+        self._refused = refused
+        self._reader: FrameReader[EncodedMessage] = FrameReader(connection, decode_frame)
+        self._writer = SocketWriter(connection)
+        self._has_begun = False
+        self._untold = self._untold_bytes = 0
+        self._told_s = 0.0
+        self._telling: asyncio.TimerHandle | None = None
+        self._is_paused = self.is_closed = False
+        loop.add_reader(connection, self._readable)
+
+    def settle(self) -> None:
+        """Tell the worker soon what is confirmed, and go on reading if there is room; to be called after news."""
+        sink = self._sink
+        if self.is_closed:
+            return
+        if sink.error is not None:
+            self._refuse(str(sink.error))
+            return
+        messages, size_bytes = sink.confirmed()
+        self._untold += messages
+        self._untold_bytes += size_bytes
+        if self._untold:
+            wait_s = self._told_s + TOLD_EVERY_S - self._loop.time()
+            if self._untold_bytes >= TOLD_BYTES or wait_s <= 0:
+                self._tell()
+            elif self._telling is None:
+                self._telling = self._loop.call_later(wait_s, self._tell)
+        if sink.has_room == self._is_paused:
+            self._is_paused = not self._is_paused
+            if self._is_paused:
+                self._loop.remove_reader(self._connection)
+            else:
+                self._loop.add_reader(self._connection, self._readable)
+
+    def _tell(self) -> None:
+        if self._telling is not None:
+            self._telling.cancel()
+            self._telling = None
+        if not self.is_closed:
+            self._told_s = self._loop.time()
+            confirmed, self._untold, self._untold_bytes = self._untold, 0, 0
+            self._say(confirmed)
+
+    def _readable(self) -> None:
+        try:
+            messages = list(self._reader.read())
+            if messages and not self._has_begun:
+                self._has_begun = True
+                self._sink.begin(_position_of(messages.pop(0)))
+            if messages:
+                self._sink.feed(messages)
+        except (ProtocolError, LogError) as error:
+            self._refuse(str(error))
+            return
+        if self._reader.is_at_end:
+            self.close()
+        else:
+            self.settle()
+
+    def _refuse(self, reason: str) -> None:
+        self.refuse(reason)
+        self._refused(reason)
+
+    def refuse(self, reason: str) -> None:
+        """Tell the worker that nothing more is taken of it, and why, and let go of the connection."""
+        if not self.is_closed:
+            self._say(reason)
+            self.close()
+
+    def _say(self, answer: Answer) -> None:
+        """Write an answer; a worker that does not read them has more than enough of them waiting, and is not there."""
+        self._writer.add(answer_frame(answer))
+        with suppress(OSError):
+            self._writer.write()
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        if not self.is_closed:
+            self.is_closed = True
+            if self._telling is not None:
+                self._telling.cancel()
+            self._loop.remove_reader(self._connection)
+            self._connection.close()
 
 
 class Partition(ABC):
@@ -30,7 +240,12 @@ class Partition(ABC):
 
     Attributes:
         children: the subscribers and relays that are connected.
+        problem: why nothing is published any more; empty as long as something is.
+        refusal: why the partition ended before its time, if it did.
     """
+
+    _sink: MessageSink
+    """What receives the messages of the worker."""
 
     def __init__(
         self,
@@ -46,9 +261,8 @@ class Partition(ABC):
         self._worker: WorkerLink | None = None
         self._node = node
         self._listener: TicketListener[str | None] | None = None
+        self.problem = self.refusal = ""
         self.children = Children(CODEC, self._loop, self._hear, self._gone, drained=drained, silent_s=silent_s)
-
-    # ------------------------------------------------------------------ connections
 
     def offer(self, child: str | None) -> SocketOffer | None:
         """Return where a child, or the worker if that is None, can connect to; None if there are no sockets here."""
@@ -65,6 +279,8 @@ class Partition(ABC):
         if self._worker is not None:
             self._worker.close()  # it has connected anew
         self._worker = WorkerLink(connection, self._loop, self._sink, self._refuse)
+        if self.refusal:
+            self._worker.refuse(self.refusal)
 
     def connect(self, child: str, connection: socket.socket) -> None:
         """Take on the connection of a child."""
@@ -85,7 +301,7 @@ class Partition(ABC):
         self.children.let_go(child)
 
     def _settle(self) -> None:
-        """Tell the worker what has become durable, and read on if there is room."""
+        """Tell the worker what is confirmed, and read on if there is room."""
         if self._worker is not None:
             self._worker.settle()
 
@@ -96,11 +312,6 @@ class Partition(ABC):
         self.children.close()
         if self._listener is not None:
             self._listener.close()
-
-    @property
-    @abstractmethod
-    def _sink(self) -> MessageSink:
-        """What receives the messages of the worker."""
 
     @abstractmethod
     def _refuse(self, reason: str) -> None:
@@ -113,38 +324,3 @@ class Partition(ABC):
     @abstractmethod
     def _gone(self, child: str, why: str) -> None:
         """Take note that a child is not connected any more."""
-
-    # ------------------------------------------------------------------ the state of the partition
-
-    @property
-    @abstractmethod
-    def has_ended(self) -> bool:
-        """Whether the worker has sent everything, or nothing more will be published."""
-
-    @property
-    @abstractmethod
-    def readers(self) -> int:
-        """How many subscriptions are read."""
-
-    @abstractmethod
-    async def drained(self, timeout_s: float, but_for: str | None) -> bool:
-        """Wait until all who read have everything; tell whether they have. Readers of one process do not count."""
-
-    @abstractmethod
-    async def read_by_all(self, owner: str) -> None:
-        """Wait until all who read have everything, or received nothing for as long as a lease.
-
-        Readers of the process ``owner`` have all the time that they want.
-        """
-
-    @abstractmethod
-    def fail(self, reason: str) -> None:
-        """End the partition before its time, with ``reason`` for its subscribers."""
-
-    @abstractmethod
-    def statistics(self) -> Any:
-        """Return counts of what happened so far."""
-
-    @abstractmethod
-    async def close(self) -> None:
-        """Let go of the worker and of all children, and close the log if there is one. Raises LogError."""

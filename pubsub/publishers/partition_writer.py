@@ -38,6 +38,12 @@ class PartitionWriter:
         snapshot: returns the state after all that was written, for another segment.
         durable: told up to which tick everything is durable, after those who wait for just that.
         later: has something called soon on the thread of all calls; may be called by any thread.
+
+    Attributes:
+        last_tick: the tick of the last entry that was written.
+        durable_tick: everything up to this tick is durable.
+        full: that there was no room on the disk, if that is so: what is written waits for that.
+        error: why nothing more will be durable, if that is so.
     """
 
     def __init__(
@@ -55,18 +61,16 @@ class PartitionWriter:
         self._returned: list[_Write] = []
         self._handed: deque[list[_Write]] = deque()
         self._outcomes: deque[int | LogError] = deque()
-        self._full: LogFull | None = None
-        self._error: LogError | None = None
+        self.full: LogFull | None = None
+        self.error: LogError | None = None
         self._tried_notes = False
-        self._last_tick = self._durable_tick = log.last_tick
+        self.last_tick = self.durable_tick = log.last_tick
         self._commit = GroupCommit(log)
-
-    # ------------------------------------------------------------------ how it is
 
     @property
     def has_room(self) -> bool:
         """Whether all that was written is on its way to the disk."""
-        return not self._waiting and self._full is None
+        return not self._waiting and self.full is None
 
     @property
     def is_durable(self) -> bool:
@@ -74,34 +78,14 @@ class PartitionWriter:
         return not (self._waiting or self._handed or self._returned)
 
     @property
-    def last_tick(self) -> int:
-        """The tick of the last entry that was written."""
-        return self._last_tick
-
-    @property
-    def durable_tick(self) -> int:
-        """Everything up to this tick is durable."""
-        return self._durable_tick
-
-    @property
-    def full(self) -> LogFull | None:
-        """That there was no room on the disk, if that is so: what is written waits for that."""
-        return self._full
-
-    @property
     def is_stuck(self) -> bool:
         """Whether everything that there was no room for is back, so that `resume` may find that there is some."""
-        return self._full is not None and not self._handed
+        return self.full is not None and not self._handed
 
     @property
     def has_notes(self) -> bool:
         """Whether notes wait."""
         return any(write.is_note for write in self._waiting)
-
-    @property
-    def error(self) -> LogError | None:
-        """Why nothing more will be durable, if that is so."""
-        return self._error
 
     # ------------------------------------------------------------------ writing
 
@@ -117,9 +101,9 @@ class PartitionWriter:
         """
         write = _Write(list(entries), durable, is_note)
         if write.entries:
-            self._last_tick = write.entries[-1].tick
+            self.last_tick = write.entries[-1].tick
             self._waiting.append(write)
-        if self._full is None:
+        if self.full is None:
             self._hand_in()
 
     def _hand_in(self) -> None:
@@ -149,37 +133,37 @@ class PartitionWriter:
         if isinstance(outcome, LogFull):
             self._take_back(writes, outcome)
         elif isinstance(outcome, LogError):
-            self._error = self._error or outcome
+            self.error = self.error or outcome
         else:
             self._go_on(writes)
 
     def _go_on(self, writes: list[_Write]) -> None:
         """Tell that these are durable."""
-        self._durable_tick = max(self._durable_tick, writes[-1].entries[-1].tick)
+        self.durable_tick = max(self.durable_tick, writes[-1].entries[-1].tick)
         if not self._waiting:
-            self._full = None
+            self.full = None
         for write in writes:
             if write.durable is not None:
                 write.durable()
-        self._durable(self._durable_tick)
-        if self._full is None:
+        self._durable(self.durable_tick)
+        if self.full is None:
             self._hand_in()
 
     # ------------------------------------------------------------------ a disk that is full
 
     def _take_back(self, writes: list[_Write], full: LogFull) -> None:
         """Keep what there was no room for; all that was handed in behind it comes back, too."""
-        self._full = full
+        self.full = full
         self._returned += writes
         if not self._handed:
             self._waiting[:0], self._returned = self._returned, []
 
     def resume(self) -> None:
         """Try again whether there is room, if it `is_stuck`: for notes alone, and the next time for everything."""
-        if self._error is not None or not (self.is_stuck and self._waiting):
+        if self.error is not None or not (self.is_stuck and self._waiting):
             return
         self._commit.resume()
-        notes = [write for write in self._waiting if write.is_note and self._durable_tick >= 0]
+        notes = [write for write in self._waiting if write.is_note and self.durable_tick >= 0]
         self._tried_notes = bool(notes) and not self._tried_notes
         if not self._tried_notes:
             self._hand_in()
@@ -190,7 +174,7 @@ class PartitionWriter:
             self._waiting = [write for write in self._waiting if write not in notes]
 
     def _at_durable_tick(self, entries: list[Entry]) -> list[Entry]:
-        return [replace(entry, tick=self._durable_tick) for entry in entries]
+        return [replace(entry, tick=self.durable_tick) for entry in entries]
 
     # ------------------------------------------------------------------ the end
 
@@ -208,8 +192,8 @@ class PartitionWriter:
                 if isinstance(outcome, LogFull):
                     returned += writes
                 elif isinstance(outcome, LogError):
-                    self._error = self._error or outcome
-            if self._error is None:
+                    self.error = self.error or outcome
+            if self.error is None:
                 self._log.append(chain.from_iterable(write.entries for write in [*returned, *self._waiting]))
         finally:
             self._log.close()

@@ -1,18 +1,148 @@
-"""A topic as an attachment of a dataflow: a job that starts starts its publishers."""
+"""A topic as an attachment of a dataflow: its description, and its publishers in a job of this process.
 
+A job that starts starts the publishers of its topics, and it ends them when it ends.
+"""
+
+import os
+import threading
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Literal, TypeAlias, get_args
+from urllib.parse import quote
+
+from tidewheel.progress import Time, TimeDomain
+from tidewheel.pubsub.catalog.catalog import TopicInfo
+from tidewheel.pubsub.catalog.local_catalog import LOCAL_CATALOG
+from tidewheel.pubsub.catalog.topic_event import ENDED, RESERVED, Delivery
+from tidewheel.pubsub.catalog.topic_schema import TopicSchema
 from tidewheel.pubsub.errors import DeliveryError
-from tidewheel.pubsub.publishers.local_publication import LocalPublication
-from tidewheel.pubsub.publishers.running_publication import RunningPublication
-from tidewheel.pubsub.publishers.topic_description import TopicDescription
+from tidewheel.pubsub.protocol.publisher import DEFAULT_CAPACITY_BYTES, Publisher
+from tidewheel.pubsub.publishers.connection import IdleConnection, PublisherConnection
+from tidewheel.pubsub.publishers.local_publisher import LocalConnection, LocalPublisher
 from tidewheel.transport.attachment import AttachmentHost
 
+RETENTION_S = 7 * 24 * 3600.0
+STOPPED_EARLY = "the job was stopped before the topic ended"
 
-class Publication(TopicDescription):
-    """The description of a topic, attached to a dataflow; nothing runs before `start`."""
+Partition: TypeAlias = Literal["worker", "merged"]
+"""Whether each worker publishes what it has, or worker 0 what all have, in one partition."""
 
-    __slots__ = ()
 
-    def start(self, host: AttachmentHost) -> RunningPublication:
+@dataclass(frozen=True, slots=True)
+class TopicLog:
+    """The logs of all partitions of a topic, each on the node of its worker.
+
+    Args:
+        directory: below it each topic has a directory, and in that each partition.
+        retention_s: for how long a durable subscription that nobody reads holds the log, in seconds.
+    """
+
+    directory: str
+    retention_s: float = RETENTION_S
+
+    def of_partition(self, topic: str, partition: int) -> str:
+        """Return the directory of one partition."""
+        return str(Path(self.of_topic(topic)) / f"partition-{partition}")
+
+    def of_topic(self, topic: str) -> str:
+        """Return the directory of all partitions of a topic, on whichever nodes they are."""
+        return str(Path(self.directory) / quote(topic, safe="").replace(".", "%2E"))
+
+
+def topic_log(topic: str, delivery: object, directory: object, retention_s: object) -> TopicLog | None:
+    """Return the log that a topic needs for the delivery that somebody asks for; None if it needs none.
+
+    Raises:
+        DeliveryError: an argument is wrong, or does not go with the others.
+    """
+    if delivery not in get_args(Delivery):
+        ways = " or ".join(map(repr, get_args(Delivery)))
+        raise DeliveryError(f"topic {topic!r}: delivery is {ways}, not {delivery!r}", topic=topic)
+    if delivery == "best_effort":
+        if directory is not None:
+            raise DeliveryError(f"topic {topic!r}: log= goes with delivery='exactly_once'", topic=topic)
+        return None
+    if directory is None:
+        raise DeliveryError(
+            f"topic {topic!r}: delivery='exactly_once' needs a log on disk: say log=, a directory on each worker's "
+            "node. A job that is started again with the same one goes on where it was",
+            topic=topic,
+        )
+    if not isinstance(directory, str | os.PathLike) or not os.fspath(directory) or "\0" in str(directory):
+        raise DeliveryError(f"topic {topic!r}: log is a directory, a text or a path, not {directory!r}", topic=topic)
+    if isinstance(retention_s, bool) or not isinstance(retention_s, int | float) or not retention_s > 0:
+        raise DeliveryError(
+            f"topic {topic!r}: retention is a number of seconds above 0, not {retention_s!r}", topic=topic
+        )
+    path = Path(os.fsdecode(os.fspath(directory))).expanduser().absolute()
+    return TopicLog(str(path), float(retention_s))
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """The description of a topic, attached to a dataflow; picklable. Nothing runs before `start`.
+
+    Args:
+        topic: its name.
+        domain: its times.
+        capacity_bytes: how much may wait, at each partition, for one subscriber before it is cut off.
+        partition: whether each worker has a partition of its own, or worker 0 the only one.
+        schema: what its records are; None if nothing is said.
+        log: where everything is kept until all subscriptions have it, for exactly-once delivery; None for best effort.
+        ends: whether subscribers are told of the ends of substreams.
+
+    Raises:
+        DeliveryError: the name is no text, empty or reserved, there is no such partition, or the capacity is no number
+            of bytes.
+    """
+
+    topic: str
+    domain: TimeDomain
+    capacity_bytes: int = DEFAULT_CAPACITY_BYTES
+    partition: Partition = "worker"
+    schema: TopicSchema | None = None
+    log: TopicLog | None = None
+    ends: bool = False
+
+    def __post_init__(self) -> None:
+        name: object = self.topic
+        if not isinstance(name, str) or not name:
+            raise DeliveryError(f"the name of a topic is a text that is not empty, not {name!r}")
+        if name.startswith(RESERVED):
+            raise DeliveryError(f"topic {name!r}: names that begin with {RESERVED!r} are reserved: take another one")
+        capacity: object = self.capacity_bytes
+        if isinstance(capacity, bool) or not isinstance(capacity, int) or capacity <= 0:
+            raise DeliveryError(f"topic {name!r}: the capacity is a whole number of bytes above 0, not {capacity!r}")
+        if self.partition not in get_args(Partition):
+            ways = " or ".join(map(repr, get_args(Partition)))
+            raise DeliveryError(f"topic {name!r}: partition is {ways}, not {self.partition!r}")
+
+    def entry(self, host: AttachmentHost, partitions: Sequence[object]) -> TopicInfo:
+        """Return a catalog entry for a new life of this topic, with the addresses of its publishers."""
+        declared = None if self.schema is None else self.schema.declared()
+        delivery: Delivery = "best_effort" if self.log is None else "exactly_once"
+        return TopicInfo(self.topic, host.job, self.domain, tuple(partitions), uuid.uuid4().hex, declared, delivery)
+
+    @property
+    def needs_same_batches(self) -> bool:
+        """Whether what a worker sends again after a restart has to be the same: a log knows it by its place."""
+        return self.log is not None
+
+    def partitions(self, host: AttachmentHost) -> int:
+        """Return how many partitions the topic has."""
+        return host.workers if self.partition == "worker" else 1
+
+    def handles(
+        self, host: AttachmentHost, connections: Sequence[PublisherConnection]
+    ) -> Sequence[PublisherConnection]:
+        """Return a connection for each worker, from one for each partition."""
+        idle = range(len(connections), host.workers)
+        return [*connections, *(IdleConnection(self.topic, worker) for worker in idle)]
+
+    def start(self, host: AttachmentHost) -> "RunningPublication":
         """Start a publisher for each partition, and register the topic.
 
         Raises:
@@ -29,3 +159,113 @@ class Publication(TopicDescription):
         from tidewheel.pubsub.publishers.ray_publication import RayPublication
 
         return RayPublication(self, host)
+
+
+class RunningPublication(ABC):
+    """A topic of a job that runs.
+
+    Attributes:
+        handles: one connection for each worker, by its number.
+    """
+
+    handles: Sequence[PublisherConnection]
+
+    def __init__(self, topic: str) -> None:
+        self._topic = topic
+
+    def check(self) -> None:  # noqa: B027 - publishers in this process live as long as it does
+        """Look whether all publishers live; do not wait.
+
+        Raises:
+            PublisherLost: one has died.
+        """
+
+    @property
+    def problem(self) -> str | None:
+        """Why nobody can find the topic who looks for it now, or nothing is published; None if neither is so."""
+        return None
+
+    @abstractmethod
+    def wait_for_subscribers(self, count: int, timeout: float) -> None:
+        """Wait until ``count`` subscribers are connected to every partition, ``timeout`` seconds at most.
+
+        Raises:
+            DeliveryError: the time is over; the message says how many there are.
+        """
+
+    def wait_until(self, time: Time, timeout: float) -> None:
+        """Wait until every time before ``time`` is durable at every partition: no death of a process loses it any more.
+
+        Raises:
+            TimeoutError: it was not within ``timeout`` seconds.
+            DeliveryError: the topic has no log, so nothing of it ever is.
+        """
+        raise DeliveryError(
+            f"topic {self._topic!r} keeps nothing, so there is no waiting until {time!r} is durable: publish it with "
+            "delivery='exactly_once'",
+            topic=self._topic,
+        )
+
+    @abstractmethod
+    def statistics(self) -> list[dict[str, int]]:
+        """Return, for each partition, what `PublisherStatistics` has; nothing of one that does not answer in time."""
+
+    @abstractmethod
+    def finish(self, error: str | None, timeout: float) -> None:
+        """End the topic on the job's behalf and take it out of the catalog; called again, it does nothing.
+
+        Call it when no worker of the job runs any more.
+
+        Args:
+            error: why the job failed, for the subscribers; None if it did not. A topic that the workers have not ended
+                fails all the same.
+            timeout: how long to wait for subscribers to fetch the last messages, in seconds.
+        """
+
+    def _too_few(self, count: int, connected: Sequence[int], timeout: float) -> DeliveryError:
+        return DeliveryError(
+            f"topic {self._topic!r}: waited {timeout:g} s for {count} subscribers, and there are {list(connected)} "
+            "at its partitions",
+            topic=self._topic,
+        )
+
+
+class LocalPublication(RunningPublication):
+    """Publishers of a topic in this process. Subscribers hold them, so they outlive the job until they are read."""
+
+    def __init__(self, publication: Publication, host: AttachmentHost) -> None:
+        super().__init__(publication.topic)
+        self._changed = threading.Condition()
+        self._publishers = [
+            LocalPublisher(Publisher(publication.domain, publication.capacity_bytes), self._changed, host.pump)
+            for _ in range(publication.partitions(host))
+        ]
+        self._info = publication.entry(host, self._publishers)
+        LOCAL_CATALOG.register(self._info)
+        self.handles = publication.handles(
+            host,
+            [
+                LocalConnection(publication.topic, partition, publisher)
+                for partition, publisher in enumerate(self._publishers)
+            ],
+        )
+
+    def wait_for_subscribers(self, count: int, timeout: float) -> None:
+        """Wait until ``count`` subscribers are connected to every partition, ``timeout`` seconds at most."""
+        with self._changed:
+            if not self._changed.wait_for(lambda: min(self._connected(), default=count) >= count, timeout):
+                raise self._too_few(count, self._connected(), timeout)
+
+    def statistics(self) -> list[dict[str, int]]:
+        """Return what each partition has done."""
+        with self._changed:
+            return [asdict(publisher.publisher.statistics()) for publisher in self._publishers]
+
+    def finish(self, error: str | None, timeout: float) -> None:
+        """End the topic and retract it. Does not wait: what subscribers have not read yet stays with them."""
+        for publisher in self._publishers:
+            publisher.fail(error or STOPPED_EARLY)
+        LOCAL_CATALOG.retract(self._info.name, self._info.registration, error or ENDED)
+
+    def _connected(self) -> list[int]:
+        return [publisher.publisher.subscribers for publisher in self._publishers]

@@ -7,7 +7,7 @@ same node when it has died. Then it goes on from the log, and its worker and chi
 
 import logging
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from tidewheel.progress import Time
 from tidewheel.pubsub.errors import DeliveryError
@@ -16,7 +16,7 @@ from tidewheel.pubsub.exactly_once.messages import Begun, Ranges
 from tidewheel.pubsub.log.errors import LogError
 from tidewheel.pubsub.messages.delivery_options import EVERYTHING, DeliveryOptions
 from tidewheel.pubsub.publishers.durable_partition import DurablePartition
-from tidewheel.pubsub.publishers.partition import Partition
+from tidewheel.pubsub.publishers.live_partition import LivePartition
 from tidewheel.transport.change_signal import ChangeSignal
 from tidewheel.transport.process_memory import keep_freed_memory
 from tidewheel.transport.socket_offer import SocketOffer
@@ -24,6 +24,7 @@ from tidewheel.transport.socket_offer import SocketOffer
 _LOG = logging.getLogger(__name__)
 
 
+Partition: TypeAlias = LivePartition | DurablePartition
 MakePartition: TypeAlias = Callable[[ChangeSignal], Partition]
 """Makes the partition of an actor, on its loop, with what the partition notifies of every change."""
 
@@ -141,15 +142,14 @@ class PublisherActor:
         self._is_closed = True
         partition, self._opened = self._opened, None
         if partition is not None:
-            if isinstance(partition, DurablePartition):
-                self._problem = partition.problem
+            self._problem = partition.problem
             await partition.close()
 
     async def ping(self) -> None:
         """Answer, which shows that the actor lives."""
 
-    async def statistics(self) -> Any:
-        """Return `PublisherStatistics`, or `PubendStatistics` if the topic has a log."""
+    async def statistics(self) -> dict[str, int]:
+        """Return counts of what happened so far, and of what there is, by name."""
         return self.partition.statistics()
 
     # ------------------------------------------------------------------ calls of the publication of a topic with a log

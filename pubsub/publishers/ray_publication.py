@@ -2,19 +2,16 @@
 
 import logging
 import threading
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Sequence
 from time import monotonic, sleep
 from typing import Any, Final
 
 from tidewheel.progress import Time
 from tidewheel.pubsub.catalog.catalog_entry import CatalogEntry
 from tidewheel.pubsub.errors import DeliveryError, PublisherLost
-from tidewheel.pubsub.publishers.ray_connection import RayConnection
-from tidewheel.pubsub.publishers.ray_publishers import start_publishers
-from tidewheel.pubsub.publishers.retired_publishers import retire, take_over
-from tidewheel.pubsub.publishers.running_publication import STOPPED_EARLY, RunningPublication
-from tidewheel.pubsub.publishers.topic_description import TopicDescription
+from tidewheel.pubsub.publishers.feed import RayConnection
+from tidewheel.pubsub.publishers.publication import STOPPED_EARLY, Publication, RunningPublication
+from tidewheel.pubsub.publishers.ray_publishers import retire, start_publishers, take_over
 from tidewheel.transport.attachment import AttachmentHost
 from tidewheel.transport.ray_cluster import process_id
 
@@ -39,7 +36,7 @@ class RayPublication(RunningPublication):
     long as that lives.
     """
 
-    def __init__(self, publication: TopicDescription, host: AttachmentHost) -> None:
+    def __init__(self, publication: Publication, host: AttachmentHost) -> None:
         super().__init__(publication.topic)
         self._lock = threading.Lock()
         self._is_finished = False
@@ -53,67 +50,53 @@ class RayPublication(RunningPublication):
             self._entry.register()
             if self._log:
                 take_over(self._log)
-                if self._open() and publication.ends:
-                    self._refuse_to_go_on()
-                self._warn_of_an_end()
+                self._open(publication.ends)
         except BaseException:
             self._kill()
             raise
         self.handles = publication.handles(
             host,
             [
-                RayConnection(self._topic, partition, publication.domain, publisher, has_log=bool(self._log))
+                RayConnection(self._topic, partition, publication.domain, publisher, bool(self._log))
                 for partition, publisher in enumerate(self._publishers)
             ],
         )
         self._problems: dict[int, str] = {}
-        self._heard: dict[Any, int] = {}
-        if self._log:
-            for partition in range(len(self._publishers)):
+        self._waiting: dict[Any, tuple[Callable[[int, Any], None], int]] = {}
+        for partition in range(len(self._publishers)):
+            self._watch(partition)
+            if self._log:
                 self._listen_for_problems(partition)
-        # Calls that are answered when a partition has ended, and at once when its publisher dies.
-        self._watched = {
-            publisher.ended.remote(_WATCH_S): partition for partition, publisher in enumerate(self._publishers)
-        }
 
-    def _open(self) -> bool:
-        """Have the logs opened; return whether there is anything in one of them.
+    def _open(self, ends: bool) -> None:
+        """Have the logs opened; warn if the topic is in them to its end, as nothing more is logged then.
 
         Raises:
-            DeliveryError: one of them cannot be.
+            DeliveryError: one of them cannot be, or has something already of a topic with ``ends``: where a log goes
+                on, some ends of substreams might be in it twice, and others never.
         """
         import ray
 
         has_begun = False
-
         calls = [publisher.open.remote() for publisher in self._publishers]
         ray.wait(calls, num_returns=len(calls), timeout=_OPEN_S)
-        refused: list[tuple[int, Exception]] = []
         for partition, call in enumerate(calls):
             try:
                 has_begun |= ray.get(call, timeout=0)
             except ray.exceptions.RayError as error:
-                refused.append((partition, error))
-        for partition, refusal in refused:
-            reason = getattr(refusal, "cause", None) or refusal
-            self._entry.retract(f"its log cannot be opened: {reason}")
-            if isinstance(reason, DeliveryError):
-                raise reason from None
-            text = f"topic {self._topic!r}, partition {partition}: its log cannot be opened: {refusal}"
-            raise DeliveryError(text, topic=self._topic, partition=partition) from refusal
-        return has_begun
-
-    def _refuse_to_go_on(self) -> None:
-        """Raise DeliveryError: where a log goes on, some ends of substreams might be in it twice, and others never."""
-        reason = (
-            f"the log in {self._log} has something already, and a job that starts again with ends=True may tell an end "
-            "in another epoch. Give this run a log of its own, or publish without ends"
-        )
-        self._entry.retract(reason)
-        raise DeliveryError(f"topic {self._topic!r}: {reason}", topic=self._topic)
-
-    def _warn_of_an_end(self) -> None:
-        """Say so if the log is that of a job which ran to its end: what another run publishes is not in it then."""
+                reason = getattr(error, "cause", None) or error
+                self._entry.retract(f"its log cannot be opened: {reason}")
+                if isinstance(reason, DeliveryError):
+                    raise reason from None
+                text = f"topic {self._topic!r}, partition {partition}: its log cannot be opened: {error}"
+                raise DeliveryError(text, topic=self._topic, partition=partition) from error
+        if has_begun and ends:
+            refusal = (
+                f"the log in {self._log} has something already, and a job that starts again with ends=True may tell an "
+                "end in another epoch. Give this run a log of its own, or publish without ends"
+            )
+            self._entry.retract(refusal)
+            raise DeliveryError(f"topic {self._topic!r}: {refusal}", topic=self._topic)
         if all(self._ask("ended", 0.0, within_s=0.0, give_up=False)):
             _LOG.warning(
                 "topic %r: the log in %s has the topic to its end already, so what this job publishes is left out. "
@@ -124,10 +107,12 @@ class RayPublication(RunningPublication):
 
     def check(self) -> None:
         """Look whether all publishers live, and whether the catalog knows them; do not wait."""
-        if self._watched:
-            self._check_publishers()
-        if self._heard:
-            self._hear_problems()
+        import ray
+
+        if self._waiting:
+            for call in ray.wait(list(self._waiting), num_returns=len(self._waiting), timeout=0)[0]:
+                take_answer, partition = self._waiting.pop(call)
+                take_answer(partition, call)
         self._entry.keep()
 
     @property
@@ -136,41 +121,37 @@ class RayPublication(RunningPublication):
         found = (f"partition {partition}: {text}" for partition, text in sorted(self._problems.items()) if text)
         return self._entry.problem or next(found, None)
 
-    def _check_publishers(self) -> None:
+    def _watch(self, partition: int) -> None:
+        """Have a call wait that is answered when a partition has ended, and at once when its publisher dies."""
+        self._waiting[self._publishers[partition].ended.remote(_WATCH_S)] = self._ended, partition
+
+    def _ended(self, partition: int, call: Any) -> None:
         import ray
 
-        done, _ = ray.wait(list(self._watched), num_returns=len(self._watched), timeout=0)
-        for call in done:
-            partition = self._watched.pop(call)
-            try:
-                has_ended = ray.get(call)
-            except ray.exceptions.ActorUnavailableError as error:
-                if not self._log:
-                    raise self._lost(partition, error) from error
-                _LOG.warning(
-                    "topic %r, partition %s: the publisher is started again: %s", self._topic, partition, error
-                )
-                has_ended = False
-            except ray.exceptions.RayError as error:
+        try:
+            has_ended = ray.get(call)
+        except ray.exceptions.ActorUnavailableError as error:
+            if not self._log:
                 raise self._lost(partition, error) from error
-            if not has_ended:
-                self._watched[self._publishers[partition].ended.remote(_WATCH_S)] = partition
-
-    def _hear_problems(self) -> None:
-        import ray
-
-        for call in ray.wait(list(self._heard), num_returns=len(self._heard), timeout=0)[0]:
-            partition = self._heard.pop(call)
-            try:
-                self._problems[partition] = ray.get(call)
-            except ray.exceptions.RayError:
-                self._problems[partition] = AWAY
-            self._listen_for_problems(partition)
+            _LOG.warning("topic %r, partition %s: the publisher is started again: %s", self._topic, partition, error)
+            has_ended = False
+        except ray.exceptions.RayError as error:
+            raise self._lost(partition, error) from error
+        if not has_ended:
+            self._watch(partition)
 
     def _listen_for_problems(self, partition: int) -> None:
-        known = self._problems.get(partition, "")
-        call = self._publishers[partition].problem.remote(known, _WATCH_S)
-        self._heard[call] = partition
+        call = self._publishers[partition].problem.remote(self._problems.get(partition, ""), _WATCH_S)
+        self._waiting[call] = self._problem_changed, partition
+
+    def _problem_changed(self, partition: int, call: Any) -> None:
+        import ray
+
+        try:
+            self._problems[partition] = ray.get(call)
+        except ray.exceptions.RayError:
+            self._problems[partition] = AWAY
+        self._listen_for_problems(partition)
 
     def _lost(self, partition: int, error: Exception) -> PublisherLost:
         text = f"topic {self._topic!r}, partition {partition}: the publisher is dead: {error}"
@@ -207,8 +188,7 @@ class RayPublication(RunningPublication):
 
     def statistics(self) -> list[dict[str, int]]:
         """Return what each partition has done; nothing of one that does not answer in time."""
-        answers = self._ask("statistics", within_s=0.0, give_up=False)
-        return [{} if answer is None else asdict(answer) for answer in answers]
+        return [answer or {} for answer in self._ask("statistics", within_s=0.0, give_up=False)]
 
     def finish(self, error: str | None, timeout: float) -> None:
         """End the topic, let its subscribers fetch the last messages, and stop the publishers."""
@@ -246,16 +226,14 @@ class RayPublication(RunningPublication):
             reason = None if all(self._ask("ended", grace_s, within_s=grace_s)) else STOPPED_EARLY
             self._end_reason = reason
             # A partition has ended, too, if its log cannot be written any more.
-            self._is_durable = reason is None and bool(self._log) and self._has_no_problem()
+            if reason is None and self._log:
+                self._is_durable = set(self._ask("problem", within_s=0.0, give_up=False)) == {""}
         remaining_s = max(0.0, deadline_s - monotonic())
         if reason is not None:
             remaining_s = min(remaining_s, _FAILURE_GRACE_S)
             self._ask("fail", reason, within_s=_REPLY_MARGIN_S)
         if not all(self._ask("drained", remaining_s, process_id(), within_s=remaining_s)):
             _LOG.warning("topic %r: some subscribers may not have fetched its last messages", self._topic)
-
-    def _has_no_problem(self) -> bool:
-        return all(answer == "" for answer in self._ask("problem", within_s=0.0, give_up=False))
 
     def _ask(
         self, method: str, *arguments: Any, within_s: float, give_up: bool = True, of: Sequence[int] | None = None

@@ -3,8 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 
 from tidewheel.pubsub.errors import DeliveryError
-from tidewheel.pubsub.messages.epoch import Epoch
-from tidewheel.pubsub.messages.events import Batch, Event, SubstreamsEnded
+from tidewheel.pubsub.messages.events import Batch, Epoch, Event, SubstreamsEnded
 from tidewheel.pubsub.subscribers.subscription_options import Acknowledging
 
 

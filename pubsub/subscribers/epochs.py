@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING
 
-from tidewheel.pubsub.messages.epoch import Epoch
+from tidewheel.pubsub.messages.events import Epoch
 
 if TYPE_CHECKING:
     from tidewheel.pubsub.subscribers.subscription import Subscription

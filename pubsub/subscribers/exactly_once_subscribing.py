@@ -10,8 +10,7 @@ from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.exactly_once.frames import Join
 from tidewheel.pubsub.exactly_once.messages import Begun
 from tidewheel.pubsub.exactly_once.subend_stream import SubendStream
-from tidewheel.pubsub.messages.message_filter import MessageFilter
-from tidewheel.pubsub.messages.where import Where
+from tidewheel.pubsub.messages.delivery_options import MessageFilter, Where
 from tidewheel.pubsub.relays.relay_search import RelaySearch
 from tidewheel.pubsub.subscribers.kept_parent import KeptParent
 from tidewheel.pubsub.subscribers.parents import Parent, find_parent

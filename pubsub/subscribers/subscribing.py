@@ -12,8 +12,7 @@ from tidewheel.pubsub.catalog.topic_event import CATALOG_TOPIC
 from tidewheel.pubsub.catalog.topic_schema import TopicSchema, topic_schema
 from tidewheel.pubsub.errors import NoCluster, SchemaMismatch, UnknownTopic
 from tidewheel.pubsub.exactly_once.subend import Order
-from tidewheel.pubsub.messages.delivery_options import BLOCK_LIMIT_S, DeliveryOptions, Slow
-from tidewheel.pubsub.messages.where import Where
+from tidewheel.pubsub.messages.delivery_options import BLOCK_LIMIT_S, DeliveryOptions, Slow, Where
 from tidewheel.pubsub.subscribers.subscription import Subscription
 from tidewheel.pubsub.subscribers.subscription_options import (
     Acknowledging,

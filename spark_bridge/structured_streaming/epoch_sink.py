@@ -6,8 +6,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from tidewheel.progress import TimeDomain
-from tidewheel.pubsub.messages.epoch import Epoch
-from tidewheel.pubsub.messages.events import Batch
+from tidewheel.pubsub.messages.events import Batch, Epoch
 from tidewheel.spark_bridge.errors import BridgeError
 from tidewheel.spark_bridge.record_tables import RecordTables, listed
 from tidewheel.spark_bridge.structured_streaming.epoch_folder import EpochFolder, EpochGroup

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from tests.protocol.topic_world import Order, TopicWorld, check_atomic, check_frontier, check_no_holes
 from tidewheel.progress import Time
 from tidewheel.pubsub import Batch, EpochAssembler
-from tidewheel.pubsub.messages import events, payload
-from tidewheel.pubsub.messages.payload import EncodedBatch
+from tidewheel.pubsub.messages import encoded_message, events
+from tidewheel.pubsub.messages.wire import DataMessage
 from tidewheel.pubsub.protocol import subscriber
-from tidewheel.pubsub.protocol.epoch_filter import EpochFilter
+from tidewheel.pubsub.protocol.subscriber import EpochFilter
 
 SEEDS = st.integers(0, 2**32 - 1)
 ORDERS = cast("list[Order]", ["total", "product"])
@@ -131,13 +131,13 @@ def test_overflow_cuts_off_the_slow_subscriber_only() -> None:
 
 def test_what_does_not_pass_is_never_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Payloads are decoded on demand: as many as were asked for, and none of those that were filtered."""
-    decoded: list[EncodedBatch] = []
+    decoded: list[DataMessage] = []
 
-    def decode_and_tell(encoded: EncodedBatch) -> object:
-        decoded.append(encoded)
-        return payload.decode(encoded)
+    def decode_and_tell(message: DataMessage) -> object:
+        decoded.append(message)
+        return encoded_message.decode_batch(message)
 
-    monkeypatch.setattr(events, "decode", decode_and_tell)
+    monkeypatch.setattr(events, "decode_batch", decode_and_tell)
     filtered = 0
     for world in worlds(seeds=30):
         decoded.clear()

@@ -13,8 +13,8 @@ from typing import Literal
 
 from tidewheel.progress import Antichain, IntegerDomain, ProductDomain, Time, TimeDomain
 from tidewheel.pubsub import Batch, DeliveryError, End, Event, Frontier, Publisher, Subscriber
-from tidewheel.pubsub.messages.payload import encode
-from tidewheel.pubsub.messages.wire import DataMessage, FeedEvent, LowerFrontierUpdate, Numbered
+from tidewheel.pubsub.messages.encoded_message import encode_batch
+from tidewheel.pubsub.messages.wire import FeedEvent, LowerFrontierUpdate, Numbered
 
 Order = Literal["total", "product"]
 Contents = dict[Time, Counter[str]]
@@ -75,8 +75,7 @@ class Upstream:
     def _emit(self, partition: int, time: Time) -> None:
         records = [f"{partition}/{len(self.feeds[partition])}/{number}" for number in range(self._rng.randint(1, 3))]
         self.published.setdefault(time, Counter()).update(records)
-        encoded = encode(records)
-        self.feeds[partition].append(DataMessage(time, encoded.payload, encoded.encoding, encoded.records))
+        self.feeds[partition].append(encode_batch(time, records))
 
     def _see_frontier(self, partition: int) -> None:
         old, new = self._views[partition], Antichain(self.domain, [time for _, time in self._tokens])

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Literal, TypeAlias, get_args
 
-from tidewheel.pubsub.messages.where import Where
+from tidewheel.pubsub.messages.delivery_options import Where
 
 Condition: TypeAlias = Literal["all", "even", "few", "none", "each", "raises"]
 """Without a condition; some records, few, none; each one, by a condition; and a condition that fails now and then."""

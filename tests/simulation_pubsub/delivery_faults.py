@@ -8,7 +8,7 @@ from tests.kit.simulation.injection import Injection, replaced
 from tidewheel.pubsub import Publisher
 from tidewheel.pubsub.messages.wire import Message, Numbered
 from tidewheel.pubsub.protocol.outgoing_queue import OutgoingQueue
-from tidewheel.pubsub.protocol.partition_stream import PartitionStream
+from tidewheel.pubsub.protocol.subscriber import PartitionStream
 
 
 @contextmanager
@@ -100,11 +100,11 @@ def last_one_forgotten() -> Injection:
 
     def make(unsubscribe: Callable[..., None]) -> Callable[..., None]:
         def wrong(publisher: Publisher, subscriber: str) -> None:
-            was_there = subscriber in publisher._queues
+            was_there = subscriber in publisher.queues
             unsubscribe(publisher, subscriber)
-            last = list(publisher._queues)[-1:]
+            last = list(publisher.queues)[-1:]
             if was_there and last:
-                publisher._queues[last[0]].offer = lambda *_: True  # type: ignore[method-assign]
+                publisher.queues[last[0]].offer = lambda *_: True  # type: ignore[method-assign]
 
         return wrong
 
@@ -118,7 +118,7 @@ def condition_of_somebody_else() -> Injection:
         def wrong(publisher: Publisher, *arguments: Any) -> Numbered | None:
             part = wanted(publisher, *arguments)
             if part is not None and type(part.message).__name__ == "Disconnected":
-                for queue in publisher._queues.values():
+                for queue in publisher.queues.values():
                     queue.close(part)
             return part
 

@@ -8,8 +8,8 @@ from tests.kit.simulation.injection import Injection, replaced
 from tidewheel.progress import Time
 from tidewheel.pubsub import Epoch, EpochAssembler, Event, Frontier, Subscriber
 from tidewheel.pubsub.messages.wire import LowerFrontierUpdate, Numbered
-from tidewheel.pubsub.protocol.epoch_filter import EpochFilter
 from tidewheel.pubsub.protocol.epoch_states import EpochStates
+from tidewheel.pubsub.protocol.subscriber import EpochFilter
 
 
 def upper_frontiers_only() -> Injection:
@@ -49,7 +49,7 @@ def strictly_later_only() -> Injection:
 
 def upper_frontier_forgotten() -> Injection:
     """Take the upper frontier for the first active epoch."""
-    return replaced(EpochStates, "upper", lambda _: lambda states: list(states._active)[:1])
+    return replaced(EpochStates, "upper", lambda _: lambda states: list(states.active)[:1])
 
 
 def frontier_of_the_quickest() -> Injection:

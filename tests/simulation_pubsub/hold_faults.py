@@ -1,12 +1,11 @@
 """Faults in how subscribers hold back publishers."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from tests.kit.simulation.injection import Injection, replaced
 from tidewheel.pubsub import Publisher
 from tidewheel.pubsub.messages.wire import Disconnected, Numbered
-from tidewheel.pubsub.protocol.holds import Holds
 from tidewheel.pubsub.protocol.outgoing_queue import OutgoingQueue
 
 
@@ -26,8 +25,8 @@ def fullness_forgotten() -> Injection:
 def goes_on_while_held() -> Injection:
     """Name only the second of those who hold back a publisher, so that it goes on where there is one."""
 
-    def make(holders: Callable[..., dict[str, float]]) -> Callable[..., dict[str, float]]:
-        return lambda publisher: dict(list(holders(publisher).items())[1:])
+    def make(holders: Callable[..., list[str]]) -> Callable[..., list[str]]:
+        return lambda publisher: holders(publisher)[1:]
 
     return replaced(Publisher, "holders", make)
 
@@ -49,13 +48,10 @@ def full_for_ever() -> Injection:
 def cut_off_while_it_takes() -> Injection:
     """Count how long a subscriber holds in all, whatever it takes meanwhile."""
 
-    def make(expired: Callable[..., list[str]]) -> Callable[..., list[str]]:
-        def wrong(holds: Holds, holders: Mapping[str, float], now_s: float, taken: object) -> list[str]:
-            return expired(holds, holders, now_s, lambda name: 0)
+    def make(is_overdue: Callable[..., bool]) -> Callable[..., bool]:
+        return lambda queue, now_s, taken: is_overdue(queue, now_s, 0)
 
-        return wrong
-
-    return replaced(Holds, "expired", make)
+    return replaced(OutgoingQueue, "is_overdue", make)
 
 
 def does_not_wait() -> Injection:
@@ -63,9 +59,9 @@ def does_not_wait() -> Injection:
 
     def make(offer: Callable[..., bool]) -> Callable[..., bool]:
         def wrong(queue: OutgoingQueue, numbered: Numbered, size: int) -> bool:
-            blocks, queue._blocks = queue._blocks, False
+            blocks, queue.blocks = queue.blocks, False
             taken = offer(queue, numbered, size)
-            queue._blocks = blocks
+            queue.blocks = blocks
             return taken
 
         return wrong
@@ -77,7 +73,7 @@ def last_word_under_an_old_number() -> Injection:
     """Cut a subscriber off under the number of the last message, with whose acknowledgement the news of that goes."""
 
     def wrong(publisher: Publisher, subscriber: str, reason: str) -> None:
-        publisher._queues[subscriber].close(Numbered(publisher._sequence, Disconnected(reason)))
+        publisher.queues[subscriber].close(Numbered(publisher._sequence, Disconnected(reason)))
 
     return replaced(Publisher, "cut_off", lambda _: wrong)
 
@@ -85,7 +81,7 @@ def last_word_under_an_old_number() -> Injection:
 def everybody_holds() -> Injection:
     """Let those hold back a publisher, too, who did not ask for that."""
 
-    def wrong(publisher: Publisher) -> dict[str, float]:
-        return {name: 1.0 for name, queue in publisher._queues.items() if queue.bytes > publisher.capacity_bytes // 2}
+    def wrong(publisher: Publisher) -> list[str]:
+        return [name for name, queue in publisher.queues.items() if queue.bytes > publisher.capacity_bytes // 2]
 
     return replaced(Publisher, "holders", lambda _: wrong)

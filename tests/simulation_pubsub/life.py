@@ -12,7 +12,6 @@ from tests.simulation_pubsub.scenario import HOLD_STEPS, Scenario
 from tidewheel.progress import Time
 from tidewheel.pubsub import Publisher
 from tidewheel.pubsub.messages.wire import DataMessage, FeedEvent
-from tidewheel.pubsub.protocol.holds import Holds, held_too_long
 from tidewheel.pubsub.protocol.outgoing_queue import DROPPED_BYTES, OutgoingQueue, size_of
 
 
@@ -49,7 +48,6 @@ class Life:
         self.publishers = [Publisher(self.domain, scenario.capacity_bytes) for _ in randoms]
         self.handles = list(self.publishers)
         self.has_failed = False
-        self._holds = [Holds() for _ in randoms]
         self._taken_at: dict[tuple[int, str], int] = {}
         self._clock = 0
         self.held = 0
@@ -85,16 +83,16 @@ class Life:
         publisher = self.publishers[number]
         holders = publisher.holders()
         for name in holders:
-            self._check_holder(name, publisher._queues[name])
-        for name in self._holds[number].expired(holders, self._clock, publisher.taken):
+            self._check_holder(name, publisher.queues[name])
+        publisher.cut_off_late(self._clock, lambda name: publisher.queues[name].taken)
+        for name in holders:
             idle = self._clock - self._taken_at.get((number, name), 0)
-            if idle < HOLD_STEPS:
+            if publisher.queues[name].is_closed and idle < HOLD_STEPS:
                 raise ViolationError("held", f"{name} is cut off {idle} steps after it has taken something")
-            publisher.cut_off(name, held_too_long(HOLD_STEPS))
         return bool(publisher.holders())
 
     def _check_holder(self, name: str, queue: OutgoingQueue) -> None:
-        if not queue._blocks or 2 * queue.bytes <= self.capacity_bytes:
+        if not queue.blocks or 2 * queue.bytes <= self.capacity_bytes:
             raise ViolationError("held", f"{name} holds back a publisher, and has {queue.bytes} bytes there")
 
     def fail(self, first: int) -> None:
@@ -134,15 +132,15 @@ class Life:
             self.sent.setdefault(time, []).append((number, len(partition.batches) - 1, records))
         publisher.feed([message])
         self._fed += 1
-        for name, queue in publisher._queues.items():
+        for name, queue in publisher.queues.items():
             self._check_memory(name, queue)
 
     def _check_memory(self, name: str, queue: OutgoingQueue) -> None:
         """Check that a queue keeps to the capacity, but for one message and for what is no data."""
-        if queue._blocks and queue.bytes > self.capacity_bytes + self._largest_of_all:
+        if queue.blocks and queue.bytes > self.capacity_bytes + self._largest_of_all:
             text = f"{queue.bytes} bytes wait for {name}, which holds the publisher from {self.capacity_bytes} on"
             raise ViolationError("memory", text)
-        limit = max(self.capacity_bytes, self._largest) + self._largest_of_all * queue._blocks
+        limit = max(self.capacity_bytes, self._largest) + self._largest_of_all * queue.blocks
         if queue.bytes > 3 * limit + DROPPED_BYTES:
             raise ViolationError("memory", f"{queue.bytes} bytes wait for {name}, where {limit} may")
         if self._fed % 4 == 0:

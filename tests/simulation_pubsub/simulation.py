@@ -125,7 +125,7 @@ class Simulation:
         for life in self.lives:
             for publisher in life.publishers:
                 left = publisher.statistics()
-                if left.subscribers or left.queued_bytes or publisher._wheres:
+                if left.subscribers or left.queued_bytes or publisher._blocking or publisher.queues:
                     raise ViolationError("memory", f"something is left of subscribers that are gone: {left}")
         if not all(publisher.is_drained_but_for(None) for publisher in self.life.publishers):
             raise ViolationError("end", "a publisher is not drained when everybody has gone")

@@ -60,7 +60,7 @@ def test_who_was_taken_over_from_is_told_at_once(tmp_path: Path) -> None:
     with hosted(tmp_path) as host:
         first = Reader(host, "billing", start=0)
         first.turn()
-        assert eventually(lambda: host.call(host.actor.statistics()).children == 1)
+        assert eventually(lambda: host.call(host.actor.statistics())["children"] == 1)
         second = Reader(host, "billing")
         assert first.hear() == [Stranger(0, first.id)]
         for _ in range(2):
@@ -91,7 +91,7 @@ def test_one_that_is_ended_tells_its_reader(tmp_path: Path) -> None:
     with hosted(tmp_path) as host:
         reader, relay = Reader(host, "billing", start=0), Relay(host)
         reader.turn()
-        assert eventually(lambda: host.call(host.actor.statistics()).children == 2)
+        assert eventually(lambda: host.call(host.actor.statistics())["children"] == 2)
         assert host.call(host.actor.end_subscription("billing")) == ["billing"]
         assert reader.hear()[0] == Stranger(0, reader.id)
         host.call(host.actor.subscribe("away", "elsewhere", 0, durable=True))
@@ -144,14 +144,14 @@ def test_readers_are_waited_for(tmp_path: Path) -> None:
         assert host.call(host.actor.wait_for_subscribers(3, 0.0)) == 3
         for reader in readers:
             reader.turn()
-        assert eventually(lambda: host.call(host.actor.statistics()).children == 3)
+        assert eventually(lambda: host.call(host.actor.statistics())["children"] == 3)
         assert eventually(lambda: host.call(host.actor.wait_for_subscribers(3, 0.0)) == 3)
         readers[0].close()
-        assert eventually(lambda: host.call(host.actor.statistics()).subscribers == 2)
+        assert eventually(lambda: host.call(host.actor.statistics())["subscribers"] == 2)
         host.call(host.actor.unsubscribe(readers[1].id))
         assert host.call(host.actor.wait_for_subscribers(2, 0.0)) == 1
         statistics = host.call(host.actor.statistics())
-        assert (statistics.subscriptions, statistics.durable_subscriptions) == (2, 0)
+        assert (statistics["subscriptions"], statistics["durable_subscriptions"]) == (2, 0)
         for reader in readers:
             reader.close()
 
@@ -160,7 +160,7 @@ def test_readers_behind_a_relay_live_while_it_says_so(tmp_path: Path) -> None:
     """Of which nothing is heard for too long ends, and the relay is told; a durable one stays."""
     with hosted(tmp_path, lease_s=0.5) as host:
         relay = Relay(host)
-        assert eventually(lambda: host.call(host.actor.statistics()).children == 1)
+        assert eventually(lambda: host.call(host.actor.statistics())["children"] == 1)
         for name in ("said", "silent"):
             host.call(host.actor.subscribe(name, f"p/{name}/1"))
         host.call(host.actor.subscribe("billing", "p/billing/1", durable=True))
@@ -172,7 +172,7 @@ def test_readers_behind_a_relay_live_while_it_says_so(tmp_path: Path) -> None:
         assert eventually(has_ended)
         assert host.run(lambda: list(host.actor._durable.core.subscriptions.known)) == ["said", "billing"]
         assert relay.strangers() == ["p/silent/1"]
-        assert host.call(host.actor.statistics()).subscribers == 1
+        assert host.call(host.actor.statistics())["subscribers"] == 1
         relay.say("p/silent/1", "p/said/1", "p/billing/1")
         assert relay.strangers() == ["p/silent/1"]
         assert host.call(host.actor.wait_for_subscribers(2, 5.0)) == 2
@@ -207,12 +207,12 @@ def test_a_name_that_nobody_reads_is_warned_of_and_given_up(tmp_path: Path, capl
         host.call(host.actor.unsubscribe("p/billing/1"))
         reader = Reader(host, "other", start=0)
         published(host, 20)
-        before = host.call(host.actor.statistics()).log_bytes
+        before = host.call(host.actor.statistics())["log_bytes"]
         reader.read(lambda _: "and it keeps about" in caplog.text)
         [warning] = [one.getMessage() for one in caplog.records if "nobody has read" in one.getMessage()]
         assert "topic 'topic', partition 0: nobody has read subscription 'billing' for" in warning
         reader.read(lambda _: "its messages are kept no more" in caplog.text)
-        reader.read(lambda _: host.call(host.actor.statistics()).log_bytes < before / 2)
+        reader.read(lambda _: host.call(host.actor.statistics())["log_bytes"] < before / 2)
         host.restart()
         begun = host.call(host.actor.subscribe("billing", "p/billing/2", durable=True))
         assert begun.lost_end > 0

@@ -47,7 +47,7 @@ def test_drained_is_when_everybody_who_lives_has_acknowledged_all(tmp_path: Path
         readers[1].read(lambda _: host.call(host.actor.drained(0.0, "own")))
         assert not host.call(host.actor.drained(0.0, "other"))
         readers[0].connect()
-        assert eventually(lambda: host.call(host.actor.statistics()).children == 2)
+        assert eventually(lambda: host.call(host.actor.statistics())["children"] == 2)
         assert not host.call(host.actor.drained(0.2))
         readers[0].close()
         assert host.call(host.actor.drained(10.0))
@@ -203,7 +203,7 @@ def test_who_has_not_had_everything_is_told_at_the_end(tmp_path: Path, has_read:
         published(host, 1)
         if has_read:
             read_all(reader, host, 1)
-        assert eventually(lambda: host.call(host.actor.statistics()).children == 1)
+        assert eventually(lambda: host.call(host.actor.statistics())["children"] == 1)
         host.call(host.actor.close())
         found: list[Any] = []
 

@@ -53,7 +53,7 @@ def publishing(source: Any, topic: str, **options: Any) -> tw.Dataflow:
 def statistics(topic: str) -> PublisherStatistics:
     info = LOCAL_CATALOG.lookup(topic)
     assert info is not None
-    found: PublisherStatistics = info.partitions[0].statistics()
+    found: PublisherStatistics = info.partitions[0].publisher.statistics()
     return found
 
 

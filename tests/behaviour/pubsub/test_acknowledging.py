@@ -7,7 +7,7 @@ import pytest
 from tidewheel.progress import IntegerDomain
 from tidewheel.pubsub import Batch, DeliveryError, Subscription
 from tidewheel.pubsub.catalog.catalog import TopicInfo
-from tidewheel.pubsub.messages.payload import encode
+from tidewheel.pubsub.messages.encoded_message import encode_batch
 from tidewheel.pubsub.messages.wire import (
     DataMessage,
     InitialFrontierSnapshot,
@@ -23,8 +23,7 @@ INFO = TopicInfo("kept", "job", IntegerDomain(), (None,), "life", None, "exactly
 
 
 def data(time: int, *records: int) -> DataMessage:
-    encoded = encode(list(records))
-    return DataMessage(time, encoded.payload, encoded.encoding, encoded.records)
+    return encode_batch(time, list(records))
 
 
 class KeptReader(TopicReader):

@@ -7,15 +7,14 @@ import pytest
 from tidewheel.progress import Antichain, IntegerDomain, ProductDomain
 from tidewheel.pubsub import Batch, Event, Frontier, Publisher, PublisherLost, Subscriber
 from tidewheel.pubsub.messages.delivery_options import DeliveryOptions, Slow
-from tidewheel.pubsub.messages.payload import encode
+from tidewheel.pubsub.messages.encoded_message import encode_batch
 from tidewheel.pubsub.messages.wire import DataMessage, Disconnected, LowerFrontierUpdate
 
 INTEGERS = IntegerDomain()
 
 
 def data(time: object) -> DataMessage:
-    encoded = encode([time])
-    return DataMessage(time, encoded.payload, encoded.encoding, encoded.records)
+    return encode_batch(time, [time])
 
 
 def read(subscriber: Subscriber, partition: int, publisher: Publisher) -> list[Event]:
@@ -38,7 +37,7 @@ def test_the_last_subscriber_goes_on_receiving_after_others_have_left(leavers: t
         publisher.unsubscribe(leaver)
         publisher.data(data(time))
         expected += 1
-    publisher.end()
+    publisher.frontier([(0, -1)])
     assert len(publisher.take(left)) == expected + 2
 
 
@@ -71,7 +70,7 @@ def test_a_partition_that_ends_retracts_its_frontier() -> None:
     for partition, publisher in enumerate((ended, live)):
         publisher.subscribe("s")
         read(subscriber, partition, publisher)
-    ended.end()
+    ended.frontier([(0, -1)])
     assert read(subscriber, 0, ended) == []
     live.frontier([(0, -1), (5, 1)])
     assert frontiers(read(subscriber, 1, live)) == [Antichain(INTEGERS, [5])]
@@ -98,11 +97,11 @@ def test_no_queue_is_unbounded() -> None:
     for time in range(200):
         publisher.feed([message, LowerFrontierUpdate([(time, -1), (time + 1, 1)])])
         message = data(time + 1)
-        waiting = publisher._queues["idle, and drops"]
+        waiting = publisher.queues["idle, and drops"]
         held = (*waiting._sent, *waiting._pending)
         batches = sum(entry.size for entry in held if isinstance(entry.numbered.message, DataMessage))
         assert batches <= 2000
-        assert publisher._queues["idle"].bytes <= 2000
+        assert publisher.queues["idle"].bytes <= 2000
 
 
 def test_a_time_that_is_not_comparable_with_the_upper_frontier_is_delivered() -> None:

@@ -22,9 +22,8 @@ from tidewheel.pubsub import (
 )
 from tidewheel.pubsub.exactly_once import frames
 from tidewheel.pubsub.messages import encoded_message
-from tidewheel.pubsub.messages.message_filter import MessageFilter
-from tidewheel.pubsub.messages.payload import EncodedBatch, encode_ends
-from tidewheel.pubsub.messages.where import Where
+from tidewheel.pubsub.messages.delivery_options import MessageFilter, Where
+from tidewheel.pubsub.messages.encoded_message import encode_ends
 from tidewheel.pubsub.messages.wire import (
     DataMessage,
     EpochsDropped,
@@ -34,19 +33,17 @@ from tidewheel.pubsub.messages.wire import (
     PartitionEnded,
 )
 from tidewheel.pubsub.protocol.epoch_states import EpochStates
-from tidewheel.pubsub.publishers.connection import LocalConnection
-from tidewheel.pubsub.publishers.local_publisher import LocalPublisher
+from tidewheel.pubsub.publishers.local_publisher import LocalConnection, LocalPublisher
 
 INTEGERS = IntegerDomain()
 
 
 def ends(time: int, *keys: object) -> DataMessage:
-    encoded = encode_ends(list(keys))
-    return DataMessage(time, encoded.payload, encoded.encoding, encoded.records)
+    return encode_ends(time, list(keys))
 
 
 def ended(time: int, *keys: object, partition: int = 0) -> SubstreamsEnded:
-    return SubstreamsEnded(time, partition, encode_ends(list(keys)))
+    return SubstreamsEnded(time, partition, encode_ends(time, list(keys)))
 
 
 def test_a_connection_sends_them_as_a_message_of_no_records() -> None:
@@ -72,7 +69,7 @@ def test_a_key_that_cannot_be_pickled_is_an_error() -> None:
 
 def test_keys_that_do_not_decode_are_an_error_when_they_are_looked_at() -> None:
     """And only then."""
-    epoch = Epoch(0, (), (SubstreamsEnded(0, 0, EncodedBatch("ends", b"no pickle", 0)),))
+    epoch = Epoch(0, (), (SubstreamsEnded(0, 0, DataMessage(0, b"no pickle", "ends", 0)),))
     with pytest.raises(DeliveryError, match="the keys of substreams do not decode in this process"):
         _ = epoch.ended
 

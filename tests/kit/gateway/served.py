@@ -44,7 +44,7 @@ def connected(gateway: Gateway, count: int) -> bool:
 def nobody_reads(running: RunningPublication) -> bool:
     """Wait until no subscriber of a topic of this process is left."""
     publishers = vars(running)["_publishers"]
-    return eventually(lambda: not any(publisher.subscribers for publisher in publishers))
+    return eventually(lambda: not any(publisher.publisher.subscribers for publisher in publishers))
 
 
 def path_of(topic: str, what: str = "events", query: str = "") -> str:

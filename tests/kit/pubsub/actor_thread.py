@@ -104,7 +104,7 @@ class ActorThread:
         return self.call(work())
 
     def statistics(self) -> PublisherStatistics:
-        return self.run(self.partition.statistics)
+        return self.run(self.partition._publisher.statistics)
 
     def feed(self) -> Feed:
         """Return a worker's way to the publisher."""

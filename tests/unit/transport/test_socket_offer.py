@@ -125,7 +125,7 @@ def test_a_ticket_is_for_one_purpose(publisher: ActorThread) -> None:
         connection.send(struct.pack("<IQ", 20, 0) + b"x" * 20)
         assert eventually(lambda: publisher.statistics().subscribers == 0)
     assert publisher.statistics().sequence == 0
-    assert publisher.partition._intake.error is None
+    assert publisher.partition.error is None
 
 
 @pytest.mark.parametrize("leaves", ["detach", "lease"])

@@ -19,8 +19,8 @@ from tidewheel.pubsub.exactly_once import frames
 from tidewheel.pubsub.exactly_once.frames import FRAME_BYTES, ChildMessage, Join, decode_downstream, decode_upstream
 from tidewheel.pubsub.exactly_once.messages import Ack, Downstream, KnowledgeMessage, Nack, Rejected, Stranger
 from tidewheel.pubsub.exactly_once.tick_set import FOREVER
+from tidewheel.pubsub.messages.delivery_options import Where
 from tidewheel.pubsub.messages.encoded_message import EncodedMessage, encode
-from tidewheel.pubsub.messages.where import Where
 from tidewheel.pubsub.messages.wire import DataMessage, PartitionEnded
 from tidewheel.transport.socket_frames import LARGE, FrameReader, frame_of
 

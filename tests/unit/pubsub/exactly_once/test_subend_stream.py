@@ -15,8 +15,7 @@ from tidewheel.pubsub.exactly_once.subend_stream import SubendStream
 from tidewheel.pubsub.exactly_once.subscriptions import merged
 from tidewheel.pubsub.exactly_once.tick_set import TickSet
 from tidewheel.pubsub.messages.encoded_message import encode
-from tidewheel.pubsub.messages.epoch import Epoch
-from tidewheel.pubsub.messages.events import Batch
+from tidewheel.pubsub.messages.events import Batch, Epoch
 from tidewheel.pubsub.messages.wire import (
     DataMessage,
     InitialFrontierSnapshot,

@@ -1,10 +1,12 @@
-"""Messages as bytes: what was published comes out the same, from wherever its bytes lie."""
+"""Batches and messages as bytes: what was published comes out the same, from wherever its bytes lie."""
 
 import pickle
 import struct
 import sys
+import threading
 from typing import Any, cast
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -20,12 +22,12 @@ from tidewheel.pubsub.messages.encoded_message import (
     Place,
     check_size,
     decode,
+    decode_batch,
     encode,
+    encode_batch,
     place_of,
+    to_records,
 )
-from tidewheel.pubsub.messages.payload import EncodedBatch
-from tidewheel.pubsub.messages.payload import decode as decode_batch
-from tidewheel.pubsub.messages.payload import encode as encode_batch
 from tidewheel.pubsub.messages.wire import DataMessage, LowerFrontierUpdate, Message, PartitionEnded
 from tidewheel.transport.socket_frames import LARGE
 
@@ -109,11 +111,10 @@ def test_a_small_payload_keeps_nothing_else_alive() -> None:
 @pytest.mark.parametrize("batch", [[1, 2, 3], pa.table({"n": [1, 2, 3]})], ids=["pickle", "Arrow"])
 def test_batches_come_out_as_they_went_in(batch: Any) -> None:
     """As a subscriber decodes them, which has read them from a log."""
-    encoded = encode_batch(batch)
-    message = encode(DataMessage(5, encoded.payload, encoded.encoding, encoded.records))
+    message = encode(encode_batch(5, batch))
     event = decode(EncodedMessage.of(bytes_of(message)))
     assert isinstance(event, DataMessage)
-    assert decode_batch(EncodedBatch(event.encoding, event.payload, event.records)) == batch
+    assert decode_batch(event) == batch
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=["bytes", "bytearray", "memoryview", "Arrow"])
@@ -184,3 +185,94 @@ def test_a_contradiction_does_not_print_what_it_is_about() -> None:
     with pytest.raises(ContradictionError, match="two different messages") as caught:
         stream.accumulate_data(5, encode(DataMessage(0, b"b" * LARGE, "pickle", 1)))
     assert len(str(caught.value)) < 300
+
+
+TABLE = pa.table({"word": ["a", "b", "c"], "count": [1, 2, 3]})
+
+
+@pytest.mark.parametrize("batch", [[], [1, "two", (3.0, None)], [{"a": {1}}]])
+def test_lists_come_back_equal(batch: list[Any]) -> None:
+    """A list of anything picklable survives, with its number of records."""
+    encoded = encode_batch(7, batch)
+    assert (encoded.encoding, encoded.records) == ("pickle", len(batch))
+    assert decode_batch(encoded) == batch
+
+
+def test_numpy_comes_back_as_numpy() -> None:
+    """An array survives with its type; its first axis counts records."""
+    batch = np.arange(6, dtype=np.int32).reshape(3, 2)
+    encoded = encode_batch(7, batch)
+    assert encoded.records == 3
+    assert decode_batch(encoded).dtype == np.int32
+    np.testing.assert_array_equal(decode_batch(encoded), batch)
+
+
+@pytest.mark.parametrize("batch", [TABLE, TABLE.to_batches()[0], TABLE.slice(1, 2)])
+def test_arrow_comes_back_as_a_table(batch: Any) -> None:
+    """Tables, record batches and slices travel as Arrow, not as a pickle, and come back as tables."""
+    encoded = encode_batch(7, batch)
+    assert (encoded.encoding, encoded.records) == ("arrow", batch.num_rows)
+    assert decode_batch(encoded).to_pylist() == batch.to_pylist()
+    assert isinstance(decode_batch(encoded), pa.Table)
+
+
+def test_a_slice_does_not_carry_the_whole_table() -> None:
+    """What is sent of a slice is the slice."""
+    large = pa.table({"x": list(range(100_000))})
+    assert len(encode_batch(7, large.slice(5, 10)).payload) < 10_000
+
+
+def test_classes_of_a_script_travel_by_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Records of a class that the subscriber cannot import are decoded all the same."""
+
+    class Local:
+        value = 7
+
+    Local.__module__, Local.__qualname__ = "__main__", "Local"
+    with monkeypatch.context() as script:
+        script.setattr(sys.modules["__main__"], "Local", Local, raising=False)
+        encoded = encode_batch(7, [Local()])
+    [copy] = decode_batch(encoded)
+    assert copy.value == 7
+
+
+def test_what_cannot_be_pickled_is_refused_with_the_reason() -> None:
+    """A batch with a lock in it raises DeliveryError, which says what to do."""
+    with pytest.raises(DeliveryError, match=r"cannot be pickled .*lock.*map the records"):
+        encode_batch(7, [threading.Lock()])
+
+
+@pytest.mark.parametrize("batch", [7, np.array(7), None])
+def test_what_is_no_batch_is_refused(batch: object) -> None:
+    """Something without records raises DeliveryError."""
+    with pytest.raises(DeliveryError, match="is no batch"):
+        encode_batch(7, batch)
+
+
+@pytest.mark.parametrize("encoding", ["pickle", "arrow"])
+def test_bytes_that_do_not_decode_are_an_error(encoding: Any) -> None:
+    """Broken bytes raise DeliveryError, whatever the decoder made of them."""
+    with pytest.raises(DeliveryError, match="does not decode"):
+        decode_batch(DataMessage(7, b"not a batch", encoding, 1))
+
+
+@pytest.mark.parametrize(
+    ("batch", "records"),
+    [
+        ([1, (2, 3)], [1, (2, 3)]),
+        (np.array([1, 2]), [1, 2]),
+        (TABLE.slice(0, 1), [{"word": "a", "count": 1}]),
+        ((1, 2), [1, 2]),
+    ],
+)
+def test_records_are_python_values(batch: Any, records: list[Any]) -> None:
+    """Rows of Arrow become dicts, NumPy elements plain numbers."""
+    assert to_records(batch) == records
+
+
+@pytest.mark.parametrize("where", [bytes, memoryview, pa.py_buffer], ids=["bytes", "memoryview", "Arrow"])
+def test_an_encoded_batch_can_be_sent_on(where: Any) -> None:
+    """Wherever its bytes lie: what a subscriber was given may go on to another process."""
+    encoded = encode_batch(7, [1, 2, 3])
+    received = DataMessage(7, where(encoded.payload), encoded.encoding, encoded.records)
+    assert decode_batch(pickle.loads(pickle.dumps(received))) == [1, 2, 3]

@@ -1,17 +1,20 @@
-"""The events of a subscriber."""
+"""The events of a subscriber, and whole epochs."""
 
 import pickle
+from typing import Any
 
 import pyarrow as pa
+import pytest
 
-from tidewheel.pubsub.messages.events import Batch, DecodeCounter
-from tidewheel.pubsub.messages.payload import encode
+from tidewheel.pubsub import DeliveryError
+from tidewheel.pubsub.messages.encoded_message import encode_batch
+from tidewheel.pubsub.messages.events import Batch, DecodeCounter, Epoch
 
 
 def test_a_batch_decodes_once_and_only_on_demand() -> None:
     """Its length is known without decoding; asking twice decodes once."""
     counter = DecodeCounter()
-    batch = Batch(3, 0, encode([1, 2]), counter)
+    batch = Batch(3, 0, encode_batch(3, [1, 2]), counter)
     assert len(batch) == 2
     assert not batch.is_arrow
     assert counter.decoded == 0
@@ -21,7 +24,7 @@ def test_a_batch_decodes_once_and_only_on_demand() -> None:
 
 def test_an_arrow_batch_offers_table_and_rows() -> None:
     """``data`` stays Arrow, ``records`` are dicts."""
-    batch = Batch(3, 0, encode(pa.table({"x": [1]})), DecodeCounter())
+    batch = Batch(3, 0, encode_batch(3, pa.table({"x": [1]})), DecodeCounter())
     assert batch.is_arrow
     assert batch.data.num_rows == 1
     assert batch.records == [{"x": 1}]
@@ -29,6 +32,32 @@ def test_an_arrow_batch_offers_table_and_rows() -> None:
 
 def test_a_batch_can_be_handed_on_to_another_process() -> None:
     """It pickles, decoded or not."""
-    batch = Batch(3, 0, encode([1, 2]), DecodeCounter())
+    batch = Batch(3, 0, encode_batch(3, [1, 2]), DecodeCounter())
     assert pickle.loads(pickle.dumps(batch)).records == [1, 2]
     assert batch.records == pickle.loads(pickle.dumps(batch)).records
+
+
+def epoch_of(*batches: Any) -> Epoch:
+    counter = DecodeCounter()
+    return Epoch(
+        0, tuple(Batch(0, partition, encode_batch(0, batch), counter) for partition, batch in enumerate(batches))
+    )
+
+
+def test_records_of_all_batches_in_order() -> None:
+    """Lists are joined, rows of Arrow are dicts; the count needs no decoding."""
+    epoch = epoch_of([1, 2], pa.table({"x": [3]}))
+    assert len(epoch) == 3
+    assert epoch.batches[0].counter.decoded == 0
+    assert epoch.records == [1, 2, {"x": 3}]
+
+
+def test_arrow_batches_become_one_table() -> None:
+    """``to_arrow`` joins all batches."""
+    assert epoch_of(pa.table({"x": [1]}), pa.table({"x": [2, 3]})).to_arrow().to_pydict() == {"x": [1, 2, 3]}
+
+
+def test_to_arrow_refuses_other_batches() -> None:
+    """A list among the batches is an error that says what to use."""
+    with pytest.raises(DeliveryError, match="not Arrow: use records"):
+        epoch_of(pa.table({"x": [1]}), [2]).to_arrow()

@@ -1,5 +1,6 @@
 """The queue of one subscriber."""
 
+from tidewheel.pubsub.messages.delivery_options import DeliveryOptions
 from tidewheel.pubsub.messages.wire import (
     DataMessage,
     Disconnected,
@@ -13,6 +14,7 @@ from tidewheel.pubsub.messages.wire import (
 from tidewheel.pubsub.protocol.outgoing_queue import DROPPED_BYTES, OutgoingQueue, size_of
 
 ALL = 1 << 20
+DROP = DeliveryOptions(slow="drop_epochs")
 
 
 def data(sequence: int, time: int = 0) -> Numbered:
@@ -31,7 +33,7 @@ class Dropping:
     """A queue of 1000 bytes that drops epochs, and what is offered to it under the numbers 1, 2, 3 and so on."""
 
     def __init__(self, capacity_bytes: int = 1000) -> None:
-        self.queue = OutgoingQueue(capacity_bytes, drops_epochs=True)
+        self.queue = OutgoingQueue(capacity_bytes, DROP)
         self.sequence = 0
 
     def offer(self, *messages: Message) -> bool:
@@ -225,7 +227,7 @@ def test_many_small_epochs_are_dropped_in_reasonable_time() -> None:
             looked_at += 1
             super()._forget(entry)  # type: ignore[arg-type]
 
-    queue = Counted(400_000, drops_epochs=True)
+    queue = Counted(400_000, DROP)
     for time in range(6000):
         message = batch(time, size=200)
         assert queue.offer(Numbered(time + 1, message), 200)

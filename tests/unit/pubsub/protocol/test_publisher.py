@@ -4,9 +4,8 @@ import pytest
 
 from tidewheel.progress import IntegerDomain, ProtocolError
 from tidewheel.pubsub import Publisher
-from tidewheel.pubsub.messages.delivery_options import DeliveryOptions
-from tidewheel.pubsub.messages.payload import encode
-from tidewheel.pubsub.messages.where import Where
+from tidewheel.pubsub.messages.delivery_options import DeliveryOptions, Where
+from tidewheel.pubsub.messages.encoded_message import encode_batch
 from tidewheel.pubsub.messages.wire import (
     DataMessage,
     Disconnected,
@@ -18,7 +17,6 @@ from tidewheel.pubsub.messages.wire import (
     Numbered,
     PartitionEnded,
 )
-from tidewheel.pubsub.protocol.epoch_states import EpochState
 
 
 def data(time: int, size: int = 10) -> DataMessage:
@@ -26,8 +24,7 @@ def data(time: int, size: int = 10) -> DataMessage:
 
 
 def batch(time: int, *records: object) -> DataMessage:
-    encoded = encode(list(records))
-    return DataMessage(time, encoded.payload, encoded.encoding, encoded.records)
+    return encode_batch(time, list(records))
 
 
 def is_large(record: int) -> bool:
@@ -70,19 +67,10 @@ def test_an_empty_lower_frontier_ends_the_partition(publisher: Publisher) -> Non
     assert not publisher.has_failed
 
 
-def test_end_empties_whatever_the_frontier_is(publisher: Publisher) -> None:
-    """``end`` is the same as emptying the frontier, and does nothing the second time."""
-    publisher.frontier([(0, -1), (7, 1)])
-    publisher.subscribe("s")
-    publisher.end()
-    publisher.end()
-    assert messages(publisher, "s")[1:] == [LowerFrontierUpdate([(7, -1)]), PartitionEnded()]
-
-
 def test_who_comes_after_the_end_is_told_that_it_is_over(publisher: Publisher) -> None:
     """Such a subscriber gets an empty lower frontier and the end, without a gap in the numbers."""
     publisher.data(data(0))
-    publisher.end()
+    publisher.frontier([(0, -1)])
     publisher.subscribe("s")
     assert publisher.fetch("s", -1) == [Numbered(2, InitialFrontierSnapshot([], [])), Numbered(3, PartitionEnded())]
 
@@ -100,7 +88,7 @@ def test_a_failure_reaches_everybody_and_those_who_come_after_it(publisher: Publ
 
 def test_failing_after_the_end_changes_nothing(publisher: Publisher) -> None:
     """A topic that has ended has ended."""
-    publisher.end()
+    publisher.frontier([(0, -1)])
     publisher.fail("too late")
     assert publisher.is_finished
     assert not publisher.has_failed
@@ -142,7 +130,7 @@ def test_it_is_drained_once_everybody_has_acknowledged_the_end(publisher: Publis
     publisher.subscribe("s")
     publisher.fetch("s", 0)
     assert not publisher.is_drained_but_for(None)
-    publisher.end()
+    publisher.frontier([(0, -1)])
     last = publisher.fetch("s", 0)[-1].sequence
     assert not publisher.is_drained_but_for(None)
     publisher.fetch("s", last)
@@ -168,16 +156,6 @@ def test_impossible_events_are_refused(publisher: Publisher) -> None:
     publisher.subscribe("s")
     with pytest.raises(ProtocolError, match="connected already"):
         publisher.subscribe("s")
-
-
-def test_states_of_epochs_can_be_asked_for(publisher: Publisher) -> None:
-    """Latent, active and completed, as upstream made them."""
-    publisher.feed([data(3), LowerFrontierUpdate([(0, -1), (2, 1)])])
-    assert [publisher.state(time) for time in (1, 2, 3)] == [
-        EpochState.COMPLETED,
-        EpochState.LATENT,
-        EpochState.ACTIVE,
-    ]
 
 
 def test_a_condition_decides_what_is_queued(publisher: Publisher) -> None:
@@ -268,3 +246,85 @@ def test_news_is_what_there_is_to_fetch(publisher: Publisher) -> None:
     assert not publisher.has_news("s")
     publisher.data(batch(0, 2))
     assert publisher.has_news("s")
+
+
+class Holding:
+    """A publisher of which subscribers that may hold it for so many seconds do so, unless they let go."""
+
+    def __init__(self, **limits_s: float) -> None:
+        self.publisher = Publisher(IntegerDomain(), capacity_bytes=1000)
+        self.taken = dict.fromkeys(limits_s, 0)
+        for name, limit_s in limits_s.items():
+            self.publisher.subscribe(name, DeliveryOptions(slow="block", block_limit=limit_s))
+
+    def hold(self, *names: str) -> None:
+        """Let so many of them hold, and nobody else."""
+        for name in set(self.publisher.queues) - set(names):
+            self.publisher.take(name)
+        self.publisher.data(data(0, size=1000))
+        for name in set(self.publisher.queues) - set(names):
+            self.publisher.take(name)
+        assert set(self.publisher.holders()) == set(names)
+
+    def look(self, now_s: float) -> list[str]:
+        """Look at a time; return who is cut off."""
+        holders = {name: self.publisher.queues[name] for name in self.publisher.holders()}
+        has_cut_off = self.publisher.cut_off_late(now_s, self.taken.__getitem__)
+        late = [name for name, queue in holders.items() if queue.is_closed]
+        assert has_cut_off == bool(late)
+        return late
+
+
+def test_each_holder_has_its_own_limit_from_when_it_began() -> None:
+    """Those who hold later may hold for longer, and the alarm is for the first whose time is over."""
+    holding = Holding(a=60.0, b=10.0)
+    assert holding.publisher.overdue_in_s(0.0) is None
+    holding.hold("a")
+    assert holding.look(0.0) == []
+    holding.hold("a", "b")
+    assert holding.look(30.0) == []
+    assert holding.publisher.overdue_in_s(31.0) == 9.0
+    assert holding.look(39.9) == []
+    assert holding.look(40.0) == ["b"]
+    assert holding.publisher.overdue_in_s(100.0) == 0.0
+    assert holding.look(60.0) == ["a"]
+    assert holding.publisher.overdue_in_s(60.0) is None
+
+
+def test_who_lets_go_begins_anew() -> None:
+    """Time that was held before does not count."""
+    holding = Holding(a=60.0)
+    holding.hold("a")
+    holding.look(0.0)
+    holding.hold()
+    holding.taken["a"] += 1
+    assert holding.look(50.0) == []
+    assert holding.publisher.overdue_in_s(50.0) is None
+    holding.hold("a")
+    assert holding.look(55.0) == []
+    assert holding.look(114.0) == []
+    assert holding.look(115.0) == ["a"]
+
+
+def test_a_holder_that_takes_something_may_go_on() -> None:
+    """However little it is, the limit counts from when that was seen; what others take does not count."""
+    holding = Holding(moving=60.0, still=500.0)
+    holding.hold("moving", "still")
+    for now_s in range(0, 500, 50):
+        holding.taken["moving"] += 1
+        assert holding.look(float(now_s)) == []
+    assert holding.look(509.9) == ["still"]
+    assert holding.look(510.0) == ["moving"]
+
+
+@pytest.mark.parametrize(("limit_s", "text"), [(60.0, "for 60 s"), (0.25, "for 0.25 s")])
+def test_a_holder_that_is_cut_off_is_told_how_long_it_held(limit_s: float, text: str) -> None:
+    """And that it fell behind, as whoever is cut off did."""
+    holding = Holding(a=limit_s)
+    holding.hold("a")
+    holding.look(0.0)
+    assert holding.look(limit_s) == ["a"]
+    [told] = messages(holding.publisher, "a")
+    assert isinstance(told, Disconnected)
+    assert text in told.reason
+    assert told.reason.startswith("it fell too far behind")

@@ -1,10 +1,12 @@
-"""The subscriber core."""
+"""The subscriber core, with its checks on the messages of one partition and its filter over all of them."""
+
+from itertools import product
 
 import pytest
 
-from tidewheel.progress import Antichain, IntegerDomain, ProtocolError
+from tidewheel.progress import Antichain, IntegerDomain, ProductDomain, ProtocolError
 from tidewheel.pubsub import Batch, DeliveryError, Dropped, End, Event, Frontier, PublisherLost, Subscriber
-from tidewheel.pubsub.messages.payload import encode
+from tidewheel.pubsub.messages.encoded_message import encode_batch
 from tidewheel.pubsub.messages.wire import (
     DataMessage,
     Disconnected,
@@ -16,8 +18,10 @@ from tidewheel.pubsub.messages.wire import (
     Numbered,
     PartitionEnded,
 )
+from tidewheel.pubsub.protocol.subscriber import TRANSITIONS, EpochFilter, PartitionState, PartitionStream
 
 INTEGERS = IntegerDomain()
+PAIRS = ProductDomain(INTEGERS, INTEGERS)
 
 
 class Conversation:
@@ -35,8 +39,7 @@ class Conversation:
         return self.say(partition, InitialFrontierSnapshot(lower, upper))
 
     def data(self, partition: int, time: int) -> list[Event]:
-        encoded = encode([f"{partition}@{time}"])
-        return self.say(partition, DataMessage(time, encoded.payload, encoded.encoding, encoded.records))
+        return self.say(partition, encode_batch(time, [f"{partition}@{time}"]))
 
 
 def frontier(*times: int) -> Frontier:
@@ -154,9 +157,8 @@ def test_a_gap_is_a_protocol_error() -> None:
 def test_duplicates_change_nothing() -> None:
     """A message that comes twice is delivered once, and counted."""
     subscriber = Subscriber(INTEGERS, 1)
-    encoded = encode([1])
     subscriber.receive(0, Numbered(0, InitialFrontierSnapshot([0], [])))
-    message = Numbered(1, DataMessage(0, encoded.payload, encoded.encoding, 1))
+    message = Numbered(1, encode_batch(0, [1]))
     assert len(subscriber.receive(0, message)) == 1
     assert subscriber.receive(0, message) == []
     statistics = subscriber.statistics()
@@ -230,3 +232,123 @@ def test_a_failure_delivers_no_half_epochs() -> None:
     with pytest.raises(PublisherLost):
         talk.say(1, Failed("it broke"))
     assert talk.subscriber.statistics().delivered == 0
+
+
+SNAPSHOT = InitialFrontierSnapshot([0], [])
+MESSAGES: list[Message] = [
+    SNAPSHOT,
+    DataMessage(0, b"", "pickle", 1),
+    LowerFrontierUpdate([(0, -1)]),
+    EpochsDropped([0]),
+    PartitionEnded(),
+    Failed("why"),
+    Disconnected("why"),
+]
+
+
+def stream_in(state: PartitionState) -> PartitionStream:
+    stream = PartitionStream()
+    if state is not PartitionState.AWAITING_SNAPSHOT:
+        stream.accept(Numbered(0, SNAPSHOT))
+    if state is PartitionState.ENDED:
+        stream.accept(Numbered(1, PartitionEnded()))
+    return stream
+
+
+@pytest.mark.parametrize(("state", "message"), list(product(PartitionState, MESSAGES)))
+def test_each_message_is_accepted_where_the_table_says_and_nowhere_else(
+    state: PartitionState, message: Message
+) -> None:
+    """Every pair of state and message either moves on as the table says, or is an error."""
+    stream = stream_in(state)
+    following = TRANSITIONS.get((state, type(message)))
+    if following is None:
+        with pytest.raises(ProtocolError, match=f"{type(message).__name__} came while"):
+            stream.accept(Numbered(2 if state is PartitionState.ENDED else 1, message))
+    else:
+        assert stream.accept(Numbered(1, message)) is message
+        assert stream.state is following
+
+
+def test_a_gap_is_an_error() -> None:
+    """Nothing can get lost unnoticed."""
+    stream = stream_in(PartitionState.LIVE)
+    with pytest.raises(ProtocolError, match="message 1 is missing: 2 came after 0"):
+        stream.accept(Numbered(2, MESSAGES[1]))
+
+
+@pytest.mark.parametrize("message", MESSAGES[5:])
+def test_being_cut_off_may_follow_a_gap(message: Message) -> None:
+    """What is missing then was dropped on purpose."""
+    assert stream_in(PartitionState.LIVE).accept(Numbered(9, message)) is message
+
+
+def test_duplicates_are_dropped_and_counted() -> None:
+    """A reply that is sent again does no harm, not even after the end."""
+    stream = stream_in(PartitionState.ENDED)
+    assert stream.accept(Numbered(0, SNAPSHOT)) is None
+    assert stream.accept(Numbered(1, PartitionEnded())) is None
+    assert stream.duplicates == 2
+
+
+@pytest.mark.parametrize("skipped", [1, 4])
+def test_what_was_left_out_on_purpose_is_no_gap(skipped: int) -> None:
+    """A message says how many before it were not for this subscriber, and the numbers go on from there."""
+    stream = stream_in(PartitionState.LIVE)
+    message = MESSAGES[1]
+    assert stream.accept(Numbered(1 + skipped, message, skipped)) is message
+    assert stream.accept(Numbered(2 + skipped, message)) is message
+
+
+@pytest.mark.parametrize("skipped", [0, 1, 3])
+def test_a_loss_beside_what_was_left_out_is_still_an_error(skipped: int) -> None:
+    """Three messages are not there; whoever says that any other number was left out has lost some."""
+    with pytest.raises(ProtocolError, match="message 1 is missing: 3 came after 0"):
+        stream_in(PartitionState.LIVE).accept(Numbered(3, MESSAGES[1], skipped))
+
+
+@pytest.mark.parametrize("message", MESSAGES[5:], ids=lambda message: type(message).__name__)
+def test_being_cut_off_is_never_a_duplicate(message: Message) -> None:
+    """A publisher that is new, and knows nothing of this subscriber, says so under a number that was there before."""
+    stream = stream_in(PartitionState.LIVE)
+    stream.accept(Numbered(1, MESSAGES[1]))
+    assert stream.accept(Numbered(1, message)) is message
+    assert stream.accept(Numbered(1, message)) is None
+
+
+def passing(epochs: EpochFilter, times: range) -> list[int]:
+    return [time for time in times if epochs.passes(time)]
+
+
+def test_the_seeds_example_leaves_no_hole() -> None:
+    """Completed 0 to 2, active 3 and 5: 4 does not pass although it is latent, so that 5 is no hole."""
+    assert passing(EpochFilter(INTEGERS, [InitialFrontierSnapshot([3], [5])]), range(9)) == [6, 7, 8]
+
+
+def test_an_epoch_that_one_partition_completed_and_another_has_not_begun_does_not_pass() -> None:
+    """The first partition's part of it is gone, though it is below no upper frontier."""
+    epochs = EpochFilter(INTEGERS, [InitialFrontierSnapshot([4], []), InitialFrontierSnapshot([0], [])])
+    assert passing(epochs, range(6)) == [4, 5]
+
+
+def test_incomparable_times_pass() -> None:
+    """What is neither before nor after an active epoch was latent: nothing of it can have been missed."""
+    epochs = EpochFilter(PAIRS, [InitialFrontierSnapshot([(0, 0)], [(2, 1)])])
+    assert epochs.passes((0, 2))
+    assert epochs.passes((3, 0))
+    assert not epochs.passes((2, 1))
+    assert not epochs.passes((1, 0))
+
+
+def test_nothing_passes_once_a_partition_has_ended() -> None:
+    """A partition whose lower frontier is empty has sent its part of every epoch."""
+    epochs = EpochFilter(INTEGERS, [InitialFrontierSnapshot([], []), InitialFrontierSnapshot([0], [])])
+    assert passing(epochs, range(5)) == []
+
+
+def test_it_is_done_when_all_that_can_come_passes() -> None:
+    """The filter can be dropped when every element of the frontier passes, and always at the end."""
+    epochs = EpochFilter(PAIRS, [InitialFrontierSnapshot([(0, 0)], [(1, 1)])])
+    assert not epochs.is_done(Antichain(PAIRS, [(1, 0), (0, 2)]))
+    assert epochs.is_done(Antichain(PAIRS, [(2, 0), (0, 2)]))
+    assert epochs.is_done(Antichain(PAIRS))

@@ -20,8 +20,8 @@ from tidewheel.pubsub.messages.encoded_message import decode
 from tidewheel.pubsub.messages.wire import DataMessage, FeedEvent, LowerFrontierUpdate, PartitionEnded
 from tidewheel.pubsub.publishers.durable_pubend import DurablePubend
 from tidewheel.pubsub.publishers.feed import Feed, FeedLost, FeedRefused
+from tidewheel.pubsub.publishers.partition import WorkerLink
 from tidewheel.pubsub.publishers.partition_log import PartitionLog
-from tidewheel.pubsub.publishers.worker_link import WorkerLink
 
 DOMAIN = IntegerDomain()
 IDENTITY = LogIdentity("topic", 0, 1, "integers")

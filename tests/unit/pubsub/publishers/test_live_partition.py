@@ -28,9 +28,8 @@ from tidewheel.pubsub.exactly_once.messages import Ack
 from tidewheel.pubsub.messages.delivery_options import EVERYTHING, DeliveryOptions
 from tidewheel.pubsub.messages.encoded_message import encode
 from tidewheel.pubsub.messages.wire import Failed, FeedEvent, LowerFrontierUpdate, Numbered, PartitionEnded
-from tidewheel.pubsub.publishers.feed import FeedLost, FeedRefused
-from tidewheel.pubsub.publishers.ray_connection import RayConnection
-from tidewheel.pubsub.publishers.worker_frames import message_frame, position_frame
+from tidewheel.pubsub.publishers.feed import FeedLost, FeedRefused, RayConnection
+from tidewheel.pubsub.publishers.partition import message_frame, position_frame
 
 EPOCHS = 30
 SIZES = (1, 100, 40_000, 700_000)
@@ -51,8 +50,8 @@ def nothing_left(publisher: ActorThread) -> bool:
     partition, listener, statistics = publisher.partition, publisher.actor.partition._listener, publisher.statistics()
     assert listener is not None
     assert partition._worker is None or partition._worker.is_closed
-    left = len(partition.children) + len(partition._last) + len(listener._strangers) + len(listener._tickets)
-    return left + statistics.subscribers + statistics.queued_bytes == 0
+    left = len(partition.children) + len(listener._strangers) + len(listener._tickets)
+    return left + len(partition._publisher.queues) + statistics.queued_bytes == 0
 
 
 def test_everything_comes_in_order_and_then_the_end() -> None:

@@ -138,7 +138,7 @@ def test_a_subscriber_that_does_not_poll_is_given_up(caplog: pytest.LogCaptureFi
         await Polling(publisher, "other").poll()
         clock.now_s = 61.0
         await publisher.feed(7, 0, [data(0)])
-        assert (await publisher.statistics()).subscribers == 1
+        assert (await publisher.statistics())["subscribers"] == 1
         [told] = await Polling(publisher).poll()
         assert isinstance(told, Disconnected)
         assert "given up" in told.reason

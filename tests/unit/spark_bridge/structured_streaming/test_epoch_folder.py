@@ -19,9 +19,8 @@ from pyarrow import parquet
 
 from tests.kit.spark_bridge.lossy_files import LossyFiles, PowerLost
 from tidewheel.progress import IntegerDomain, ProductDomain, TimeDomain
-from tidewheel.pubsub.messages.epoch import Epoch
-from tidewheel.pubsub.messages.events import Batch, DecodeCounter
-from tidewheel.pubsub.messages.payload import encode
+from tidewheel.pubsub.messages.encoded_message import encode_batch
+from tidewheel.pubsub.messages.events import Batch, DecodeCounter, Epoch
 from tidewheel.spark_bridge.errors import BridgeError
 from tidewheel.spark_bridge.structured_streaming.epoch_checkpoint import WriterIdentity
 from tidewheel.spark_bridge.structured_streaming.epoch_files import EpochFiles
@@ -37,7 +36,9 @@ def batch(time: Any, number: int, rows: Sequence[int], partition: int = 0) -> Ba
     """A batch of rows as a subscriber gets it, Arrow or dicts by chance of its number."""
     columns = {"epoch": [str(time)] * len(rows), "n": list(rows)}
     table = pa.table({"epoch": pa.array(columns["epoch"], pa.string()), "n": pa.array(columns["n"], pa.int64())})
-    return Batch(time, partition, encode(table if number % 2 else table.to_pylist()), DecodeCounter(), number=number)
+    return Batch(
+        time, partition, encode_batch(time, table if number % 2 else table.to_pylist()), DecodeCounter(), number=number
+    )
 
 
 @dataclass
