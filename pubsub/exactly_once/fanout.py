@@ -47,46 +47,38 @@ class Fanout:
 
     Attributes:
         lost_end: needed messages before this tick are forgotten; every child is told.
+        children: the filter of each child, by its name.
     """
 
     def __init__(self, pubend: int) -> None:
         self._pubend = pubend
         self.lost_end = 0
-        self._filters: dict[str, Filter | None] = {}
+        self.children: dict[str, Filter | None] = {}
         self._groups: dict[Filter | None, _Group] = {}
 
     def join(self, child: str, where: Filter | None = None) -> None:
         """Add a child, or replace the filter of a child that joins again."""
-        if child in self._filters and self._filters[child] == where:
+        if child in self.children and self.children[child] == where:
             return
         self.leave(child)
-        self._filters[child] = where
+        self.children[child] = where
         self._groups.setdefault(where, _Group()).children[child] = None
 
     def leave(self, child: str) -> None:
         """Remove a child; do nothing if it is unknown."""
-        if child not in self._filters:
+        if child not in self.children:
             return
-        where = self._filters.pop(child)
+        where = self.children.pop(child)
         group = self._groups[where]
         del group.children[child]
         if not group.children:
             del self._groups[where]
 
-    @property
-    def children(self) -> list[str]:
-        """The names of the children."""
-        return list(self._filters)
-
     def reaching(self, reader: str) -> list[str]:
         """Return the children to tell what concerns a reader: the reader if it is a child, otherwise all relays."""
-        return [reader] if reader in self else [child for child in self._filters if child.startswith(RELAY_PREFIX)]
-
-    def __contains__(self, child: str) -> bool:
-        return child in self._filters
-
-    def __len__(self) -> int:
-        return len(self._filters)
+        if reader in self.children:
+            return [reader]
+        return [child for child in self.children if child.startswith(RELAY_PREFIX)]
 
     def forward(self, final: Ranges, data: Iterable[tuple[int, Any]]) -> list[Outgoing]:
         """Return the messages that tell all children of new knowledge.
@@ -130,10 +122,10 @@ class Fanout:
 
     def answer(self, child: str, final: Ranges, data: Iterable[tuple[int, Any]], *, more: bool) -> list[Outgoing]:
         """Return the answer to one curious child; nothing if it is no child, or there is no knowledge."""
-        if child not in self._filters:
+        if child not in self.children:
             return []
         try:
-            passing, silence = select(self._filters[child], tuple(data))
+            passing, silence = select(self.children[child], tuple(data))
         except DeliveryError as error:
             return self._reject(child, error)
         if silence:

@@ -183,11 +183,6 @@ class Journal:
         """The lower frontier; empty once the partition has ended."""
         return list(self._epochs.lower)
 
-    @property
-    def upper(self) -> list[Time]:
-        """The upper frontier: the maximal active times."""
-        return self._epochs.upper()
-
     def epochs(self) -> EpochStates:
         """Return the states of all epochs; the journal no longer changes them."""
         epochs = EpochStates(self._domain)

@@ -17,12 +17,15 @@ Source: seed "Gryphon exactly-once", section 2.2.
 
 from collections import deque
 from collections.abc import Callable, Iterable
+from operator import itemgetter
 from typing import Any, Protocol
 
 from tidewheel.pubsub.exactly_once.fanout import Fanout, Outgoing
 from tidewheel.pubsub.exactly_once.messages import Nack
 from tidewheel.pubsub.exactly_once.tick_messages import TickMessages
 from tidewheel.pubsub.exactly_once.tick_set import FOREVER, TickRange, gaps
+
+_TICK = itemgetter(0)
 
 CACHE_BYTES = 4 * 1024 * 1024
 """The default size of the cache. The system keeps the log's pages in memory; a larger cache misses processor caches."""
@@ -132,7 +135,7 @@ class Pubend:
             self._cached_from = last + 1
         begin, self.told_end = self.told_end, data[-1][0] + 1
         self.message_end = self.told_end
-        return self.fanout.forward(gaps(begin, self.told_end, [tick for tick, _ in data]), data)
+        return self.fanout.forward(gaps(begin, self.told_end, map(_TICK, data)), data)
 
     def reserve(self, now: int, ahead: int) -> int | None:
         """Return a tick to reserve in the log before telling silence; None if no reservation is needed.
@@ -173,7 +176,7 @@ class Pubend:
             more = more or (room <= 0 and position < end)
             while position < end and not more:
                 found, reached = self._read(position, end, room)
-                final += gaps(position, reached, [tick for tick, _ in found])
+                final += gaps(position, reached, map(_TICK, found))
                 data += found
                 room -= sum(self._size_of(message) for _, message in found)
                 position = reached

@@ -14,9 +14,10 @@ Source: seed "Gryphon exactly-once", sections 2.1.1, 2.4 and 3.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any, Final
 
-from tidewheel.pubsub.exactly_once.asked import Asked
 from tidewheel.pubsub.exactly_once.fanout import Fanout, Filter, Outgoing
 from tidewheel.pubsub.exactly_once.knowledge import KnowledgeStream
 from tidewheel.pubsub.exactly_once.messages import (
@@ -25,15 +26,20 @@ from tidewheel.pubsub.exactly_once.messages import (
     KnowledgeMessage,
     Nack,
     Ranges,
-    Rejected,
     Stranger,
     Upstream,
 )
 from tidewheel.pubsub.exactly_once.subscriptions import merged
 from tidewheel.pubsub.exactly_once.tick_set import FOREVER, TickRange, TickSet
+from tidewheel.transport.round_trips import MOST_S, RoundTrips
+
+_FIRST = itemgetter(0)
 
 MOST_RANGES = 1000
 """The largest number of known ranges with gaps between them that no child asks about."""
+
+_REMEMBERED_S = 4 * MOST_S
+"""The time that an unanswered question is remembered: a child that still wants to know asks again much sooner."""
 
 CACHE_BYTES: Final = 32 * 1024 * 1024
 """The default size of a relay's cache. A relay has no log, so it asks upstream for forgotten messages."""
@@ -66,7 +72,9 @@ class Relay:
         line = self._lines[message.pubend]
         if isinstance(message, KnowledgeMessage):
             return line.learn(message, now_s)
-        return line.pass_on(message)
+        fanout = line.fanout
+        children = fanout.reaching(message.reader) if isinstance(message, Stranger) else fanout.children
+        return [Outgoing(child, message) for child in children]
 
     def nack(self, child: str, nack: Nack, now_s: float) -> tuple[list[Outgoing], list[Upstream]]:
         """Receive a nack; return the answers to the child and the questions to upstream."""
@@ -120,18 +128,13 @@ class _Line:
         self._wanted.pop(child, None)
         self._cut_short.discard(child)
 
-    def pass_on(self, message: Rejected | Stranger) -> list[Outgoing]:
-        fanout = self.fanout
-        children = fanout.reaching(message.reader) if isinstance(message, Stranger) else fanout.children
-        return [Outgoing(child, message) for child in children]
-
     # Downstream
 
     def learn(self, message: KnowledgeMessage, now_s: float) -> list[Outgoing]:
         stream = self.stream
         self.fanout.lost_end = max(self.fanout.lost_end, message.lost_end)
         covered = self._accumulate(message)
-        if self._asked:
+        if self._asked.questions:
             self._asked.answered(covered, now_s, more=message.more)
         outgoing = self._forward(message, covered)
         stream.forget_oldest_data(self._cache_bytes)
@@ -145,19 +148,15 @@ class _Line:
     def _accumulate(self, message: KnowledgeMessage) -> TickSet:
         """Learn the contents of a message; return the ticks that it covers."""
         stream, covered = self.stream, TickSet()
-        final = iter((*message.final, (FOREVER, FOREVER)))
-        first, end = next(final)
-        for tick, payload in message.data:
-            while first <= tick:  # in order, so that each range or tick extends the known ticks at their end
+        parts: list[tuple[int, int, Any]] = [(first, end, None) for first, end in message.final]
+        parts += [(tick, tick + 1, payload) for tick, payload in message.data]
+        parts.sort(key=_FIRST)  # so that each range or tick extends the known ticks at their end
+        for first, end, payload in parts:
+            if payload is None:
                 stream.accumulate_final(first, end)
-                covered.add(first, end)
-                first, end = next(final)
-            stream.accumulate_data(tick, payload, self._size_of(payload))
-            covered.add(tick, tick + 1)
-        while first < FOREVER:
-            stream.accumulate_final(first, end)
+            else:
+                stream.accumulate_data(first, payload, self._size_of(payload))
             covered.add(first, end)
-            first, end = next(final)
         return covered
 
     def _forward(self, message: KnowledgeMessage, covered: TickSet) -> list[Outgoing]:
@@ -168,8 +167,7 @@ class _Line:
         if not self._has_begun:
             return self._answers(message, covered, TickSet())
         if covered.first >= self._told.end:  # all of it, the usual case
-            for first, end in covered:
-                self._told.add(first, end)
+            self._told.update(covered)
             outgoing = self.fanout.forward(message.final, message.data)
             return outgoing + self._answers(message, covered, covered) if self._wanted else outgoing
         new = covered.difference(self._told)
@@ -182,7 +180,7 @@ class _Line:
         outgoing: list[Outgoing] = []
         for child, wanted in list(self._wanted.items()):
             due = wanted.intersection(covered)
-            if not due and child in self.fanout:
+            if not due and child in self.fanout.children:
                 continue
             final, data = _within(due.difference(new), message)
             more = message.more or child in self._cut_short
@@ -192,14 +190,14 @@ class _Line:
             if message.more or wanted.end == FOREVER:
                 wanted.remove(due.end, FOREVER)  # earlier ticks may be on their way from elsewhere
             self._cut_short.discard(child)
-            if not wanted or child not in self.fanout:
+            if not wanted or child not in self.fanout.children:
                 del self._wanted[child]
         return outgoing
 
     # Upstream
 
     def nack(self, child: str, nack: Nack, now_s: float) -> tuple[list[Outgoing], list[Upstream]]:
-        if child not in self.fanout:
+        if child not in self.fanout.children:
             return [], []
         final: list[TickRange] = []
         data: list[tuple[int, Any]] = []
@@ -227,7 +225,7 @@ class _Line:
             unknown.update(gaps)
             more = more or bool(gaps and gaps[0][1] < end)
         outgoing = self.fanout.answer(child, tuple(final), data, more=more and not unknown)
-        if not unknown or child not in self.fanout:
+        if not unknown or child not in self.fanout.children:
             return outgoing, []
         if more:
             self._cut_short.add(child)
@@ -240,7 +238,7 @@ class _Line:
         return [Nack(self._pubend, new.ranges(), self._room_bytes)] if new else []
 
     def reconnected(self, now_s: float) -> list[Upstream]:
-        self._asked.clear()
+        self._asked.questions.clear()
         unknown = TickSet(part for wanted in self._wanted.values() for part in wanted)
         return self._ask(unknown, now_s) if unknown else []
 
@@ -256,6 +254,74 @@ class _Line:
             return []
         everywhere, self._everywhere = self._everywhere, {}
         return [Ack(self._pubend, {name: acknowledged.ranges() for name, acknowledged in acks.items()}, everywhere)]
+
+
+@dataclass(slots=True)
+class _Question:
+    ticks: TickSet
+    late_s: float
+    asked_s: float
+    in_vain: int
+
+
+class Asked:
+    """The unanswered questions to upstream: a tick is asked for once at a time.
+
+    >>> asked = Asked()
+    >>> asked.ask(TickSet([(5, 8)]), now_s=0.0), asked.ask(TickSet([(5, 9)]), now_s=0.1)
+    (TickSet([(5, 8)]), TickSet([(8, 9)]))
+    >>> asked.answered(TickSet([(5, 7)]), now_s=0.15, more=False)
+    >>> asked.ask(TickSet([(5, 8)]), now_s=0.15), asked.ask(TickSet([(7, 8)]), now_s=60.0)
+    (TickSet([(5, 7)]), TickSet([(7, 8)]))
+    """
+
+    def __init__(self) -> None:
+        self.questions: list[_Question] = []
+        self._trips = RoundTrips()
+
+    def ask(self, ticks: TickSet, now_s: float) -> TickSet:
+        """Return the ticks to ask for now, and record the question."""
+        rest, in_vain = ticks.copy(), 0
+        self.questions = [question for question in self.questions if now_s < question.late_s + _REMEMBERED_S]
+        for question in list(self.questions):
+            both = rest.intersection(question.ticks)
+            if not both:
+                continue
+            if now_s < question.late_s:
+                rest.difference_update(both)
+            else:
+                in_vain = max(in_vain, question.in_vain + 1)
+                self._answer(question, both)
+        if rest:
+            late_s = now_s + self._trips.wait_s(in_vain)
+            self.questions.append(_Question(rest.copy(), late_s, now_s, in_vain))
+        return rest
+
+    def answered(self, ticks: TickSet, now_s: float, *, more: bool) -> None:
+        """Record that ticks are known; with ``more``, also that the answer left out the ticks after them.
+
+        Any answer settles a question without an end from its first tick on: upstream has no more now.
+        """
+        if not self.questions or not ticks:
+            return
+        if more:
+            ticks = ticks.copy()
+            ticks.add(ticks.end, FOREVER)
+        for question in list(self.questions):
+            both = question.ticks.intersection(ticks)
+            if not both:
+                continue
+            # Any message answers a question without an end, so its answer does not tell the time of a round trip.
+            if question.ticks.end == FOREVER:
+                both.add(both.end, FOREVER)
+            elif question.in_vain == 0:
+                self._trips.learn(now_s - question.asked_s)
+            self._answer(question, both)
+
+    def _answer(self, question: _Question, ticks: TickSet) -> None:
+        question.ticks.difference_update(ticks)
+        if not question.ticks:
+            self.questions.remove(question)
 
 
 def _within(ticks: TickSet, message: KnowledgeMessage) -> tuple[Ranges, list[tuple[int, Any]]]:

@@ -21,6 +21,10 @@ class SentEvents:
     Args:
         domain: the times of the topic.
 
+    Attributes:
+        waiting: the number of events that the publisher has not confirmed.
+        waiting_bytes: the size of the kept events in bytes.
+
     >>> from tidewheel.progress import IntegerDomain
     >>> from tidewheel.pubsub.messages.encoded_message import place_of
     >>> sent = SentEvents(IntegerDomain())
@@ -37,7 +41,7 @@ class SentEvents:
         self._durable: dict[Time, int] = {}
         self._indices: dict[Time, int] = {}
         self._events: deque[tuple[FeedEvent, EncodedMessage]] = deque()
-        self._bytes = 0
+        self.waiting = self.waiting_bytes = 0
 
     def add(self, event: FeedEvent) -> EncodedMessage:
         """Keep an event; return it encoded for sending.
@@ -51,7 +55,8 @@ class SentEvents:
         if isinstance(event, DataMessage):
             self._indices[event.time] = index + 1
         self._events.append((event, message))
-        self._bytes += message.size_bytes
+        self.waiting += 1
+        self.waiting_bytes += message.size_bytes
         return message
 
     def durable(self, count: int) -> None:
@@ -62,10 +67,11 @@ class SentEvents:
         """
         if count > len(self._events):
             raise ProtocolError(f"{count} events are said to be durable, and {len(self._events)} were sent")
+        self.waiting -= count
         updates: list[tuple[Time, int]] = []
         for _ in range(count):
             event, message = self._events.popleft()
-            self._bytes -= message.size_bytes
+            self.waiting_bytes -= message.size_bytes
             if isinstance(event, DataMessage):
                 self._durable[event.time] = self._durable.get(event.time, 0) + 1
             else:
@@ -86,38 +92,15 @@ class SentEvents:
         """Return the events that are not known to be durable, in order, encoded for sending."""
         return [message for _, message in self._events]
 
-    @property
-    def waiting(self) -> int:
-        """The number of events that are not known to be durable."""
-        return len(self._events)
-
-    @property
-    def waiting_bytes(self) -> int:
-        """The size of these events in bytes."""
-        return self._bytes
-
 
 class PassingEvents(SentEvents):
-    """The events of one worker whose publisher has no log: it counts them and keeps none.
-
-    Args:
-        domain: the times of the topic.
-    """
-
-    def __init__(self, domain: TimeDomain) -> None:
-        super().__init__(domain)
-        self._count = 0
+    """The events of one worker whose publisher has no log: it counts them and keeps none."""
 
     def add(self, event: FeedEvent) -> EncodedMessage:
         """Count an event; return it encoded for sending."""
-        self._count += 1
+        self.waiting += 1
         return encode(event)
 
     def durable(self, count: int) -> None:
         """Record that the publisher has passed on so many more events."""
-        self._count -= count
-
-    @property
-    def waiting(self) -> int:
-        """The number of events that the publisher has not confirmed."""
-        return self._count
+        self.waiting -= count

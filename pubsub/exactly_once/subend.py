@@ -19,10 +19,11 @@ from collections.abc import Callable, Mapping
 from math import inf
 from typing import Any, Literal, NamedTuple, TypeAlias
 
+from tidewheel.progress import ProtocolError
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.exactly_once.knowledge import KnowledgeStream
 from tidewheel.pubsub.exactly_once.messages import Ack, Begun, KnowledgeMessage, Nack, Ranges, Upstream
-from tidewheel.pubsub.exactly_once.tick_set import FOREVER, TickRange, TickSet
+from tidewheel.pubsub.exactly_once.tick_set import FOREVER, TickSet
 from tidewheel.transport.round_trips import RoundTrips
 
 Order: TypeAlias = Literal["publisher", "total"]
@@ -51,6 +52,9 @@ class Subend:
         order: the order of messages of different pubends: any, or by their ticks.
         room_bytes: the largest size of the waiting messages of each pubend; a larger message may wait alone.
         idle_s: after so many seconds without a message, messages may have been lost.
+
+    Attributes:
+        is_total: whether messages come in the order of their ticks, which needs the silence of each pubend.
     """
 
     def __init__(
@@ -64,7 +68,7 @@ class Subend:
         idle_s: float = IDLE_S,
     ) -> None:
         self._name = name
-        self._order = order
+        self.is_total = order == "total"
         self._incoming = {
             pubend: _Incoming(pubend, start, size_of, room_bytes, idle_s) for pubend, start in sorted(starts.items())
         }
@@ -74,8 +78,11 @@ class Subend:
 
         Raises:
             DeliveryError: upstream has forgotten messages that the subend lacks; `take` still returns all before them.
+            ProtocolError: there is no such pubend.
         """
-        incoming = self._incoming[message.pubend]
+        incoming = self._incoming.get(message.pubend)
+        if incoming is None:
+            raise ProtocolError(f"there is no pubend {message.pubend} of {len(self._incoming)}")
         # The subend may have forgotten acknowledged ticks: the horizon then lies before them.
         if message.lost_end > incoming.horizon and message.lost_end > incoming.acknowledged.prefix_end:
             raise DeliveryError(
@@ -88,7 +95,7 @@ class Subend:
 
     def take(self) -> list[Delivered]:
         """Return the messages to deliver now, each once."""
-        if self._order == "publisher":
+        if not self.is_total:
             return [message for incoming in self._incoming.values() for message in incoming.take(incoming.horizon)]
         horizon = min(incoming.horizon for incoming in self._incoming.values())
         together = [message for incoming in self._incoming.values() for message in incoming.take(horizon)]
@@ -115,40 +122,22 @@ class Subend:
         found: list[Upstream] = []
         everywhere: dict[str, tuple[Ranges, ...]] = {}
         for pubend, incoming in self._incoming.items():
-            ranges = incoming.new_acks()
-            if ranges is None:
+            if not incoming.has_new_acks:
                 continue
+            incoming.has_new_acks = False
             if len(self._incoming) > 1 and not everywhere:
                 everywhere[self._name] = tuple(map(_Incoming.acks, self._incoming.values()))
-            found.append(Ack(pubend, {self._name: ranges}, everywhere))
+            found.append(Ack(pubend, {self._name: incoming.acks()}, everywhere))
         return found
 
-    def position(self, pubend: int) -> int:
-        """Return the first unacknowledged tick of a pubend."""
-        return self._incoming[pubend].acknowledged.prefix_end
-
-    def acknowledged(self, pubend: int) -> Ranges:
-        """Return all acknowledged ticks of a pubend."""
-        return self._incoming[pubend].acknowledged.ranges()
-
-    def repeat_acks(self) -> None:
-        """Make `acks` return everything again, because it may have been lost."""
-        for incoming in self._incoming.values():
-            incoming.has_new_acks = True
+    def acknowledged(self, pubend: int) -> TickSet:
+        """Return all acknowledged ticks of a pubend; the caller must not change them."""
+        return self._incoming[pubend].acknowledged
 
     def reconnected(self) -> None:
-        """Record a new upstream, which does not know the earlier questions."""
+        """Record a new upstream, which does not know the earlier questions and acknowledgements."""
         for incoming in self._incoming.values():
             incoming.reconnected()
-
-    @property
-    def waiting_bytes(self) -> int:
-        """The size of the messages that wait for delivery, in bytes."""
-        return sum(incoming.stream.data.bytes for incoming in self._incoming.values())
-
-    def horizon(self, pubend: int) -> int:
-        """Return the doubt horizon of a pubend: its first unknown tick."""
-        return self._incoming[pubend].horizon
 
 
 class _Incoming:
@@ -205,7 +194,8 @@ class _Incoming:
         if stream.data.bytes > self._room_bytes and len(stream.data) > 1:
             self._make_room()
         if len(known) > MOST_RANGES:
-            self._forget(known.ranges()[MOST_RANGES // 2][0])
+            stream.forget(known.ranges()[MOST_RANGES // 2][0])
+            self._look_again()
         self._note_gap(now_s)
 
     def _make_room(self) -> None:
@@ -217,10 +207,6 @@ class _Incoming:
         self._look_again()
         # The answer has no room beside the messages that wait for the reader: asking again before it reads is useless.
         self._is_full = oldest is not None and oldest < self.horizon
-
-    def _forget(self, first: int) -> None:
-        self.stream.forget(first)
-        self._look_again()
 
     def _look_again(self) -> None:
         """Compute the known ticks again after forgetting some."""
@@ -261,13 +247,7 @@ class _Incoming:
             self._silent_from = self._position
             self.has_new_acks = True
 
-    def new_acks(self) -> tuple[TickRange, ...] | None:
-        if not self.has_new_acks:
-            return None
-        self.has_new_acks = False
-        return self.acks()
-
-    def acks(self) -> tuple[TickRange, ...]:
+    def acks(self) -> Ranges:
         return self.acknowledged.first_ranges(MOST_RANGES)
 
     # ------------------------------------------------------------------ asking

@@ -42,7 +42,7 @@ def read_exactly_once(info: TopicInfo, where: Where | None, options: Subscriptio
 
     def find(partition: int, is_again: bool) -> Parent:
         if is_again:
-            calls.subscribe_again(partition, stream.position(partition))
+            calls.subscribe_again(partition, stream.acknowledged(partition).prefix_end)
         return find_parent(info.partitions[partition], reader, node)
 
     def parents_of(ring: Callable[[], None], is_needed: Callable[[int], bool]) -> Mapping[KeptParent, Collection[int]]:

@@ -99,7 +99,7 @@ class SubendReader(TopicReader):
                 self._say(self._stream.ask(now_s))
                 if now_s - self._told_s >= TOLD_EVERY_S:
                     self._tell(now_s)
-                found = self._stream.take()
+                found = self._stream.fetch()
                 if found:
                     return found
                 self._tell(now_s)
@@ -180,7 +180,7 @@ class SubendReader(TopicReader):
     def _subscribe_again(self, pubend: int) -> None:
         """Have a pubend take this reader on again; one that is just being started says so again if it has to."""
         try:
-            self._calls.subscribe_again(pubend, self._stream.position(pubend))
+            self._calls.subscribe_again(pubend, self._stream.acknowledged(pubend).prefix_end)
         except ParentGone as error:
             if error.is_for_good:
                 raise
@@ -222,7 +222,7 @@ class SubendReader(TopicReader):
             self._has_left = True
             self._take_acknowledged()
         over = [number for number in self._parent_of if number not in self._live and self._stream.is_done(number)]
-        self._calls.leave([self._stream.acknowledged(number) for number in sorted(self._parent_of)], over)
+        self._calls.leave([self._stream.acknowledged(number).ranges() for number in sorted(self._parent_of)], over)
 
     def detach(self, partition: int) -> None:
         """Take note that a partition has ended: its parent is needed no more, unless others are not over.

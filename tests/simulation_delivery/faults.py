@@ -8,12 +8,11 @@ from unittest.mock import patch
 from tests.kit.simulation.fault import Fault
 from tests.simulation_delivery.kinds import Kinds
 from tests.simulation_delivery.scenario import Scenario
-from tidewheel.pubsub.exactly_once.asked import Asked
 from tidewheel.pubsub.exactly_once.fanout import Fanout, Outgoing
 from tidewheel.pubsub.exactly_once.knowledge import KnowledgeStream
 from tidewheel.pubsub.exactly_once.messages import Ack, Begun, KnowledgeMessage, Nack, Upstream
 from tidewheel.pubsub.exactly_once.pubend import Pubend
-from tidewheel.pubsub.exactly_once.relay import Relay
+from tidewheel.pubsub.exactly_once.relay import Asked, Relay
 from tidewheel.pubsub.exactly_once.subend import Delivered, Subend, _Incoming
 from tidewheel.pubsub.exactly_once.subscriptions import Subscriptions
 from tidewheel.pubsub.exactly_once.tick_set import TickSet

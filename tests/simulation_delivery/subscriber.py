@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from tests.kit.exactly_once.subends import repeat_acks, waiting_bytes_of
 from tests.simulation_delivery.filters import Multiple
 from tests.simulation_delivery.kinds import Kinds
 from tidewheel.pubsub.exactly_once.messages import Downstream, KnowledgeMessage, Stranger
@@ -93,7 +94,7 @@ class SubendNode:
             self.read()
             self.acknowledge()
         if random.random() < 0.2:
-            self.core.repeat_acks()
+            repeat_acks(self.core)
         self._world.ask(self.name, self.parent, self.core.acks())
         self._world.ask(self.name, self.parent, self.core.ask(self._world.network.now_s))
 
@@ -106,7 +107,7 @@ class SubendNode:
             return
         assert isinstance(message, KnowledgeMessage), message
         self.core.receive(message, self._world.network.now_s)
-        self.most_waiting = max(self.most_waiting, self.core.waiting_bytes)
+        self.most_waiting = max(self.most_waiting, waiting_bytes_of(self.core))
         if not self.habits.reads_slowly:
             self.read()
         self._world.ask(self.name, self.parent, self.core.ask(self._world.network.now_s))

@@ -4,7 +4,7 @@ from functools import partial
 from random import Random
 from typing import Any
 
-from tests.kit.exactly_once.begun import FRONTIERS
+from tests.kit.exactly_once.subends import FRONTIERS
 from tests.simulation_delivery.disk import MESSAGE, RESERVATION, Disk
 from tests.simulation_delivery.filters import Multiple
 from tests.simulation_delivery.kinds import Kinds

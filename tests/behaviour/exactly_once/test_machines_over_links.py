@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.kit.exactly_once.begun import FRONTIERS
 from tests.kit.exactly_once.linked import Child, TurnedLoop
+from tests.kit.exactly_once.subends import FRONTIERS
 from tidewheel.pubsub.exactly_once.fanout import Outgoing
 from tidewheel.pubsub.exactly_once.frames import CODEC, ChildMessage, Join
 from tidewheel.pubsub.exactly_once.messages import Ack, KnowledgeMessage, Nack

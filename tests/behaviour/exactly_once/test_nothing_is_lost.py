@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from tests.kit.exactly_once.partitions import Dying, Full, Partition
+from tests.kit.exactly_once.subends import repeat_acks
 from tidewheel.pubsub.exactly_once.messages import Ack, KnowledgeMessage, Nack
 from tidewheel.pubsub.exactly_once.subend import Subend
 from tidewheel.pubsub.log.errors import LogError
@@ -90,7 +91,7 @@ class Life:
 
     def say(self, partition: Partition) -> None:
         """Tell the publisher what is acknowledged."""
-        self.core.repeat_acks()
+        repeat_acks(self.core)
         for ack in self.core.acks():
             assert isinstance(ack, Ack)
             partition.core.ack(self.reader, ack)
@@ -187,7 +188,7 @@ class World:
             return
         del self._current[life.name]
         self._excused[life.name] |= life.acknowledged
-        self.partition.core.unsubscribe(life.reader, life.core.acknowledged(0))
+        self.partition.core.unsubscribe(life.reader, life.core.acknowledged(0).ranges())
         self.settle()
         if self.partition.core.subscriptions.is_logged(life.name):
             self._spared[life.name] |= life.acknowledged

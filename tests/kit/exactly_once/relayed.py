@@ -294,7 +294,7 @@ class Reader:
         """Have a pubend know this reader again, which was started anew."""
         pubend = self._topic.pubends[message.pubend]
         if message.reader == self.name and pubend.actor is not None:
-            position = self._subend.position(message.pubend)
+            position = self._subend.acknowledged(message.pubend).prefix_end
             pubend.run(pubend.actor.subscribe(self.name, self.name, position, again=True))
             self._subend.reconnected()
 

@@ -69,7 +69,7 @@ def test_an_answer_goes_to_one_and_says_so() -> None:
     fanout.leave("a")
     fanout.leave("a")
     assert fanout.answer("a", ((0, 3),), data(3, 4), more=True) == []
-    assert (fanout.children, len(fanout), "a" in fanout) == (["b"], 1, False)
+    assert fanout.children.keys() == {"b"}
 
 
 def test_who_joins_again_may_have_another_filter() -> None:
@@ -82,7 +82,7 @@ def test_who_joins_again_may_have_another_filter() -> None:
     fanout.forward((), data(5))
     fanout.join("a", Multiple(3))
     assert fanout.forward((), data(6)) == [Outgoing("a", KnowledgeMessage(0, (), data(6)))]
-    assert len(fanout) == 1
+    assert len(fanout.children) == 1
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_a_filter_that_fails_is_the_end_for_its_child_only(error: Exception, why
     rejected = dict(told)["bad"]
     assert isinstance(rejected, Rejected)
     assert rejected.reason.startswith(why)
-    assert fanout.children == ["good"]
+    assert fanout.children.keys() == {"good"}
     assert fanout.forward((), data(5)) == [Outgoing("good", KnowledgeMessage(0, (), data(5)))]
 
 

@@ -117,4 +117,4 @@ def test_what_is_complete_needs_no_memory() -> None:
         journal.frontier([(time, -1), (time + 1, 1)])
     journal.data(1000, 0, 1)
     assert pickle.loads(journal.snapshot()) == ([1000], {1000: [1]})
-    assert (journal.lower, journal.upper) == ([1000], [1000])
+    assert (journal.lower, journal.epochs().upper()) == ([1000], [1000])

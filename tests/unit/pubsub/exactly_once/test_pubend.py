@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.kit.exactly_once.begun import FRONTIERS, begun_at
+from tests.kit.exactly_once.subends import FRONTIERS, begun_at
 from tests.simulation_delivery.disk import MESSAGE, RESERVATION, Disk
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.exactly_once.fanout import Outgoing

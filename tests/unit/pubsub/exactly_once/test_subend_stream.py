@@ -58,7 +58,7 @@ class Published:
                 journal.record(event.time, 0)
             elif isinstance(event, LowerFrontierUpdate):
                 journal.advance(event.updates)
-        return InitialFrontierSnapshot(journal.lower, journal.upper)
+        return InitialFrontierSnapshot(journal.lower, journal.epochs().upper())
 
     def begun(
         self,
@@ -98,7 +98,7 @@ class Reader:
         epochs: list[Epoch] = []
         for partition, end in zip(partitions, ends, strict=True):
             self.stream.receive(partition.knowledge(end), 0.0)
-        for fetched in self.stream.take():
+        for fetched in self.stream.fetch():
             for numbered in fetched.messages:
                 events = self._subscriber.receive(fetched.partition, numbered)
                 if not events and isinstance(numbered.message, DataMessage):

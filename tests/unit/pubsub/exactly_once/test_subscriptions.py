@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from tests.kit.exactly_once.begun import FRONTIERS, begun_at
+from tests.kit.exactly_once.subends import FRONTIERS, begun_at
 from tests.simulation_delivery.disk import Disk
 from tidewheel.pubsub.exactly_once.messages import Ack, Begun, Ranges
 from tidewheel.pubsub.exactly_once.pubend import Pubend
