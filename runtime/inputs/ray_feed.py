@@ -207,7 +207,8 @@ class RayFeed(Feed):
         """Receive statuses; one that is older than the last of its worker is late, and changes nothing."""
         for envelope in self._receiver.receive(timeout_s):
             worker, number, status = envelope.sender, envelope.sequence, envelope.status
-            assert isinstance(status, WorkerStatus), "a worker sends a feeder nothing else"
+            if not isinstance(status, WorkerStatus):
+                continue  # a greeting
             if status.failure is not None:
                 self._lose(status.failure)
             elif self._news[worker] < number:
