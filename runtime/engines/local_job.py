@@ -10,7 +10,7 @@ import msgspec
 
 from tidewheel.progress import Antichain, TidewheelError, Time, TimeDomain
 from tidewheel.runtime.description.plan import Plan
-from tidewheel.runtime.engines.captured import Captured, CapturedBatches, CapturedHere
+from tidewheel.runtime.engines.captured import Captured, CapturedBatches
 from tidewheel.runtime.engines.job import Job
 from tidewheel.runtime.engines.runtime_config import RuntimeConfig
 from tidewheel.runtime.errors import JobError, TokenError
@@ -228,7 +228,7 @@ class LocalJob(Job):
     def _fetch_captured(self, name: str) -> CapturedBatches:
         with self._lock:
             kept = [Captured(at, batch) for core in self._cores for at, batch in core.captured(name)]
-        return CapturedHere(kept)
+        return CapturedBatches(kept)
 
     def _reports(self) -> Sequence[WorkerReport | BusyWorker]:
         with self._lock:

@@ -89,7 +89,7 @@ class RayJob(Job):
                 return
             self._started = True
         try:
-            self._workers.start(self.name)
+            self._workers.call(self.name, "start", [(self.name,)] * self.workers)
         except JobError:
             with self._changed:  # the thread that watches the workers knows why, or is about to
                 self._changed.wait_for(lambda: self._has_ended, _TOLD_WITHIN_S)
@@ -111,8 +111,7 @@ class RayJob(Job):
     @property
     def is_complete(self) -> bool:
         """Whether every worker has seen every frontier empty."""
-        statuses = {} if self._link is None else self._link.statuses.copy()
-        return len(statuses) == self.workers and all(one.phase is Phase.COMPLETE for one in statuses.values())
+        return self._link is not None and all(status.phase is Phase.COMPLETE for status in self._link.statuses)
 
     def _wait_for(
         self, condition: Callable[[], bool], what: str, timeout: float | None, probe: str | None = None

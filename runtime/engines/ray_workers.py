@@ -121,15 +121,6 @@ class RayWorkers:
                 return
         job._fail(self._error)
 
-    def start(self, job: str) -> None:
-        """Let a dataflow run. Raises JobError if that is not possible."""
-        import ray
-
-        try:
-            ray.get([actor.start.remote(job) for actor in self.actors], timeout=self._config.deploy_timeout_s)
-        except ray.exceptions.RayError as error:
-            raise JobError(f"job {job!r}: its workers could not be started: {error}") from error
-
     def drop(self, job: str) -> None:
         """End a dataflow; do not wait long for an operator that does not return. Idempotent."""
         import ray
@@ -214,16 +205,16 @@ class RayWorkers:
 
 
 def _failure_of(deployment: Any) -> Exception | None:
-    """Return why a worker could not be deployed, None if it could."""
+    """Return why a call of a worker that comes up has failed, None if it has not."""
     import ray
 
     try:
         ray.get(deployment)
     except ray.exceptions.RayTaskError as error:
         cause = error.cause
-        return cause if isinstance(cause, JobError | GraphError) else JobError(f"a worker could not be built: {error}")
+        return cause if isinstance(cause, JobError | GraphError) else JobError(f"a worker could not come up: {error}")
     except ray.exceptions.RayError as error:
-        return JobError(f"a worker died while it was being built: {error}")
+        return JobError(f"a worker died while it came up: {error}")
     return None
 
 

@@ -189,7 +189,8 @@ class InputHandle:
         with self._feed.lock:
             self._check_open("clone a handle of")
             self._check_time(time, "make a handle at")
-            number = self._spawn(time)
+            number = secrets.randbits(_HANDLE_BITS)
+            self._spawn(number, time)
             return type(self)(self._fed, time, number)
 
     def close(self) -> None:
@@ -243,8 +244,9 @@ class InputHandle:
                     f"a handle of input {self.name!r} cannot be a record of the dataflow that it feeds: hand it over "
                     "as an argument of a call"
                 )
-            ticket = self._feed.ticket(self.name, number := secrets.randbits(_HANDLE_BITS), self._time)
-            self._spawn(self._time, number)
+            number = secrets.randbits(_HANDLE_BITS)
+            ticket = self._feed.ticket(self.name, number, self._time)
+            self._spawn(number, self._time)
             self._fed.handed_over += 1
             self._end(
                 "was pickled, so another process has it now: pickle a clone() of it to go on using it here as well"
@@ -257,11 +259,9 @@ class InputHandle:
     def _command(self, action: InputAction, time: Time = None, batch: Any = None, size: int = 0) -> InputCommand:
         return InputCommand(self.name, action, time, batch, size, self._number)
 
-    def _spawn(self, time: Time, number: int | None = None) -> int:
-        """Have the workers make a token for one more handle; return its number."""
-        number = secrets.randbits(_HANDLE_BITS) if number is None else number
+    def _spawn(self, number: int, time: Time) -> None:
+        """Have the workers make a token for one more handle."""
         self._tell_all(InputCommand(self.name, "clone", time, handle=number, origin=self._number))
-        return number
 
     def _end(self, why: str) -> None:
         self._ended = why

@@ -5,7 +5,6 @@ import time as clock
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from tidewheel.progress import Antichain, TidewheelError, Time, TimeDomain
@@ -14,7 +13,7 @@ from tidewheel.runtime.errors import JobError, lost_peers_fail_the_job
 from tidewheel.runtime.inputs.feed import Admission, Feed
 from tidewheel.runtime.inputs.feeders import FeederStatus
 from tidewheel.runtime.worker.envelope import ENVELOPES, Envelope
-from tidewheel.runtime.worker.worker_status import WorkerStatus
+from tidewheel.runtime.worker.worker_status import Phase, WorkerStatus
 from tidewheel.transport.errors import PeerLost
 from tidewheel.transport.link import Receiver
 from tidewheel.transport.ray_cluster import node_id
@@ -65,7 +64,7 @@ class RayFeed(Feed):
         self._given_up: str | None = None
         self._is_closed = False
         self._news = [0] * self.workers
-        self.statuses: dict[int, WorkerStatus] = {}
+        self.statuses = [WorkerStatus(Phase.RUNNING)] * self.workers
         self._thread = threading.Thread(target=self._run, name=f"tidewheel-feed-{address.job}", daemon=True)
         self._listens_at: SocketAddress | None = None
         self._receiver: Receiver[Envelope]
@@ -126,10 +125,7 @@ class RayFeed(Feed):
 
     def frontier(self, probe: str, domain: TimeDomain) -> Antichain:
         """Return the frontier at a probe, as worker 0 last told it."""
-        status = self.statuses.get(0)
-        if status is None or probe not in status.probes:
-            return Antichain(domain, [domain.minimum()])
-        return Antichain.from_minimal(domain, status.probes[probe])
+        return Antichain.from_minimal(domain, self.statuses[0].probes.get(probe, [domain.minimum()]))
 
     def wait(self, condition: Callable[[], bool], timeout: float | None) -> Admission:
         """Wait until ``condition()`` holds, or nothing is left for the workers to do."""
@@ -155,20 +151,14 @@ class RayFeed(Feed):
                 return True
             # Not while the condition is looked at: it may want a lock that somebody holds who wants to notify.
             with self._changed:
-                if not self._changed.wait_for(partial(self._has_news, seen), deadline - clock.monotonic()):
+                if sum(self._news) == seen and not self._changed.wait(deadline - clock.monotonic()):
                     self.check_alive()
                     return False
 
-    def _has_news(self, seen: int) -> bool:
-        return sum(self._news) > seen
-
     def _steps_at_rest(self) -> list[int | None]:
         """Return how many steps each worker has taken; None for one that has something to do, or has not answered."""
-        statuses = [self.statuses.get(worker) for worker in range(self.workers)]
-        return [
-            status.steps if status is not None and status.heard == sent else None
-            for status, sent in zip(statuses, self.sequences, strict=True)
-        ]
+        told = zip(self.statuses, self.sequences, strict=True)
+        return [status.steps if status.heard == sent else None for status, sent in told]
 
     def ticket(self, name: str, handle: int, time: Time) -> tuple[Any, ...]:
         """Return what a handle is pickled as."""
@@ -177,8 +167,7 @@ class RayFeed(Feed):
         return take_over, (self._address, name, handle, time)
 
     def _taken(self, worker: int) -> int:
-        status = self.statuses.get(worker)
-        return 0 if status is None else status.taken
+        return self.statuses[worker].taken
 
     def _tell(self, worker: int, *, is_leaving: bool = False) -> None:
         """Tell a worker the status of this feeder; it answers with its own."""

@@ -168,8 +168,7 @@ class RemoteFeed(RayFeed):
                 if worker not in self._told_to_leave:
                     self._told_to_leave.add(worker)
                     self._tell(worker, is_leaving=True)
-            statuses = [(self.statuses.get(worker), self.sequences[worker]) for worker in workers]
-            if not all(status is not None and status.heard == sent for status, sent in statuses):
+            if any(self.statuses[worker].heard != self.sequences[worker] for worker in workers):
                 return
         self._is_closed = True
 
