@@ -9,8 +9,8 @@ from tidewheel.runtime.engines.probe_handle import ProbeHandle
 from tidewheel.runtime.engines.run import run
 from tidewheel.runtime.engines.runtime_config import RuntimeConfig
 from tidewheel.runtime.errors import ConfigError, JobError, TokenError, WouldBlock
-from tidewheel.runtime.explaining.explanation import Explanation, Holder
-from tidewheel.runtime.explaining.statistics import EdgeStatistics, JobStatistics, OperatorStatistics, WorkerStatistics
+from tidewheel.runtime.explaining.explanation import Explanation
+from tidewheel.runtime.explaining.statistics import JobStatistics
 from tidewheel.runtime.inputs.input_handle import InputHandle
 from tidewheel.runtime.tokens.notificator import Notificator
 from tidewheel.runtime.tokens.timestamp_token import LentToken, TimestampToken
@@ -18,17 +18,14 @@ from tidewheel.runtime.tokens.token_set import TokenSet
 from tidewheel.runtime.worker.operator_context import OperatorContext
 from tidewheel.runtime.worker.ports import InputPort, OutputPort
 from tidewheel.transport.attachment import Attachment, AttachmentHost, RunningAttachment
+from tidewheel.runtime.worker.output_port import OutputPort
 
 __all__ = [
-    "Attachment",
-    "AttachmentHost",
     "Build",
     "Captured",
     "CapturedBatches",
     "ConfigError",
-    "EdgeStatistics",
     "Explanation",
-    "Holder",
     "InputHandle",
     "InputPort",
     "Job",
@@ -39,18 +36,15 @@ __all__ = [
     "Notificator",
     "OperatorContext",
     "OperatorSource",
-    "OperatorStatistics",
     "OutputPort",
     "PartitionedSource",
     "Pause",
     "ProbeHandle",
-    "RunningAttachment",
     "RuntimeConfig",
     "Schedule",
     "TimestampToken",
     "TokenError",
     "TokenSet",
-    "WorkerStatistics",
     "WouldBlock",
     "run",
 ]

@@ -223,6 +223,10 @@ class SocketSender(Sender[Item]):
         codec: how items cross the sockets.
         context: whose thread sends; that of the member's receiver, if it has one, is faster than one more.
         copies: whether to copy large buffers, as a user's program may change its arrays after it has sent them.
+
+    Attributes:
+        patience_s: for how many seconds a connection may be broken before its peer counts as lost. Whoever watches the
+            peer's process knows better why it has gone, and may say so meanwhile.
     """
 
     def __init__(
@@ -239,6 +243,7 @@ class SocketSender(Sender[Item]):
     ) -> None:
         self._codec = codec
         self._copies = copies
+        self.patience_s = _LOST_FOR_S
         self._own_context = zmq.Context() if context is None else None
         context = context if context is not None else self._own_context
         self._sockets: dict[int, Any] = {}
@@ -283,10 +288,7 @@ class SocketSender(Sender[Item]):
             raise _lost(peer, f"{_named(peer)} has refused the connection: it is none of this job") from None
 
     def check(self) -> None:
-        """Look for connections that broke: the peer's process has ended, or its node cannot be reached.
-
-        Whoever watches the processes knows better why, so it has some seconds to say so.
-        """
+        """Look for connections that broke: the peer's process has ended, or its node cannot be reached."""
         now = time.monotonic()
         for peer, monitor in self._monitors.items():
             while monitor.get(zmq.EVENTS) & zmq.POLLIN:
@@ -295,7 +297,7 @@ class SocketSender(Sender[Item]):
                 else:
                     self._lost.setdefault(peer, now)
         for peer, since in self._lost.items():
-            if now - since > _LOST_FOR_S:
+            if now - since >= self.patience_s:
                 raise _lost(peer, f"the connection to {_named(peer)} has broken: its process or its node is gone")
         for peer, since in self._calling.items():
             if now - since > _REACHED_WITHIN_S:

@@ -4,7 +4,7 @@ Source: Sugiyama, Tagawa, Toda, "Methods for visual understanding of hierarchica
 on Systems, Man, and Cybernetics 11 (1981): layers, lanes for long edges, and order by means of neighbours.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import pairwise
 from math import inf
 from typing import TypeAlias
@@ -21,7 +21,7 @@ class Layers:
     """Items in layers, so that every edge leads further down.
 
     Args:
-        widths: how wide each item is, by its number; their order is one in which all edges lead to later items.
+        widths: how wide each item is. Items are numbered in an order in which all edges lead to later ones.
         edges: pairs of items.
         first: items that belong as far up as they can be.
         last: items that belong into the last layer if no edge leads on from them.
@@ -35,15 +35,15 @@ class Layers:
 
     def __init__(
         self,
-        widths: Mapping[int, float],
+        widths: Sequence[float],
         edges: Sequence[tuple[int, int]],
         first: Collection[int] = (),
         last: Collection[int] = (),
     ) -> None:
         self._widths = widths
-        self.layer = _layers(list(widths), edges, first, last)
-        self.rows: list[list[Node]] = [[] for _ in range(max(self.layer.values(), default=-1) + 1)]
-        for item, layer in self.layer.items():
+        self.layer = _layers(len(widths), edges, first, last)
+        self.rows: list[list[Node]] = [[] for _ in range(max(self.layer, default=-1) + 1)]
+        for item, layer in enumerate(self.layer):
             self.rows[layer].append(item)
         self._above: dict[Node, list[Node]] = {}
         self._below: dict[Node, list[Node]] = {}
@@ -95,22 +95,20 @@ class Layers:
         return self._widths[node] if isinstance(node, int) else LANE_WIDTH
 
 
-def _layers(
-    items: Sequence[int], edges: Sequence[tuple[int, int]], first: Collection[int], last: Collection[int]
-) -> dict[int, int]:
-    before: dict[int, list[int]] = {item: [] for item in items}
-    after: dict[int, list[int]] = {item: [] for item in items}
+def _layers(items: int, edges: Sequence[tuple[int, int]], first: Collection[int], last: Collection[int]) -> list[int]:
+    before: list[list[int]] = [[] for _ in range(items)]
+    after: list[list[int]] = [[] for _ in range(items)]
     for start, end in edges:
         before[end].append(start)
         after[start].append(end)
-    layer: dict[int, int] = {}
-    for item in items:
-        layer[item] = max((layer[other] + 1 for other in before[item]), default=0)
-    bottom = max(layer.values(), default=0)
-    for item in items:
-        if item in last and not after[item]:
+    layer: list[int] = []
+    for starts in before:
+        layer.append(max((layer[start] + 1 for start in starts), default=0))
+    bottom = max(layer, default=0)
+    for item in last:
+        if not after[item]:
             layer[item] = bottom
-    for item in items:
+    for item in range(items):
         if not before[item] and after[item] and item not in first:
             layer[item] = min(layer[other] for other in after[item]) - 1
     return layer

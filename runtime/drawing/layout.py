@@ -5,11 +5,11 @@ An edge moves sideways only between two layers, where nothing stands. What goes 
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import TypeAlias
 
-from tidewheel.runtime.drawing.block_tree import BlockTree, LiftedEdge
 from tidewheel.runtime.drawing.layers import Layers
-from tidewheel.runtime.drawing.outline import Edge, Outline
+from tidewheel.runtime.drawing.outline import Block, Edge, Outline
 
 Point: TypeAlias = tuple[float, float]
 Size: TypeAlias = tuple[float, float]
@@ -55,63 +55,99 @@ def layout_of(outline: Outline, sizes: Sequence[Size]) -> Layout:
 
     Takes time linear in operators, edges, and the layers that edges pass; each operator's inputs count several times.
     """
-    tree = BlockTree(outline)
-    levels: dict[int, _Level] = {}
-    for block in reversed(range(len(tree.blocks))):  # what is inside comes before what is around it
-        inner = {item: sizes[item] if item >= 0 else levels[-item].size for item in tree.items[block]}
-        levels[block] = _Level(tree, block, inner)
-    layout = Layout(levels[0].size)
-    _place(tree, levels, 0, (0.0, 0.0), layout)
-    for level in levels.values():
+    edges, behind = outline.edges(), len(outline.operators)
+    closing = {edge.operator for edge in edges if edge.goes_back}
+    levels: list[_Level] = []
+    root = _Level(outline.blocks(), [index + behind * (index in closing) for index in range(behind)], (), levels)
+    home = {item: level for level in levels for item in level.items if isinstance(item, int)}
+    for edge in edges:
+        if edge.source is not None:
+            _lift(edge, edge.source.operator, home[edge.source.operator], home[edge.operator])
+    for level in reversed(levels):  # what is inside comes before what is around it
+        level.arrange(sizes)
+    layout = Layout(root.size)
+    root.place((0.0, 0.0), layout)
+    for level in reversed(levels):
         layout.routes += level.routes(outline, layout.operators)
     return layout
 
 
-def _place(tree: BlockTree, levels: dict[int, "_Level"], block: int, corner: Point, layout: Layout) -> None:
-    level = levels[block]
-    level.corner = corner
-    for item, (width, height) in level.sizes.items():
-        box = Box(*level.place_of(item), width, height)
-        if item >= 0:
-            layout.operators[item] = box
-        else:
-            layout.scopes.append((tree.blocks[-item].scope.name, box))
-            _place(tree, levels, -item, (box.x, box.y), layout)
+@dataclass(frozen=True, slots=True)
+class _Lifted:
+    """An edge as the innermost scope around both its ends sees it: from one of its items to another."""
+
+    start: int
+    end: int
+    edge: Edge
 
 
 class _Level:
-    """A scope with what stands directly in it, by the numbers that `BlockTree` gives it."""
+    """A scope with what stands directly in it.
 
-    def __init__(self, tree: BlockTree, block: int, sizes: dict[int, Size]) -> None:
-        self.sizes = sizes
-        self.corner = (0.0, 0.0)
-        edges = tree.edges[block]
-        self._down = [lifted for lifted in edges if tree.rank[lifted.start] < tree.rank[lifted.end]]
-        self._around = [lifted for lifted in edges if tree.rank[lifted.start] >= tree.rank[lifted.end]]
+    Args:
+        block: the scope.
+        ranks: of each operator: an edge that goes on leads to a greater one; what closes a loop comes after all else.
+        around: the levels around this one, the outermost first.
+        levels: receives this level, and then those within it.
+
+    Attributes:
+        items: operators, by their numbers in the dataflow, and levels, in order of rank; edges name them by place.
+        size: the size of its box, once it is arranged.
+        path: the levels around this one, and itself.
+        edges: those between two items.
+        entered, left: the items at which edges come in from outside and go out.
+    """
+
+    size: Size
+
+    def __init__(
+        self, block: Block, ranks: Sequence[int], around: "tuple[_Level, ...]", levels: "list[_Level]"
+    ) -> None:
+        levels.append(self)
+        self.block = block
+        self.path = (*around, self)
+        parts = [_Level(item, ranks, self.path, levels) if isinstance(item, Block) else item for item in block.items]
+        self.items = sorted(parts, key=lambda item: ranks[item] if isinstance(item, int) else item.block.first)
+        self.place_of = {item: place for place, item in enumerate(self.items)}
+        self.edges: list[_Lifted] = []
+        self.entered: set[int] = set()
+        self.left: set[int] = set()
+
+    def arrange(self, sizes: Sequence[Size]) -> None:
+        """Put the items into layers; those that are levels have been arranged."""
+        self._sizes = [sizes[item] if isinstance(item, int) else item.size for item in self.items]
+        self._down = [lifted for lifted in self.edges if lifted.start < lifted.end]
+        self._around = [lifted for lifted in self.edges if lifted.start >= lifted.end]
         self._layers = Layers(
-            {item: width for item, (width, _) in sizes.items()},
+            [width for width, _ in self._sizes],
             [(lifted.start, lifted.end) for lifted in self._down],
-            tree.entered[block],
-            tree.left[block],
+            self.entered,
+            self.left,
         )
         spare = _MARGIN if self._around else 0.0
-        y = _MARGIN + spare + (_TITLE if block else 0.0)
+        is_titled = len(self.path) > 1
+        y = _MARGIN + spare + (_TITLE if is_titled else 0.0)
         self._spans: list[tuple[float, float]] = []
         for row in self._layers.rows:
-            height = max(sizes[node][1] for node in row if isinstance(node, int))
+            height = max(self._sizes[node][1] for node in row if isinstance(node, int))
             self._spans.append((y, y + height))
             y += height + _BETWEEN_LAYERS
-        content = self._layers.width + 2 * _MARGIN
-        self._lanes_from = content
-        title = _TITLE_SIGN * len(tree.blocks[block].scope.name) + _MARGIN if block else 0.0
-        width = max(content + _BETWEEN_LANES * len(self._around), title)
+        self._lanes_from = self._layers.width + 2 * _MARGIN
+        title = _TITLE_SIGN * len(self.block.scope.name) + _MARGIN if is_titled else 0.0
+        width = max(self._lanes_from + _BETWEEN_LANES * len(self._around), title)
         self.size = (width, (self._spans[-1][1] if self._spans else y) + _MARGIN + spare)
 
-    def place_of(self, item: int) -> Point:
-        """Return the left upper corner of an item."""
-        x, y = self.corner
-        left = self._layers.center[item] - self.sizes[item][0] / 2
-        return x + _MARGIN + left, y + self._spans[self._layers.layer[item]][0]
+    def place(self, corner: Point, layout: Layout) -> None:
+        """Put all that is in here into the layout, given the left upper corner."""
+        self._corner = corner
+        for place, (item, (width, height)) in enumerate(zip(self.items, self._sizes, strict=True)):
+            left = self._layers.center[place] - width / 2
+            box = Box(corner[0] + _MARGIN + left, corner[1] + self._spans[self._layers.layer[place]][0], width, height)
+            if isinstance(item, int):
+                layout.operators[item] = box
+            else:
+                layout.scopes.append((item.block.scope.name, box))
+                item.place((box.x, box.y), layout)
 
     def routes(self, outline: Outline, boxes: dict[int, Box]) -> Iterator[Route]:
         """Yield the ways of the edges that have their ends in different items."""
@@ -122,8 +158,8 @@ class _Level:
             start, end = _ends(outline, lifted.edge, boxes)
             yield Route(lifted.edge, (start, *self._way_around(number, lifted, start, end), end), around=True)
 
-    def _way_down(self, number: int, lifted: LiftedEdge, start: Point, end: Point) -> Iterator[Point]:
-        x, y = self.corner
+    def _way_down(self, number: int, lifted: _Lifted, start: Point, end: Point) -> Iterator[Point]:
+        x, y = self._corner
         first, last = self._layers.layer[lifted.start], self._layers.layer[lifted.end]
         yield start[0], y + self._spans[first][1]
         for layer in range(first + 1, last):
@@ -131,13 +167,26 @@ class _Level:
             yield from ((lane, y + edge) for edge in self._spans[layer])
         yield end[0], y + self._spans[last][0]
 
-    def _way_around(self, number: int, lifted: LiftedEdge, start: Point, end: Point) -> Iterator[Point]:
-        x, y = self.corner
+    def _way_around(self, number: int, lifted: _Lifted, start: Point, end: Point) -> Iterator[Point]:
+        x, y = self._corner
         lane = x + self._lanes_from + _BETWEEN_LANES * number
         apart = 10.0 + 4.0 * (number % 4)
         below = y + self._spans[self._layers.layer[lifted.start]][1] + apart
         above = y + self._spans[self._layers.layer[lifted.end]][0] - apart
         yield from ((start[0], below), (lane, below), (lane, above), (end[0], above))
+
+
+def _lift(edge: Edge, source: int, start: _Level, end: _Level) -> None:
+    """Put an edge where the paths to its ends part."""
+    starts: tuple[_Level | int, ...] = (*start.path, source)
+    ends: tuple[_Level | int, ...] = (*end.path, edge.operator)
+    depth = sum(1 for _ in takewhile(lambda pair: pair[0] is pair[1], zip(start.path, end.path, strict=False)))
+    level = start.path[depth - 1]
+    level.edges.append(_Lifted(level.place_of[starts[depth]], level.place_of[ends[depth]], edge))
+    for inner, item in zip(start.path[depth:], starts[depth + 1 :], strict=True):
+        inner.left.add(inner.place_of[item])
+    for inner, item in zip(end.path[depth:], ends[depth + 1 :], strict=True):
+        inner.entered.add(inner.place_of[item])
 
 
 def _ends(outline: Outline, edge: Edge, boxes: dict[int, Box]) -> tuple[Point, Point]:

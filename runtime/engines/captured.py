@@ -1,7 +1,6 @@
 """The batches that captures have kept, as the driver sees them."""
 
 import threading
-from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias, overload
@@ -35,10 +34,16 @@ class CapturedBatches(Sequence[Captured]):
     It equals a list of the same batches, and is shown as one.
     """
 
+    def __init__(self, batches: list[Captured]) -> None:
+        self._kept = batches
+
     @property
-    @abstractmethod
     def _batches(self) -> list[Captured]:
         """The batches, fetched if they are not here."""
+        return self._kept
+
+    def __len__(self) -> int:
+        return len(self._kept)
 
     def __iter__(self) -> Iterator[Captured]:
         return iter(self._batches)
@@ -68,20 +73,6 @@ class CapturedBatches(Sequence[Captured]):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return list, (self._batches,)
-
-
-class CapturedHere(CapturedBatches):
-    """What the workers of the local engine had kept."""
-
-    def __init__(self, batches: list[Captured]) -> None:
-        self._kept = batches
-
-    @property
-    def _batches(self) -> list[Captured]:
-        return self._kept
-
-    def __len__(self) -> int:
-        return len(self._kept)
 
 
 class CapturedOnWorkers(CapturedBatches):
@@ -115,11 +106,6 @@ class CapturedOnWorkers(CapturedBatches):
 
     def __len__(self) -> int:
         return sum(self._counts)
-
-    @property
-    def is_fetched(self) -> bool:
-        """Whether the batches have come to this process."""
-        return self._fetched is not None
 
     @property
     def _batches(self) -> list[Captured]:

@@ -7,22 +7,26 @@ import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from types import TracebackType
 from typing import Any, Literal, Self
 
 from tidewheel.progress import Antichain, GraphError, TidewheelError
 from tidewheel.runtime.description.dataflow_description import Described, description_of
+from tidewheel.progress import CompiledGraph, GraphError, TidewheelError
+from tidewheel.runtime.description.described import Described, description_of
 from tidewheel.runtime.description.plan import Plan
 from tidewheel.runtime.engines.captured import CapturedBatches
 from tidewheel.runtime.engines.probe_handle import ProbeHandle
-from tidewheel.runtime.engines.running_attachments import FINISH_TIMEOUT_S, RunningAttachments
+from tidewheel.runtime.engines.running_attachments import RunningAttachments
 from tidewheel.runtime.engines.runtime_config import RuntimeConfig
 from tidewheel.runtime.errors import JobError
-from tidewheel.runtime.explaining.diagnosis import Diagnosis
+from tidewheel.runtime.explaining.explainer import Explainer, explicable
 from tidewheel.runtime.explaining.explanation import Explanation
+from tidewheel.runtime.explaining.job_view import JobView
 from tidewheel.runtime.explaining.statistics import JobStatistics
+from tidewheel.runtime.inputs.feed import FedInput, Feed
 from tidewheel.runtime.inputs.input_handle import InputHandle
-from tidewheel.runtime.inputs.job_inputs import JobInputs
 from tidewheel.runtime.worker.worker_report import BusyWorker, WorkerReport
 from tidewheel.transport.attachment import Attachment, RunningAttachment
 
@@ -35,48 +39,57 @@ class Job(ABC):
     """A running dataflow. Use it in a ``with`` block: leaving that stops the job and everything that it started."""
 
     engine: Literal["local", "ray"]
+    _feed: Feed
+    _shared: Any
+    """What dataflows that are added run on as well: the workers of this one."""
 
-    def __init__(self, plan: Plan, workers: int, config: RuntimeConfig) -> None:
+    def __init__(self, plan: Plan, workers: int, config: RuntimeConfig, shared: Any = None) -> None:
         self.plan = plan
         self.config = config
         self.workers = workers
         self.name = f"{plan.name}-{uuid.uuid4().hex[:8]}"
-        self._error: BaseException | None = None
+        self._error: TidewheelError | None = None
         self._stopped = False
         self._started = False
         self._attachments = RunningAttachments(self.name)
+        self._handles: dict[str, InputHandle] = {}
         self._added: dict[str, Job] = {}
         self._being_added: set[str] = set()
         self._naming = threading.Lock()
         self._released = False
-        self._failure_told = threading.Event()
-        self._failure_told.set()
         self._changed = threading.Condition()
         # One lock for the job and its inputs: a feeder may run the job, and an operator may feed an input.
         self._lock = threading.RLock()
-        self._inputs = JobInputs()
-        self._diagnosis = Diagnosis(
-            plan, self._inputs, self._reports, lambda: (*self._notes(), *self._attachments.problems())
-        )
         graph = plan.graph()
-        self._probe_domains = {name: graph.nesting(source).domain for name, source in plan.probes.items()}
-        self._outermost_probes = {
-            name: self._probe_domains[name] for name, source in plan.probes.items() if not graph.nesting(source).depth
-        }
+        self.probe_nestings = {name: graph.nesting(source) for name, source in plan.probes.items()}
+        self.outermost_probes = {name: at.domain for name, at in self.probe_nestings.items() if not at.depth}
+
+    def deploy(self, attachments: Mapping[str, Attachment], *, paused: bool) -> Self:
+        """Bring up all that the job needs, and start it unless ``paused``; if that fails, leave nothing behind."""
+        try:
+            self._deploy(attachments)
+            for name in self.plan.inputs:
+                domain = self.plan.input_nesting(name).domain
+                fed = self._feed.inputs[name] = FedInput(name, domain, self._feed)
+                self._handles[name] = InputHandle(fed, domain.minimum())
+            if not paused:
+                self.start()
+        except BaseException:
+            self._stopped = True
+            self._attachments.finish(f"job {self.name!r} could not start")
+            self._release()
+            raise
+        return self
 
     # ------------------------------------------------------------------ what an engine does
 
     @abstractmethod
+    def _deploy(self, attachments: Mapping[str, Attachment]) -> None:
+        """Start the attachments, build the workers' shares of the operators, and make the feed of the inputs."""
+
+    @abstractmethod
     def start(self) -> None:
         """Begin to run, where the job was deployed with ``paused=True``; otherwise it has begun. Idempotent."""
-
-    @abstractmethod
-    def _host(self, plan: Plan, attachments: Mapping[str, Attachment], paused: bool) -> "Job":
-        """Deploy one more dataflow on the workers of this one."""
-
-    @abstractmethod
-    def _frontier(self, probe: str) -> Antichain:
-        """Return the frontier at a probe, as far as the driver knows."""
 
     @abstractmethod
     def _wait_for(
@@ -108,12 +121,11 @@ class Job(ABC):
 
     def input(self, name: str) -> InputHandle:
         """Return the first handle of an input of the dataflow. Raises JobError if there is none of that name."""
-        return self._inputs.first[self._known("input", name, self._inputs.first)]
+        return self._handles[_known(self.plan, "input", name, self._handles)]
 
     def probe(self, name: str) -> ProbeHandle:
         """Return the handle of a probe of the dataflow. Raises JobError if there is none of that name."""
-        self._known("probe", name, self.plan.probes)
-        return ProbeHandle(name, self._probe_domains[name], lambda: self._frontier(name), self._wait_for, self)
+        return ProbeHandle(self, _known(self.plan, "probe", name, self.plan.probes))
 
     def add(self, flow: Described, *, paused: bool = False) -> "Job":
         """Run one more dataflow on the workers of this job, beside what runs there.
@@ -139,7 +151,8 @@ class Job(ABC):
                 )
             self._being_added.add(name)
         try:
-            job = self._added[name] = self._host(description.plan(), description.attachments, paused)
+            job = type(self)(description.plan(), self.workers, self.config, self._shared)
+            self._added[name] = job.deploy(description.attachments, paused=paused)
         finally:
             self._being_added.discard(name)
         if self._has_ended:  # meanwhile, and perhaps without this dataflow
@@ -176,13 +189,13 @@ class Job(ABC):
             JobError: there is no capture of that name, the job has failed, or it was stopped before: read captures
                 inside the ``with`` block.
         """
-        self._known("capture", name, self.plan.captures)
+        _known(self.plan, "capture", name, self.plan.captures)
         self._check_alive()
         return self._fetch_captured(name)
 
     def topic(self, name: str) -> RunningAttachment:
         """Return the running publication of ``stream.publish(name)``. Raises JobError if there is none of that name."""
-        return self._attachments.by_name[self._known("topic", name, self._attachments.by_name)]
+        return self._attachments.by_name[_known(self.plan, "topic", name, self._attachments.by_name)]
 
     def explain(self, probe_or_topic: str | ProbeHandle) -> Explanation:
         """Say what holds the frontier back at a probe, topic or capture; print it, or look into its ``holders``.
@@ -196,12 +209,12 @@ class Job(ABC):
         """
         if isinstance(probe_or_topic, ProbeHandle):
             name = probe_or_topic.name
-            if not probe_or_topic.belongs_to(self):
+            if probe_or_topic.job is not self:
                 raise JobError(f"probe {name!r} belongs to another job than {self.name!r}: have that job explain it")
         else:
-            name = self._known("probe, topic or capture", probe_or_topic, self._diagnosis.explicable)
+            name = _known(self.plan, "probe, topic or capture", probe_or_topic, explicable(self.plan))
         self._check_alive()
-        return self._diagnosis.explain(name)
+        return self._explainer().explain(name)
 
     def statistics(self) -> JobStatistics:
         """Return what each operator, edge and worker has done so far; print it for a table.
@@ -210,9 +223,9 @@ class Job(ABC):
             JobError: the job has failed or was stopped.
         """
         self._check_alive()
-        view = self._diagnosis.view()
-        inputs, topics = self._inputs.statistics(view.reports), self._attachments.statistics()
-        return replace(view.statistics(), inputs=inputs, topics=topics)
+        view = JobView(self.plan, self.compiled, self._reports())
+        topics = {name: topic.statistics() for name, topic in self._attachments.by_name.items()}
+        return replace(view.statistics(), inputs=self._feed.statistics(view.reports), topics=topics)
 
     def wait(self, timeout: float | None = None) -> None:
         """Wait until every frontier is empty: all sources have ended, all inputs are closed, all work is done.
@@ -224,8 +237,8 @@ class Job(ABC):
                 stopped.
             TimeoutError: it did not end within ``timeout`` seconds.
         """
-        if self._inputs.left_open:
-            names = ", ".join(map(repr, self._inputs.left_open))
+        if self._feed.left_open:
+            names = ", ".join(map(repr, self._feed.left_open))
             _LOGGER.warning("job %r waits for its end, but inputs are open: close() %s", self.name, names)
         deadline = None if timeout is None else time.monotonic() + timeout
         self._wait_for(lambda: self.is_complete, f"job {self.name!r} to end", timeout)
@@ -237,17 +250,16 @@ class Job(ABC):
         if self._released:
             return
         self._stopped = True
-        complete = self._error is None and self.is_complete
+        reason: str | None = f"job {self.name!r} was stopped"
         if self._error is not None:
-            reason: str | None = str(self._error.args[0] if self._error.args else self._error)
-        else:
-            reason = None if complete else f"job {self.name!r} was stopped"
-        self._inputs.tell_end(self._error if isinstance(self._error, Exception) else None)
+            reason = str(self._error.args[0])
+        elif self.is_complete:
+            reason = None
+        self._feed.tell_end(self._error)
         try:
             for job in list(self._added.values()):
                 job.stop()
             self._attachments.finish(reason)
-            self._failure_told.wait(FINISH_TIMEOUT_S)
         finally:
             self._release()
             self._released = True
@@ -258,7 +270,8 @@ class Job(ABC):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if kind is None and not self._has_ended and not self._inputs.are_fed and not self.is_complete:
+        is_fed = any(fed.open or fed.handed_over for fed in self._feed.inputs.values())
+        if kind is None and not self._has_ended and not is_fed and not self.is_complete:
             _LOGGER.warning(
                 "job %r is cut short: its with block ended before the job was done, and the rest is lost. Call "
                 "job.wait() in the block, or job.stop() if you want to stop early",
@@ -266,16 +279,9 @@ class Job(ABC):
             )
         self.stop()
         if kind is None:
-            self._raise_failure()
+            _raise_failure(self)
 
     # ------------------------------------------------------------------ shared by the engines
-
-    def _raise_failure(self) -> None:
-        """Raise what ended this dataflow or, if nothing did, one that was added."""
-        if self._error is not None:
-            raise self._error
-        for job in self._added.values():
-            job._raise_failure()
 
     @property
     def _has_ended(self) -> bool:
@@ -286,12 +292,11 @@ class Job(ABC):
         with self._changed:
             if self._has_ended:
                 return
-            self._failure_told.clear()
             self._error = error
             self._changed.notify_all()
-        reason = str(error.args[0] if error.args else error)
+        reason = str(error.args[0])
         _LOGGER.error("job %r failed: %s", self.name, reason)
-        self._inputs.tell_end(error)
+        self._feed.tell_end(error)
         self._release()
         self._finish_after_failure(reason)
         for job in list(self._added.values()):
@@ -299,10 +304,17 @@ class Job(ABC):
 
     def _finish_after_failure(self, reason: str) -> None:
         """Tell the subscribers of this dataflow that it has failed."""
-        try:
-            self._attachments.finish(reason)
-        finally:
-            self._failure_told.set()
+        self._attachments.finish(reason)
+
+    @cached_property
+    def compiled(self) -> CompiledGraph:
+        """The compiled graph of the dataflow."""
+        return CompiledGraph(self.plan.graph())
+
+    def _explainer(self) -> Explainer:
+        """Return what explains the job as it is at this moment."""
+        view = JobView(self.plan, self.compiled, self._reports())
+        return Explainer(view, self._feed, (*self._notes(), *self._attachments.problems()))
 
     def _notes(self) -> tuple[str, ...]:
         """Return what else may keep the job from going on."""
@@ -314,13 +326,22 @@ class Job(ABC):
         if self._stopped:
             raise JobError(f"job {self.name!r} was stopped: use it inside its with block")
 
-    def _known(self, kind: str, name: str, names: Mapping[str, Any]) -> str:
-        if name not in names:
-            raise JobError(f"dataflow {self.plan.name!r} has no {kind} {name!r}; it has {sorted(names) or 'none'}")
-        return name
-
     def _timed_out(self, what: str, timeout: float | None, probe: str | None = None) -> TimeoutError:
         named = [probe] if probe is not None else [*self.plan.probes, *self.plan.topics, *self.plan.captures]
         hint = f"; job.explain({named[0]!r}) says what holds it back" if named else ""
-        told = "; ".join((f"waited {timeout} s for {what}", *self._attachments.problems(), self._inputs.describe()))
+        told = "; ".join((f"waited {timeout} s for {what}", *self._attachments.problems(), self._feed.describe()))
         return TimeoutError(f"{told}{hint}")
+
+
+def _known(plan: Plan, kind: str, name: str, names: Mapping[str, Any]) -> str:
+    if name not in names:
+        raise JobError(f"dataflow {plan.name!r} has no {kind} {name!r}; it has {sorted(names) or 'none'}")
+    return name
+
+
+def _raise_failure(job: Job) -> None:
+    """Raise what ended a dataflow or, if nothing did, one that was added to it."""
+    if job._error is not None:
+        raise job._error
+    for added in job._added.values():
+        _raise_failure(added)

@@ -1,5 +1,6 @@
 """The local engine: any number of workers in this process, no thread, no Ray; the same run every time."""
 
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -7,15 +8,14 @@ from typing import Any
 
 import msgspec
 
-from tidewheel.progress import Antichain, TidewheelError, Time
+from tidewheel.progress import Antichain, TidewheelError, Time, TimeDomain
 from tidewheel.runtime.description.plan import Plan
-from tidewheel.runtime.engines.captured import Captured, CapturedBatches, CapturedHere
+from tidewheel.runtime.engines.captured import Captured, CapturedBatches
 from tidewheel.runtime.engines.job import Job
-from tidewheel.runtime.engines.local_rounds import LocalRounds
 from tidewheel.runtime.engines.runtime_config import RuntimeConfig
 from tidewheel.runtime.errors import JobError, TokenError
 from tidewheel.runtime.inputs.feed import Admission, Feed
-from tidewheel.runtime.worker.envelope import Envelope, InputCommand
+from tidewheel.runtime.worker.envelope import Envelope
 from tidewheel.runtime.worker.worker_core import WorkerCore
 from tidewheel.runtime.worker.worker_report import BusyWorker, WorkerReport
 from tidewheel.transport.attachment import Attachment, AttachmentHost
@@ -23,6 +23,68 @@ from tidewheel.transport.batches import copy_of
 from tidewheel.transport.socket_address import DRIVER
 
 _QUIET_S = 0.2
+
+
+class LocalRounds:
+    """The dataflows of one process that run together, one after the other in the order in which they were added."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self._members: list[LocalJob] = []
+        self._sleepers: list[threading.Event] = []
+
+    def join(self, member: "LocalJob") -> None:
+        """Let a dataflow take part from the next round on."""
+        with self.lock:
+            self._members.append(member)
+        self.wake()
+
+    def leave(self, member: "LocalJob") -> None:
+        """Have a dataflow take part no more. Idempotent."""
+        with self.lock:
+            if member in self._members:
+                self._members.remove(member)
+        self.wake()
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether an operator of any dataflow runs."""
+        return any(member.stepping is not None for member in self._members)
+
+    def run(self) -> bool:
+        """Run every dataflow one round; return False if there was nothing to do."""
+        with self.lock:
+            have_run = [member.run_own_round() for member in self._members.copy()]
+        return any(have_run)
+
+    def sleep(self, deadline: float | None) -> bool:
+        """Wait until an operator is to be scheduled: by the clock, or by a thread that it expects to do that.
+
+        Returns False, at once, if neither will happen.
+
+        Args:
+            deadline: until when to wait at most, by the monotonic clock.
+        """
+        awake = threading.Event()
+        self._sleepers.append(awake)
+        try:
+            with self.lock:
+                left_s = [left for member in self._members if (left := member.left_s()) is not None]
+                if any(member.has_work for member in self._members):
+                    return True
+                if not left_s and not any(member.is_expecting for member in self._members):
+                    return False
+            if deadline is not None:
+                left_s.append(max(0.0, deadline - time.monotonic()))
+            awake.wait(min(left_s, default=None))
+        finally:
+            self._sleepers.remove(awake)
+        return True
+
+    def wake(self) -> None:
+        """End the sleep of whoever sleeps, because there may be something to do, or to say; from any thread."""
+        for awake in self._sleepers.copy():
+            awake.set()
 
 
 class LocalJob(Job):
@@ -34,46 +96,30 @@ class LocalJob(Job):
 
     engine = "local"
 
-    def __init__(
-        self,
-        plan: Plan,
-        workers: int,
-        attachments: Mapping[str, Attachment],
-        paused: bool,
-        config: RuntimeConfig,
-        rounds: LocalRounds | None = None,
-    ) -> None:
+    def __init__(self, plan: Plan, workers: int, config: RuntimeConfig, shared: LocalRounds | None = None) -> None:
         super().__init__(plan, workers, config)
-        self._started = not paused
-        self._stepping: int | None = None
+        self.stepping: int | None = None
         self._in_flight: list[deque[Envelope]] = [deque() for _ in range(workers)]
-        self._rounds = rounds if rounds is not None else LocalRounds()
+        self._shared = self._rounds = LocalRounds() if shared is None else shared
         self._lock = self._rounds.lock
-        self._attachments.start(attachments, AttachmentHost(self.name, self.engine, workers, self._run_or_sleep))
         self._cores: list[WorkerCore] = []
-        try:
-            for worker in range(workers):
-                handles = self._attachments.handles_for(worker)
-                core = WorkerCore(
-                    plan,
-                    worker,
-                    workers,
-                    handles,
-                    self._rounds.wake,
-                    progress=config.progress,
-                    bytes_in_flight=config.bytes_in_flight,
-                    clock=time.perf_counter,
-                )
-                self._cores.append(core)
-        except BaseException:
-            self._close_operators()
-            self._attachments.finish(f"job {self.name!r} could not start")
-            raise
-        self._inputs.open(plan, _LocalFeed(self))
-        self._rounds.join(self)
 
-    def _host(self, plan: Plan, attachments: Mapping[str, Attachment], paused: bool) -> Job:
-        return LocalJob(plan, self.workers, attachments, paused, self.config, self._rounds)
+    def _deploy(self, attachments: Mapping[str, Attachment]) -> None:
+        self._attachments.start(attachments, AttachmentHost(self.name, self.engine, self.workers, self._run_or_sleep))
+        for worker in range(self.workers):
+            core = WorkerCore(
+                self.plan,
+                worker,
+                self.workers,
+                self._attachments.handles_for(worker),
+                self._rounds.wake,
+                progress=self.config.progress,
+                bytes_in_flight=self.config.bytes_in_flight,
+                clock=time.perf_counter,
+            )
+            self._cores.append(core)
+        self._feed = _LocalFeed(self)
+        self._rounds.join(self)
 
     def start(self) -> None:
         """Let the workers run. Idempotent."""
@@ -106,18 +152,13 @@ class LocalJob(Job):
         """Run a round or, where a timer or another thread will give it something to do, wait for that a while."""
         return self.run_round() or self._rounds.sleep(time.monotonic() + _QUIET_S)
 
-    @property
-    def is_stepping(self) -> bool:
-        """Whether one of its operators runs."""
-        return self._stepping is not None
-
     def run_own_round(self) -> bool:
         """Run one step of each worker of this dataflow; return whether there was anything to do."""
         if not self.has_work and (not self._started or self._has_ended or not self._let_sources_go_on()):
             return False
         try:
             for worker, core in enumerate(self._cores):
-                self._stepping = worker
+                self.stepping = worker
                 self._step(worker, core)
         except TidewheelError as error:
             self._fail(error)
@@ -125,7 +166,7 @@ class LocalJob(Job):
             self._fail(JobError(f"job {self.name!r} was interrupted in the middle of a step by {type(error).__name__}"))
             raise
         finally:
-            self._stepping = None
+            self.stepping = None
         return True
 
     @property
@@ -171,11 +212,6 @@ class LocalJob(Job):
         with self._lock:
             return not any(self._in_flight) and all(core.is_complete for core in self._cores)
 
-    def _frontier(self, probe: str) -> Antichain:
-        with self._lock:
-            self._check_alive()
-            return self._cores[0].probes.frontier(probe)
-
     def _wait_for(
         self, condition: Callable[[], bool], what: str, timeout: float | None, probe: str | None = None
     ) -> None:
@@ -185,22 +221,18 @@ class LocalJob(Job):
             if deadline is not None and time.monotonic() > deadline:
                 raise self._timed_out(what, timeout, probe)
             if not self.run_round() and not self._rounds.sleep(deadline) and not condition():
-                raise JobError(f"waiting for {what}, but the local job has nothing left to do: {self._stuck(probe)}")
-
-    def _stuck(self, probe: str | None) -> str:
-        """Say why nothing is left to do: what holds ``probe`` back or, if it is None, keeps the job from ending."""
-        if not self._started:
-            return f"call start() first ({self._inputs.describe()})"
-        return self._diagnosis.stuck(probe)
+                inputs = self._feed.describe()
+                why = self._explainer().stuck(probe) if self._started else f"call start() first ({inputs})"
+                raise JobError(f"waiting for {what}, but the local job has nothing left to do: {why}")
 
     def _fetch_captured(self, name: str) -> CapturedBatches:
         with self._lock:
             kept = [Captured(at, batch) for core in self._cores for at, batch in core.captured(name)]
-        return CapturedHere(kept)
+        return CapturedBatches(kept)
 
     def _reports(self) -> Sequence[WorkerReport | BusyWorker]:
         with self._lock:
-            return [core.running() if core.worker == self._stepping else core.report() for core in self._cores]
+            return [core.running() if core.worker == self.stepping else core.report() for core in self._cores]
 
     def _notes(self) -> tuple[str, ...]:
         if self._started and self.has_work:
@@ -211,9 +243,6 @@ class LocalJob(Job):
         self._rounds.leave(self)
         for queue in self._in_flight:
             queue.clear()
-        self._close_operators()
-
-    def _close_operators(self) -> None:
         for core in self._cores:
             core.closing.close()
 
@@ -222,13 +251,26 @@ class _LocalFeed(Feed):
     """Feeds the inputs of a job in this process."""
 
     def __init__(self, job: LocalJob) -> None:
-        super().__init__(job.workers, job._lock, job.config.bytes_in_flight, job.config.epochs_ahead)
+        super().__init__(DRIVER, job.workers, job._lock, job.config, job.outermost_probes)
         self._job = job
-        self._sequences = [0] * job.workers
 
-    def is_past(self, time: Time) -> bool:
-        """Tell whether a time is complete at every outermost probe."""
-        return not any(self._job._frontier(name).less_equal(time) for name in self._job._outermost_probes)
+    def check_alive(self) -> None:
+        """Raise JobError if the job has failed or was stopped."""
+        self._job._check_alive()
+
+    def send(self, worker: int, envelope: Envelope) -> None:
+        """Put an envelope where the next round finds it."""
+        with self.lock:
+            # Ray pickles what is sent; here too the driver may use its list or array again.
+            copies = [msgspec.structs.replace(said, batch=copy_of(said.batch)) for said in envelope.commands]
+            self._job._in_flight[worker].append(msgspec.structs.replace(envelope, commands=copies))
+            self.sequences[worker] += 1
+        self._job._rounds.wake()
+
+    def frontier(self, probe: str, domain: TimeDomain) -> Antichain:
+        """Return the frontier at a probe."""
+        with self.lock:
+            return self._job._cores[0].probes.frontier(probe)
 
     def wait(self, condition: Callable[[], bool], timeout: float | None) -> Admission:
         """Run the job until ``condition()`` holds."""
@@ -258,19 +300,10 @@ class _LocalFeed(Feed):
             "threads may share the handle. Other processes can feed jobs of engine='ray'"
         )
 
-    def fail(self, name: str, error: JobError) -> None:
+    def fail(self, error: JobError) -> None:
         """Fail the job, between two steps of it."""
         with self.lock:
             self._job._fail(error)
-
-    def _carry(self, worker: int, command: InputCommand) -> None:
-        with self.lock:
-            self._job._check_alive()
-            # Ray pickles what is sent; here too the driver may use its list or array again.
-            sent = msgspec.structs.replace(command, batch=copy_of(command.batch))
-            self._job._in_flight[worker].append(Envelope(DRIVER, 0, self._sequences[worker], commands=[sent]))
-            self._sequences[worker] += 1
-        self._job._rounds.wake()
 
     def _taken(self, worker: int) -> int:
         return self._job._cores[worker].intake.taken_from(DRIVER)

@@ -99,16 +99,12 @@ class Placement:
         >>> len({node.host for node in Placement("pack", {}, {}).deal(4, nodes)})
         1
         """
-        fitting = [node for node in nodes if self.fits(node)]
+        fitting = [node for node in nodes if not self._lacking(node)]
         candidates = [node for node in fitting if node.resources.get("CPU")] or fitting
         if not candidates:
             return []
         chosen = _CHANCE.sample(candidates, 1 if self.strategy == "pack" else len(candidates))
         return [chosen[worker % len(chosen)] for worker in range(workers)]
-
-    def fits(self, node: Node) -> bool:
-        """Tell whether a worker could run on a node if the node were free."""
-        return not self._lacking(node)
 
     def actor_options(self, node: Node) -> dict[str, Any]:
         """Return the options of Ray that tie a worker's actor to a node, and have it reserve its resources there."""
@@ -177,7 +173,7 @@ class Placement:
         return ", ".join(reasons)
 
     def _advice(self, nodes: Sequence[Node]) -> str:
-        if any(self.fits(node) for node in nodes):
+        if not all(map(self._lacking, nodes)):
             return "End what uses the rest, run fewer workers, or ask for less (RuntimeConfig.resources)"
         return (
             "Start a node that has what is asked for (ray start --resources ... --labels ...), or change resources and "

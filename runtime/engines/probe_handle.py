@@ -1,33 +1,34 @@
 """The driver's handle of a probe: it shows the progress of a dataflow."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
+from typing import TYPE_CHECKING
 
-from tidewheel.progress import Antichain, Time, TimeDomain
+from tidewheel.progress import Antichain, Time
 from tidewheel.runtime.errors import JobError
+
+if TYPE_CHECKING:
+    from tidewheel.runtime.engines.job import Job
 
 
 class ProbeHandle:
-    """The driver's view of the frontier at one stream."""
+    """The driver's view of the frontier at one stream.
 
-    def __init__(
-        self,
-        name: str,
-        domain: TimeDomain,
-        frontier: Callable[[], Antichain],
-        wait: Callable[[Callable[[], bool], str, float | None, str | None], None],
-        job: object = None,
-    ) -> None:
+    Attributes:
+        name: of the probe.
+        job: whose probe it is.
+    """
+
+    def __init__(self, job: "Job", name: str) -> None:
         self.name = name
-        self._job = job
-        self._domain = domain
-        self._frontier = frontier
-        self._wait = wait
+        self.job = job
+        self._domain = job.probe_nestings[name].domain
 
     @property
     def frontier(self) -> Antichain:
         """The lower bound on the times that can still occur; empty once the stream has ended."""
-        return self._frontier()
+        self.job._check_alive()
+        return self.job._feed.frontier(self.name, self._domain)
 
     def has_reached(self, time: Time) -> bool:
         """Tell whether every time before ``time`` is complete."""
@@ -50,7 +51,7 @@ class ProbeHandle:
                 time of the stream.
         """
         self._checked(time)
-        self._wait(lambda: self.has_reached(time), f"probe {self.name!r} to reach {time!r}", timeout, self.name)
+        self.job._wait_for(lambda: self.has_reached(time), f"probe {self.name!r} to reach {time!r}", timeout, self.name)
 
     def advances(self, timeout: float | None = None) -> Iterator[Antichain]:
         """Yield the frontier as it is, and again whenever it has moved, until it is empty: the stream has ended.
@@ -76,16 +77,12 @@ class ProbeHandle:
         frontier = self.frontier
         yield frontier
         while len(frontier):
-            self._wait(partial(self._has_left, frontier), f"probe {self.name!r} to move", timeout, self.name)
+            self.job._wait_for(partial(self._has_left, frontier), f"probe {self.name!r} to move", timeout, self.name)
             frontier = self.frontier
             yield frontier
 
     def _has_left(self, frontier: Antichain) -> bool:
         return self.frontier != frontier
-
-    def belongs_to(self, job: object) -> bool:
-        """Tell whether this is a probe of ``job``."""
-        return self._job is job
 
     def _checked(self, time: Time) -> Time:
         if not self._domain.contains(time):

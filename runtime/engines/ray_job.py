@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tidewheel.progress import Antichain, GraphError, TidewheelError
+from tidewheel.progress import GraphError
 from tidewheel.runtime.description.plan import Plan, Stage
 from tidewheel.runtime.engines.captured import CapturedBatches, CapturedOnWorkers
 from tidewheel.runtime.engines.job import Job
@@ -31,76 +31,48 @@ class RayJob(Job):
     """Runs each worker's share of the dataflow in a Ray actor; see `RayWorkers`.
 
     Args:
-        plan, workers, attachments, paused, config: as for `run`.
-        host: the workers of another job, on which to run; None makes some.
+        plan, workers, config: as for `run`.
+        shared: the workers of another job, on which to run; None makes some.
     """
 
     engine = "ray"
 
-    def __init__(
-        self,
-        plan: Plan,
-        workers: int,
-        attachments: Mapping[str, Attachment],
-        paused: bool,
-        config: RuntimeConfig,
-        host: RayWorkers | None = None,
-    ) -> None:
+    def __init__(self, plan: Plan, workers: int, config: RuntimeConfig, shared: RayWorkers | None = None) -> None:
         super().__init__(plan, workers, config)
-        self._feed: _DriverFeed | None = None
-        self._is_host = host is None
+        self._link: _DriverFeed | None = None
+        self._is_host = shared is None
         connect(JobError)
-        packed = _pack(plan)
-        self._workers = host if host is not None else RayWorkers(self.name, plan.name, workers, config)
-        try:
-            self._attachments.start(
-                attachments, AttachmentHost(self.name, self.engine, workers, nodes=self._workers.nodes)
-            )
-        except BaseException:
-            self._release()
-            raise
-        try:
-            if host is None:
-                self._workers.come_up()
-            self._deploy(packed, self._nodes_to_read_near(attachments))
-            self._workers.host(self)
-            if not paused:
-                self.start()
-        except BaseException:
-            self._stopped = True
-            self._attachments.finish(f"job {self.name!r} could not start")
-            self._release()
-            raise
-
-    def _host(self, plan: Plan, attachments: Mapping[str, Attachment], paused: bool) -> Job:
-        return RayJob(plan, self.workers, attachments, paused, self.config, self._workers)
+        self._packed = _pack(plan)
+        self._workers = RayWorkers(self.name, plan.name, workers, config) if shared is None else shared
+        self._shared = self._workers
 
     @property
     def pids(self) -> Sequence[int]:
         """The numbers of the workers' processes, by worker."""
         return self._workers.pids
 
-    def _nodes_to_read_near(self, attachments: Mapping[str, Attachment]) -> Sequence[str]:
-        """Return the workers' nodes as sources see them: none if another run has to give each worker the same."""
+    def _deploy(self, attachments: Mapping[str, Attachment]) -> None:
+        nodes: Sequence[str] = self._workers.nodes
+        self._attachments.start(attachments, AttachmentHost(self.name, self.engine, self.workers, nodes=nodes))
+        if self._is_host:
+            self._workers.come_up()
         if any(attachment.needs_same_batches for attachment in attachments.values()):
-            return [""] * self.workers
-        return self._workers.nodes
-
-    def _deploy(self, packed: Any, nodes: Sequence[str]) -> None:
+            nodes = [""] * self.workers  # sources read what is near, and another run may have its workers elsewhere
         by = time.monotonic() + self.config.deploy_timeout_s
         sockets = self._listen(by) if self.config.link == "socket" else None
         inputs = {name: self.plan.input_nesting(name).domain for name in self.plan.inputs}
-        address = FeedAddress(self.name, self._workers.actors, sockets, inputs, self._outermost_probes, self.config)
-        self._feed = _DriverFeed(self, address)
+        address = FeedAddress(self.name, self._workers.actors, sockets, inputs, self.outermost_probes, self.config)
+        self._feed = self._link = _DriverFeed(self, address)
         peers = self._workers.actors if sockets is None else sockets
         incarnation = int.from_bytes(os.urandom(6), "big")
         arguments = [
-            (self.name, packed, self._attachments.handles_for(worker), peers, incarnation, self.config, nodes)
+            (self.name, self._packed, self._attachments.handles_for(worker), peers, incarnation, self.config, nodes)
             for worker in range(self.workers)
         ]
         self._workers.call(self.name, "deploy", arguments, by)
-        self._feed.join(by)
-        self._inputs.open(self.plan, self._feed)
+        self._packed = None  # which lets go of the plan in the object store
+        self._link.join(by)
+        self._workers.host(self)
 
     def _listen(self, by: float) -> SocketPeers:
         """Have the workers listen; return where they do."""
@@ -117,7 +89,7 @@ class RayJob(Job):
                 return
             self._started = True
         try:
-            self._workers.start(self.name)
+            self._workers.call(self.name, "start", [(self.name,)] * self.workers)
         except JobError:
             with self._changed:  # the thread that watches the workers knows why, or is about to
                 self._changed.wait_for(lambda: self._has_ended, _TOLD_WITHIN_S)
@@ -130,35 +102,16 @@ class RayJob(Job):
             self._workers.is_ending = True
         super().stop()
 
-    # ------------------------------------------------------------------ for the workers' watch
-
-    def check(self) -> None:
-        """Raise JobError if a publication has died."""
-        self._attachments.check()
-
-    def fail(self, error: TidewheelError) -> None:
-        """End with an error."""
-        self._fail(error)
-
     def _finish_after_failure(self, reason: str) -> None:
-        finish = super()._finish_after_failure
-        if self._is_host:
-            finish(reason)
-        else:  # the other dataflows need the thread that watches the workers
-            threading.Thread(target=finish, args=[reason], daemon=True).start()
+        # Other dataflows need this thread, which watches the workers.
+        threading.Thread(target=self._attachments.finish, args=[reason], daemon=True).start()
 
     # ------------------------------------------------------------------ for the base class
 
     @property
     def is_complete(self) -> bool:
         """Whether every worker has seen every frontier empty."""
-        statuses = {} if self._feed is None else self._feed.statuses.copy()
-        return len(statuses) == self.workers and all(one.phase is Phase.COMPLETE for one in statuses.values())
-
-    def _frontier(self, probe: str) -> Antichain:
-        self._check_alive()
-        assert self._feed is not None, "a job that is alive was deployed"
-        return self._feed.frontier(probe, self._probe_domains[probe])
+        return self._link is not None and all(status.phase is Phase.COMPLETE for status in self._link.statuses)
 
     def _wait_for(
         self, condition: Callable[[], bool], what: str, timeout: float | None, probe: str | None = None
@@ -183,8 +136,8 @@ class RayJob(Job):
     def _release(self) -> None:
         with self._changed:
             self._changed.notify_all()
-        if self._feed is not None:
-            self._feed.close()
+        if self._link is not None:
+            self._link.close()
         if self._is_host:
             self._workers.release()
         else:
@@ -204,11 +157,12 @@ class _DriverFeed(RayFeed):
             return Admission.ROOM  # as much as there is memory: nothing runs while a job is paused
         return super().wait(condition, timeout)
 
-    def fail(self, name: str, error: JobError) -> None:
+    def fail(self, error: JobError) -> None:
         """Fail the job."""
         self._job._fail(error)
 
-    def _check_alive(self) -> None:
+    def check_alive(self) -> None:
+        """Raise JobError if the job has failed or was stopped."""
         self._job._check_alive()
 
     def _lose(self, error: Exception) -> None:

@@ -3,10 +3,11 @@
 import logging
 import threading
 import time
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Sequence
+from typing import Any
 
 from tidewheel.progress import GraphError, TidewheelError
+from tidewheel.runtime.engines.job import Job
 from tidewheel.runtime.engines.placement import Placement
 from tidewheel.runtime.engines.runtime_config import RuntimeConfig
 from tidewheel.runtime.engines.worker_watch import WorkerWatch
@@ -19,20 +20,6 @@ _CHECK_S = 1.0
 _RELEASE_TIMEOUT_S = 10.0
 _DROP_TIMEOUT_S = 2.0
 _OTHERS_TIMEOUT_S = 1.0
-
-
-class Hosted(Protocol):
-    """A dataflow that runs on the workers, as they see it."""
-
-    @property
-    def name(self) -> str:
-        """The name of its job."""
-
-    def check(self) -> None:
-        """Raise a `TidewheelError` if something that it needs has died without a word."""
-
-    def fail(self, error: TidewheelError) -> None:
-        """End with an error."""
 
 
 class RayWorkers:
@@ -49,6 +36,7 @@ class RayWorkers:
 
     Attributes:
         actors: their handles, by number.
+        nodes: the ids of their nodes.
         pids: the numbers of their processes, once they have come up.
         is_ending: whether they are about to be released, so that there is no need to drop anything.
 
@@ -62,13 +50,14 @@ class RayWorkers:
         self._job = job
         self._config = config
         self._lock = threading.Lock()
-        self._hosted: dict[str, Hosted] = {}
+        self._hosted: dict[str, Job] = {}
         self._released = False
         self.is_ending = False
         self._error: JobError | None = None
         self._monitor: threading.Thread | None = None
         placement = Placement(config.placement, config.resources, config.node_labels)
         self._nodes = placement.choose(count, config.deploy_timeout_s, job)
+        self.nodes = [node.id for node in self._nodes]
         actor = ray.remote(WorkerActor)
         self.actors: list[Any] = [
             actor.options(
@@ -83,22 +72,9 @@ class RayWorkers:
         ]
         self.pids: list[int] = []
 
-    @property
-    def nodes(self) -> list[str]:
-        """The ids of the workers' nodes, by number."""
-        return [node.id for node in self._nodes]
-
     def come_up(self) -> None:
-        """Wait until the workers' processes are there, and watch them from then on.
-
-        Raises:
-            JobError: they did not come up; they have been released.
-        """
-        try:
-            self.pids = self.call(self._job, "process", [()] * len(self.actors))
-        except BaseException:
-            self.release()
-            raise
+        """Wait until the workers' processes are there, and watch them from then on; raise JobError if they are not."""
+        self.pids = self.call(self._job, "process", [()] * len(self.actors))
         processes = [f"process {pid} on node {node.name}" for pid, node in zip(self.pids, self._nodes, strict=True)]
         self._watch = WorkerWatch(self._job, self.actors, processes, self._config.hang_timeout_s)
         self._monitor = threading.Thread(target=self._watch_all, name=f"tidewheel-{self._job}", daemon=True)
@@ -137,22 +113,13 @@ class RayWorkers:
                 raise failure
         return list(ray.get(calls))
 
-    def host(self, job: Hosted) -> None:
+    def host(self, job: Job) -> None:
         """Tell a dataflow, from now on, what goes wrong with the workers."""
         with self._lock:
             if self._error is None:
                 self._hosted[job.name] = job
                 return
-        job.fail(self._error)
-
-    def start(self, job: str) -> None:
-        """Let a dataflow run. Raises JobError if that is not possible."""
-        import ray
-
-        try:
-            ray.get([actor.start.remote(job) for actor in self.actors], timeout=self._config.deploy_timeout_s)
-        except ray.exceptions.RayError as error:
-            raise JobError(f"job {job!r}: its workers could not be started: {error}") from error
+        job._fail(self._error)
 
     def drop(self, job: str) -> None:
         """End a dataflow; do not wait long for an operator that does not return. Idempotent."""
@@ -209,18 +176,18 @@ class RayWorkers:
             if time.monotonic() >= next_check:
                 next_check = time.monotonic() + _CHECK_S
                 self._watch.check()
-                for job in self._snapshot().values():
+                for job in self._snapshot():
                     try:
-                        job.check()
+                        job._attachments.check()
                     except TidewheelError as error:
                         self.fail(job, error)
 
-    def fail(self, job: Hosted, error: Exception) -> None:
+    def fail(self, job: Job, error: Exception) -> None:
         """Fail one job; fail all if the death of a worker is behind the error. From any thread."""
         cause = error if isinstance(error, TidewheelError) else JobError(f"job {job.name!r} failed: {error!r}")
         death = self._watch.death_behind(cause)
         if death is None:
-            job.fail(cause)
+            job._fail(cause)
         else:
             self._fail_all(death)
 
@@ -229,25 +196,25 @@ class RayWorkers:
             if self._released:
                 return
             self._error = error
-        for job in reversed(list(self._snapshot().values())):
-            job.fail(error)
+        for job in reversed(self._snapshot()):
+            job._fail(error)
 
-    def _snapshot(self) -> Mapping[str, Hosted]:
+    def _snapshot(self) -> list[Job]:
         with self._lock:
-            return dict(self._hosted)
+            return list(self._hosted.values())
 
 
 def _failure_of(deployment: Any) -> Exception | None:
-    """Return why a worker could not be deployed, None if it could."""
+    """Return why a call of a worker that comes up has failed, None if it has not."""
     import ray
 
     try:
         ray.get(deployment)
     except ray.exceptions.RayTaskError as error:
         cause = error.cause
-        return cause if isinstance(cause, JobError | GraphError) else JobError(f"a worker could not be built: {error}")
+        return cause if isinstance(cause, JobError | GraphError) else JobError(f"a worker could not come up: {error}")
     except ray.exceptions.RayError as error:
-        return JobError(f"a worker died while it was being built: {error}")
+        return JobError(f"a worker died while it came up: {error}")
     return None
 
 

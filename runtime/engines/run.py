@@ -50,12 +50,15 @@ def run(
     given = {name: value for name, value in chosen.items() if value is not None}
     settings = RuntimeConfig(**given) if config is None else msgspec.structs.replace(config, **given)
     plan = description.plan()
+    job: Job
     if engine == "local":
         from tidewheel.runtime.engines.local_job import LocalJob
 
-        return LocalJob(plan, workers, description.attachments, paused, settings)
-    if engine == "ray":
+        job = LocalJob(plan, workers, settings)
+    elif engine == "ray":
         from tidewheel.runtime.engines.ray_job import RayJob
 
-        return RayJob(plan, workers, description.attachments, paused, settings)
-    raise GraphError(f"dataflow {description.name!r}: engine is 'ray' or 'local', not {engine!r}")
+        job = RayJob(plan, workers, settings)
+    else:
+        raise GraphError(f"dataflow {description.name!r}: engine is 'ray' or 'local', not {engine!r}")
+    return job.deploy(description.attachments, paused=paused)

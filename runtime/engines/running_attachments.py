@@ -1,7 +1,8 @@
 """The attachments of one job while it runs, such as the publications of its topics."""
 
 import logging
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Mapping
 from typing import Any
 
 from tidewheel.progress import TidewheelError
@@ -9,8 +10,7 @@ from tidewheel.runtime.errors import JobError
 from tidewheel.transport.attachment import Attachment, AttachmentHost, RunningAttachment
 
 _LOGGER = logging.getLogger(__name__)
-FINISH_TIMEOUT_S = 10.0
-"""How long an attachment may take to end."""
+_FINISH_TIMEOUT_S = 10.0
 
 
 class RunningAttachments:
@@ -25,24 +25,25 @@ class RunningAttachments:
 
     def __init__(self, job: str) -> None:
         self._job = job
+        self._finishing = threading.RLock()
         self.by_name: dict[str, RunningAttachment] = {}
 
     def start(self, attachments: Mapping[str, Attachment], host: AttachmentHost) -> None:
-        """Start all; if one raises, end the others."""
-        try:
-            for name, attachment in attachments.items():
-                self.by_name[name] = attachment.start(host)
-        except BaseException:
-            self.finish(f"job {self._job!r} could not start")
-            raise
+        """Start all; if one raises, `finish` ends the others."""
+        for name, attachment in attachments.items():
+            self.by_name[name] = attachment.start(host)
 
     def finish(self, reason: str | None) -> None:
-        """End all: as complete if ``reason`` is None, otherwise as failed for that reason."""
-        for name, running in self.by_name.items():
-            try:
-                running.finish(reason, FINISH_TIMEOUT_S)
-            except Exception:
-                _LOGGER.exception("job %r could not end %r in good order", self._job, name)
+        """End all: as complete if ``reason`` is None, otherwise as failed for that reason.
+
+        If another thread does that already, wait until it is done. Idempotent.
+        """
+        with self._finishing:
+            for name, running in self.by_name.items():
+                try:
+                    running.finish(reason, _FINISH_TIMEOUT_S)
+                except Exception:
+                    _LOGGER.exception("job %r could not end %r in good order", self._job, name)
 
     def check(self) -> None:
         """Raise JobError if one has died."""
@@ -60,7 +61,3 @@ class RunningAttachments:
         """Say for each topic that is not published at present what prevents it."""
         found = {name: running.problem for name, running in self.by_name.items()}
         return [f"topic {name!r}: {problem}" for name, problem in found.items() if problem is not None]
-
-    def statistics(self) -> dict[str, Sequence[Mapping[str, int]]]:
-        """Return the counts of each."""
-        return {name: running.statistics() for name, running in self.by_name.items()}

@@ -1,34 +1,21 @@
 """The search for what holds a frontier back, by which path, and what you can do about it."""
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Protocol
+from itertools import islice
 
 from tidewheel.progress import Location, Source, Target, Time
-from tidewheel.runtime.description.plan import OperatorPlan
+from tidewheel.runtime.description.plan import OperatorPlan, Plan
 from tidewheel.runtime.explaining.explanation import Explanation, Holder
 from tidewheel.runtime.explaining.job_view import JobView, Reach
+from tidewheel.runtime.inputs.feed import Feed
 
 _MANY_ROUNDS = 1000
+_MOST_REASONS = 5
 _UNREAD = (
     "is scheduled again only when something new comes: iterate over the input to its end, or call context.activate()"
 )
-
-
-class InputState(Protocol):
-    """What an explanation has to know of an input's handles."""
-
-    @property
-    def times(self) -> Sequence[Time]:
-        """The times of those that this process has open."""
-
-    def is_at(self, time: Time) -> bool:
-        """Tell whether the first of them is open and at a time."""
-
-    @property
-    def handed_over(self) -> int:
-        """How many were handed to other processes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,41 +32,53 @@ class _Account:
     told_last: bool = False
 
 
+def explicable(plan: Plan) -> dict[str, Location]:
+    """Return the places that can be explained, by name; a probe goes before a topic, and a topic before a capture."""
+    ends = {**plan.captures, **plan.topics}
+    return {**{name: Target(operator, 0) for name, operator in ends.items()}, **plan.probes}
+
+
 class Explainer:
-    """Finds what holds the frontier at one location back.
+    """Finds what holds frontiers of one job back.
 
     Args:
-        view: the job.
-        end: the location.
-        inputs: what is known of their handles.
+        view: the job at one moment.
+        feed: the driver's end of its inputs.
+        notes: what else may keep the job from going on.
     """
 
-    def __init__(self, view: JobView, end: Location, inputs: Mapping[str, InputState]) -> None:
+    def __init__(self, view: JobView, feed: Feed, notes: tuple[str, ...] = ()) -> None:
         self._view = view
         self._compiled = view.compiled
-        self._end = end
-        self._inputs = inputs
+        self._plan = view.plan
+        self._feed = feed
+        self._notes = notes
+        self._ends = explicable(view.plan)
         self._input_names = {operator: name for name, operator in view.plan.inputs.items()}
-        self._listed: set[tuple[int, Time]] = set()
-        self._walked: set[tuple[int, Time]] = set()
 
-    def explain(self, name: str, notes: tuple[str, ...]) -> Explanation:
-        """Return the explanation. Complexity: the size of the graph before the location, and of what is returned."""
-        found = list(self._view.holding(self._end))
-        self._listed.update((reach.location, reach.time) for reach in found)
-        first = {stamp: self._view.is_first(*stamp) for stamp in self._listed}
+    def explain(self, name: str) -> Explanation:
+        """Return what holds the frontier back at a probe, topic or capture.
+
+        Complexity: the size of the graph before the location, and of what is returned.
+        """
+        end = self._ends[name]
+        found = list(self._view.holding(end))
+        listed = {(reach.location, reach.time) for reach in found}
+        first = {stamp: self._view.is_first(*stamp) for stamp in listed}
+        walked: set[tuple[int, Time]] = set()
         holders: list[Holder] = []
         for reach in found:
             if first[reach.location, reach.time]:
-                holders += self._describe_cause(reach)
+                holders += self._describe_cause(reach, listed, walked)
         for reach in found:
             if not first[reach.location, reach.time]:
                 holders.append(self._holder(reach, self._account(reach, waits=True)))
-        frontier = self._view.frontier(self._end)
-        told = (*notes, *self._view.open_substreams())
-        return Explanation(name, frontier, tuple(holders), tuple(self._view.busy), told)
+        notes = (*self._notes, *self._view.open_substreams())
+        return Explanation(name, self._view.frontier(end), tuple(holders), tuple(self._view.busy), notes)
 
-    def _describe_cause(self, cause: Reach) -> list[Holder]:
+    def _describe_cause(
+        self, cause: Reach, listed: set[tuple[int, Time]], walked: set[tuple[int, Time]]
+    ) -> list[Holder]:
         """Describe who waits for no other, and what holds back the inputs for which an operator may wait meanwhile."""
         holders: list[Holder] = []
         told_last = self._account(cause).told_last
@@ -89,11 +88,54 @@ class Explainer:
             said = self._account(reach)
             holders.append(self._holder(reach, said, port))
             for target in said.ports:
-                for behind in self._view.first_holding(target, self._walked):
-                    if (behind.location, behind.time) not in self._listed:
-                        self._listed.add((behind.location, behind.time))
-                        waiting.append((behind, self._view.plan.describe(target)))
+                for behind in self._view.first_holding(target, walked):
+                    if (behind.location, behind.time) not in listed:
+                        listed.add((behind.location, behind.time))
+                        waiting.append((behind, self._plan.describe(target)))
         return holders[::-1] if told_last else holders
+
+    # ------------------------------------------------------------------ a job with nothing left to do
+
+    def stuck(self, probe: str | None) -> str:
+        """Say why nothing is left to do: what holds ``probe`` back or, if it is None, keeps the job from ending."""
+        is_fed = bool(self._feed.left_open)
+        if probe is not None:
+            explanation = self.explain(probe)
+            if not is_fed:
+                return f"all inputs are closed, but {explanation}"
+            if self._needs_more_than_inputs(explanation):
+                return str(explanation)
+            holders = {holder.operator for holder in explanation.holders}
+            behind = {
+                name for operator, name in self._input_names.items() if self._plan.operators[operator].name in holders
+            }
+            return f"advance or close the inputs first ({self._feed.describe(behind)})"
+        explanations = (self.explain(name) for name, end in self._ends.items() if len(self._view.frontier(end)))
+        if not is_fed:
+            return f"all inputs are closed, but {next(explanations, None) or self._held()}"
+        if any(not self._is_input(location) and self._view.is_first(location, at) for location, at in self._view.live):
+            amiss = next(filter(self._needs_more_than_inputs, explanations), None)
+            if amiss is not None:
+                return str(amiss)
+        return f"advance or close the inputs first ({self._feed.describe()})"
+
+    def _needs_more_than_inputs(self, explanation: Explanation) -> bool:
+        inputs = {self._plan.operators[operator].name for operator in self._input_names}
+        return any(holder.advice and holder.operator not in inputs for holder in explanation.holders)
+
+    def _is_input(self, location: int) -> bool:
+        return self._compiled.locations[location].operator in self._input_names
+
+    def _held(self) -> str:
+        """Name the tokens and messages that are left, for a job without probe or topic to explain."""
+        texts = []
+        for (location, time), count in islice(self._view.live.items(), _MOST_REASONS):
+            where = self._plan.describe(self._compiled.locations[location])
+            if self._view.is_source(location):
+                texts.append(f"{where} holds {count} token(s) for time {time!r}")
+            else:
+                texts.append(f"{count} message(s) at time {time!r} wait at {where}")
+        return "; ".join(texts)
 
     # ------------------------------------------------------------------ in words
 
@@ -101,7 +143,7 @@ class Explainer:
         at = self._compiled.locations[reach.location]
         return Holder(
             said.what + self._in_loop(at, reach.time) + (" (waits for the above)" if not said.advice else ""),
-            self._view.plan.name_at(at),
+            self._plan.name_at(at),
             reach.time,
             said.workers,
             reach.path,
@@ -123,12 +165,14 @@ class Explainer:
         return replace(said, advice="") if waits else said
 
     def _of_input(self, name: str, reach: Reach) -> _Account:
-        state, time = self._inputs[name], reach.time
+        state, time = self._feed.inputs[name], reach.time
+        substreams = self._view.substreams_of(self._plan.inputs[name])
         workers = tuple(self._view.tokens.get((reach.location, time), {}))
         what = f"input {name!r} is at time {time!r}{_on(workers)}"
         if time in state.times:
             which = f"job.input({name!r})." if state.is_at(time) else "its handle at that time: "
-            ends = "; its substreams end by end_substream(...) or close()" if self._has_open_substreams(name) else ""
+            has_open = any(one.count for one in substreams)
+            ends = "; its substreams end by end_substream(...) or close()" if has_open else ""
             return _Account(what, f"{which}advance_to(...) or close() lets it go on{ends}", workers)
         if state.handed_over:
             feeders = [process for report in self._view.reports for process in report.feeders]
@@ -137,19 +181,13 @@ class Explainer:
                 f"{_elsewhere(state.handed_over)} may be at that time, and has to advance_to(...) or close(){known}"
             )
             return _Account(what, advice, workers)
-        if self._has_waiting_keys(name):
+        if any(one.waiting for one in substreams):
             return _Account(what, "records of keys that are used again wait in it: see below", workers)
         now = f"took it to {', '.join(map(repr, state.times))}" if state.times else "closed it"
         return _Account(what, f"the driver {now}; those workers have not come to that yet", workers)
 
-    def _has_open_substreams(self, input: str) -> bool:
-        return any(one.count for one in self._view.substreams_of(self._view.plan.inputs[input]))
-
-    def _has_waiting_keys(self, input: str) -> bool:
-        return any(one.waiting for one in self._view.substreams_of(self._view.plan.inputs[input]))
-
     def _of_token(self, at: Source, reach: Reach, *, waits: bool) -> _Account:
-        plan, operator = self._view.plan.operators[at.operator], self._view.plan.name_at(at)
+        plan, operator = self._plan.operators[at.operator], self._plan.name_at(at)
         stamp = (reach.location, reach.time)
         holding = self._view.tokens.get(stamp, {})
         idle = tuple(worker for worker in holding if waits or not self._will_run(at.operator, plan, worker))
@@ -168,7 +206,7 @@ class Explainer:
 
     def _of_idle(self, at: Source, reach: Reach, held: str, workers: tuple[int, ...]) -> _Account:
         """Say what can be done about the token of an operator that runs again only for something new."""
-        plan, operator = self._view.plan.operators[at.operator], self._view.plan.name_at(at)
+        plan, operator = self._plan.operators[at.operator], self._plan.name_at(at)
         on_purpose = self._is_awaited(reach, workers)
         remedy = "discard() it once it is not needed"
         if on_purpose:
@@ -230,7 +268,7 @@ class Explainer:
         nestings = self._compiled.graph.nesting
         if nestings(port) == nestings(at):
             return not self._view.frontier(port).less_equal(time)
-        shape = self._view.plan.operators[at.operator].shape
+        shape = self._plan.operators[at.operator].shape
         return isinstance(at, Source) and (port.port, at.port) in shape.summaries
 
     def _something_new(self, ports: tuple[Target, ...], plan: OperatorPlan) -> str:
@@ -244,14 +282,14 @@ class Explainer:
     def _of_messages(self, at: Target, reach: Reach) -> _Account:
         stamp, time = (reach.location, reach.time), reach.time
         waiting = self._view.queued.get(stamp, {})
-        where, workers = self._view.plan.describe(at), tuple(waiting)
+        where, workers = self._plan.describe(at), tuple(waiting)
         if not waiting and (held := self._view.held.get(stamp)):
             return self._of_held(at, time, held)
         if not waiting:
             count = _several(self._view.live[stamp], "message")
             return _Account(f"{count} at time {time!r} on the way to {where}", "they have yet to arrive")
         what = f"{_several(sum(waiting.values()), 'message')} at time {time!r} at {where}{_on(workers)}"
-        operator, plan = self._view.plan.name_at(at), self._view.plan.operators[at.operator]
+        operator, plan = self._plan.name_at(at), self._plan.operators[at.operator]
         if self._runs_next(at.operator, workers):
             return _Account(what, f"{operator!r} takes them when it runs next", workers)
         advice = f"{operator!r} returned without reading them, and {_UNREAD}"
@@ -264,9 +302,9 @@ class Explainer:
         return _Account(f"{what}, unread", advice, workers, behind, told_last=bool(behind))
 
     def _of_held(self, at: Target, time: Time, held: Mapping[int, int]) -> _Account:
-        where, workers = self._view.plan.describe(at), tuple(held)
+        where, workers = self._plan.describe(at), tuple(held)
         what = f"{_several(sum(held.values()), 'message')} at time {time!r} at {where}{_on(workers)}, held"
-        ends = self._view.plan.operators[at.operator].ends
+        ends = self._plan.operators[at.operator].ends
         if ends is not None and ends.firm:
             why = (
                 'with bound="firm" a substream waits there until all of it has come: end it. In a loop it also waits '

@@ -1,11 +1,16 @@
 """The statistics of a job: counts and times by operator, by edge and by worker."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import TypeVar
+from operator import attrgetter
+from typing import TypeAlias, TypeVar
 
 from tidewheel.progress import Time
 
+_OPERATOR_COUNTS = attrgetter("schedules", "seconds", "records_in", "records_out")
+_WORKER_COUNTS = attrgetter(
+    "worker", "steps", "bytes_in_flight", "progress_messages", "progress_changes", "progress_bytes", "leaks"
+)
 _TOPIC_COUNTS = ("records", "subscribers", "lag_bytes", "lag_messages", "overflows", "epochs_dropped", "holders")
 
 
@@ -58,6 +63,7 @@ class InputStatistics:
         return _summed([self, other])
 
 
+_Row: TypeAlias = tuple[str | int | float, ...]
 _Counts = TypeVar("_Counts", OperatorStatistics, EdgeStatistics, InputStatistics)
 
 
@@ -117,49 +123,27 @@ class JobStatistics:
         return tuple(_summed(edge) for edge in zip(*(worker.edges for worker in self.workers), strict=True))
 
     def __str__(self) -> str:
-        operators = [("operator", "schedules", "seconds", "records in", "records out", "frontier")]
-        operators += [
-            (
-                name,
-                str(one.schedules),
-                f"{one.seconds:.3f}",
-                str(one.records_in),
-                str(one.records_out),
-                "ended" if not one.frontier else ", ".join(map(repr, one.frontier)),
-            )
+        operators = [
+            (name, *_OPERATOR_COUNTS(one), ", ".join(map(repr, one.frontier)) or "ended")
             for name, one in self.operators.items()
         ]
-        edges = [("edge", "messages", "records", "bytes")]
-        edges += [
-            (f"{edge.source} -> {edge.target}", str(edge.messages), str(edge.records), str(edge.bytes))
-            for edge in self.edges
-        ]
-        inputs = [("input", "batches", "records", "bytes", "seconds waited")]
-        inputs += [
-            (name, str(one.batches), str(one.records), str(one.bytes), f"{one.seconds_waited:.3f}")
-            for name, one in self.inputs.items()
-        ]
-        topics = [("topic", "partition", *(title.replace("_", " ") for title in _TOPIC_COUNTS))]
-        topics += [
-            (name, str(partition), *(str(counts.get(title, "-" if counts else "?")) for title in _TOPIC_COUNTS))
+        edges = [(f"{edge.source} -> {edge.target}", edge.messages, edge.records, edge.bytes) for edge in self.edges]
+        inputs = [(name, one.batches, one.records, one.bytes, one.seconds_waited) for name, one in self.inputs.items()]
+        topics = [
+            (name, partition, *(counts.get(title, "-" if counts else "?") for title in _TOPIC_COUNTS))
             for name, partitions in self.topics.items()
             for partition, counts in enumerate(partitions)
         ]
-        workers = [("worker", "steps", "bytes in flight", "progress messages", "changes", "bytes", "leaks")]
-        workers += [
-            (
-                str(worker.worker),
-                str(worker.steps),
-                str(worker.bytes_in_flight),
-                str(worker.progress_messages),
-                str(worker.progress_changes),
-                str(worker.progress_bytes),
-                str(worker.leaks),
-            )
-            for worker in self.workers
-        ]
-        workers += [(str(worker), "busy in an operator, did not answer", "", "", "", "", "") for worker in self.silent]
-        return "\n\n".join(_table(rows) for rows in (operators, edges, inputs, topics, workers) if len(rows) > 1)
+        workers: list[_Row] = list(map(_WORKER_COUNTS, self.workers))
+        workers += [(worker, "busy in an operator, did not answer", "", "", "", "", "") for worker in self.silent]
+        tables = (
+            _table("operator, schedules, seconds, records in, records out, frontier", operators),
+            _table("edge, messages, records, bytes", edges),
+            _table("input, batches, records, bytes, seconds waited", inputs),
+            _table(f"topic, partition, {', '.join(_TOPIC_COUNTS)}".replace("_", " "), topics),
+            _table("worker, steps, bytes in flight, progress messages, changes, bytes, leaks", workers),
+        )
+        return "\n\n".join(filter(None, tables))
 
 
 def _summed(parts: Sequence[_Counts]) -> _Counts:
@@ -168,14 +152,17 @@ def _summed(parts: Sequence[_Counts]) -> _Counts:
     return replace(parts[0], **{name: sum(getattr(part, name) for part in parts) for name in numbers})
 
 
-def _table(rows: Iterable[tuple[str, ...]]) -> str:
-    """Lay rows out in columns, the first to the left and the others to the right."""
-    listed = list(rows)
-    widths = [max(map(len, column)) for column in zip(*listed, strict=True)]
+def _table(titles: str, rows: Sequence[_Row]) -> str:
+    """Lay rows out in columns, the first to the left and the others to the right; nothing if there is no row."""
+    if not rows:
+        return ""
+    shown = [titles.split(", ")]
+    shown += [[f"{cell:.3f}" if isinstance(cell, float) else str(cell) for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
     return "\n".join(
         "  ".join(
-            cell.ljust(width) if index == 0 else cell.rjust(width)
-            for index, (cell, width) in enumerate(zip(row, widths, strict=True))
+            cell.rjust(width) if place else cell.ljust(width)
+            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
         ).rstrip()
-        for row in listed
+        for row in shown
     )

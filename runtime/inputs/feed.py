@@ -1,16 +1,30 @@
-"""One process's end of the inputs of a dataflow: what carries commands to the workers, and what holds feeders back."""
+"""The inputs of a dataflow as one process feeds them: what it sent to each, and what holds its handles back.
+
+Each process that feeds a dataflow has one `Feed`. It numbers what it sends to each worker without a gap, so that the
+workers restore the order.
+"""
 
 import logging
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, TypeAlias
+from pickle import PicklingError
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from tidewheel.progress import Time
-from tidewheel.runtime.errors import JobError
-from tidewheel.runtime.worker.envelope import InputCommand
+from tidewheel.progress import Antichain, Time, TimeDomain
+from tidewheel.runtime.engines.runtime_config import RuntimeConfig
+from tidewheel.runtime.errors import JobError, lost_peers_fail_the_job
+from tidewheel.runtime.explaining.statistics import InputStatistics
+from tidewheel.runtime.worker.envelope import FIRST_HANDLE, Envelope, InputCommand
 from tidewheel.runtime.worker.flow_control import UNTOLD_PARTS
+from tidewheel.runtime.worker.worker_report import WorkerReport
+from tidewheel.transport.link import Sender
+from tidewheel.transport.pickling import unpicklable
+
+if TYPE_CHECKING:
+    from tidewheel.runtime.inputs.input_handle import InputHandle
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -30,30 +44,159 @@ class Admission(Enum):
     TIMED_OUT = "there is none, and no time left to wait"
 
 
+@dataclass(slots=True, eq=False)
+class FedInput:
+    """An input as one process feeds it: what it sent there in all, and the handles that it has open.
+
+    Attributes:
+        name: the input's name.
+        domain: its times.
+        feed: what carries commands to the workers.
+        open: the handles, by number; where it does not keep them, one that is dropped is noticed.
+        batches, records, bytes: what was sent.
+        waited_s: for how long that waited.
+        handed_over: how many handles other processes have.
+    """
+
+    name: str
+    domain: TimeDomain
+    feed: "Feed"
+    open: "MutableMapping[int, InputHandle]" = field(default_factory=dict)
+    batches: int = 0
+    records: int = 0
+    bytes: int = 0
+    waited_s: float = 0.0
+    handed_over: int = 0
+
+    @property
+    def times(self) -> tuple[Time, ...]:
+        """The times of the handles that are open."""
+        return tuple(handle.time for handle in list(self.open.values()))
+
+    def is_at(self, time: Time) -> bool:
+        """Tell whether the first handle is open and at a time."""
+        first = self.open.get(FIRST_HANDLE)
+        return first is not None and first.time == time
+
+    @property
+    def statistics(self) -> InputStatistics:
+        """What was sent, and how long it waited for the dataflow."""
+        return InputStatistics(self.batches, self.records, self.bytes, self.waited_s)
+
+
 class Feed(ABC):
     """Carries what the handles of one process say to the workers, in order, and says when they have to wait.
 
     Args:
+        number: by which envelopes name this process.
         workers: how many workers there are.
-        lock: what to hold while an input is used.
-        bytes_in_flight: how many bytes may be on their way to one worker.
-        epochs_ahead: how many times a handle may be ahead of the dataflow's probes.
+        lock: what to hold while an input, or the sender, is used.
+        config: the limits.
+        probes: the domains of the dataflow's outermost probes, by name.
 
     Attributes:
+        sender: the link to the workers.
+        inputs: the inputs that this process feeds, or has fed, by name.
+        sequences: how many envelopes were sent to each worker.
         is_carrying: whether a command is being pickled and sent.
     """
 
-    def __init__(self, workers: int, lock: threading.RLock, bytes_in_flight: int, epochs_ahead: int) -> None:
+    sender: Sender[Envelope]
+
+    def __init__(
+        self,
+        number: int,
+        workers: int,
+        lock: threading.RLock,
+        config: RuntimeConfig,
+        probes: Mapping[str, TimeDomain],
+    ) -> None:
+        self.number = number
         self.workers = workers
         self.lock = lock
-        self.epochs_ahead = epochs_ahead
+        self.epochs_ahead = config.epochs_ahead
+        self.inputs: dict[str, FedInput] = {}
+        self.sequences = [0] * workers
         self.is_carrying = False
-        self._limit = bytes_in_flight
+        self._probes = probes
+        self._limit = config.bytes_in_flight
         self._submitted = [0] * workers
         self._ending = threading.Lock()
         self._is_over = False
         self._failure: Exception | None = None
         self._end_calls: list[EndCall] = []
+
+    # ------------------------------------------------------------------ for handles
+
+    def submit(self, worker: int, command: InputCommand) -> None:
+        """Hand a command to one worker's share of an input.
+
+        Raises:
+            JobError: the job has failed or was stopped, or the batch cannot be pickled; nothing was sent.
+        """
+        self.check_alive()
+        self.is_carrying = True
+        try:
+            self.send(worker, Envelope(self.number, 0, self.sequences[worker], commands=[command]))
+        except (TypeError, AttributeError, PicklingError) as error:
+            reason = unpicklable(command, error)
+            name = command.input
+            raise JobError(f"input {name!r}: a batch cannot be pickled, so it was not sent: {reason}") from None
+        finally:
+            self.is_carrying = False
+        self._submitted[worker] += command.size
+
+    def send(self, worker: int, envelope: Envelope) -> None:
+        """Send a worker an envelope; one that cannot be pickled was not sent, and its number is still free."""
+        with lost_peers_fail_the_job():
+            self.sender.send(worker, envelope)
+        self.sequences[worker] += 1
+
+    def has_room(self, worker: int, size: int) -> bool:
+        """Tell whether so many bytes may be sent to a worker now."""
+        on_their_way = self._submitted[worker] - self._taken(worker)
+        # Workers need not say at once that they have taken a little; and a batch larger than the limit goes alone.
+        return on_their_way + size <= self._limit or on_their_way <= self._limit // UNTOLD_PARTS
+
+    def is_past(self, time: Time) -> bool:
+        """Tell whether a time is complete at every outermost probe, as far as is known."""
+        return not any(self.frontier(name, domain).less_equal(time) for name, domain in self._probes.items())
+
+    @abstractmethod
+    def frontier(self, probe: str, domain: TimeDomain) -> Antichain:
+        """Return the frontier at a probe with times of ``domain``, as far as is known."""
+
+    @abstractmethod
+    def wait(self, condition: Callable[[], bool], timeout: float | None) -> Admission:
+        """Wait until ``condition()`` holds, for so many seconds at most; None waits as long as the job lives."""
+
+    @abstractmethod
+    def ticket(self, name: str, handle: int, time: Time) -> tuple[Any, ...]:
+        """Return what a handle is pickled as, once it was handed over: a function and its arguments.
+
+        Raises:
+            TokenError: the job runs in this process alone.
+        """
+
+    def abandon(self, name: str, reason: str) -> None:  # noqa: B027 - the driver knows its handles
+        """Say that a handle of an input was given up before it was closed, where nobody else would notice."""
+
+    @abstractmethod
+    def fail(self, error: JobError) -> None:
+        """Fail the job with an error, since an input cannot be fed any more; from any thread."""
+
+    def flush(self) -> None:  # noqa: B027 - the job ends with the process of its driver
+        """Wait until the workers have what was submitted, if this process may end before they do."""
+
+    @abstractmethod
+    def check_alive(self) -> None:
+        """Raise JobError if the job has failed or was stopped, as far as is known."""
+
+    @abstractmethod
+    def _taken(self, worker: int) -> int:
+        """Return how many of the bytes that were submitted to a worker its inputs have taken, as far as is known."""
+
+    # ------------------------------------------------------------------ the end of the job
 
     def when_over(self, call: EndCall) -> None:
         """Have ``call(failure)`` called once the job has failed, or with None if it was stopped; at once if it is over.
@@ -82,62 +225,36 @@ class Feed(ABC):
         for call in calls:
             _tell(call, failure)
 
-    def submit(self, worker: int, command: InputCommand) -> None:
-        """Hand a command to one worker's share of an input.
+    # ------------------------------------------------------------------ for people
 
-        Raises:
-            JobError: the job has failed or was stopped, or the batch cannot be pickled; nothing was sent.
-        """
-        self.is_carrying = True
-        try:
-            self._carry(worker, command)
-        finally:
-            self.is_carrying = False
-        self._submitted[worker] += command.size
+    @property
+    def left_open(self) -> list[str]:
+        """The names of the inputs that this process has open."""
+        return [name for name, fed in self.inputs.items() if fed.open]
 
-    def has_room(self, worker: int, size: int) -> bool:
-        """Tell whether so many bytes may be sent to a worker now."""
-        on_their_way = self._submitted[worker] - self._taken(worker)
-        # Workers need not say at once that they have taken a little; and a batch larger than the limit goes alone.
-        return on_their_way + size <= self._limit or on_their_way <= self._limit // UNTOLD_PARTS
+    def describe(self, among: Collection[str] | None = None) -> str:
+        """Say for people which inputs are open; ``among`` has the names of those that matter, None if all do."""
+        handles = [
+            handle
+            for name, fed in self.inputs.items()
+            if among is None or name in among
+            for handle in list(fed.open.values())
+        ]
+        open_here = ", ".join(f"{handle.name!r} at time {handle.time!r}" for handle in handles)
+        handed_over = [f"{fed.handed_over} of {name!r}" for name, fed in self.inputs.items() if fed.handed_over]
+        elsewhere = f"; handles that were handed to other processes: {', '.join(handed_over)}" if handed_over else ""
+        return (f"open inputs: {open_here}" if handles else "all inputs are closed") + elsewhere
 
-    @abstractmethod
-    def is_past(self, time: Time) -> bool:
-        """Tell whether a time is complete at every outermost probe, as far as is known."""
-
-    @abstractmethod
-    def wait(self, condition: Callable[[], bool], timeout: float | None) -> Admission:
-        """Wait until ``condition()`` holds, for so many seconds at most; None waits as long as the job lives."""
-
-    @abstractmethod
-    def ticket(self, name: str, handle: int, time: Time) -> tuple[Any, ...]:
-        """Return what a handle is pickled as, once it was handed over: a function and its arguments.
-
-        Raises:
-            TokenError: the job runs in this process alone.
-        """
-
-    def abandon(self, name: str, reason: str) -> None:  # noqa: B027 - the driver knows its handles
-        """Say that a handle of an input was given up before it was closed, where nobody else would notice."""
-
-    @abstractmethod
-    def fail(self, name: str, error: JobError) -> None:
-        """Fail the job with an error, since an input cannot be fed any more; from any thread."""
-
-    def flush(self) -> None:  # noqa: B027 - the job ends with the process of its driver
-        """Wait until the workers have what was submitted, if this process may end before they do."""
-
-    @abstractmethod
-    def _carry(self, worker: int, command: InputCommand) -> None:
-        """Send a command to a worker."""
-
-    @abstractmethod
-    def _taken(self, worker: int) -> int:
-        """Return how many of the bytes that were submitted to a worker its inputs have taken, as far as is known."""
+    def statistics(self, reports: Sequence[WorkerReport] = ()) -> dict[str, InputStatistics]:
+        """Return what was sent to each input: by this process and, as workers report it, by others."""
+        inputs = {name: fed.statistics for name, fed in list(self.inputs.items())}
+        for report in reports:
+            inputs.update({name: inputs[name] + one for name, one in report.fed.items()})
+        return inputs
 
 
 def _tell(call: EndCall, failure: Exception | None) -> None:
-    """Tell one who asked that the job is over; what goes wrong there keeps nobody from ending it in good order."""
+    """Tell a program that asked that the job is over; what goes wrong there is logged, and the job ends as usual."""
     try:
         call(failure)
     except Exception:

@@ -1,4 +1,4 @@
-"""The other processes that feed a dataflow, as one of its workers knows them: their handles, and whether they live."""
+"""The processes that feed a dataflow beside its driver, as a worker knows them: their handles, and if they live."""
 
 import threading
 from collections.abc import Callable, Mapping
@@ -54,6 +54,37 @@ class _Feeder:
     death: Callable[[], str | None]
     status: FeederStatus = FeederStatus(None)
 
+    def gone(self, reason: str) -> JobError:
+        """Return the error that it ended before it had closed its handles."""
+        inputs = ", ".join(map(repr, sorted(self.status.inputs))) or "an input"
+        return JobError(
+            f"{self.name.process} fed {inputs} and has gone without closing its handle, so what it had to send is "
+            f"incomplete: {reason}"
+        )
+
+
+def watch_actor(actor: Any) -> Callable[[], str | None]:
+    """Return a function that says how an actor has died, None while it lives; it does not wait.
+
+    A call is kept pending at the actor, behind what that does, and fails as soon as its process is gone. Meanwhile the
+    actor is kept alive by its handle here.
+    """
+    import ray
+
+    pending = [actor.__ray_ready__.remote()]
+
+    def death() -> str | None:
+        if not ray.wait(pending, timeout=0)[0]:
+            return None
+        try:
+            ray.get(pending[0])
+        except ray.exceptions.RayError as error:
+            return str(error)
+        pending[0] = actor.__ray_ready__.remote()
+        return None
+
+    return death
+
 
 class Feeders:
     """Keeps an eye on the feeders of one dataflow; may be used from several threads.
@@ -62,14 +93,14 @@ class Feeders:
         silence_s: for how many seconds a feeder may say nothing. Time in which this process did not look, as it stood
             still, counts for a few seconds only: others may have stood still as well, on a machine that slept.
         clock: returns seconds, from any start.
-        watch: takes the handle of an actor, and returns what says how that has died; None while it lives.
+        watch: watches an actor, as `watch_actor` does.
     """
 
     def __init__(
         self,
         silence_s: float,
         clock: Callable[[], float],
-        watch: Callable[[Any], Callable[[], str | None]],
+        watch: Callable[[Any], Callable[[], str | None]] = watch_actor,
     ) -> None:
         self._silence_s = silence_s
         self._clock = clock
@@ -87,7 +118,7 @@ class Feeders:
             if owner.number != feeder.number:
                 return owner.process
             if feeder.number not in self._feeders:
-                death = _unknown if feeder.actor is None else self._watch(feeder.actor)
+                death = (lambda: None) if feeder.actor is None else self._watch(feeder.actor)
                 self._feeders[feeder.number] = _Feeder(feeder, self._clock(), death)
             return None
 
@@ -110,7 +141,7 @@ class Feeders:
         """
         with self._lock:
             if number in self._feeders:
-                raise _gone(self._feeders[number], reason)
+                raise self._feeders[number].gone(reason)
 
     def check(self) -> None:
         """Look after all feeders; to be called often.
@@ -136,7 +167,7 @@ class Feeders:
         if reason is None and silent_s > self._silence_s:
             reason = f"it has given no sign of life for {silent_s:.0f} s (RuntimeConfig.hang_timeout_s)"
         if reason is not None:
-            raise _gone(feeder, reason)
+            raise feeder.gone(reason)
 
     def processes(self) -> tuple[str, ...]:
         """Return who they are that have open handles, in words."""
@@ -152,18 +183,6 @@ class Feeders:
         return found
 
 
-def _gone(feeder: _Feeder, reason: str) -> JobError:
-    inputs = ", ".join(map(repr, sorted(feeder.status.inputs))) or "an input"
-    return JobError(
-        f"{feeder.name.process} fed {inputs} and has gone without closing its handle, so what it had to send is "
-        f"incomplete: {reason}"
-    )
-
-
 def _add(totals: dict[str, InputStatistics], inputs: Mapping[str, InputStatistics]) -> None:
     for name, one in inputs.items():
         totals[name] = totals.get(name, InputStatistics()) + one
-
-
-def _unknown() -> str | None:
-    return None

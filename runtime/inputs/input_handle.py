@@ -1,4 +1,4 @@
-"""Feeding an input from outside the dataflow."""
+"""The handle of an input, by which a program feeds a dataflow from outside."""
 
 import secrets
 import time as clock
@@ -8,11 +8,10 @@ from numbers import Integral
 from types import TracebackType
 from typing import Any, Self
 
-from tidewheel.progress import Time, TimeDomain
+from tidewheel.progress import Time
 from tidewheel.runtime.errors import JobError, TokenError, WouldBlock
 from tidewheel.runtime.explaining.statistics import InputStatistics
-from tidewheel.runtime.inputs.fed_input import FedInput
-from tidewheel.runtime.inputs.feed import Admission, EndCall
+from tidewheel.runtime.inputs.feed import Admission, EndCall, FedInput
 from tidewheel.runtime.worker.envelope import FIRST_HANDLE, InputAction, InputCommand
 from tidewheel.runtime.worker.flow_control import OVERHEAD_BYTES
 from tidewheel.transport.batches import Batch, check_batch, length, size_in_bytes
@@ -32,6 +31,11 @@ class InputHandle:
     that is pickled, as when it is an argument of a call of a Ray actor, is handed over: it is used there from now on,
     and no more here.
 
+    Attributes:
+        name: the input's name.
+        domain: the times of the input.
+        workers: how many workers take batches in turn.
+
     >>> from tidewheel import Dataflow, run
     >>> flow = Dataflow("late")
     >>> _ = flow.input("numbers").capture("numbers")
@@ -50,11 +54,14 @@ class InputHandle:
     def __init__(
         self, fed: FedInput, time: Time, number: int = FIRST_HANDLE, *, useless_because: str | None = None
     ) -> None:
+        self.name = fed.name
+        self.domain = fed.domain
+        self.workers = fed.feed.workers
         self._fed = fed
         self._feed = fed.feed
         self._time = time
         self._number = number
-        self._next_worker = number % fed.feed.workers
+        self._next_worker = number % self.workers
         self._ended = useless_because
         self._epochs_ahead = fed.feed.epochs_ahead
         self._left: deque[Time] = deque()
@@ -62,24 +69,9 @@ class InputHandle:
             fed.open[number] = self
 
     @property
-    def name(self) -> str:
-        """The input's name."""
-        return self._fed.name
-
-    @property
     def time(self) -> Time:
         """The time at which `send` sends."""
         return self._time
-
-    @property
-    def domain(self) -> TimeDomain:
-        """The times of the input."""
-        return self._fed.domain
-
-    @property
-    def workers(self) -> int:
-        """How many workers take batches in turn."""
-        return self._feed.workers
 
     @property
     def is_closed(self) -> bool:
@@ -123,7 +115,7 @@ class InputHandle:
             chosen = self._next_worker if worker is None else worker
             self._feed.submit(chosen, self._command("send", self._time, batch, size))
             if worker is None:
-                self._next_worker = (self._next_worker + 1) % self._feed.workers
+                self._next_worker = (self._next_worker + 1) % self.workers
             self._fed.batches += 1
             self._fed.records += count
             self._fed.bytes += size - OVERHEAD_BYTES
@@ -197,7 +189,8 @@ class InputHandle:
         with self._feed.lock:
             self._check_open("clone a handle of")
             self._check_time(time, "make a handle at")
-            number = self._spawn(time)
+            number = secrets.randbits(_HANDLE_BITS)
+            self._spawn(number, time)
             return type(self)(self._fed, time, number)
 
     def close(self) -> None:
@@ -224,7 +217,7 @@ class InputHandle:
             return
         error = JobError(f"input {self.name!r} cannot be fed any more: {reason}")
         error.__cause__ = cause
-        self._feed.fail(self.name, error)
+        self._feed.fail(error)
 
     def when_over(self, call: EndCall) -> None:
         """Have ``call(failure)`` called once the job has failed, or ``call(None)`` once it was stopped; on any thread.
@@ -251,8 +244,9 @@ class InputHandle:
                     f"a handle of input {self.name!r} cannot be a record of the dataflow that it feeds: hand it over "
                     "as an argument of a call"
                 )
-            ticket = self._feed.ticket(self.name, number := secrets.randbits(_HANDLE_BITS), self._time)
-            self._spawn(self._time, number)
+            number = secrets.randbits(_HANDLE_BITS)
+            ticket = self._feed.ticket(self.name, number, self._time)
+            self._spawn(number, self._time)
             self._fed.handed_over += 1
             self._end(
                 "was pickled, so another process has it now: pickle a clone() of it to go on using it here as well"
@@ -265,11 +259,9 @@ class InputHandle:
     def _command(self, action: InputAction, time: Time = None, batch: Any = None, size: int = 0) -> InputCommand:
         return InputCommand(self.name, action, time, batch, size, self._number)
 
-    def _spawn(self, time: Time, number: int | None = None) -> int:
-        """Have the workers make a token for one more handle; return its number."""
-        number = secrets.randbits(_HANDLE_BITS) if number is None else number
+    def _spawn(self, number: int, time: Time) -> None:
+        """Have the workers make a token for one more handle."""
         self._tell_all(InputCommand(self.name, "clone", time, handle=number, origin=self._number))
-        return number
 
     def _end(self, why: str) -> None:
         self._ended = why
@@ -277,7 +269,7 @@ class InputHandle:
         self._tell_all(self._command("close"))
 
     def _tell_all(self, command: InputCommand) -> None:
-        for worker in range(self._feed.workers):
+        for worker in range(self.workers):
             self._feed.submit(worker, command)
 
     def _has_caught_up(self) -> bool:
@@ -306,11 +298,11 @@ class InputHandle:
 
     def _check_worker(self, worker: object) -> None:
         is_number = isinstance(worker, Integral) and not isinstance(worker, bool)
-        if worker is not None and not (is_number and worker in range(self._feed.workers)):
-            raise TokenError(f"input {self.name!r} has no worker {worker!r}: there are {self._feed.workers}, from 0 on")
+        if worker is not None and not (is_number and worker in range(self.workers)):
+            raise TokenError(f"input {self.name!r} has no worker {worker!r}: there are {self.workers}, from 0 on")
 
     def _check_time(self, time: Time, action: str) -> None:
-        domain = self._fed.domain
+        domain = self.domain
         if not domain.contains(time):
             raise TokenError(
                 f"input {self.name!r} cannot {action} {time!r}: that is no time of this dataflow, where times are "

@@ -1,26 +1,27 @@
-"""Feeding the inputs of a job that runs in Ray actors, as a member of the link: the driver, or another process."""
+"""The feed of a job that runs in Ray actors: a member of the link, in the driver's process or in another one."""
 
 import threading
 import time as clock
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from pickle import PicklingError
 from typing import Any
 
 from tidewheel.progress import Antichain, TidewheelError, Time, TimeDomain
 from tidewheel.runtime.engines.runtime_config import RuntimeConfig
 from tidewheel.runtime.errors import JobError, lost_peers_fail_the_job
-from tidewheel.runtime.inputs.fed_input import FedInput
 from tidewheel.runtime.inputs.feed import Admission, Feed
 from tidewheel.runtime.inputs.feeders import FeederStatus
 from tidewheel.runtime.worker.envelope import ENVELOPES, Envelope, InputCommand, WorkerStatus
 from tidewheel.transport.link import Receiver, Sender
 from tidewheel.transport.pickling import unpicklable
+from tidewheel.runtime.worker.envelope import ENVELOPES, Envelope
+from tidewheel.runtime.worker.worker_status import Phase, WorkerStatus
+from tidewheel.transport.errors import PeerLost
+from tidewheel.transport.link import Receiver
 from tidewheel.transport.ray_cluster import node_id
 from tidewheel.transport.ray_link import FetchReceiver, RaySender
-from tidewheel.transport.socket_address import SocketAddress, SocketPeers
+from tidewheel.transport.socket_address import DRIVER, SocketAddress, SocketPeers
 from tidewheel.transport.socket_link import SocketSender, listen_here
 
 _QUIET_S = 0.2
@@ -60,34 +61,32 @@ class RayFeed(Feed):
     """
 
     def __init__(self, address: FeedAddress, number: int, lock: threading.RLock, changed: threading.Condition) -> None:
-        config = address.config
-        super().__init__(len(address.actors), lock, config.bytes_in_flight, config.epochs_ahead)
+        super().__init__(number, len(address.actors), lock, address.config, address.probes)
         self._address = address
-        self._number = number
         self._changed = changed
-        self._inputs: dict[str, FedInput] = {}
         self._given_up: str | None = None
         self._is_closed = False
-        self._sequences = [0] * self.workers
         self._news = [0] * self.workers
-        self.statuses: dict[int, WorkerStatus] = {}
+        self.statuses = [WorkerStatus(Phase.RUNNING)] * self.workers
         self._thread = threading.Thread(target=self._run, name=f"tidewheel-feed-{address.job}", daemon=True)
         self._listens_at: SocketAddress | None = None
-        self._sender: Sender[Envelope]
         self._receiver: Receiver[Envelope]
         self._connect()
 
     def _connect(self) -> None:
         node, job, sockets = node_id(), self._address.job, self._address.sockets
         if sockets is None or not sockets.reachable_from(node):
-            self._receiver = FetchReceiver(self._address.actors, job, self._number, ENVELOPES)
-            self._sender = RaySender(self._address.actors, job, ENVELOPES)
+            self._receiver = FetchReceiver(self._address.actors, job, self.number, ENVELOPES)
+            self.sender = RaySender(self._address.actors, job, ENVELOPES)
             return
         keys, peers = sockets.keys, dict(enumerate(sockets.addresses))
         with lost_peers_fail_the_job():
             receiver = listen_here(ENVELOPES, keys if any(peer.node != node for peer in peers.values()) else None)
         self._receiver, self._listens_at = receiver, receiver.address
-        self._sender = SocketSender(self._number, node, peers, keys, 0, ENVELOPES, receiver.context, copies=True)
+        sender = SocketSender(self.number, node, peers, keys, 0, ENVELOPES, receiver.context, copies=True)
+        self.sender = sender
+        if self.number != DRIVER:
+            sender.patience_s = 0.0  # only the driver is told why a worker has gone
 
     def join(self, answers_by: float | None = None) -> None:
         """Have the workers tell their statuses, and receive them from now on.
@@ -106,7 +105,7 @@ class RayFeed(Feed):
         with self._changed:
             left_s = max(0.0, answers_by - clock.monotonic())
             self._changed.wait_for(lambda: all(self._news) or self._is_closed, left_s)
-        self._check_alive()
+        self.check_alive()
         missing = ", ".join(str(worker) for worker, news in enumerate(self._news) if not news)
         if missing:
             raise JobError(
@@ -118,7 +117,7 @@ class RayFeed(Feed):
         """Disconnect, and receive nothing more; from any thread. Idempotent."""
         with self.lock:
             self._is_closed = True
-            self._sender.close()
+            self.sender.close()
         self._receiver.wake()
         if self._thread.ident is None:
             self._receiver.close()
@@ -127,16 +126,9 @@ class RayFeed(Feed):
 
     # ------------------------------------------------------------------ for handles
 
-    def is_past(self, time: Time) -> bool:
-        """Tell whether a time is complete at every outermost probe, as far as is known."""
-        return not any(self.frontier(name, domain).less_equal(time) for name, domain in self._address.probes.items())
-
     def frontier(self, probe: str, domain: TimeDomain) -> Antichain:
         """Return the frontier at a probe, as worker 0 last told it."""
-        status = self.statuses.get(0)
-        if status is None or probe not in status.probes:
-            return Antichain(domain, [domain.minimum()])
-        return Antichain.from_minimal(domain, status.probes[probe])
+        return Antichain.from_minimal(domain, self.statuses[0].probes.get(probe, [domain.minimum()]))
 
     def wait(self, condition: Callable[[], bool], timeout: float | None) -> Admission:
         """Wait until ``condition()`` holds, or nothing is left for the workers to do."""
@@ -162,20 +154,14 @@ class RayFeed(Feed):
                 return True
             # Not while the condition is looked at: it may want a lock that somebody holds who wants to notify.
             with self._changed:
-                if not self._changed.wait_for(partial(self._has_news, seen), deadline - clock.monotonic()):
-                    self._check_alive()
+                if sum(self._news) == seen and not self._changed.wait(deadline - clock.monotonic()):
+                    self.check_alive()
                     return False
-
-    def _has_news(self, seen: int) -> bool:
-        return sum(self._news) > seen
 
     def _steps_at_rest(self) -> list[int | None]:
         """Return how many steps each worker has taken; None for one that has something to do, or has not answered."""
-        statuses = [self.statuses.get(worker) for worker in range(self.workers)]
-        return [
-            status.steps if status is not None and status.heard == sent else None
-            for status, sent in zip(statuses, self._sequences, strict=True)
-        ]
+        told = zip(self.statuses, self.sequences, strict=True)
+        return [status.steps if status.heard == sent else None for status, sent in told]
 
     def ticket(self, name: str, handle: int, time: Time) -> tuple[Any, ...]:
         """Return what a handle is pickled as."""
@@ -184,31 +170,14 @@ class RayFeed(Feed):
         return take_over, (self._address, name, handle, time)
 
     def _taken(self, worker: int) -> int:
-        status = self.statuses.get(worker)
-        return 0 if status is None else status.taken
-
-    def _carry(self, worker: int, command: InputCommand) -> None:
-        self._check_alive()
-        envelope = Envelope(self._number, 0, self._sequences[worker], commands=[command])
-        try:
-            with lost_peers_fail_the_job():
-                self._sender.send(worker, envelope)
-        except (TypeError, AttributeError, PicklingError) as error:
-            # Nothing was sent, so the number is still free and the job goes on.
-            reason = unpicklable(command, error)
-            name = command.input
-            raise JobError(f"input {name!r}: a batch cannot be pickled, so it was not sent: {reason}") from None
-        self._sequences[worker] += 1
+        return self.statuses[worker].taken
 
     def _tell(self, worker: int, *, is_leaving: bool = False) -> None:
         """Tell a worker the status of this feeder; it answers with its own."""
         with self.lock:
             if not self._is_closed:
-                inputs = {name: fed.statistics for name, fed in list(self._inputs.items())}
-                status = FeederStatus(self._listens_at, inputs, self._given_up, is_leaving)
-                with lost_peers_fail_the_job():
-                    self._sender.send(worker, Envelope(self._number, 0, self._sequences[worker], status=status))
-                self._sequences[worker] += 1
+                status = FeederStatus(self._listens_at, self.statistics(), self._given_up, is_leaving)
+                self.send(worker, Envelope(self.number, 0, self.sequences[worker], status=status))
 
     # ------------------------------------------------------------------ on the thread
 
@@ -216,9 +185,7 @@ class RayFeed(Feed):
         next_look = 0.0
         try:
             while not self._is_closed:
-                for envelope in self._receiver.receive(_LOOK_S):
-                    if isinstance(envelope.status, WorkerStatus):
-                        self._take(envelope.sender, envelope.sequence, envelope.status)
+                self._receive(_LOOK_S)
                 if clock.monotonic() >= next_look:
                     next_look = clock.monotonic() + _LOOK_S
                     self._look()
@@ -228,21 +195,29 @@ class RayFeed(Feed):
         finally:
             self._disconnect()
 
-    def _take(self, worker: int, number: int, status: WorkerStatus) -> None:
-        """Receive the status of a worker; an older one than the last is late, and changes nothing."""
-        if status.failure is not None:
-            self._lose(status.failure)
-        elif self._news[worker] < number:
-            with self._changed:
-                self.statuses[worker] = status
-                self._news[worker] = number
-                self._changed.notify_all()
+    def _receive(self, timeout_s: float) -> None:
+        """Receive statuses; one that is older than the last of its worker is late, and changes nothing."""
+        for envelope in self._receiver.receive(timeout_s):
+            worker, number, status = envelope.sender, envelope.sequence, envelope.status
+            if not isinstance(status, WorkerStatus):
+                continue  # a greeting
+            if status.failure is not None:
+                self._lose(status.failure)
+            elif self._news[worker] < number:
+                with self._changed:
+                    self.statuses[worker] = status
+                    self._news[worker] = number
+                    self._changed.notify_all()
 
     def _look(self) -> None:
-        """Do what is to be done every second."""
-        with self.lock:
-            if not self._is_closed:
-                self._sender.check()
+        """Look for connections that have broken, every second."""
+        try:
+            with self.lock:
+                if not self._is_closed:
+                    self.sender.check()
+        except PeerLost:
+            self._receive(0.0)  # a worker that has failed may have said why before it went
+            raise
 
     def _go_on(self) -> None:
         """Do what may be to be done after a status has come, or after a wake-up."""
@@ -250,7 +225,7 @@ class RayFeed(Feed):
     def _disconnect(self) -> None:
         with self.lock:
             self._is_closed = True
-            self._sender.close()
+            self.sender.close()
         self._receiver.close()
         with self._changed:
             self._changed.notify_all()
@@ -260,10 +235,6 @@ class RayFeed(Feed):
         reason = cause if isinstance(cause, TidewheelError) else repr(cause)
         worker = getattr(cause, "worker", None)
         return JobError(f"job {self._address.job!r}, which this process feeds, has ended: {reason}", worker=worker)
-
-    @abstractmethod
-    def _check_alive(self) -> None:
-        """Raise JobError if the job has failed or was stopped, as far as is known."""
 
     @abstractmethod
     def _lose(self, error: Exception) -> None:

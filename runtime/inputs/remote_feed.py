@@ -1,17 +1,15 @@
-"""Feeding the inputs of a job from another process than its driver, with handles that were handed over."""
+"""The end of a job's inputs in another process than its driver, to which handles were handed over."""
 
 import logging
 import os
 import secrets
 import threading
 from collections import deque
-from typing import Any
 from weakref import WeakValueDictionary
 
 from tidewheel.progress import Time
 from tidewheel.runtime.errors import JobError, TokenError
-from tidewheel.runtime.inputs.fed_input import FedInput
-from tidewheel.runtime.inputs.feed import WORKER_THREAD
+from tidewheel.runtime.inputs.feed import WORKER_THREAD, FedInput
 from tidewheel.runtime.inputs.feeders import FeederName
 from tidewheel.runtime.inputs.input_handle import InputHandle
 from tidewheel.runtime.inputs.ray_feed import FeedAddress, RayFeed
@@ -50,36 +48,27 @@ class RemoteFeed(RayFeed):
         super().__init__(address, number, threading.RLock(), threading.Condition())
         self._claimed: set[int] = set()
         self._taken_over: set[int] = set()
-        self._handed_on: set[int] = set()
         self._unclaimed: deque[tuple[int, str]] = deque()
         self._told_to_leave: set[int] = set()
         self._end: Exception | None = None
         self.has_left = False
 
-    def input(self, name: str) -> FedInput:
-        """Return this process's account of an input."""
-        if name not in self._inputs:
-            self._inputs[name] = FedInput(name, self._address.inputs[name], self, WeakValueDictionary())
-        return self._inputs[name]
-
     def take_over(self, name: str, handle: int, time: Time) -> InputHandle:
         """Return a handle that was handed over to this process; it is claimed soon, also if nobody uses it."""
-        fed = self.input(name)
+        fed = self.inputs.get(name)
+        if fed is None:
+            fed = self.inputs[name] = FedInput(name, self._address.inputs[name], self, WeakValueDictionary())
         if handle in self._taken_over:
             why = f"was unpickled twice in this process ({_process()}): use what was unpickled first"
             return InputHandle(fed, time, handle, useless_because=why)
         found = InputHandle(fed, time, handle)
         self._taken_over.add(handle)
+        self._claimed.discard(handle)  # which it is if this process has made it, and handed it over
         self._unclaimed.append((handle, name))
         if self._thread.ident is None:
             self.join()
         self._receiver.wake()
         return found
-
-    def ticket(self, name: str, handle: int, time: Time) -> tuple[Any, ...]:
-        """Return what a handle is pickled as; it is not this process's."""
-        self._handed_on.add(handle)
-        return super().ticket(name, handle, time)
 
     def abandon(self, name: str, reason: str) -> None:
         """Fail the dataflow: what was to be sent by this handle is missing.
@@ -88,7 +77,7 @@ class RemoteFeed(RayFeed):
         """
         self._given_up = self._given_up or f"input {name!r}: {reason}"
 
-    def fail(self, name: str, error: JobError) -> None:
+    def fail(self, error: JobError) -> None:
         """Fail the dataflow, within the next second."""
         self._given_up = self._given_up or str(error)
 
@@ -105,14 +94,15 @@ class RemoteFeed(RayFeed):
     @property
     def _is_used(self) -> bool:
         # Who has given a handle up does not leave: it stays until the dataflow has failed.
-        return self._given_up is not None or any(fed.open for fed in list(self._inputs.values()))
+        return self._given_up is not None or any(fed.open for fed in list(self.inputs.values()))
 
-    def _carry(self, worker: int, command: InputCommand) -> None:
+    def submit(self, worker: int, command: InputCommand) -> None:
+        """Hand a command to one worker's share of an input; the first of a handle claims that."""
         user = command.origin if command.action == "clone" else command.handle
         if user not in self._claimed:
             self._claim(user, command.input)
-        super()._carry(worker, command)
-        if command.action == "clone" and command.handle not in self._handed_on:
+        super().submit(worker, command)
+        if command.action == "clone":
             self._claimed.add(command.handle)
         elif command.action == "close" and worker == self.workers - 1:
             self._claimed.discard(command.handle)
@@ -121,8 +111,10 @@ class RemoteFeed(RayFeed):
         """Make sure that no other process uses a handle, and that this one is known."""
         import ray
 
-        self._check_alive()
-        me = FeederName(self._number, _process(), _own_actor())
+        self.check_alive()
+        context = ray.get_runtime_context()
+        actor = None if context.get_actor_id() is None else context.current_actor
+        me = FeederName(self.number, _process(), actor)
         try:
             call = self._address.actors[0].claim.remote(self._address.job, handle, me)
             owner: str | None = ray.get(call, timeout=_ANSWER_S)
@@ -134,11 +126,14 @@ class RemoteFeed(RayFeed):
                 f"was pickled once and unpickled twice: {owner} uses it already. Give each process a clone() of its "
                 "own; what the function of an operator holds is unpickled on every worker"
             )
-            self._inputs[name].refuse(handle, why)
+            refused = self.inputs[name].open.pop(handle, None)
+            if refused is not None:
+                refused._ended = why
             raise TokenError(f"this handle of input {name!r} {why}")
         self._claimed.add(handle)
 
-    def _check_alive(self) -> None:
+    def check_alive(self) -> None:
+        """Raise JobError if the job has ended, or this process has left it."""
         if self._end is not None:
             raise self._end
         if self.has_left:
@@ -173,8 +168,7 @@ class RemoteFeed(RayFeed):
                 if worker not in self._told_to_leave:
                     self._told_to_leave.add(worker)
                     self._tell(worker, is_leaving=True)
-            statuses = [(self.statuses.get(worker), self._sequences[worker]) for worker in workers]
-            if not all(status is not None and status.heard == sent for status, sent in statuses):
+            if any(self.statuses[worker].heard != self.sequences[worker] for worker in workers):
                 return
         self._is_closed = True
 
@@ -193,10 +187,3 @@ def _process() -> str:
     import ray
 
     return f"process {os.getpid()} on node {ray.util.get_node_ip_address()}"
-
-
-def _own_actor() -> Any:
-    import ray
-
-    context = ray.get_runtime_context()
-    return None if context.get_actor_id() is None else context.current_actor

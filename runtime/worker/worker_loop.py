@@ -12,7 +12,6 @@ from tidewheel.progress import ProtocolError
 from tidewheel.runtime.description.plan import Plan
 from tidewheel.runtime.engines.runtime_config import RuntimeConfig
 from tidewheel.runtime.errors import JobError
-from tidewheel.runtime.inputs.actor_death import watch_actor
 from tidewheel.runtime.inputs.feed import WORKER_THREAD
 from tidewheel.runtime.inputs.feeders import Feeders, FeederStatus
 from tidewheel.runtime.worker.envelope import ENVELOPES, Envelope, Phase, WorkerStatus
@@ -73,7 +72,7 @@ class WorkerLoop:
         self._changed = threading.Condition()
         self.mail = Mail(ENVELOPES)
         self._routes: dict[int, Sender[Envelope]] = {}
-        self.feeders = Feeders(config.hang_timeout_s + _BEAT_LATE_S, time.monotonic, watch_actor)
+        self.feeders = Feeders(config.hang_timeout_s + _BEAT_LATE_S, time.monotonic)
         self._stopping = False
         self._leaving = False
         self._closing = threading.Lock()

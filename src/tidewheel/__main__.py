@@ -3,7 +3,7 @@
 import argparse
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -46,7 +46,7 @@ def _parser() -> argparse.ArgumentParser:
     tail.add_argument(
         "--where",
         metavar="EXPRESSION",
-        type=_condition,
+        type=_Condition,
         help="print records for which this is true, as record['n'] > 1",
     )
     tail.add_argument("--timeout", metavar="SECONDS", type=float, default=10.0, help="how long to wait for the topic")
@@ -57,19 +57,14 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _condition(text: str) -> Callable[[Any], object]:
-    """Return the function of ``record`` that an expression stands for."""
-    try:
-        compile(text, "--where", "eval")
-    except SyntaxError as error:
-        raise argparse.ArgumentTypeError(f"{text!r} is no Python expression: {error.msg}") from None
-    return _Condition(text)
-
-
 class _Condition:
-    """A condition by its text: what is compiled cannot be sent to a publisher."""
+    """A condition on ``record`` by its text: compiled code cannot be sent to a publisher."""
 
     def __init__(self, text: str) -> None:
+        try:
+            compile(text, "--where", "eval")
+        except SyntaxError as error:
+            raise argparse.ArgumentTypeError(f"{text!r} is no Python expression: {error.msg}") from None
         self._text = text
 
     def __call__(self, record: Any) -> object:

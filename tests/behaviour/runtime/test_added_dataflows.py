@@ -273,14 +273,14 @@ def test_what_is_added_while_the_job_stops_is_stopped(monkeypatch: pytest.Monkey
     """And whoever added it is told."""
     job = tw.run(doubling("first"), engine="local")
     hosted: list[tw.Job] = []
-    host = job._host
+    deploy = LocalJob.deploy
 
-    def slow_host(*arguments: Any) -> tw.Job:
-        hosted.append(host(*arguments))
+    def deploy_slowly(added: LocalJob, attachments: Any, *, paused: bool) -> LocalJob:
+        hosted.append(deploy(added, attachments, paused=paused))
         job.stop()
-        return hosted[0]
+        return added
 
-    monkeypatch.setattr(job, "_host", slow_host)
+    monkeypatch.setattr(LocalJob, "deploy", deploy_slowly)
     with pytest.raises(tw.JobError, match="was stopped"):
         job.add(doubling("second"))
     assert hosted[0]._released

@@ -10,7 +10,7 @@ import tidewheel as tw
 from tests.kit.runtime.one_operator import DEADLINE_S, captured, feed, flow_of, settle
 from tests.waiting import eventually
 from tidewheel.runtime.description.plan import Build, Schedule
-from tidewheel.runtime.engines.local_rounds import LocalRounds
+from tidewheel.runtime.engines.local_job import LocalRounds
 from tidewheel.runtime.worker.agenda import Agenda
 
 
@@ -203,7 +203,7 @@ def test_who_waits_hears_of_what_others_do() -> None:
 class Member:
     """A dataflow that expects a thread, and has work once that came."""
 
-    is_stepping = False
+    stepping = None
     is_expecting = True
     has_work = False
 
@@ -220,7 +220,8 @@ class Member:
 
 def test_who_sleeps_is_woken_from_any_thread() -> None:
     """Every sleeper is; and work that came before it lay down keeps it awake."""
-    rounds, member = LocalRounds(), Member()
+    rounds = LocalRounds()
+    member: Any = Member()
     rounds.join(member)
     slept: list[bool] = []
     sleepers = [threading.Thread(target=lambda: slept.append(rounds.sleep(None))) for _ in range(2)]

@@ -136,7 +136,7 @@ def explained(job: LocalJob, busy: Callable[[WorkerCore], bool]) -> Explanation:
     compiled = CompiledGraph(job.plan.graph())
     answers = [BusyWorker(core.worker, "halt", 0, 2.5) if busy(core) else core.report() for core in job._cores]
     view = JobView(job.plan, compiled, answers)
-    return Explainer(view, job.plan.probes["done"], job._inputs.fed).explain("done", ())
+    return Explainer(view, job._feed).explain("done")
 
 
 @every_spread
@@ -180,7 +180,7 @@ def test_a_worker_of_which_nothing_is_known_is_said_not_to_answer() -> None:
     with deploy(halting([]), 2) as job:
         compiled = CompiledGraph(job.plan.graph())
         view = JobView(job.plan, compiled, [job._cores[0].report(), BusyWorker(1)])
-        text = str(Explainer(view, job.plan.probes["done"], job._inputs.fed).explain("done", ()))
+        text = str(Explainer(view, job._feed).explain("done"))
         assert "worker 1 did not answer\n" in text
         last = str(view.statistics()).splitlines()[-1]
         assert " ".join(last.split()) == "1 busy in an operator, did not answer"

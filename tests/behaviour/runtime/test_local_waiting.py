@@ -93,9 +93,9 @@ def test_saying_that_nothing_is_left_to_do_takes_one_look_at_the_workers(
         reports.append(core.worker)
         return report(core)
 
-    def counted_explain(explainer: Explainer, name: str, notes: tuple[str, ...]) -> tw.Explanation:
+    def counted_explain(explainer: Explainer, name: str) -> tw.Explanation:
         explained.append(name)
-        return explain(explainer, name, notes)
+        return explain(explainer, name)
 
     monkeypatch.setattr(WorkerCore, "report", counted_report)
     monkeypatch.setattr(Explainer, "explain", counted_explain)

@@ -4,12 +4,13 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from tidewheel.progress import IntegerDomain, Time
+from tidewheel.progress import Antichain, IntegerDomain, Time, TimeDomain
+from tidewheel.runtime.engines.runtime_config import RuntimeConfig
 from tidewheel.runtime.errors import JobError
-from tidewheel.runtime.inputs.fed_input import FedInput
-from tidewheel.runtime.inputs.feed import Admission, Feed
+from tidewheel.runtime.inputs.feed import Admission, FedInput, Feed
 from tidewheel.runtime.inputs.input_handle import InputHandle
-from tidewheel.runtime.worker.envelope import InputCommand
+from tidewheel.runtime.worker.envelope import Envelope, InputCommand
+from tidewheel.transport.socket_address import DRIVER
 
 
 class ListFeed(Feed):
@@ -25,7 +26,7 @@ class ListFeed(Feed):
     """
 
     def __init__(self, workers: int, bytes_in_flight: int = 1 << 30) -> None:
-        super().__init__(workers, threading.RLock(), bytes_in_flight, 1000)
+        super().__init__(DRIVER, workers, threading.RLock(), RuntimeConfig(bytes_in_flight=bytes_in_flight), {})
         self.submitted: list[tuple[int, InputCommand]] = []
         self.flushed = 0
         self.abandoned: list[str] = []
@@ -38,8 +39,8 @@ class ListFeed(Feed):
         domain = IntegerDomain()
         return InputHandle(FedInput(name, domain, self), domain.minimum())
 
-    def is_past(self, time: Time) -> bool:
-        return True
+    def frontier(self, probe: str, domain: TimeDomain) -> Antichain:
+        raise NotImplementedError
 
     def wait(self, condition: Callable[[], bool], timeout: float | None) -> Admission:
         self.last_timeout = timeout
@@ -51,14 +52,17 @@ class ListFeed(Feed):
     def abandon(self, name: str, reason: str) -> None:
         self.abandoned.append(reason)
 
-    def fail(self, name: str, error: JobError) -> None:
+    def fail(self, error: JobError) -> None:
         self.failures.append(error)
 
     def flush(self) -> None:
         self.flushed += 1
 
-    def _carry(self, worker: int, command: InputCommand) -> None:
-        self.submitted.append((worker, command))
+    def check_alive(self) -> None:
+        """The job never ends."""
+
+    def send(self, worker: int, envelope: Envelope) -> None:
+        self.submitted += [(worker, command) for command in envelope.commands]
 
     def _taken(self, worker: int) -> int:
         return self._submitted[worker] if self.has_taken else 0

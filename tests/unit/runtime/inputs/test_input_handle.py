@@ -13,7 +13,7 @@ import pytest
 import tidewheel as tw
 from tests.kit.runtime.list_feed import ListFeed
 from tests.kit.runtime.one_operator import captured, flow_of, scheduled, settle
-from tidewheel.runtime.worker.envelope import InputCommand
+from tidewheel.runtime.worker.envelope import Envelope, InputCommand
 from tidewheel.runtime.worker.flow_control import OVERHEAD_BYTES
 from tidewheel.transport.batches import size_in_bytes
 
@@ -165,7 +165,7 @@ def test_each_use_is_under_the_lock(use: Any) -> None:
     got_in: list[bool] = []
 
     class WatchedFeed(ListFeed):
-        def _carry(self, worker: int, command: InputCommand) -> None:
+        def send(self, worker: int, envelope: Envelope) -> None:
             other = threading.Thread(target=lambda: got_in.append(self.lock.acquire(blocking=False)))
             other.start()
             other.join(DEADLINE_S)

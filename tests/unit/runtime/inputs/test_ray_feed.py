@@ -61,9 +61,9 @@ class OwnFeed(RayFeed):
         super().__init__(address, NUMBER, threading.RLock(), threading.Condition())
 
     def _connect(self) -> None:
-        self._sender, self._receiver = self._workers, self._workers.receiver
+        self.sender, self._receiver = self._workers, self._workers.receiver
 
-    def _check_alive(self) -> None:
+    def check_alive(self) -> None:
         if self.lost:
             raise self.lost[0]
 
@@ -74,7 +74,7 @@ class OwnFeed(RayFeed):
     def abandon(self, name: str, reason: str) -> None:
         raise NotImplementedError
 
-    def fail(self, name: str, error: tw.JobError) -> None:
+    def fail(self, error: tw.JobError) -> None:
         raise NotImplementedError
 
     def flush(self) -> None:

@@ -21,7 +21,7 @@ def feed(monkeypatch: pytest.MonkeyPatch) -> RemoteFeed:
     """Return a feed that is linked to two workers of the test, and whose claims are granted."""
 
     def connect(feed: Any) -> None:
-        feed._sender = workers
+        feed.sender = workers
         feed._receiver = workers.receiver
 
     def claim(feed: Any, handle: int, name: str) -> None:
@@ -47,17 +47,17 @@ def said(sent: list[tuple[int, Envelope]]) -> list[tuple[int, str]]:
 
 def test_worker_0_is_left_last(feed: RemoteFeed) -> None:
     """It watches over this process until all others have what was sent; closing waits for that."""
-    workers: Any = feed._sender
+    workers: Any = feed.sender
     feed.take_over("numbers", HANDLE, 0).close()
     assert said(workers.sent) == [(0, "close"), (1, "close"), (1, "leave"), (0, "leave")]
     assert workers.is_closed
     with pytest.raises(tw.JobError, match="has closed all its handles"):
-        feed._check_alive()
+        feed.check_alive()
 
 
 def test_it_does_not_leave_before_it_has_said_that_a_handle_is_closed(feed: RemoteFeed) -> None:
     """The thread may look at any moment while a handle is closed: here, after one worker was told of two."""
-    workers: Any = feed._sender
+    workers: Any = feed.sender
     handle = feed.take_over("numbers", HANDLE, 0)
     looks: list[Task] = []
     send = workers.send
