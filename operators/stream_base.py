@@ -14,15 +14,21 @@ from tidewheel.runtime.description.plan import Build, BySubstream, KeyedTransfor
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    import typing_extensions
 
     from tidewheel.operators.dataflow import Dataflow
     from tidewheel.operators.stream import Stream
+
+    # Python's own type variables have defaults from 3.13 on.
+    KeyType = typing_extensions.TypeVar("KeyType", default=Any)
+    """The type of keys that a function returns; any where names find them."""
+else:
+    KeyType = TypeVar("KeyType")
 
 Record = TypeVar("Record")
 Other = TypeVar("Other")
 Result = TypeVar("Result")
 State = TypeVar("State")
-KeyType = TypeVar("KeyType")
 Value = TypeVar("Value")
 
 

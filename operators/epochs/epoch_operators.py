@@ -4,15 +4,10 @@ from collections.abc import Callable
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, overload
 
-from tidewheel.operators.epochs.distinct import distinct_records
-from tidewheel.operators.epochs.gathered_epochs import build_gathered
-from tidewheel.operators.epochs.key_counts import PartialCounts, SummedCounts
-from tidewheel.operators.epochs.key_fold import Add, CombinedStates, EpochFold, KeyFold, PartialStates, Start
-from tidewheel.operators.epochs.partial import PartialFold, build_partial, joined
-from tidewheel.operators.epochs.per_epoch import Fold, build_per_epoch
-from tidewheel.operators.epochs.pruned_epoch import PrunedEpoch
-from tidewheel.operators.epochs.sample import Sampler
-from tidewheel.operators.epochs.top_k import TopK
+from tidewheel.operators.epochs.fold import Fold, build_partial, build_per_epoch, pruned_fold
+from tidewheel.operators.epochs.gathered_epochs import build_gathered, joined
+from tidewheel.operators.epochs.key_fold import Add, KeyFold, Start, counting_folds
+from tidewheel.operators.epochs.picks import Sampler, TopK, distinct_records
 from tidewheel.operators.keys.record_hash import GatherPact, RecordPact
 from tidewheel.operators.keys.record_keys import Keys, Names
 from tidewheel.operators.keys.record_order import Order, check_order
@@ -40,7 +35,7 @@ class EpochOperators(StreamBase[Record]):
     @overload
     def aggregate(
         self,
-        key: Callable[[Record], KeyType],
+        key: Callable[[Record], KeyType] | Names,
         start: Start[State],
         add: Add[State, Record],
         finish: None = None,
@@ -50,30 +45,10 @@ class EpochOperators(StreamBase[Record]):
     @overload
     def aggregate(
         self,
-        key: Callable[[Record], KeyType],
+        key: Callable[[Record], KeyType] | Names,
         start: Start[State],
         add: Add[State, Record],
         finish: Callable[[KeyType, State], Result],
-        combine: Callable[[State, State], State] | None = None,
-    ) -> "Stream[Result]": ...
-
-    @overload
-    def aggregate(
-        self,
-        key: Names,
-        start: Start[State],
-        add: Add[State, Record],
-        finish: None = None,
-        combine: Callable[[State, State], State] | None = None,
-    ) -> "Stream[tuple[Any, State]]": ...
-
-    @overload
-    def aggregate(
-        self,
-        key: Names,
-        start: Start[State],
-        add: Add[State, Record],
-        finish: Callable[[Any, State], Result],
         combine: Callable[[State, State], State] | None = None,
     ) -> "Stream[Result]": ...
 
@@ -113,18 +88,15 @@ class EpochOperators(StreamBase[Record]):
         """
         fold = KeyFold.checked("aggregate", key, self.schema, start, add, finish)
         if combine is None:
-            return self._unary("aggregate", build_per_epoch(EpochFold(fold)), key)
+            return self._unary("aggregate", build_per_epoch(fold.per_epoch()), key)
         check_function("aggregate, for combine,", combine)
-        return self._in_two("aggregate", PartialStates(fold), CombinedStates(fold, combine), _KEY)
+        return self._in_two("aggregate", fold.partially(), fold.combined(combine), _KEY)
 
     @overload
     def count(self, key: None = None) -> "Stream[tuple[Record, int]]": ...
 
     @overload
-    def count(self, key: Callable[[Record], KeyType]) -> "Stream[tuple[KeyType, int]]": ...
-
-    @overload
-    def count(self, key: Names) -> "Stream[tuple[Any, int]]": ...
+    def count(self, key: Callable[[Record], KeyType] | Names) -> "Stream[tuple[KeyType, int]]": ...
 
     def count(self, key: Callable[[Record], Any] | Names | None = None) -> "Stream[Any]":
         """Count the records of each key and epoch: pairs (key, count).
@@ -144,19 +116,11 @@ class EpochOperators(StreamBase[Record]):
         [Captured(time=0, batch=[('to', 2), ('be', 2), ('or', 1), ('not', 1)])]
         """
         keys = Keys(None) if key is None else Keys.checked("count", key, self.schema)
-        return self._in_two("count", PartialCounts(keys), SummedCounts(whole=key is None), _KEY)
-
-    @overload
-    def reduce(
-        self, key: Callable[[Record], KeyType], function: Callable[[Record, Record], Record]
-    ) -> "Stream[tuple[KeyType, Record]]": ...
-
-    @overload
-    def reduce(self, key: Names, function: Callable[[Record, Record], Record]) -> "Stream[tuple[Any, Record]]": ...
+        return self._in_two("count", *counting_folds(keys), _KEY)
 
     def reduce(
-        self, key: Callable[[Record], Any] | Names, function: Callable[[Record, Record], Record]
-    ) -> "Stream[Any]":
+        self, key: Callable[[Record], KeyType] | Names, function: Callable[[Record, Record], Record]
+    ) -> "Stream[tuple[KeyType, Record]]":
         """Join the records of each key and epoch into one by ``function(one, other)``: pairs (key, record).
 
         Args:
@@ -175,7 +139,7 @@ class EpochOperators(StreamBase[Record]):
         """
         check_function("reduce", function)
         fold = KeyFold(Keys.checked("reduce", key, self.schema), None, function)
-        return self._in_two("reduce", PartialStates(fold), CombinedStates(fold, function), _KEY)
+        return self._in_two("reduce", fold.partially(), fold.combined(function), _KEY)
 
     # ------------------------------------------------------------------ whole records
 
@@ -192,7 +156,7 @@ class EpochOperators(StreamBase[Record]):
         ...     sorted(job.captured("letters")[0].batch)
         ['d', 'e', 'h', 'i', 'l', 't', 'w']
         """
-        fold = PrunedEpoch(distinct_records)
+        fold = pruned_fold(distinct_records)
         return self._in_two("distinct", fold, fold, RecordPact(), keeps_rows=True)
 
     def sort(self, order: Callable[[Record], Any] | Names | None = None, *, reverse: bool = False) -> "Stream[Record]":
@@ -252,7 +216,7 @@ class EpochOperators(StreamBase[Record]):
             raise GraphError(f"operator 'top_k': k is how many records are kept, 1 or more, not {k!r}")
         check_order("top_k", order, self.schema)
         keys = None if key is None else Keys.checked("top_k", key, self.schema)
-        fold = PrunedEpoch(TopK(k, keys, Order(order, reverse=True)).pick)
+        fold = pruned_fold(TopK(k, keys, Order(order, reverse=True)).pick)
         return self._in_two("top_k", fold, fold, GatherPact() if key is None else key, keeps_rows=True)
 
     def sample(
@@ -287,7 +251,7 @@ class EpochOperators(StreamBase[Record]):
         )
 
     def _in_two(
-        self, name: str, partial: PartialFold[Any], fold: Fold[Any], key: Key | Pact, *, keeps_rows: bool = False
+        self, name: str, partial: Fold, fold: Fold, key: Key | Pact, *, keeps_rows: bool = False
     ) -> "Stream[Any]":
         """Add an operator that folds records where they are, and one that folds what has come of them elsewhere.
 

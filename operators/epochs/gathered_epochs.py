@@ -4,9 +4,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from tidewheel.operators.records.arrow_rows import as_table
 from tidewheel.progress import Time, TimeDomain
 from tidewheel.runtime import Build, InputPort, Notificator, OperatorContext, OutputPort, Schedule
-from tidewheel.transport.batches import Batch
+from tidewheel.transport.batches import Batch, concatenate, is_arrow, is_numpy
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,3 +79,24 @@ def _gather(
                 for notificator, output in senders:
                     notificator.notify_at(lent, output)
             epochs[time][number].append(batch)
+
+
+def joined(batches: list[Batch]) -> Batch:
+    """Return all records as one batch: of their kind if there is only one kind, else a list.
+
+    Arrow tables, record batches and structured arrays beside them are of one kind.
+
+    >>> joined([["a"], ["b", "c"]])
+    ['a', 'b', 'c']
+    """
+    return concatenate(arrays_as_tables(batches, batches))
+
+
+def arrays_as_tables(batches: list[Batch], beside: list[Batch]) -> list[Batch]:
+    """Return the batches; structured arrays as tables if any of the batches ``beside`` them is of Arrow.
+
+    Their records would be tuples and those of Arrow dicts, which have no names in common to find or order them by.
+    """
+    if not any(map(is_arrow, beside)):
+        return batches
+    return [as_table(batch) if is_numpy(batch) and batch.dtype.names is not None else batch for batch in batches]

@@ -1,14 +1,21 @@
-"""Folding the records of each key: at once, or partially where they are and then the partial states on their owner."""
+"""Folds of the records of each key: at once, or first where the records are and then on the worker that owns the key.
 
-from collections.abc import Callable, Iterable
+The first half sends pairs (key, state), and the second combines the states of each key. Counting is such a fold.
+"""
+
+from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
+from operator import add as plus
 from reprlib import repr as short
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from tidewheel.operators.keys.record_keys import Keys, as_key
+from tidewheel.operators.epochs.fold import Fold
+from tidewheel.operators.keys.record_keys import Keys, as_key, as_records, may_have_nan
+from tidewheel.operators.records.arrow_rows import as_table
 from tidewheel.progress import GraphError
-from tidewheel.transport.batches import Batch
+from tidewheel.transport.batches import Batch, is_arrow
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -70,7 +77,19 @@ class KeyFold:
 
     def results(self, states: States) -> list[Any]:
         """Return the results of some keys."""
-        return list(states.items()) if self.result is None else [self.result(*item) for item in states.items()]
+        return _pairs(states) if self.result is None else [self.result(*item) for item in states.items()]
+
+    def per_epoch(self) -> Fold:
+        """Return the fold of an epoch on the workers that own the keys."""
+        return Fold(dict, self.fold, self.results)
+
+    def partially(self) -> Fold:
+        """Return the first half of the fold; it makes pairs (key, state)."""
+        return Fold(dict, self.fold, _pairs)
+
+    def combined(self, combine: Callable[[Any, Any], Any]) -> Fold:
+        """Return the second half of the fold."""
+        return _combined(combine, self.results, self.results)
 
 
 def added(add: Callable[[Any, Any], Any], state: Any, rows: list[Any], name: str = "the function") -> Any:
@@ -93,53 +112,94 @@ def combined_to_none(of: str) -> TypeError:
     return TypeError(f"combine returned None for {of}: it must return the state of both")
 
 
-@dataclass(frozen=True, slots=True)
-class EpochFold:
-    """The fold of an epoch by key, on the workers that own the keys."""
+def counting_folds(keys: Keys) -> tuple[Fold, Fold]:
+    """Return both halves of the fold that counts the records of each key.
 
-    fold: KeyFold
-
-    def start(self) -> States:
-        """Return no states."""
-        return {}
-
-    def add(self, state: States, batch: Batch) -> States:
-        """Add records to the states of their keys."""
-        return self.fold.fold(state, batch)
-
-    def finish(self, state: States) -> Iterable[Batch]:
-        """Return the results of all keys as one batch."""
-        return [self.fold.results(state)]
+    >>> first, second = counting_folds(Keys(None))
+    >>> counts = first.finish(first.add(first.start(), ["to", "be", "to"]))
+    >>> counts, second.finish(second.add(second.add(second.start(), counts), [("be", 3)]))
+    ([('to', 2), ('be', 1)], [('to', 2), ('be', 4)])
+    """
+    of_odd_keys = _records_and_counts if keys.key is None else _pairs
+    return Fold(Counter, partial(_count, keys), _pairs), _combined(plus, _pairs, of_odd_keys)
 
 
-class PartialStates(EpochFold):
-    """The first half of a fold by key, where the records are; pairs (key, partial state) come of it."""
+def _count(keys: Keys, counts: Counter[Any], batch: Batch) -> Counter[Any]:
+    if is_arrow(batch) and not callable(keys.key) and _count_columns(keys, counts, batch):
+        return counts
+    found = keys.of(batch)
+    try:
+        counts.update(found)
+    except TypeError:
+        keys.check(found)
+        counted = next(place for place, key in enumerate(found) if not _is_hashable(key))
+        counts.update(map(as_key, found[counted:]))  # rows and lists are keys in another form
+    return counts
 
-    __slots__ = ()
 
-    def size(self, state: States) -> int:
-        """Return how many keys there are."""
-        return len(state)
+def _count_columns(keys: Keys, counts: Counter[Any], batch: Batch) -> bool:
+    """Count by Arrow's kernels, so that only distinct keys become Python objects; return whether Arrow can."""
+    import pyarrow as pa
 
-    def finish(self, state: States) -> Iterable[Batch]:
-        """Return pairs (key, partial state) as one batch."""
-        return [list(state.items())]
+    table = as_table(batch)
+    names = table.column_names if keys.key is None else keys.names
+    if not names or not set(names) <= set(table.column_names):
+        return False
+    try:
+        counted = table.group_by(names).aggregate([([], "count_all")])
+    except (pa.ArrowNotImplementedError, pa.ArrowTypeError):  # a column of lists or structs
+        return False
+    found = map(as_key, keys.of(counted.drop_columns("count_all")))
+    for key, count in zip(found, counted["count_all"].to_pylist(), strict=True):
+        counts[key] = counts.get(key, 0) + count
+    return True
 
 
-@dataclass(frozen=True, slots=True)
-class CombinedStates(EpochFold):
-    """The second half of a fold by key: puts the partial states of each key together, on its owner."""
+def _is_hashable(key: Any) -> bool:
+    try:
+        hash(key)
+    except TypeError:
+        return False
+    return True
 
-    combine: Callable[[Any, Any], Any]
 
-    def add(self, state: States, batch: Batch) -> States:
-        """Combine partial states with those of their keys."""
-        for sent, partial in batch:
-            key = sent if type(sent) is str or type(sent) is int else as_key(sent)  # NaN is one key
-            if key not in state:
-                state[key] = partial
-            elif (both := self.combine(state[key], partial)) is not None or state[key] is None:
-                state[key] = both
+def _combined(
+    combine: Callable[[Any, Any], Any], finish: Callable[[States], Batch], finish_odd: Callable[[States], Batch]
+) -> Fold:
+    """Return the fold that combines the states of each key, which come in pairs (key, state).
+
+    Args:
+        combine: returns the state of two.
+        finish: makes the result of the states.
+        finish_odd: makes it where there may be NaN among the keys, or keys that are made of records.
+    """
+
+    def add(states: States, batch: list[tuple[Any, Any]]) -> States:
+        if not states:
+            states.update(batch)
+            if len(states) == len(batch):
+                return states
+            states.clear()
+        for key, state in batch:
+            if key not in states:
+                states[key] = state
+            elif (both := combine(states[key], state)) is not None or states[key] is None:
+                states[key] = both
             else:
                 raise combined_to_none(f"the key {short(key)}")
-        return state
+        return states
+
+    def finish_all(states: States) -> Batch:
+        if not may_have_nan(states):
+            return finish(states)
+        return finish_odd(add({}, [(as_key(key), state) for key, state in states.items()]))
+
+    return Fold(dict, add, finish_all)
+
+
+def _pairs(states: States) -> list[Any]:
+    return list(states.items())
+
+
+def _records_and_counts(counts: States) -> list[Any]:
+    return list(zip(as_records(counts), counts.values(), strict=True))

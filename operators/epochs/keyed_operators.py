@@ -3,16 +3,10 @@
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
+from tidewheel.operators.epochs.fold import build_partial, pruned_fold
 from tidewheel.operators.epochs.key_fold import Add, KeyFold, Start
-from tidewheel.operators.epochs.keyed_state import (
-    Accumulation,
-    FirstOfEach,
-    StatefulMap,
-    StateMachine,
-    build_keyed_state,
-)
-from tidewheel.operators.epochs.partial import build_partial
-from tidewheel.operators.epochs.pruned_epoch import PrunedEpoch
+from tidewheel.operators.epochs.keyed_state import Accumulation, StatefulMap, StateMachine, build_keyed_state
+from tidewheel.operators.epochs.picks import FirstOfEach
 from tidewheel.operators.keys.record_hash import RecordPact
 from tidewheel.operators.keys.record_keys import Keys, Names
 from tidewheel.operators.keys.record_order import Order
@@ -40,26 +34,20 @@ class KeyedOperators(StreamBase[Record]):
 
     @overload
     def accumulate(
-        self, key: Callable[[Record], KeyType], start: Start[State], add: Add[State, Record], finish: None = None
+        self,
+        key: Callable[[Record], KeyType] | Names,
+        start: Start[State],
+        add: Add[State, Record],
+        finish: None = None,
     ) -> "Stream[tuple[KeyType, State]]": ...
 
     @overload
     def accumulate(
         self,
-        key: Callable[[Record], KeyType],
+        key: Callable[[Record], KeyType] | Names,
         start: Start[State],
         add: Add[State, Record],
         finish: Callable[[KeyType, State], Result],
-    ) -> "Stream[Result]": ...
-
-    @overload
-    def accumulate(
-        self, key: Names, start: Start[State], add: Add[State, Record], finish: None = None
-    ) -> "Stream[tuple[Any, State]]": ...
-
-    @overload
-    def accumulate(
-        self, key: Names, start: Start[State], add: Add[State, Record], finish: Callable[[Any, State], Result]
     ) -> "Stream[Result]": ...
 
     def accumulate(
@@ -202,7 +190,7 @@ class KeyedOperators(StreamBase[Record]):
         """
         keys = Keys(None) if key is None else Keys.checked("deduplicate", key, self.schema)
         first = FirstOfEach(keys, Order.checked("deduplicate", order, self.schema))
-        pruned = build_partial(PrunedEpoch(first.prune))
+        pruned = build_partial(pruned_fold(first.pick))
         partial = self._unary("deduplicate: partial", pruned, notify=False, schema=self.schema)
         exchange = RecordPact() if key is None else key
         return partial._unary("deduplicate", build_keyed_state(first), exchange, schema=self.schema)

@@ -11,21 +11,15 @@ from dataclasses import dataclass
 from reprlib import repr as short
 from typing import Any, Protocol, TypeAlias
 
-from tidewheel.operators.epochs.distinct import distinct_records
-from tidewheel.operators.epochs.gathered_epochs import GatheredEpoch, build_gathered
+from tidewheel.operators.epochs.gathered_epochs import GatheredEpoch, build_gathered, joined
 from tidewheel.operators.epochs.key_fold import KeyFold
-from tidewheel.operators.epochs.partial import joined
-from tidewheel.operators.epochs.top_k import TopK
-from tidewheel.operators.keys.record_keys import Keys, places_by_key
-from tidewheel.operators.keys.record_order import Order, first_by_content, take
+from tidewheel.operators.keys.record_keys import Keys
+from tidewheel.operators.keys.record_order import Order
 from tidewheel.runtime import Build
-from tidewheel.transport.batches import Batch, is_arrow, length, records
+from tidewheel.transport.batches import Batch
 
 Kept: TypeAlias = dict[Any, Any]
 """What is kept for each key."""
-
-_BY_CONTENT = Order(())
-"""An order of the rows of a table that leaves all equal, so that their content decides."""
 
 _DONE_OR_NOT = (True, False)
 """NumPy's are equal to these."""
@@ -138,40 +132,3 @@ class StateMachine:
 
 def _at(key: Any, record: Any) -> str:
     return f", for the record {short(record)} of the key {short(key)}"
-
-
-@dataclass(frozen=True, slots=True)
-class FirstOfEach:
-    """Lets the first record of each key pass, of all epochs; of several in one epoch, the first in an order.
-
-    Attributes:
-        keys: how keys are found.
-        order: None if the content decides.
-    """
-
-    keys: Keys
-    order: Order | None
-
-    def process(self, kept: Kept, batches: list[Batch]) -> Batch:
-        """Return the first record of each key that has had none before."""
-        batch = self.prune(joined(batches))
-        new = {key: place for place, key in enumerate(self.keys.hashable(batch)) if key not in kept}
-        kept.update(dict.fromkeys(new))
-        return take(batch, list(new.values()))
-
-    def prune(self, batch: Batch) -> Batch:
-        """Return the first record of each key in the batch."""
-        if self.keys.key is None:
-            return distinct_records(batch)
-        if self.order is not None and self.order.uses_columns(batch):
-            return TopK(1, self.keys, self.order).pick(batch)
-        if self.order is None and is_arrow(batch) and not callable(self.keys.key):
-            return TopK(1, self.keys, _BY_CONTENT).pick(batch)
-        groups = places_by_key(self.keys.hashable(batch))
-        rows = records(batch) if len(groups) < length(batch) else ()
-        return take(batch, [found[0] if len(found) == 1 else self._first(rows, found) for found in groups.values()])
-
-    def _first(self, rows: Sequence[Any], places: list[int]) -> int:
-        if self.order is None:
-            return first_by_content(rows, places)
-        return places[self.order.first([rows[place] for place in places])]

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tidewheel.operators.epochs.gathered_epochs import GatheredEpoch
-from tidewheel.operators.epochs.partial import arrays_as_tables
+from tidewheel.operators.epochs.gathered_epochs import GatheredEpoch, arrays_as_tables
+from tidewheel.operators.keys.key_columns import sortable
 from tidewheel.operators.keys.nan_last import nan_last
 from tidewheel.operators.keys.record_keys import Keys
-from tidewheel.operators.keys.record_order import Comparable, Order, sortable, take
+from tidewheel.operators.keys.record_order import Comparable, Order, take
 from tidewheel.transport.batches import Batch, concatenate, is_arrow
 
 if TYPE_CHECKING:

@@ -322,22 +322,3 @@ def _check_times(batch: Batch, names: list[str]) -> None:
                     f"column {name!r} has times of day with nanoseconds, and as a key these would be lost: cast it to "
                     "time64[us], or to int64, before"
                 ) from error
-
-
-def as_key_column(column: "pa.Array | pa.ChunkedArray") -> "pa.Array | pa.ChunkedArray":
-    """Return an Arrow column in which equal keys are equal bits: 0.0 is there for -0.0, and NaN is one.
-
-    >>> import pyarrow as pa
-    >>> as_key_column(pa.array([-0.0, 1.0])).to_pylist()
-    [0.0, 1.0]
-    """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-    import pyarrow.types as kinds
-
-    if not kinds.is_floating(column.type):
-        return column
-    if kinds.is_float16(column.type):
-        return as_key_column(column.cast(pa.float32())).cast(column.type)
-    made = pc.add(column, pa.scalar(0.0, column.type))
-    return pc.if_else(pc.is_nan(made), pa.scalar(math.nan, column.type), made)

@@ -12,12 +12,13 @@ from operator import gt, lt
 from reprlib import repr as short
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from tidewheel.operators.keys.key_columns import sortable
 from tidewheel.operators.keys.nan_last import nan_last
 from tidewheel.operators.keys.record_hash import record_hash
 from tidewheel.operators.keys.record_keys import Keys
 from tidewheel.operators.tables.columns import check_names
 from tidewheel.progress import GraphError
-from tidewheel.transport.batches import Batch, is_arrow, is_numpy, records
+from tidewheel.transport.batches import Batch, is_arrow, records
 
 if TYPE_CHECKING:
     import numpy as np
@@ -69,28 +70,16 @@ class Order:
             return self._ranked(batch, limit)
         return (self._arrow_indices(batch) if is_arrow(batch) else self._numpy_indices(batch))[:limit]
 
-    def first(self, rows: list[Any]) -> int:
-        """Return the index of the record that comes first; there must be one."""
-        if len(rows) == 1:
-            return 0
-        keys = self._keys(rows)
-        try:
-            least = max(keys) if self.reverse else min(keys)
-        except TypeError as error:
-            raise self._not_comparable(error) from error
-        comes_before = gt if self.reverse else lt
-        return first_by_content(rows, [place for place, key in enumerate(keys) if not comes_before(least, key)])
-
     def _is_columnar(self, batch: Batch) -> bool:
-        if is_numpy(batch):
-            return not (callable(self.by) or batch.dtype.hasobject) and batch.ndim == 1
-        return is_arrow(batch) and not callable(self.by)
+        return self.uses_columns(batch) and (is_arrow(batch) or not (batch.dtype.hasobject or batch.ndim > 1))
 
     # ------------------------------------------------------------------ records
 
     def _ranked(self, batch: Batch, limit: int | None) -> Sequence[int]:
         rows = records(batch)
         keys = self._keys(batch)
+        if limit == 1 and rows:
+            return [first_by_content(rows, self._least(keys))]
         ranked = self._sort(range(len(rows)), keys.__getitem__)
         # The one after the last tells whether there is a choice.
         if self._has_no_ties([keys[place] for place in (ranked if limit is None else ranked[: limit + 1])]):
@@ -105,6 +94,15 @@ class Order:
                 if limit is not None and len(settled) >= limit:
                     return settled[:limit]
         return (settled + _by_content(ranked[start:], rows))[:limit]
+
+    def _least(self, keys: Sequence[Any]) -> list[int]:
+        """Return the places of the keys that come first, without sorting the others."""
+        try:
+            first = max(keys) if self.reverse else min(keys)
+        except TypeError as error:
+            raise self._not_comparable(error) from error
+        comes_before = gt if self.reverse else lt
+        return [place for place, key in enumerate(keys) if not comes_before(first, key)]
 
     def _keys(self, batch: Batch) -> Sequence[Any]:
         """Return by what each record is compared."""
@@ -223,10 +221,9 @@ def take(batch: Batch, indices: "Sequence[int] | npt.NDArray[np.int64]") -> Batc
     return batch.take(where) if is_arrow(batch) else batch[where]
 
 
-def first_by_content(rows: Sequence[Any], places: Sequence[int] | None = None) -> int:
-    """Return the place, of those given or all, whose record comes first in an order that any records have."""
-    found = range(len(rows)) if places is None else places
-    return found[0] if len(found) == 1 else min(found, key=_content_key(rows, found))
+def first_by_content(rows: Sequence[Any], places: Sequence[int]) -> int:
+    """Return the place, of those given, whose record comes first in an order that any records have."""
+    return places[0] if len(places) == 1 else min(places, key=_content_key(rows, places))
 
 
 def _by_content(places: list[int], rows: Sequence[Any]) -> list[int]:
@@ -261,16 +258,6 @@ def _is_told_apart(kind: type | tuple[type, ...]) -> bool:
 def _typed_content(record: Any) -> tuple[str, Any]:
     kind = _kind(record)
     return str(kind), record if _is_told_apart(kind) else record_hash(record)
-
-
-def sortable(column: Any) -> Any:
-    """Return an Arrow column as one with the same order that Arrow sorts."""
-    import pyarrow as pa
-    import pyarrow.types as kinds
-
-    if kinds.is_dictionary(column.type):
-        return sortable(column.cast(column.type.value_type))
-    return column.cast(pa.float32()) if kinds.is_float16(column.type) else column
 
 
 def _telling_apart(column: Any) -> Any:

@@ -9,6 +9,9 @@ from tidewheel.operators.records.batchwise import build_batchwise
 from tidewheel.operators.records.parts import keep, with_keys_repeated
 from tidewheel.operators.stream_base import Record, Result, StreamBase, check_function, check_positive
 from tidewheel.operators.tables.columns import Expression, is_expression
+from tidewheel.operators.records.try_map import Caught, Failed, build_try_map
+from tidewheel.operators.stream_base import Record, Result, StreamBase, check_function
+from tidewheel.operators.tables.columns import Expression, is_expression, schema_after
 from tidewheel.operators.tables.projection import Selection
 from tidewheel.progress import GraphError, Time
 from tidewheel.transport.batches import Batch, records
@@ -111,7 +114,7 @@ class RecordOperators(StreamBase[Record]):
         """
         if is_expression(predicate):
             selection = Selection(predicate)
-            return self._stage("filter", selection.of, schema=selection.schema_of(self.schema))
+            return self._stage("filter", selection.of, schema=schema_after("filter", selection.of, self.schema))
         if not callable(predicate):
             raise GraphError(
                 f"filter takes a function of a record, or an expression such as pc.field('n') > 1, not {predicate!r}"

@@ -1,28 +1,20 @@
 """Aggregates of columns by key, in steps: of some rows, of what is known of several lots of rows, and in the end.
 
 What is known of some rows is a table with a row for each group. A column ``key word`` has a part of its key, and a
-column ``sum n`` what the others are made of: for sum or mean of the column ``n`` that is its sum, for the number of
-distinct values a list of them. So rows are aggregated where they are, and only groups travel.
+column ``count n`` what the others are made of: for the mean of the column ``n`` its sum and how many values it has, for
+the number of distinct values a list of them. So rows are aggregated where they are, and only groups travel.
 
-A sum of whole numbers of 64 bits is one modulo 2**64, as Arrow has it. Beside it stands ``about n``, the sum of the
-same as floats: far from exact, but it tells how often the other went round.
+A sum of whole numbers of 64 bits is one modulo 2**64, as Arrow has it. So it is known as a decimal, ``int64 n`` or
+``uint64 n`` after the type of the result: only a result that has no room there is an error.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tidewheel.operators.records.arrow_rows import as_table
+from tidewheel.operators.keys.key_columns import as_key_column
 from tidewheel.operators.tables.columns import check_alike, check_has, shown
-from tidewheel.operators.tables.grouped_columns import (
-    group,
-    group_lists,
-    group_numbers,
-    may_go_round,
-    one_key,
-    rounds,
-    with_lists,
-)
+from tidewheel.operators.tables.grouped_columns import group, group_lists, group_numbers, may_go_round, with_lists
 from tidewheel.transport.batches import concatenate_tables
 
 if TYPE_CHECKING:
@@ -33,8 +25,8 @@ FUNCTIONS = ("sum", "count", "min", "max", "mean", "any", "all", "count_distinct
 COUNT_ROWS = "count_all"
 """What can be asked of no column in particular: the number of rows."""
 
-_ABOUT = "about"
-_AGAIN = {"count": "sum", COUNT_ROWS: "sum", _ABOUT: "sum"}
+_WHOLE_SUMS = ("int64", "uint64")
+_AGAIN = {"count": "sum", COUNT_ROWS: "sum", **dict.fromkeys(_WHOLE_SUMS, "sum")}
 """How two of a column are put together, where it is not by the function that makes it."""
 _CAST_IT = "cast the column to another type before, by select(...)"
 _LISTS = {"mean": "list", "count_distinct": "distinct"}
@@ -59,8 +51,10 @@ class Aggregate:
         if self.function == "mean":
             # The mean of decimals is one, and Arrow knows best how it is rounded.
             return ("list",) if kinds.is_decimal(kind) else (*Aggregate("", self.column, "sum").parts(schema), "count")
-        if self.function == "sum" and (kinds.is_integer(kind) or kinds.is_boolean(kind) or kinds.is_null(kind)):
-            return ("sum", _ABOUT)
+        if self.function == "sum" and (kinds.is_unsigned_integer(kind) or kinds.is_boolean(kind)):
+            return ("uint64",)
+        if self.function == "sum" and (kinds.is_integer(kind) or kinds.is_null(kind)):
+            return ("int64",)
         if self.function == "count_distinct":
             # Arrow crashes on lists of what is always null; none of it counts.
             return ("count",) if kinds.is_null(kind) else ("distinct",)
@@ -87,7 +81,7 @@ class Aggregation:
 
     @property
     def exchange_key(self) -> str | tuple[str, ...]:
-        """What tables of what is known are exchanged by: a group goes where `exchange` by its key sends its rows."""
+        """The key that tables of what is known are exchanged by: a group goes where `exchange` sends its rows."""
         names = tuple([f"key {key}" for key in self.keys])
         return names[0] if len(names) == 1 else names
 
@@ -112,12 +106,18 @@ class Aggregation:
             raise ValueError(f"grouped by {', '.join(self.keys)}: {error}") from error
 
     def merged(self, tables: "Sequence[pa.Table]") -> "pa.Table":
-        """Return what is known of all rows, given what is known of several lots of them."""
+        """Return what is known of all rows, given what is known of several lots of them.
+
+        Raises:
+            TypeError: the types of a column were not the same in all of them.
+        """
         if len(tables) == 1:
             return tables[0]
         import numpy as np
         import pyarrow as pa
 
+        for other in tables[1:]:
+            check_alike(_with_sums(other.schema), _with_sums(tables[0].schema))
         table = concatenate_tables(tables)
         parts = [(name, name.partition(" ")[0]) for name in table.column_names[len(self.keys) :]]
         lists = [(name, part) for name, part in parts if part in _LISTS.values()]
@@ -133,17 +133,6 @@ class Aggregation:
             made = made.append_column(name, group_lists(numbers, table.column(name), part))
         return made.select(table.column_names)
 
-    def check(self, known: "pa.Schema", other: "pa.Schema") -> None:
-        """Raise TypeError, naming the column, unless what is known of rows goes with what is known of others."""
-        import pyarrow as pa
-
-        # Sums have something beside them if they are whole numbers: it is their types that are wrong otherwise.
-        one, two = (
-            pa.schema([field for field in schema if not field.name.startswith(f"{_ABOUT} ")])
-            for schema in (known, other)
-        )
-        check_alike(one, two)
-
     def result(self, tables: "Sequence[pa.Table]") -> "pa.Table":
         """Return a row for each group, its key and the aggregates, given what is known of several lots of rows."""
         import pyarrow as pa
@@ -153,73 +142,57 @@ class Aggregation:
         columns += [self._finished(known, made) for made in self.aggregates]
         return pa.table(columns, names=[*self.keys, *(made.name for made in self.aggregates)])
 
-    def schema_of(self, schema: "pa.Schema") -> "pa.Schema":
-        """Return the schema of the result, given that of the rows. Raises TypeError as `of_rows` does."""
-        return self.result([self.of_rows(as_table(schema.empty_table()))]).schema
-
     def _known(self, rows: "pa.Table") -> "pa.Table":
         parts = dict.fromkeys((part, made.column) for made in self.aggregates for part in made.parts(rows.schema))
-        # Where no sum can go round, what it is about is made of the few sums, and not of the many rows.
-        derived = [name for part, name in parts if part == _ABOUT and name and not may_go_round(rows.column(name))]
         made = group(
-            [(f"key {key}", one_key(rows.column(key))) for key in self.keys],
+            [(f"key {key}", as_key_column(rows.column(key))) for key in self.keys],
             [
-                (_named(part, name), _column(rows, name, part), _AGAIN[_ABOUT] if part == _ABOUT else part)
+                (_named(part, name), _column(rows, name, part), "sum" if part in _WHOLE_SUMS else part)
                 for part, name in parts
-                if part != _ABOUT or name not in derived
             ],
         )
-        for name in derived:
-            made = made.append_column(
-                _named(_ABOUT, name), made.column(_named("sum", name)).cast("float64", safe=False)
-            )
-        return made.select([*made.column_names[: len(self.keys)], *(_named(part, name) for part, name in parts)])
+        for place, (part, name) in enumerate(parts, len(self.keys)):
+            if part in _WHOLE_SUMS:
+                made = made.set_column(place, _named(part, name), _as_decimals(made.column(place)))
+        return made
 
     def _keys(self, known: "pa.Table") -> "list[tuple[str, pa.ChunkedArray]]":
         return [(known.column_names[number], known.column(number)) for number in range(len(self.keys))]
 
     def _finished(self, known: "pa.Table", made: Aggregate) -> "pa.ChunkedArray":
         import numpy as np
-        import pyarrow.compute as pc
 
         lists = _named(_LISTS.get(made.function, ""), made.column)
         if lists in known.column_names:
             return group_lists(np.arange(known.num_rows), known.column(lists), made.function)
-        if made.function == "mean":
-            return pc.divide(self._total(known, made), known.column(_named("count", made.column)).cast("float64"))
-        if made.function == "sum":
-            self._check_sum(known, made)
+        if made.function in {"sum", "mean"}:
+            return self._from_sum(known, made)
         function = "count" if made.function == "count_distinct" else made.function
         return known.column(_named(function, made.column))
 
-    def _total(self, known: "pa.Table", made: Aggregate) -> "pa.ChunkedArray":
-        """Return the sum of a column as floats; one of more than 53 bits is rounded, as in Arrow's own mean."""
+    def _from_sum(self, known: "pa.Table", made: Aggregate) -> "pa.ChunkedArray":
+        import numpy as np
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        total = known.column(_named("sum", made.column))
-        floats = total.cast("float64", safe=False)
-        if _named(_ABOUT, made.column) in known.column_names:
-            turns = rounds(total, known.column(_named(_ABOUT, made.column)))
-            if turns.any():
-                floats = pc.add(floats, pa.array(turns * 2.0**64, mask=floats.is_null().to_numpy()))
-        return floats
-
-    def _check_sum(self, known: "pa.Table", made: Aggregate) -> None:
-        about = _named(_ABOUT, made.column)
-        if about not in known.column_names:
-            return
-        total = known.column(_named("sum", made.column))
-        beyond = rounds(total, known.column(about)).nonzero()[0]
-        if len(beyond):
-            key = {
-                name: column[int(beyond[0])].as_py()
-                for name, (_, column) in zip(self.keys, self._keys(known), strict=True)
-            }
-            raise OverflowError(
-                f"{made.name}: the sum of column {made.column!r} has no room in {total.type} where the key is {key}. "
-                "Cast the column to float64 or decimal128(38, 0) before, by select(...)"
+        part = next(part for part in ("sum", *_WHOLE_SUMS) if _named(part, made.column) in known.column_names)
+        total = known.column(_named(part, made.column))
+        if made.function == "mean":
+            return pc.divide(total.cast("float64"), known.column(_named("count", made.column)).cast("float64"))
+        if part == "sum":
+            return total
+        try:
+            return total.cast(part)
+        except pa.ArrowInvalid as error:
+            room = range(int(np.iinfo(part).min), int(np.iinfo(part).max) + 1)
+            beyond = next(
+                place for place, value in enumerate(total) if value.is_valid and int(value.as_py()) not in room
             )
+            key = {name: column[beyond].as_py() for name, (_, column) in zip(self.keys, self._keys(known), strict=True)}
+            raise OverflowError(
+                f"{made.name}: the sum of column {made.column!r} has no room in {part} where the key is {key}. "
+                "Cast the column to float64 or decimal128(38, 0) before, by select(...)"
+            ) from error
 
     def _explain(self, schema: "pa.Schema") -> None:
         """Raise TypeError, naming the column, if there is one that Arrow cannot group by or has no such function of."""
@@ -249,6 +222,25 @@ def _column(rows: "pa.Table", name: str | None, part: str) -> "pa.ChunkedArray |
     if name is None:
         return None
     column = rows.column(name)
-    if part == _ABOUT:
-        return column.cast("float64", safe=False)
+    if part in _WHOLE_SUMS and may_go_round(column):
+        return _as_decimals(column)
     return with_lists(column) if part == "distinct" else column
+
+
+def _as_decimals(whole: "pa.ChunkedArray") -> "pa.ChunkedArray":
+    import pyarrow as pa
+
+    return whole.cast(pa.decimal128(38, 0))
+
+
+def _with_sums(known: "pa.Schema") -> "pa.Schema":
+    """Return the schema in which all sums have the name and the type that they have in the result."""
+    import pyarrow as pa
+
+    parts = [field.name.partition(" ") for field in known]
+    return pa.schema(
+        [
+            pa.field(f"sum {column}", pa.type_for_alias(part)) if part in _WHOLE_SUMS else field
+            for field, (part, _, column) in zip(known, parts, strict=True)
+        ]
+    )

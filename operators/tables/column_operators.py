@@ -2,12 +2,20 @@
 
 from typing import TYPE_CHECKING, Any
 
-from tidewheel.operators.epochs.per_epoch import build_per_epoch
-from tidewheel.operators.records.arrow_rows import table_schema
+from tidewheel.operators.epochs.fold import build_per_epoch
+from tidewheel.operators.records.arrow_rows import as_table
 from tidewheel.operators.stream_base import Record, StreamBase
 from tidewheel.operators.tables.aggregation import COUNT_ROWS, FUNCTIONS, Aggregate, Aggregation
-from tidewheel.operators.tables.columns import Expression, check_names, check_schema, is_expression, is_schema, shown
-from tidewheel.operators.tables.grouped_epoch import GroupsFold, RowsFold
+from tidewheel.operators.tables.columns import (
+    Expression,
+    check_names,
+    check_schema,
+    is_expression,
+    is_schema,
+    schema_after,
+    shown,
+)
+from tidewheel.operators.tables.grouped_epoch import groups_fold, rows_fold
 from tidewheel.operators.tables.projection import Projection
 from tidewheel.progress import GraphError
 
@@ -63,17 +71,11 @@ class Grouping:
         asked = tuple([self._checked(name, what) for name, what in aggregates.items()])
         aggregation = Aggregation(self._keys, asked)
         schema = self._stream.schema
-        if schema is not None:
-            check_names("group_by", schema, aggregation.columns)
-        known = self._stream._unary(
-            "group_by: partial", build_per_epoch(RowsFold(aggregation, _part(schema, aggregation)))
-        )
-        return known._unary(
-            "group_by",
-            build_per_epoch(GroupsFold(aggregation)),
-            aggregation.exchange_key,
-            schema=_result(schema, aggregation),
-        )
+        check_names("group_by", schema, aggregation.columns)
+        made = schema_after("group_by", lambda rows: aggregation.result([aggregation.of_rows(as_table(rows))]), schema)
+        known = self._stream._unary("group_by: partial", build_per_epoch(rows_fold(aggregation)))
+        groups = build_per_epoch(groups_fold(aggregation))
+        return known._unary("group_by", groups, aggregation.exchange_key, schema=made)
 
     def _checked(self, name: str, what: object) -> Aggregate:
         if name in self._keys:
@@ -153,7 +155,7 @@ class ColumnOperators(StreamBase[Record]):
                     f"not {expression!r}"
                 )
         projection = Projection(names, expressions)
-        return self._stage("select", projection.of, schema=projection.schema_of(self.schema))
+        return self._stage("select", projection.of, schema=schema_after("select", projection.of, self.schema))
 
     def group_by(self, *keys: str) -> Grouping:
         """Group the rows of each epoch by the columns ``keys``, one or more; `Grouping.aggregate` says what for.
@@ -172,21 +174,3 @@ class ColumnOperators(StreamBase[Record]):
         [{'word': ['to', 'be'], 'n': [2, 1]}]
         """
         return Grouping(self, keys)
-
-
-def _part(schema: "pa.Schema | None", aggregation: Aggregation) -> "pa.Schema | None":
-    """Return the schema of the columns that are used."""
-    if schema is None:
-        return None
-    import pyarrow as pa
-
-    return table_schema(pa.schema([schema.field(name) for name in aggregation.columns]))
-
-
-def _result(schema: "pa.Schema | None", aggregation: Aggregation) -> "pa.Schema | None":
-    if schema is None:
-        return None
-    try:
-        return aggregation.schema_of(schema)
-    except (TypeError, ValueError) as error:
-        raise GraphError(f"operator 'group_by': {error}") from error

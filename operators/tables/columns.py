@@ -2,7 +2,7 @@
 
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeGuard
 
 from tidewheel.operators.records.arrow_rows import as_table
@@ -121,6 +121,22 @@ def common_schema(operator: str, schemas: "Sequence[pa.Schema | None]") -> "pa.S
                 "bring them to the same columns by select(...) before"
             )
     return known[0] if len(known) == len(schemas) else None
+
+
+def schema_after(
+    operator: str, change: "Callable[[pa.Table], pa.Table]", schema: "pa.Schema | None"
+) -> "pa.Schema | None":
+    """Return the schema of what ``change`` makes of tables of a schema; None if that is not known.
+
+    Raises:
+        GraphError: it raises a TypeError or a ValueError.
+    """
+    if schema is None:
+        return None
+    try:
+        return change(schema.empty_table()).schema
+    except (TypeError, ValueError) as error:
+        raise GraphError(f"operator {operator!r}: {error}") from error
 
 
 def check_schema(batch: Batch, schema: "pa.Schema") -> Batch:

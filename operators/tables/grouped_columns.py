@@ -97,31 +97,6 @@ def with_lists(column: "pa.ChunkedArray") -> "pa.ChunkedArray":
     return column.cast("large_binary") if kinds.is_binary_view(kind) else column
 
 
-def one_key(column: "pa.ChunkedArray") -> "pa.ChunkedArray":
-    """Return a column of keys, where Arrow takes none of those that are equal apart: 0.0 and -0.0, and any two NaNs.
-
-    >>> import pyarrow as pa
-    >>> one_key(pa.chunked_array([[-0.0, 1.5]])).to_pylist()
-    [0.0, 1.5]
-    """
-    import math
-
-    import pyarrow as pa
-    import pyarrow.compute as pc
-    import pyarrow.types as kinds
-
-    kind = column.type
-    if kinds.is_float16(kind):
-        return one_key(column.cast(pa.float32())).cast(kind)
-    if kinds.is_dictionary(kind) and kinds.is_floating(kind.value_type):
-        return one_key(column.cast(kind.value_type)).dictionary_encode().cast(kind)
-    if not kinds.is_floating(kind):
-        return column
-    column = pc.add(column, pa.scalar(0.0, kind))
-    missing = pc.is_nan(column)
-    return pc.if_else(missing, pa.scalar(math.nan, kind), column) if pc.any(missing).as_py() else column
-
-
 def may_go_round(column: "pa.ChunkedArray") -> bool:
     """Tell whether a sum of some of these whole numbers may be too large for 64 bits."""
     import pyarrow as pa
@@ -132,22 +107,3 @@ def may_go_round(column: "pa.ChunkedArray") -> bool:
     ends = pc.min_max(column).as_py()
     most: int = max(abs(ends["min"] or 0), abs(ends["max"] or 0))
     return most * len(column) >= 1 << 63
-
-
-def rounds(sums: "pa.ChunkedArray", about: "pa.ChunkedArray") -> "npt.NDArray[np.float64]":
-    """Return how often 2**64 has to be added to each sum, a whole number; 0 for null.
-
-    Args:
-        sums: modulo 2**64.
-        about: the same sums as floats, rounded by far less than 2**63.
-
-    >>> import pyarrow as pa
-    >>> rounds(pa.chunked_array([[-(2**63), 5]]), pa.chunked_array([[2.0**63, 5.0]]))
-    array([1., 0.])
-    """
-    import numpy as np
-    import pyarrow.compute as pc
-
-    apart = pc.subtract(about, sums.cast("float64", safe=False)).fill_null(0.0).to_numpy()
-    turns: npt.NDArray[np.float64] = np.round(apart / 2.0**64)
-    return turns

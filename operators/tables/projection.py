@@ -8,9 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tidewheel.operators.records.arrow_rows import as_table, table_schema
+from tidewheel.operators.records.arrow_rows import as_table
 from tidewheel.operators.tables.columns import Expression, check_has, shown
-from tidewheel.progress import GraphError
 from tidewheel.transport.batches import Batch, is_numpy
 
 if TYPE_CHECKING:
@@ -45,15 +44,6 @@ class Projection:
         for name, made in zip(self.expressions, self._made(table), strict=True):
             kept = kept.append_column(name, made)
         return kept
-
-    def schema_of(self, schema: "pa.Schema | None") -> "pa.Schema | None":
-        """Return the schema that comes of a schema; None if that is not known. Raises GraphError if nothing does."""
-        if schema is None:
-            return None
-        try:
-            return self.of(schema.empty_table()).schema
-        except (TypeError, ValueError) as error:
-            raise GraphError(f"operator 'select': {error}") from error
 
     def _made(self, table: "pa.Table") -> "list[pa.ChunkedArray]":
         if not self.expressions:
@@ -94,16 +84,6 @@ class Selection:
             return _run(table, acero.Declaration("filter", acero.FilterNodeOptions(self.condition)))
         except pa.ArrowException as error:
             raise _not_possible(str(self.condition), table, error) from error
-
-    def schema_of(self, schema: "pa.Schema | None") -> "pa.Schema | None":
-        """Return the schema, if it is known. Raises GraphError if the condition does not fit it."""
-        if schema is None:
-            return None
-        try:
-            self.of(schema.empty_table())
-        except ValueError as error:
-            raise GraphError(f"operator 'filter': {error}") from error
-        return table_schema(schema)
 
 
 def _run(table: "pa.Table", node: Any) -> "pa.Table":

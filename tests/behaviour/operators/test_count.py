@@ -13,7 +13,7 @@ import pytest
 import tidewheel as tw
 from tests.kit.operators.harness import Case, bags, run
 from tests.kit.operators.operator_case import ONLY_ARROW, OperatorCase, each_epoch, number_of
-from tidewheel.operators.epochs.partial import MOST_KEPT
+from tidewheel.operators.epochs.fold import MOST_KEPT
 
 CASES = [
     OperatorCase("count", lambda stream: stream.count(), each_epoch(lambda numbers: Counter(numbers).items())),

@@ -74,7 +74,7 @@ def test_what_is_no_function_is_refused() -> None:
     """When the dataflow is described."""
     stream: tw.Stream[int] = tw.Dataflow("test").input("numbers")
     with pytest.raises(tw.GraphError, match="reduce takes a function, not 0"):
-        stream.reduce(lambda n: n, 0)  # type: ignore[call-overload]
+        stream.reduce(lambda n: n, 0)  # type: ignore[arg-type]
 
 
 def test_a_function_that_returns_nothing_is_an_error() -> None:

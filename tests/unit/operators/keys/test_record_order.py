@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.laws.strategies import law_settings
-from tidewheel.operators.keys.record_order import Order, first_by_content, take
+from tidewheel.operators.keys.record_order import Order, take
 from tidewheel.transport.batches import is_arrow, is_numpy, records
 
 PAIRS = st.lists(st.tuples(st.integers(-2, 2), st.text("ab", max_size=2)), max_size=12)
@@ -88,12 +88,6 @@ def test_indices_say_where_records_come_from() -> None:
         assert [pair(record) for record in records(take(batch, [2, 0]))] == [(2, "c"), (3, "a")]
 
 
-def test_the_first_in_order_is_found() -> None:
-    """One alone needs no comparison."""
-    assert Order(number).first([(2, "a"), (1, "b")]) == 1
-    assert Order(lambda record: 1 // 0).first([(2, "a")]) == 0
-
-
 def test_ties_cost_nothing_where_there_are_none() -> None:
     """Records that the order tells apart need no hash, and may be anything."""
     functions = [round, open]  # not print, which Ray replaces
@@ -134,10 +128,9 @@ def test_what_content_decides_does_not_depend_on_what_was_compared_before(
     rows: list[Any], middle: int, random: Any
 ) -> None:
     """The first of all is the first of the firsts of any parts, also where records are of several types."""
-    first = repr(rows[first_by_content(rows)])
+    by_content = Order(lambda record: 0)
+    (first,) = by_content.sorted(rows, 1)
     random.shuffle(rows)
-    parts = [part for part in (rows[:middle], rows[middle:]) if part]
-    firsts = [part[first_by_content(part)] for part in parts]
-    assert repr(firsts[first_by_content(firsts)]) == first
-    assert Order(lambda record: 0).sorted(rows, 1) == [rows[first_by_content(rows)]]
-    assert repr(rows[Order(lambda record: 0).first(rows)]) == first
+    firsts = [by_content.sorted(part, 1)[0] for part in (rows[:middle], rows[middle:]) if part]
+    assert repr(by_content.sorted(firsts, 1)) == repr([first])
+    assert repr(by_content.sorted(rows)[0]) == repr(first)

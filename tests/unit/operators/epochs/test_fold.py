@@ -1,7 +1,6 @@
-"""Work before an exchange: when what has become of records is sent on."""
+"""Folds of epochs: when their results are sent, and what they keep until then."""
 
 from collections import Counter
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -11,36 +10,25 @@ import pytest
 import tidewheel as tw
 from tests.kit.runtime.one_operator import fail_flow
 from tests.kit.runtime.worker_group import WorkerGroup
-from tidewheel.operators.epochs.distinct import distinct_records
-from tidewheel.operators.epochs.keyed_state import FirstOfEach
-from tidewheel.operators.epochs.partial import MOST_KEPT, build_partial, joined
-from tidewheel.operators.epochs.pruned_epoch import PrunedEpoch
-from tidewheel.operators.epochs.top_k import TopK
+from tidewheel.operators.epochs.fold import MOST_KEPT, Fold, build_partial, pruned_fold
+from tidewheel.operators.epochs.gathered_epochs import joined
+from tidewheel.operators.epochs.picks import FirstOfEach, TopK, distinct_records
 from tidewheel.operators.keys.record_keys import Keys
 from tidewheel.operators.keys.record_order import Order
 from tidewheel.transport.batches import is_arrow
 
 
-class Sizes:
-    """A fold that counts batches, and says that it is as large as their records add up to."""
+def add_size(sizes: list[int], batch: Any) -> list[int]:
+    return [*sizes, len(batch) if batch != [0] else 1 // 0]
 
-    def start(self) -> list[int]:
-        return []
 
-    def add(self, state: list[int], batch: Any) -> list[int]:
-        state.append(len(batch) if batch != [0] else 1 // 0)
-        return state
-
-    def size(self, state: list[int]) -> int:
-        return sum(state)
-
-    def finish(self, state: list[int]) -> Iterable[Any]:
-        yield [tuple(state)]
+SIZES = Fold(list, add_size, lambda sizes: [tuple(sizes)], sum)
+"""A fold that counts batches, and says that it is as large as their records add up to."""
 
 
 def partial_flow() -> tw.Dataflow:
     flow = tw.Dataflow("test")
-    flow.operator("subject", [flow.input("numbers")], 1, build_partial(Sizes()), notify=False)[0].capture("results")
+    flow.operator("subject", [flow.input("numbers")], 1, build_partial(SIZES), notify=False)[0].capture("results")
     return flow
 
 
@@ -98,18 +86,18 @@ def test_batches_are_joined_as_their_kind() -> None:
 @pytest.mark.parametrize("size", [1, 100, 3000])
 def test_what_does_not_matter_is_not_kept(size: int) -> None:
     """Of ever more records a fold keeps about as many as it will need."""
-    fold = PrunedEpoch(lambda batch: sorted(set(batch)))
+    fold = pruned_fold(lambda batch: sorted(set(batch)))
     state, most = fold.start(), 0
     for start in range(0, 30_000, size):
         state = fold.add(state, [number % 10 for number in range(start, start + size)])
         most = max(most, fold.size(state))
     assert most <= max(1024, size)
-    assert list(fold.finish(state)) == [list(range(10))]
-    wide = PrunedEpoch(lambda batch: list(Counter(batch)))
+    assert fold.finish(state) == list(range(10))
+    wide = pruned_fold(lambda batch: list(Counter(batch)))
     state = wide.start()
     for start in range(0, 30_000, 100):
         state = wide.add(state, list(range(start, start + 100)))
-    assert list(wide.finish(state)) == [list(range(30_000))]
+    assert wide.finish(state) == list(range(30_000))
 
 
 def test_whatever_is_of_arrow_is_one_kind() -> None:
@@ -127,18 +115,18 @@ def test_beyond_what_is_gathered_record_batches_stay_columns(size: int) -> None:
     rows = pa.table({"id": list(range(4000)), "n": [number * 7919 % 50 for number in range(4000)]})
     parts: list[Any] = [batch for start in range(0, 4000, size) for batch in rows.slice(start, size).to_batches()]
     mixed = [pa.Table.from_batches([part]) if place % 2 else part for place, part in enumerate(parts)]
-    for prune in (
+    for pick in (
         TopK(3, None, Order("n", reverse=True)).pick,
         TopK(2, Keys("n"), Order("id")).pick,
-        FirstOfEach(Keys("n"), None).prune,
+        FirstOfEach(Keys("n"), None).pick,
         distinct_records,
     ):
-        expected = prune(rows).sort_by("id").to_pylist()
+        expected = pick(rows).sort_by("id").to_pylist()
         for batches in (parts, mixed):
-            fold = PrunedEpoch(prune)
+            fold = pruned_fold(pick)
             state = fold.start()
             for batch in batches:
                 state = fold.add(state, batch)
-            (found,) = fold.finish(state)
+            found = fold.finish(state)
             assert is_arrow(found)
             assert joined([found]).sort_by("id").to_pylist() == expected

@@ -1,0 +1,139 @@
+"""Folds: what operators keep of the records of an epoch while they come, and what they send of it.
+
+`build_per_epoch` sends the result when the epoch is complete. `build_partial` is the first half of an operator that is
+split in two: it works before an exchange, so that less travels.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from operator import attrgetter
+from typing import Any
+
+from tidewheel.operators.epochs.gathered_epochs import joined
+from tidewheel.progress import Time
+from tidewheel.runtime import Build, InputPort, OperatorContext, OutputPort, Schedule
+from tidewheel.runtime.worker.operator_context import instance_of
+from tidewheel.transport.batches import Batch, length
+
+MOST_KEPT = 1 << 18
+"""`build_partial` keeps so many records of a time, as what they have become; more than that hardly saves anything."""
+
+SMALLEST_PRUNING = 1024
+"""A fold gathers so many records before it looks which of them matter."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """What is kept of the records of an epoch while they come, and what is made of it in the end.
+
+    Attributes:
+        start: returns what is kept before the first record.
+        add: returns what is kept once another batch has come; it may change in place what it gets.
+        finish: returns the batch to send.
+        size: returns about how many records ``finish`` would send.
+    """
+
+    start: Callable[[], Any]
+    add: Callable[[Any, Batch], Any]
+    finish: Callable[[Any], Batch]
+    size: Callable[[Any], int] = len
+
+
+def build_per_epoch(fold: Fold) -> Build:
+    """Return the build function of an operator that folds the records of each epoch and sends the result at its end."""
+
+    def build(context: OperatorContext) -> Schedule:
+        epochs: dict[Time, Any] = context.state("epochs", dict)
+        notificator = context.notificator()
+
+        def schedule(input: InputPort, output: OutputPort) -> None:
+            for lent, batch in input:
+                time = lent.time
+                if time not in epochs:
+                    epochs[time] = fold.start()
+                    notificator.notify_at(lent)
+                epochs[time] = fold.add(epochs[time], batch)
+            for token in notificator.ready(input):
+                output.send(token, fold.finish(epochs.pop(token.time)))
+
+        return schedule
+
+    return build
+
+
+def build_partial(fold: Fold) -> Build:
+    """Return the build function of an operator that folds records as long as they keep coming, and sends the result.
+
+    It folds a time's records until a call has none of them, so that many small batches make few results; it sends
+    sooner if there are too many. It looks at no frontier: describe it with ``notify=False``. How many results there are
+    depends on how busy the worker is, and what is made of them must not.
+    """
+
+    def build(context: OperatorContext) -> Schedule:
+        states: dict[Time, Any] = context.state("partial", dict)
+        waiting = context.notificator()
+
+        def schedule(input: InputPort, output: OutputPort) -> None:
+            def finish(time: Time) -> None:
+                instance_of(context).work_at(time)
+                with waiting.take(time) as token:
+                    output.send(token, fold.finish(states.pop(time)))
+
+            quiet = dict.fromkeys(states)
+            for lent, batch in input:
+                time = lent.time
+                if time not in states:
+                    states[time] = fold.start()
+                    waiting.notify_at(lent)
+                states[time] = fold.add(states[time], batch)
+                quiet.pop(time, None)
+                if fold.size(states[time]) > MOST_KEPT:
+                    finish(time)
+            for time in quiet:
+                finish(time)
+            if states:
+                context.activate()
+
+        return schedule
+
+    return build
+
+
+@dataclass(slots=True)
+class Gathered:
+    """The batches of an epoch, without records that were found not to matter.
+
+    Attributes:
+        batches: what is left.
+        records: how many records they have together.
+        left: how many records mattered when that was last looked at.
+    """
+
+    batches: list[Batch] = field(default_factory=list)
+    records: int = 0
+    left: int = 0
+
+    def add(self, batch: Batch, prune: Callable[[list[Batch]], Batch], least: int) -> None:
+        """Add a batch; prune if there are twice as many records as were left the last time, and at least ``least``."""
+        self.batches.append(batch)
+        self.records += length(batch)
+        if self.records > max(2 * self.left, least):
+            self.batches = [prune(self.batches)]
+            self.records = self.left = length(self.batches[0])
+
+
+def pruned_fold(pick: Callable[[Batch], Batch]) -> Fold:
+    """Return a fold that keeps what ``pick`` leaves of the records of an epoch; memory is linear in that.
+
+    Args:
+        pick: takes records out of a batch, such that ``pick(joined([pick(a), b])) == pick(joined([a, b]))``.
+    """
+
+    def prune(batches: list[Batch]) -> Batch:
+        return pick(joined(batches))
+
+    def add(state: Gathered, batch: Batch) -> Gathered:
+        state.add(batch, prune, SMALLEST_PRUNING)
+        return state
+
+    return Fold(Gathered, add, lambda state: prune(state.batches), attrgetter("records"))
