@@ -13,10 +13,8 @@ from tidewheel.pubsub.protocol.subscriber import Subscriber, SubscriberStatistic
 from tidewheel.pubsub.publishers.connection import PublisherConnection
 from tidewheel.pubsub.publishers.publication import Publication, RunningPublication
 from tidewheel.pubsub.relays.relay_handle import RelayHandle, relay
-from tidewheel.pubsub.subscribers.ended_subscriptions import end_subscription
-from tidewheel.pubsub.subscribers.epochs import Epochs
-from tidewheel.pubsub.subscribers.subscribing import subscribe
-from tidewheel.pubsub.subscribers.subscription import Subscription
+from tidewheel.pubsub.subscribers.subscribing import end_subscription, subscribe
+from tidewheel.pubsub.subscribers.subscription import Epochs, Subscription
 
 __all__ = [
     "CATALOG_TOPIC",

@@ -12,9 +12,9 @@ from tidewheel.pubsub.catalog.known_topics import KnownTopics
 from tidewheel.pubsub.catalog.local_catalog import LOCAL_CATALOG
 from tidewheel.pubsub.catalog.topic_event import CATALOG_TOPIC, Listing, TopicEvent
 from tidewheel.pubsub.errors import DeliveryError, NoCluster
+from tidewheel.pubsub.subscribers.local_reader import LocalTopicReader
 from tidewheel.pubsub.subscribers.subscribing import subscribe
 from tidewheel.pubsub.subscribers.subscription import Subscription
-from tidewheel.pubsub.subscribers.topic_reader import LocalTopicReader
 
 if TYPE_CHECKING:
     from typing import Self
@@ -133,9 +133,7 @@ def watch_topics(timeout: float | None = None) -> TopicWatch:
 
 def _subscribe_here() -> Subscription:
     info = LOCAL_CATALOG.own_topic
-    reader = LocalTopicReader(info.name, info.partitions, f"watch-{time.monotonic_ns()}")
-    reader.attach()
-    return Subscription(info, reader)
+    return Subscription(info, LocalTopicReader(info, f"watch-{time.monotonic_ns()}"))
 
 
 def _cluster_listing() -> Listing:

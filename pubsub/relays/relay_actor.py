@@ -8,14 +8,16 @@ their way to it or to another.
 import asyncio
 import logging
 import socket
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from operator import attrgetter
-from typing import Any, Final, Protocol, TypeVar
+from typing import Final
 
 from tidewheel.progress import ProtocolError, TidewheelError
+from tidewheel.progress import ProtocolError
+from tidewheel.pubsub.errors import DeliveryError
+from tidewheel.pubsub.exactly_once.codec import CODEC
 from tidewheel.pubsub.exactly_once.fanout import Outgoing
 from tidewheel.pubsub.exactly_once.frames import CODEC, ChildMessage, Join, Told
 from tidewheel.pubsub.exactly_once.messages import (
@@ -31,7 +33,7 @@ from tidewheel.pubsub.exactly_once.messages import (
 )
 from tidewheel.pubsub.exactly_once.relay import CACHE_BYTES, Relay
 from tidewheel.pubsub.relays.relay_parent import RelayParent
-from tidewheel.pubsub.relays.relay_statistics import RelayStatistics
+from tidewheel.pubsub.relays.relay_registry import RelayRegistry, TopicLife
 from tidewheel.pubsub.subscribers.parents import ParentGone
 from tidewheel.transport.change_signal import ChangeSignal
 from tidewheel.transport.child_link import WAITING_BYTES
@@ -54,39 +56,32 @@ SIGN_OF_LIFE_S: Final = 5.0
 _AGAIN_S = 0.5
 _LIFE_WAIT_S = 30.0
 
-Answer = TypeVar("Answer")
-
 
 @dataclass(frozen=True, slots=True)
-class TopicLife:
-    """What a relay is for: one life of a topic.
+class RelayStatistics:
+    """Counts of one relay since it was started.
 
-    Args:
-        registration: tells it from others.
-        pubends: how many the topic has.
-        parents: the handles of the actors to connect to: one for each pubend, or one relay for all of them.
+    Attributes:
+        node: the node of the cluster that it is on.
+        children: how many subscribers and relays are connected to it.
+        parents: to how many parents it is connected.
+        messages: how many it was told.
+        dropped: how many children were not told as they did not read; they ask for those again.
+        nacks_heard: how often children have asked it for something.
+        nacks_asked: how often it has asked its parents.
+        cached_bytes: how much it has of what was published last.
+        waiting_bytes: how much waits to be taken by children.
     """
 
-    registration: str
-    pubends: int
-    parents: tuple[Any, ...]
-
-
-class Registry(Protocol):
-    """Where a relay learns what it is for and where it is, and says that it is there.
-
-    The calls may raise a TidewheelError, and are tried again then.
-    """
-
-    @property
-    def node(self) -> str:
-        """The node of the cluster that this process is on."""
-
-    async def life(self, timeout_s: float) -> TopicLife | None:
-        """Return the life of the topic as soon as it has one; None if it has none in that time."""
-
-    async def announce(self, name: str, registration: str, children: int) -> bool:
-        """Say that a relay is there for a life of the topic; tell whether no other life has begun."""
+    node: str
+    children: int
+    parents: int
+    messages: int
+    dropped: int
+    nacks_heard: int
+    nacks_asked: int
+    cached_bytes: int
+    waiting_bytes: int
 
 
 class RelayActor:
@@ -102,7 +97,7 @@ class RelayActor:
     def __init__(
         self,
         name: str,
-        registry: Registry,
+        registry: RelayRegistry,
         cache_bytes: int = CACHE_BYTES,
         waiting_bytes: int = WAITING_BYTES,
     ) -> None:
@@ -153,7 +148,7 @@ class RelayActor:
         """Wait until it has all its parents, and others may be sent to it; tell whether that is so."""
 
         def does_serve() -> bool:
-            return self._is_announced and bool(self._parents) and all(one.is_connected for one in self._parents)
+            return self._is_announced and bool(self._parents) and all(kept.parent is not None for kept in self._parents)
 
         return await self._changed.wait_until(does_serve, timeout_s)
 
@@ -162,7 +157,7 @@ class RelayActor:
         return RelayStatistics(
             node=self._node,
             children=len(self._children),
-            parents=sum(parent.is_connected for parent in self._parents),
+            parents=sum(kept.parent is not None for kept in self._parents),
             messages=self._messages,
             dropped=self._children.dropped,
             nacks_heard=self._nacks_heard,
@@ -187,9 +182,11 @@ class RelayActor:
     async def _run(self) -> None:
         while True:
             try:
-                life = await self._ask(partial(self._registry.life, _LIFE_WAIT_S), None)
+                life = await self._registry.life(_LIFE_WAIT_S)
                 if life is not None:
                     await self._serve(life)
+            except DeliveryError as error:
+                _LOG.debug("%s has no answer: %s", self._name, error)
             except Exception:  # noqa: BLE001 - or it would be there and do nothing
                 _LOG.exception("%s has failed, and begins anew", self._name)
             await asyncio.sleep(_AGAIN_S)
@@ -197,9 +194,10 @@ class RelayActor:
     async def _serve(self, life: TopicLife) -> None:
         self._begin(life)
         try:
-            await self._until_over(life)
+            while await self._is_current(life):  # noqa: ASYNC110 - each round announces the relay
+                await asyncio.sleep(ANNOUNCE_S)
         finally:
-            await self._end()
+            self._end()
 
     def _begin(self, life: TopicLife) -> None:
         _LOG.debug("%s begins for %s", self._name, life.registration)
@@ -215,30 +213,20 @@ class RelayActor:
             )
         self._flush()
 
-    async def _until_over(self, life: TopicLife) -> None:
-        """Announce, again and again, that the relay is there, until there is another life, or this one has ended."""
-        while await self._ask(partial(self._announce, life.registration), True):
-            self._changed.notify()
-            if any(parent.is_dead for parent in self._parents):
-                now: TopicLife | None = await self._ask(partial(self._registry.life, 0.0), life)
-                if now is None or now.registration != life.registration:
-                    return
-            await asyncio.sleep(ANNOUNCE_S)
-
-    async def _announce(self, registration: str) -> bool:
-        is_current = await self._registry.announce(self._name, registration, len(self._children))
-        self._is_announced = is_current
-        return is_current
-
-    async def _ask(self, ask: Callable[[], Awaitable[Answer]], otherwise: Answer) -> Answer:
-        """Ask the registry something; return ``otherwise`` if it does not answer."""
+    async def _is_current(self, life: TopicLife) -> bool:
+        """Announce that the relay is there; tell whether this life of the topic goes on, as far as is known."""
         try:
-            return await ask()
-        except TidewheelError as error:
+            self._is_announced = await self._registry.announce(self._name, life.registration, len(self._children))
+            self._changed.notify()
+            if self._is_announced and any(parent.is_dead for parent in self._parents):
+                now = await self._registry.life(0.0)
+                return now is not None and now.registration == life.registration
+        except DeliveryError as error:
             _LOG.debug("%s has no answer: %s", self._name, error)
-            return otherwise
+            return True
+        return self._is_announced
 
-    async def _end(self) -> None:
+    def _end(self) -> None:
         """Forget everything."""
         self._relay = None
         self._is_announced = False
@@ -246,9 +234,9 @@ class RelayActor:
             self._flushing.cancel()
         self._children.close()
         self._acknowledged.clear()
-        parents, self._parents = self._parents, []
-        for parent in parents:
-            await parent.close()
+        for parent in self._parents:
+            parent.close()
+        self._parents = []
 
     # ------------------------------------------------------------------ parents
 

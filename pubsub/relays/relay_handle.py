@@ -1,17 +1,19 @@
-"""Relays of a topic: actors between its publishers and many subscribers, which each of them finds by himself."""
+"""Relays of a topic: actors between its publishers and many subscribers, and the handle of those that run here."""
 
 import logging
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from tidewheel.pubsub.catalog.local_catalog import LOCAL_CATALOG
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.exactly_once.messages import RELAY_PREFIX
-from tidewheel.pubsub.relays.relay_statistics import RelayStatistics
 from tidewheel.pubsub.subscribers.subscribing import find_topic
+
+if TYPE_CHECKING:
+    from tidewheel.pubsub.relays.relay_actor import RelayStatistics
 
 _LOG = logging.getLogger(__name__)
 
@@ -119,19 +121,19 @@ class RelayHandle:
 
     def _wait(self) -> None:
         """Wait until all of them serve the topic."""
-        answers = self._ask(lambda actor: actor.serves.remote(STARTED_WITHIN_S), STARTED_WITHIN_S)
+        answers = self._ask("serves", STARTED_WITHIN_S, within_s=STARTED_WITHIN_S)
         late = sum(answer is not True for answer in answers)
         if late:
             raise DeliveryError(
-                f"topic {self.topic!r}: {late} of {len(self.actors)} relays do not serve it after "
-                f"{STARTED_WITHIN_S:g} s; the logs of their processes say more",
+                f"topic {self.topic!r}: {late} of {len(answers)} relays do not serve it after {STARTED_WITHIN_S:g} s; "
+                "the logs of their processes say more",
                 topic=self.topic,
             )
 
-    def statistics(self) -> list[RelayStatistics]:
+    def statistics(self) -> "list[RelayStatistics]":
         """Return what each relay has done since its last start; a relay that is closed or does not answer has none."""
-        answers = [] if self._is_closed else self._ask(lambda actor: actor.statistics.remote(), CLOSED_WITHIN_S)
-        return [answer for answer in answers if isinstance(answer, RelayStatistics)]
+        answers = [] if self._is_closed else self._ask("statistics", within_s=CLOSED_WITHIN_S)
+        return [answer for answer in answers if not isinstance(answer, Exception)]
 
     def close(self) -> None:
         """End the relays; their subscribers go on without them. Idempotent."""
@@ -145,17 +147,17 @@ class RelayHandle:
             return
         for name in self._names:
             forget_relay(name)
-        self._ask(lambda actor: actor.close.remote(), CLOSED_WITHIN_S)
+        self._ask("close", within_s=CLOSED_WITHIN_S)
         for actor in self.actors:
             with suppress(Exception):  # the cluster may end meanwhile
                 ray.kill(actor)
 
-    def _ask(self, ask: Callable[[Any], Any], within_s: float) -> list[Any]:
-        """Return the answer of each relay, or its error, or None if there is none in time."""
+    def _ask(self, method: str, *arguments: Any, within_s: float) -> list[Any]:
+        """Call each relay; return the answers, or the error of a relay that does not answer in time."""
         import ray
 
         deadline_s = time.monotonic() + within_s
-        calls = [ask(actor) for actor in self.actors]
+        calls = [getattr(actor, method).remote(*arguments) for actor in self.actors]
         answers: list[Any] = []
         for call in calls:
             try:

@@ -2,16 +2,31 @@
 
 import asyncio
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, Final
 
 from tidewheel.pubsub.catalog.catalog import TopicInfo
 from tidewheel.pubsub.catalog.catalog_actor import find_catalog
 from tidewheel.pubsub.catalog.catalog_relays import RelayInfo
 from tidewheel.pubsub.errors import DeliveryError
-from tidewheel.pubsub.relays.relay_actor import TopicLife
 from tidewheel.transport.ray_cluster import node_id
 
 _ANSWERS_WITHIN_S: Final = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class TopicLife:
+    """One life of a topic, which a relay serves.
+
+    Args:
+        registration: the unique id of this life.
+        pubends: the number of pubends of the topic.
+        parents: the handles of the actors to connect to: one for each pubend, or one relay for all of them.
+    """
+
+    registration: str
+    pubends: int
+    parents: tuple[Any, ...]
 
 
 class RelayRegistry:
@@ -62,13 +77,6 @@ class RelayRegistry:
         except Exception as error:  # Ray has many, and there may be no catalog at all
             self._catalog = None
             raise DeliveryError(f"the catalog of topics does not answer: {error}") from error
-
-    def __getstate__(self) -> str:
-        return self._topic
-
-    def __setstate__(self, topic: str) -> None:
-        self._topic = topic
-        self._catalog = None
 
 
 def forget_relay(name: str) -> None:

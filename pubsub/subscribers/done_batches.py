@@ -1,4 +1,4 @@
-"""The batches that the consumer of a subscription is done with: it says so, or it comes back for more."""
+"""The batches with exactly-once delivery that the consumer of a subscription has had, and their acknowledgement."""
 
 from collections.abc import Callable, Iterable, Sequence
 
@@ -12,58 +12,40 @@ class DoneBatches:
 
     Args:
         topic: its name.
-        acknowledge: takes the partition and the number of each of some batches that are done with, together; None
-            where nobody keeps anything until then.
-        ack: who says so.
+        acknowledge: receives the partition and the number of each of some batches, to be acknowledged together.
+        ack: who acknowledges.
+
+    Attributes:
+        is_automatic: whether a consumer that asks for more is done with what it got.
     """
 
     def __init__(
-        self,
-        topic: str,
-        acknowledge: Callable[[Sequence[tuple[int, int]]], None] | None = None,
-        ack: Acknowledging = "auto",
+        self, topic: str, acknowledge: Callable[[Sequence[tuple[int, int]]], None], ack: Acknowledging
     ) -> None:
         self._topic = topic
         self._acknowledge = acknowledge
-        self._ack = ack
-        self._handed: list[Batch | SubstreamsEnded] = []
-        self._is_automatic = acknowledge is not None and ack == "auto"
+        self._given: list[tuple[int, int]] = []
+        self.is_automatic = ack == "auto"
 
-    @property
-    def is_automatic(self) -> bool:
-        """Whether a consumer that comes back for more is done with what it got."""
-        return self._is_automatic
-
-    def hand(self, events: Iterable[Event | Epoch]) -> None:
-        """Take note of what the consumer gets, if that is acknowledged by itself."""
-        if not self._is_automatic:
-            return
-        for event in events:
-            if isinstance(event, Epoch):
-                self._handed += event.batches
-                self._handed += event.ends
-            elif isinstance(event, Batch | SubstreamsEnded):
-                self._handed.append(event)
+    def give(self, given: Iterable[Event | Epoch]) -> None:
+        """Record what the consumer gets."""
+        if self.is_automatic:
+            for one in given:
+                self._given += _numbers(one)
 
     def settle(self) -> None:
-        """Take note that the consumer comes back for more, or has ended well: it is done with what it got."""
-        if self._handed:
-            handed, self._handed = self._handed, []
-            self._tell(handed)
+        """Acknowledge what the consumer got, as it asks for more, or has ended well."""
+        if self._given:
+            given, self._given = self._given, []
+            self._acknowledge(given)
 
     def acknowledge(self, done: Epoch | Batch | SubstreamsEnded) -> None:
-        """Take the consumer's word that it is done with something.
+        """Acknowledge what the consumer says that it is done with.
 
         Raises:
             DeliveryError: it is not for the consumer to say so.
         """
-        if self._acknowledge is None:
-            raise DeliveryError(
-                f"topic {self._topic!r} is best effort, so there is nothing to acknowledge: publish it with "
-                "delivery='exactly_once'",
-                topic=self._topic,
-            )
-        if self._ack == "auto":
+        if self.is_automatic:
             raise DeliveryError(
                 f"this subscription to topic {self._topic!r} acknowledges what it has given out when it is asked for "
                 "more: subscribe with ack='manual' to do it yourself",
@@ -73,8 +55,10 @@ class DoneBatches:
             raise DeliveryError(
                 f"what can be acknowledged is an Epoch, Batch or SubstreamsEnded, not {done!r}", topic=self._topic
             )
-        self._tell([*done.batches, *done.ends] if isinstance(done, Epoch) else [done])
+        self._acknowledge(_numbers(done))
 
-    def _tell(self, batches: Iterable[Batch | SubstreamsEnded]) -> None:
-        assert self._acknowledge is not None, "somebody wants to know"
-        self._acknowledge([(batch.partition, batch.number) for batch in batches])
+
+def _numbers(done: Event | Epoch) -> list[tuple[int, int]]:
+    """Return the partition and number of each part of an event or epoch that is to be acknowledged."""
+    parts = [*done.batches, *done.ends] if isinstance(done, Epoch) else [done]
+    return [(part.partition, part.number) for part in parts if isinstance(part, Batch | SubstreamsEnded)]

@@ -1,60 +1,57 @@
-"""The ways of a relay or subend to its parent: the actor of a pubend, or of a relay.
+"""The parents of a relay or subscriber: actors that tell it messages, found, and found again when they are lost.
 
-Over a socket where the actor is on the same node, otherwise by calls. Actors are Ray's handles; this module only wants
-of them that a call can be made and its answer awaited.
+The way to an actor is a socket where both are on one node, and otherwise calls. Actors are Ray's handles; this module
+only wants of them that a call can be made, and that its answer can be awaited.
+
+A search makes calls that may wait for long, as for an actor that is being started again. So each search has a thread of
+its own, and whoever polls the parent is rung when the search has an end.
 """
 
-import asyncio
+import logging
+import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import CancelledError, Future
+from contextlib import suppress
 from functools import partial
-from typing import Any, Final, Protocol
+from math import inf
+from typing import Any, Final, TypeAlias
 
 from tidewheel.progress import TidewheelError
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.exactly_once.frames import CODEC, ChildMessage
+from tidewheel.pubsub.errors import DeliveryError, PublisherLost
+from tidewheel.pubsub.exactly_once.codec import CODEC
+from tidewheel.pubsub.exactly_once.frames import ChildMessage
+from tidewheel.pubsub.messages.delivery_options import DeliveryOptions
 from tidewheel.transport.call_parent import CallParent
 from tidewheel.transport.parent_link import ParentLink
-from tidewheel.transport.socket_frames import MOST_AT_ONCE
-from tidewheel.transport.socket_offer import SocketOffer
+from tidewheel.transport.socket_frames import MOST_AT_ONCE, STEADILY
+
+_LOG = logging.getLogger(__name__)
 
 FOUND_WITHIN_S: Final = 30.0
-"""So long an actor may take to answer."""
+"""An actor may take so long to answer, in seconds."""
 
+RESTARTS_WITHIN_S: Final = 60.0
+"""A parent with a log may be away for so long, in seconds."""
 
-class Parent(Protocol):
-    """A way to a parent; to be used by one thread at a time, and closed."""
+_AGAIN_S = 0.2
+_ATTEMPTS = 10
+_PING_TIMEOUT_S = 10.0
 
-    why_lost: str
-    """Why the parent is not there any more; empty as long as it is."""
+Parent: TypeAlias = ParentLink | CallParent
+"""A way to a parent. One thread uses it at a time, says a `Join` first, and closes it."""
 
-    @property
-    def is_lost(self) -> bool:
-        """Whether nothing more will come; what came before has been returned."""
-
-    @property
-    def is_waiting(self) -> bool:
-        """Whether to poll for writing as well."""
-
-    def fileno(self) -> int:
-        """Return what to poll for reading, before each call of `read`."""
-
-    def read(self) -> list[Any]:
-        """Return what has come, without waiting for it, and say what waits."""
-
-    def say(self, messages: Iterable[ChildMessage]) -> None:
-        """Say something, a `Join` first, without waiting for the parent to take it."""
-
-    def close(self) -> None:
-        """Let go of it."""
+Find: TypeAlias = Callable[[str], Parent]
+"""Returns a way to a parent, and may wait; its argument says why the last one is lost, and is empty at first."""
 
 
 class ParentGone(DeliveryError):  # noqa: N818  it names what happened
     """An actor that was to be a parent does not answer.
 
     Args:
-        message: why.
-        is_for_good: whether it will never do so again.
+        message: the reason.
+        is_for_good: whether it will never answer again.
     """
 
     def __init__(self, message: str, *, is_for_good: bool = False) -> None:
@@ -62,78 +59,236 @@ class ParentGone(DeliveryError):  # noqa: N818  it names what happened
         self.is_for_good = is_for_good
 
 
-def find_parent(actor: Any, child: str, node: str) -> Parent:
-    """Return a way to an actor, for a thread, which waits for the actor to answer. The child has to say `Join` then.
-
-    Args:
-        actor: the handle of a pubend's or relay's actor.
-        child: by which name it will know the child.
-        node: the node of the cluster that this process is on.
-
-    Raises:
-        ParentGone: it does not answer.
-        TidewheelError: it answers with this.
-    """
-    try:
-        return _way(actor, child, node, _called(actor.attach, child).result(FOUND_WITHIN_S))
-    except Exception as error:
-        raise _why(error) from error
-
-
-async def await_parent(actor: Any, child: str, node: str, most_at_once: int = MOST_AT_ONCE) -> Parent:
-    """Do as `find_parent` does, on an asyncio loop, which goes on meanwhile.
-
-    About ``most_at_once`` bytes are read from a socket at a time.
-    """
-    try:
-        async with asyncio.timeout(FOUND_WITHIN_S):
-            offer = await asyncio.wrap_future(_called(actor.attach, child))
-        way = asyncio.ensure_future(asyncio.to_thread(_way, actor, child, node, offer, most_at_once))
-        try:
-            return await asyncio.shield(way)
-        except asyncio.CancelledError:
-            way.add_done_callback(_close)
-            raise
-    except Exception as error:
-        raise _why(error) from error
-
-
-def _close(way: "asyncio.Future[Parent]") -> None:
-    """Let go of a parent that nobody waits for any more."""
-    if not way.cancelled() and way.exception() is None:
-        way.result().close()
-
-
-def _way(actor: Any, child: str, node: str, offer: SocketOffer | None, most_at_once: int = MOST_AT_ONCE) -> Parent:
-    connection = None if offer is None else offer.connect(node)
-    if connection is None:
-        return CallParent(CODEC, called(actor, child))
-    return ParentLink(CODEC, connection, most_at_once)
-
-
-def called(actor: Any, child: str) -> "Callable[..., Future[list[Any]]]":
-    """Return what calls an actor as a child of it, and returns what will have the answer."""
-    return partial(_called, actor.talk, child)
-
-
-def _called(method: Any, *arguments: Any) -> "Future[Any]":
-    """Call a method of an actor; return what will have its answer."""
-    answer: Future[Any] = method.remote(*arguments).future()
+def called(method: Any, *arguments: Any, **named: Any) -> "Future[Any]":
+    """Call a method of an actor; return the future of its answer."""
+    answer: Future[Any] = method.remote(*arguments, **named).future()
     return answer
 
 
-def _why(error: Exception) -> Exception:
-    """Return what to raise when an actor has not answered as it should."""
+def answer_of(call: "Future[Any]", within_s: float = FOUND_WITHIN_S) -> Any:
+    """Wait for the answer of an actor and return it.
+
+    Raises:
+        ParentGone: the actor does not answer.
+        TidewheelError: the actor answers with this error.
+    """
     from ray.exceptions import ActorUnavailableError, RayActorError, RayTaskError
 
-    if isinstance(error, RayTaskError):
-        cause = error.cause
-        if isinstance(cause, TidewheelError):
-            return cause
-        return DeliveryError(f"it cannot be connected to: {error}")
-    if isinstance(error, TimeoutError | CancelledError):
-        return ParentGone(f"it has not answered for {FOUND_WITHIN_S:g} s")
-    if isinstance(error, TidewheelError):
-        return error
-    is_for_good = isinstance(error, RayActorError) and not isinstance(error, ActorUnavailableError)
-    return ParentGone(f"{type(error).__name__}: {error}", is_for_good=is_for_good)
+    try:
+        return call.result(within_s)
+    except RayTaskError as error:
+        if isinstance(error.cause, TidewheelError):
+            raise error.cause from None
+        raise DeliveryError(f"it cannot be connected to: {error}") from error
+    except (TimeoutError, CancelledError) as error:
+        raise ParentGone(f"it has not answered for {within_s:.3g} s") from error
+    except TidewheelError:
+        raise
+    except Exception as error:
+        is_for_good = isinstance(error, RayActorError) and not isinstance(error, ActorUnavailableError)
+        raise ParentGone(f"{type(error).__name__}: {error}", is_for_good=is_for_good) from error
+
+
+def find_parent(actor: Any, child: str, node: str, most_at_once: int = MOST_AT_ONCE) -> Parent:
+    """Return a way to the actor of a pubend or relay; wait until it answers.
+
+    Args:
+        actor: its handle.
+        child: the name by which it will know the child.
+        node: the node of the cluster that this process is on.
+        most_at_once: about so many bytes are read from a socket at a time.
+
+    Raises:
+        ParentGone: it does not answer.
+        TidewheelError: it answers with this error.
+    """
+    offer = answer_of(called(actor.attach, child), FOUND_WITHIN_S)
+    connection = None if offer is None else offer.connect(node)
+    if connection is None:
+        return CallParent(CODEC, partial(called, actor.talk, child))
+    return ParentLink(CODEC, connection, most_at_once)
+
+
+def find_publisher(
+    topic: str, partition: int, publisher: Any, subscriber: str, options: DeliveryOptions, node: str, why_lost: str
+) -> Parent:
+    """Return a way to a publisher without a log. Once lost it is not found again, as messages would be missing.
+
+    Args:
+        topic: its topic.
+        partition: its partition.
+        publisher: the handle of its actor.
+        subscriber: a name that no other subscriber has.
+        options: which messages the subscriber wants, and what happens when it falls behind.
+        node: the node of the cluster that this process is on.
+        why_lost: why the last way is lost; empty if there was none.
+
+    Raises:
+        ParentGone: it does not answer.
+        PublisherLost: it lives, and has closed the connection.
+    """
+    if why_lost:
+        answer_of(called(publisher.ping), _PING_TIMEOUT_S)
+        text = f"topic {topic!r}, partition {partition}: the publisher has closed the connection: {why_lost}"
+        raise PublisherLost(text, topic=topic, partition=partition)
+    offer = answer_of(called(publisher.attach, subscriber, options), FOUND_WITHIN_S)
+    connection = None if offer is None else offer.connect(node)
+    if connection is None:
+        return _CalledPublisher(publisher, subscriber)
+    return ParentLink(CODEC, connection, STEADILY if options.slow == "block" else MOST_AT_ONCE)
+
+
+class _CalledPublisher(CallParent):
+    """The way to a publisher on another node, which forgets the subscriber when it is closed."""
+
+    def __init__(self, publisher: Any, subscriber: str) -> None:
+        super().__init__(CODEC, partial(called, publisher.talk, subscriber), attempts=_ATTEMPTS)
+        self._detach = partial(publisher.detach.options(num_returns=0).remote, subscriber)
+
+    def close(self) -> None:
+        """Call no more, and have the publisher forget the subscriber."""
+        import ray
+
+        super().close()
+        # The cluster may be gone by now, or even be another one: then there is nothing to let go of.
+        if ray.is_initialized():
+            with suppress(Exception):
+                self._detach()
+
+
+class KeptParent:
+    """One parent at a time: it is looked for from the first `look` on, and again when it is lost.
+
+    One thread uses it at a time, and closes it.
+
+    Args:
+        where: what it is the parent for, for messages.
+        find: finds a way to it.
+        greeting: the first message to each new parent.
+        ring: called by any thread when `look` has something to do.
+        within_s: a parent may be away for so long, in seconds.
+        why_lost: why there is none at first, if it takes the place of another.
+
+    Attributes:
+        parent: the way to it; None while there is none.
+        why_lost: why the last one is lost; empty if there was none.
+        is_needed: whether to look for another when it is lost.
+        look_at_s: when to call `look` if nothing happens before; infinite if there is no need.
+    """
+
+    def __init__(
+        self,
+        where: str,
+        find: Find,
+        greeting: ChildMessage,
+        ring: Callable[[], None],
+        within_s: float = RESTARTS_WITHIN_S,
+        why_lost: str = "",
+    ) -> None:
+        self._where = where
+        self._find = find
+        self._greeting = greeting
+        self._ring = ring
+        self._within_s = within_s
+        self.why_lost = why_lost
+        self._lost_s = inf
+        self._search: Future[Parent] | None = None
+        self._lock = threading.Lock()
+        self._is_closed = False
+        self.parent: Parent | None = None
+        self.is_needed = True
+        self.look_at_s = 0.0
+
+    def say(self, messages: Iterable[ChildMessage]) -> None:
+        """Say something, if there is a parent: whoever loses something says it again."""
+        if self.parent is not None:
+            self.parent.say(messages)
+
+    def read(self) -> list[Any]:
+        """Return the messages that have come."""
+        return [] if self.parent is None else self.parent.read()
+
+    def look(self, now_s: float) -> bool:
+        """Look whether the parent is lost, and for another; return whether another has taken its place.
+
+        Raises:
+            PublisherLost: there will be no other.
+            DeliveryError: the answer of another.
+        """
+        if self.parent is not None:
+            if not self.parent.is_lost:
+                return False
+            self._lose(self.parent, now_s)
+        search = self._search
+        if search is None:
+            if self.look_at_s <= now_s:
+                self._begin_search(now_s)
+            return False
+        if not search.done():
+            return False
+        self._search = None
+        try:
+            self.parent = search.result()
+        except Exception as error:  # noqa: BLE001 - the next method raises it
+            self._not_found(error, now_s)
+            return False
+        self._greet(self.parent)
+        return bool(self.why_lost)
+
+    def _lose(self, parent: Parent, now_s: float) -> None:
+        _LOG.info("%s: the connection is lost: %s", self._where, parent.why_lost)
+        self.why_lost = parent.why_lost
+        parent.close()
+        self.parent = None
+        self._lost_s = now_s
+        self.look_at_s = now_s if self.is_needed else inf
+
+    def _begin_search(self, now_s: float) -> None:
+        self._lost_s = min(self._lost_s, now_s)
+        self.look_at_s = inf
+        self._search = Future()
+        arguments = [self._search, self.why_lost]
+        threading.Thread(target=self._search_for, args=arguments, name="tidewheel-parent", daemon=True).start()
+
+    def _search_for(self, search: "Future[Parent]", why_lost: str) -> None:
+        """Look for a parent, on a thread; one that is found too late is closed."""
+        try:
+            parent = self._find(why_lost)
+        except BaseException as error:  # noqa: BLE001 - `look` raises it
+            search.set_exception(error)
+        else:
+            with self._lock:
+                search.set_result(parent)
+                if self._is_closed:
+                    parent.close()
+        self._ring()
+
+    def _not_found(self, error: Exception, now_s: float) -> None:
+        """Raise why there will be no parent, or look again after a while."""
+        if not isinstance(error, ParentGone):
+            if isinstance(error, DeliveryError):
+                raise error
+            raise PublisherLost(f"{self._where}: the publisher cannot be reached: {error}") from error
+        if error.is_for_good or now_s - self._lost_s > self._within_s:
+            raise PublisherLost(f"{self._where}: the publisher is dead: {error}") from error
+        self.why_lost = str(error)
+        self.look_at_s = now_s + _AGAIN_S
+
+    def _greet(self, parent: Parent) -> None:
+        parent.say([self._greeting])
+
+    def end(self) -> None:
+        """Let go of a parent that has told everything, and look for no other."""
+        self.is_needed = False
+        if self.parent is not None:
+            self.parent.close()
+            self.parent = None
+
+    def close(self) -> None:
+        """Let go of the parent; a search that is under way is not waited for."""
+        with self._lock:
+            self._is_closed = True
+            found = self._search is not None and self._search.done() and self._search.exception() is None
+        if found and self._search is not None:
+            self._search.result().close()
+        self.end()

@@ -3,6 +3,7 @@
 import logging
 import time
 from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import Future
 from functools import partial
 from typing import Any, Final
 
@@ -11,7 +12,7 @@ from tidewheel.pubsub.catalog.catalog import TopicInfo
 from tidewheel.pubsub.errors import DeliveryError, PublisherLost
 from tidewheel.pubsub.exactly_once.messages import Begun, Ranges
 from tidewheel.pubsub.exactly_once.subscriptions import merged
-from tidewheel.pubsub.subscribers.parents import ParentGone
+from tidewheel.pubsub.subscribers.parents import ParentGone, answer_of, called
 from tidewheel.pubsub.subscribers.subscription_options import SubscriptionOptions
 
 _LOG = logging.getLogger(__name__)
@@ -32,26 +33,21 @@ class PubendCalls:
     """
 
     def __init__(self, info: TopicInfo, name: str, reader: str, options: SubscriptionOptions) -> None:
-        self._info = info
+        self.info = info
         self._name = name
         self._reader = reader
-        self._options = options
-        self._is_durable = options.name is not None
+        self.options = options
 
     def subscribe(self) -> list[Begun]:
         """Have all pubends take this reader on, also those that are just being started again.
 
         Returns:
-            Where it begins at each.
+            The place where it begins at each.
 
         Raises:
             DeliveryError: one of them does not.
         """
-        deadline_s = time.monotonic() + SUBSCRIBED_WITHIN_S
-        numbers = range(len(self._info.partitions))
-        calls = [partial(self._call, number, self._options.tick, again=False) for number in numbers]
-        made = [call() for call in calls]
-        return [self._answer(number, made[number], calls[number], deadline_s) for number in numbers]
+        return self._answers(lambda number: self._call(number, self.options.tick, again=False))
 
     def end(self) -> set[str]:
         """Have all pubends end the subscription for good; return the durable ones that there were at any of them.
@@ -59,47 +55,56 @@ class PubendCalls:
         Raises:
             DeliveryError: one of them does not; others have.
         """
-        deadline_s = time.monotonic() + SUBSCRIBED_WITHIN_S
-        calls = [partial(pubend.end_subscription.remote, self._name) for pubend in self._info.partitions]
-        made = [call() for call in calls]
-        answers = [self._answer(number, made[number], call, deadline_s) for number, call in enumerate(calls)]
+        pubends = self.info.partitions
+        answers = self._answers(lambda number: called(pubends[number].end_subscription, self._name))
         return {name for answer in answers for name in answer}
 
-    def _answer(self, partition: int, call: Any, make: Callable[[], Any], deadline_s: float) -> Any:
-        """Return what a call returns; where there was nobody to answer it is made again."""
-        import ray
+    def _answers(self, make: Callable[[int], "Future[Any]"]) -> list[Any]:
+        """Make a call to every pubend, and return the answers."""
+        deadline_s = time.monotonic() + SUBSCRIBED_WITHIN_S
+        calls = [make(number) for number in range(len(self.info.partitions))]
+        return [self._answer(number, call, partial(make, number), deadline_s) for number, call in enumerate(calls)]
 
+    def _answer(self, partition: int, call: "Future[Any]", make: Callable[[], "Future[Any]"], deadline_s: float) -> Any:
+        """Return the answer of a call; a call that no one could answer is made again.
+
+        Raises:
+            DeliveryError: there is no answer, or it is an error.
+        """
         while True:
+            remaining_s = max(0.0, deadline_s - time.monotonic())
             try:
-                return ray.get(call, timeout=max(0.0, deadline_s - time.monotonic()))
-            except ray.exceptions.GetTimeoutError as error:
-                text = f"{self.where(partition)}: the publisher has not answered for {SUBSCRIBED_WITHIN_S:g} s"
-                raise DeliveryError(text, topic=self._info.name, partition=partition) from error
-            except ray.exceptions.ActorUnavailableError as error:
-                if time.monotonic() > deadline_s:
-                    raise self._refused(partition, error) from error
-                time.sleep(_AGAIN_S)
-                call = make()
-            except ray.exceptions.RayError as error:
-                raise self._refused(partition, error) from error
+                return self._checked(partition, call, remaining_s)
+            except ParentGone as error:
+                if error.is_for_good or time.monotonic() >= deadline_s:
+                    text = f"{self.where(partition)}: the publisher is dead or broken: {error}"
+                    raise PublisherLost(text, topic=self.info.name, partition=partition) from error
+            time.sleep(_AGAIN_S)
+            call = make()
+
+    def _checked(self, partition: int, call: "Future[Any]", within_s: float) -> Any:
+        """Return the answer of a call.
+
+        Raises:
+            ParentGone: there is none.
+            DeliveryError: it is an error.
+        """
+        try:
+            return answer_of(call, within_s)
+        except DeliveryError:
+            raise
+        except TidewheelError as error:
+            text = f"{self.where(partition)}: {error}"
+            raise DeliveryError(text, topic=self.info.name, partition=partition) from error
 
     def subscribe_again(self, partition: int, tick: int) -> None:
-        """Have a pubend that was started again go on with this reader, from ``tick`` on if it does not remember.
+        """Have a pubend that was started again continue with this reader, from ``tick`` on if it does not remember.
 
         Raises:
             ParentGone: it does not answer.
             DeliveryError: it does not take it on.
         """
-        import ray
-
-        try:
-            ray.get(self._call(partition, tick, again=True), timeout=SUBSCRIBED_WITHIN_S)
-        except (ray.exceptions.ActorUnavailableError, ray.exceptions.GetTimeoutError) as error:
-            raise ParentGone(f"{self.where(partition)}: {error}") from error
-        except ray.exceptions.RayActorError as error:
-            raise ParentGone(f"{self.where(partition)}: {error}", is_for_good=True) from error
-        except ray.exceptions.RayError as error:
-            raise self._refused(partition, error) from error
+        self._checked(partition, self._call(partition, tick, again=True), SUBSCRIBED_WITHIN_S)
 
     def agree(self, begun: Sequence[Begun]) -> list[Begun]:
         """Have all pubends know what some of them know to be acknowledged; return where it goes on at each then.
@@ -120,9 +125,11 @@ class PubendCalls:
                 agreed[partition] = self._answer(partition, call(), call, deadline_s)
         return agreed
 
-    def _call(self, partition: int, tick: int | None, *, again: bool, acknowledged: Ranges = ()) -> Any:
-        return self._info.partitions[partition].subscribe.remote(
-            self._name, self._reader, tick, durable=self._is_durable, again=again, acknowledged=acknowledged
+    def _call(self, partition: int, tick: int | None, *, again: bool, acknowledged: Ranges = ()) -> "Future[Begun]":
+        subscribe = self.info.partitions[partition].subscribe
+        durable = self.options.name is not None
+        return called(
+            subscribe, self._name, self._reader, tick, durable=durable, again=again, acknowledged=acknowledged
         )
 
     def leave(self, acknowledged: Sequence[Ranges], over: Collection[int] = ()) -> None:
@@ -141,46 +148,26 @@ class PubendCalls:
             return
         deadline_s = time.monotonic() + LEFT_WITHIN_S
         calls = [self._leave(partition, acknowledged) for partition in range(len(acknowledged))]
-        errors = [self._left(partition, call, acknowledged, deadline_s) for partition, call in enumerate(calls)]
-        errors = [error for partition, error in enumerate(errors) if partition not in over]
-        if self._is_durable and any(errors):
+        errors: list[DeliveryError] = []
+        for partition, call in enumerate(calls):
+            try:
+                self._answer(partition, call, partial(self._leave, partition, acknowledged), deadline_s)
+            except DeliveryError as error:
+                if partition not in over:
+                    errors.append(error)
+        if errors and self.options.name is not None:
             _LOG.warning(
                 "subscription %r of topic %r: what was acknowledged last may come again: %s",
                 self._name,
-                self._info.name,
-                next(filter(None, errors)),
+                self.info.name,
+                errors[0],
             )
 
-    def _leave(self, partition: int, acknowledged: Sequence[Ranges]) -> Any:
+    def _leave(self, partition: int, acknowledged: Sequence[Ranges]) -> "Future[None]":
         everywhere = tuple(acknowledged) if len(acknowledged) > 1 else ()
-        return self._info.partitions[partition].unsubscribe.remote(self._reader, acknowledged[partition], everywhere)
-
-    def _left(self, partition: int, call: Any, acknowledged: Sequence[Ranges], deadline_s: float) -> Exception | None:
-        """Wait until a pubend has noted that this reader leaves; return why it has not."""
-        import ray
-
-        while True:
-            try:
-                ray.get(call, timeout=max(0.0, deadline_s - time.monotonic()))
-            except ray.exceptions.ActorUnavailableError as error:
-                if time.monotonic() > deadline_s:
-                    return error
-                time.sleep(_AGAIN_S)
-                call = self._leave(partition, acknowledged)
-            except ray.exceptions.RayError as error:
-                return error
-            else:
-                return None
+        unsubscribe = self.info.partitions[partition].unsubscribe
+        return called(unsubscribe, self._reader, acknowledged[partition], everywhere)
 
     def where(self, partition: int) -> str:
         """Return what an error is about."""
-        return f"topic {self._info.name!r}, partition {partition}"
-
-    def _refused(self, partition: int, error: Exception) -> DeliveryError:
-        cause = getattr(error, "cause", None)
-        if isinstance(cause, DeliveryError):
-            return cause
-        if isinstance(cause, TidewheelError):
-            return DeliveryError(f"{self.where(partition)}: {cause}", topic=self._info.name, partition=partition)
-        text = f"{self.where(partition)}: the publisher is dead or broken: {error}"
-        return PublisherLost(text, topic=self._info.name, partition=partition)
+        return f"topic {self.info.name!r}, partition {partition}"

@@ -1,115 +1,129 @@
-"""Reads a topic with exactly-once delivery: what is lost on the way is asked for, whoever dies meanwhile.
+"""The reader of a topic with exactly-once delivery: lost messages are asked for again, whoever dies meanwhile.
 
-One thread reads, and only while it does so anything is asked for: what comes meanwhile waits at the parents, and in the
-log.
+One thread reads, and the reader asks only while it reads. Messages that come meanwhile wait at the parents, and in the
+log. The parent is a relay if there is one, otherwise each pubend.
 """
 
-import os
-import select
-import threading
+import logging
 import time
+import uuid
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
-from math import ceil
-from typing import Final
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, Final
 
-from tidewheel.progress import ProtocolError
+from tidewheel.progress import TidewheelError
+from tidewheel.pubsub.catalog.catalog import TopicInfo
+from tidewheel.pubsub.catalog.catalog_actor import ask_catalog
 from tidewheel.pubsub.errors import DeliveryError, PublisherLost
 from tidewheel.pubsub.exactly_once.messages import Begun, Downstream, KnowledgeMessage, Rejected, Stranger, Upstream
+from tidewheel.pubsub.exactly_once.begun import Begun
+from tidewheel.pubsub.exactly_once.frames import Join
+from tidewheel.pubsub.exactly_once.messages import Downstream, KnowledgeMessage, Rejected, Stranger, Upstream
 from tidewheel.pubsub.exactly_once.subend_stream import SubendStream
-from tidewheel.pubsub.subscribers.kept_parent import KeptParent
-from tidewheel.pubsub.subscribers.parents import ParentGone
+from tidewheel.pubsub.messages.message_filter import MessageFilter
+from tidewheel.pubsub.messages.where import Where
+from tidewheel.pubsub.subscribers.parents import RESTARTS_WITHIN_S, KeptParent, Parent, ParentGone, find_parent
 from tidewheel.pubsub.subscribers.pubend_calls import PubendCalls
-from tidewheel.pubsub.subscribers.topic_reader import WAIT_S, Fetched, TopicReader
+from tidewheel.pubsub.subscribers.subscription_options import SubscriptionOptions
+from tidewheel.pubsub.subscribers.topic_reader import ActorReader, Fetched, Finds
+from tidewheel.transport.ray_cluster import node_id, process_id
+
+_LOG = logging.getLogger(__name__)
 
 TOLD_EVERY_S: Final = 0.01
-"""While there is something to read, what is acknowledged is told upstream so often at most, in seconds."""
+"""While there is something to read, acknowledgements go upstream so often at most, in seconds."""
 TOLD_WITHIN_S: Final = 0.1
-"""What is acknowledged is told upstream within so many seconds, if the consumer goes on with something."""
+"""Acknowledgements go upstream within so many seconds, if the consumer reads on."""
+
+_LIFE_DIGITS: Final = 12
+_MOST_RELAYS = 5
+"""After so many dead relays, the reader connects to the pubends."""
 
 
-class SubendReader(TopicReader):
+class NoRelay(DeliveryError):  # noqa: N818  it names what is missing
+    """There is no relay for a reader: it has to connect to the pubends."""
+
+
+class SubendReader(ActorReader):
     """Reads for one subscription.
 
     Args:
-        reader: its id.
+        greeting: the first message to each parent; it has the id of the reader.
+        node: the node of the cluster that this process is on.
         calls: its calls to the pubends, which have taken it on.
-        begun: where it begins at each of them.
-        stream: its messages.
-        parents_of: returns the parents that tell of all partitions, each with those it tells of; they are connected
-            here. It gets what a parent is to call when there is something to do, and what tells whether there is more
-            to come of a partition.
-        tells_at_once: whether what is acknowledged is told upstream at once, as the consumer has said so by hand.
+        begun: the place where it begins at each of them.
     """
 
     is_durable = True
 
-    def __init__(
-        self,
-        reader: str,
-        calls: PubendCalls,
-        begun: Sequence[Begun],
-        stream: SubendStream,
-        parents_of: Callable[[Callable[[], None], Callable[[int], bool]], Mapping[KeptParent, Collection[int]]],
-        *,
-        tells_at_once: bool = False,
-    ) -> None:
+    def __init__(self, greeting: Join, node: str, calls: PubendCalls, begun: Sequence[Begun]) -> None:
+        self._partitions = tuple(range(len(begun)))
+        super().__init__(calls.info.name, greeting, {self._partitions: self._find_relay}, RESTARTS_WITHIN_S)
         self.began = [one.first_frontiers for one in begun]
-        self._reader = reader
+        self._info = calls.info
+        self._node = node
         self._calls = calls
-        self._stream = stream
-        self._live = set(range(len(begun)))
-        self._tells_at_once = tells_at_once
+        self._stream = SubendStream(greeting.name, begun, calls.options.order)
+        self._live = set(self._partitions)
+        self._relay: Any = None
+        self._tells_at_once = calls.options.ack == "manual"
         self._done: deque[Sequence[tuple[int, int]]] = deque()
-        self._error: Exception | None = None
         self._told_s = 0.0
-        self._reading = threading.Lock()
-        self._is_closed = self._has_left = False
-        self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        self._bell_lock = threading.Lock()
-        self._is_bell_gone = False
-        self._parents = dict(parents_of(self._ring, self._live.__contains__))
-        self._parent_of = {number: parent for parent, numbers in self._parents.items() for number in numbers}
+        self._has_left = False
 
-    def attach(self) -> None:
-        """Connect to the parents."""
-        for parent in self._parents:
-            parent.connect()
+    # ------------------------------------------------------------------ parents
+
+    def _find_relay(self, why_lost: str) -> Parent:
+        """Return a way to a relay; raise NoRelay if there is none."""
+        for _ in range(_MOST_RELAYS):
+            try:
+                self._relay = ask_catalog("parent", self._topic, self._info.registration, self._node, self._relay)
+                if self._relay is None:
+                    break
+                return find_parent(self._relay, self._greeting.name, self._node)
+            except TidewheelError as error:
+                _LOG.info("topic %r: a relay does not answer: %s", self._topic, error)
+        raise NoRelay(f"topic {self._topic!r}: there is no relay", topic=self._topic)
+
+    def _find_pubend(self, partition: int, why_lost: str) -> Parent:
+        """Return a way to a pubend, which has forgotten this reader if it was started again."""
+        if why_lost:
+            self._calls.subscribe_again(partition, self._stream.position(partition))
+        return find_parent(self._info.partitions[partition], self._greeting.name, self._node)
+
+    def _look(self, kept: KeptParent, now_s: float) -> None:
+        try:
+            is_another = kept.look(now_s)
+        except NoRelay:
+            pubends: Finds = {(number,): partial(self._find_pubend, number) for number in self._live}
+            self._parents = self._kept(pubends, kept.why_lost)
+            return
+        if is_another:
+            self._stream.reconnected()
 
     # ------------------------------------------------------------------ reading
 
-    def read(self, wanted: Collection[int], timeout_s: float = WAIT_S) -> list[Fetched]:
-        """Return what has come, in order, of any partition; wait for something if there is nothing.
-
-        Raises:
-            PublisherLost: a publisher has died for good, or has ended the topic before its time.
-            DeliveryError: what comes next is no longer kept, or another reader has taken over this subscription.
-        """
+    def fetch(self, timeout_s: float) -> list[Fetched]:
+        """Do as `ActorReader.fetch` does; tell the acknowledgements that were made meanwhile."""
         try:
-            return self._read(time.monotonic() + timeout_s)
+            return super().fetch(timeout_s)
         finally:
             if self._tells_at_once:
                 self._tell_acknowledged()
 
-    def _read(self, deadline_s: float) -> list[Fetched]:
-        with self._reading:
-            while not self._is_closed:
-                now_s = time.monotonic()
-                self._say(self._stream.ask(now_s))
-                if now_s - self._told_s >= TOLD_EVERY_S:
-                    self._tell(now_s)
-                found = self._stream.fetch()
-                if found:
-                    return found
-                self._tell(now_s)
-                if self._error is not None:
-                    raise self._error
-                if self._wait(deadline_s, now_s):
-                    self._listen()
-                elif now_s >= deadline_s:
-                    break
-        return []
+    def _take(self) -> list[Fetched]:
+        now_s = time.monotonic()
+        self._say(self._stream.ask(now_s))
+        if now_s - self._told_s >= TOLD_EVERY_S:
+            self._tell(now_s)
+        found = self._stream.fetch()
+        if not found:
+            self._tell(now_s)
+        return found
+
+    def _due_s(self) -> float:
+        return min(super()._due_s(), self._stream.ask_at_s())
 
     def _tell(self, now_s: float) -> None:
         """Tell parents what is acknowledged."""
@@ -124,56 +138,28 @@ class SubendReader(TopicReader):
 
     def _say(self, messages: Sequence[Upstream]) -> None:
         for message in messages:
-            self._parent_of[message.pubend].say([message])
+            for kept, partitions in self._parents.items():
+                if message.pubend in partitions:
+                    kept.say([message])
+                    self._poll = None  # it may not have taken that
 
-    def _wait(self, deadline_s: float, now_s: float) -> bool:
-        """Wait until there is something to read or to do; tell whether there is."""
-        poll = select.poll()
-        poll.register(self._bell, select.POLLIN)
-        until_s = min(deadline_s, self._stream.ask_at_s())
-        for parent in self._parents:
-            if parent.fileno is not None:
-                poll.register(parent.fileno, select.POLLIN | (select.POLLOUT if parent.is_waiting else 0))
-            if parent.look_at_s is not None:
-                until_s = min(until_s, parent.look_at_s)
-        ready = poll.poll(max(0, ceil((until_s - now_s) * 1000)))
-        if any(descriptor == self._bell for descriptor, _ in ready):
-            with suppress(BlockingIOError):
-                os.eventfd_read(self._bell)
-        return bool(ready) or until_s < deadline_s
-
-    def _listen(self) -> None:
-        """Take in what has come, and look after parents that are lost."""
-        now_s = time.monotonic()
-        try:
-            for message in self._messages():
-                self._take_in(message, now_s)
-            for parent in self._parents:
-                if parent.look(now_s):
-                    self._stream.reconnected()
-        except (DeliveryError, ProtocolError) as error:
-            self._error = self._error or error
-
-    def _messages(self) -> Iterator[Downstream]:
-        for parent in self._parents:
-            yield from parent.read()
-
-    def _take_in(self, message: Downstream, now_s: float) -> None:
-        match message:
-            case Rejected(pubend, reason):
-                where = self._calls.where(pubend)
-                raise PublisherLost(f"{where}: the publisher has disconnected this subscriber: {reason}")
-            case Stranger(pubend, reader):
-                if reader == self._reader:
-                    self._subscribe_again(pubend)
-            case _:
-                self._learn(message, now_s)
+    def _hear(self, kept: KeptParent, told: Sequence[Downstream], now_s: float) -> None:
+        for message in told:
+            match message:
+                case Rejected(pubend, reason):
+                    where = self._calls.where(pubend)
+                    raise PublisherLost(f"{where}: the publisher has disconnected this subscriber: {reason}")
+                case Stranger(pubend, reader):
+                    if reader == self._greeting.name:
+                        self._subscribe_again(pubend)
+                case _:
+                    self._learn(message, now_s)
 
     def _learn(self, message: KnowledgeMessage, now_s: float) -> None:
         try:
             self._stream.receive(message, now_s)
         except DeliveryError:
-            # If it is since another reader has acknowledged what is gone, that is what is to be said.
+            # If that is because another reader has acknowledged the lost messages, its pubend says so.
             self._subscribe_again(message.pubend)
             raise
 
@@ -190,13 +176,12 @@ class SubendReader(TopicReader):
     # ------------------------------------------------------------------ the consumer
 
     def acknowledge(self, batches: Sequence[tuple[int, int]]) -> None:
-        """Take note that nobody needs some batches any more, and have pubends told soon; any thread may call this.
+        """Record that no one needs some batches any more, and tell pubends soon; any thread may call this.
 
-        They are told together: who goes on later gets all of these batches again, or none.
+        Pubends are told of all of them together: a later reader of the subscription gets all of these batches, or none.
         """
         self._done.append(batches)
-        now_s = time.monotonic()
-        if not self._tells_at_once and now_s - self._told_s < TOLD_WITHIN_S:
+        if not self._tells_at_once and time.monotonic() - self._told_s < TOLD_WITHIN_S:
             return
         self._tell_acknowledged()
         if self._done:
@@ -206,53 +191,69 @@ class SubendReader(TopicReader):
         """Tell parents what is acknowledged, unless another thread reads, and does so."""
         while self._done and self._reading.acquire(blocking=False):
             try:
-                if self._is_closed:
+                if self._is_released:
                     return
                 self._tell(time.monotonic())
             finally:
                 self._reading.release()
 
     def leave(self) -> None:
-        """Have noted what was acknowledged. Called again, it does nothing."""
-        self._is_closed = True
+        """Have the acknowledgements noted. Idempotent."""
+        self._is_released = True
         self._ring()
         with self._reading:
             if self._has_left:
                 return
             self._has_left = True
             self._take_acknowledged()
-        over = [number for number in self._parent_of if number not in self._live and self._stream.is_done(number)]
-        self._calls.leave([self._stream.acknowledged(number).ranges() for number in sorted(self._parent_of)], over)
+        over = [number for number in self._partitions if number not in self._live and self._stream.is_done(number)]
+        self._calls.leave([self._stream.acknowledged(number).ranges() for number in self._partitions], over)
 
     def detach(self, partition: int) -> None:
-        """Take note that a partition has ended: its parent is needed no more, unless others are not over.
+        """Record that a partition has ended: its parent is needed no more, unless other partitions need it.
 
-        In total order its silence is needed until all of them have ended: what they still have may come only after it.
+        In total order its silence is needed until all of them have ended: their messages may come only after it.
         """
         if self._stream.is_total:
             return
         self._live.discard(partition)
-        parent = self._parent_of[partition]
-        parent.is_needed = not self._live.isdisjoint(self._parents[parent])
+        for kept, partitions in self._parents.items():
+            kept.is_needed = not self._live.isdisjoint(partitions)
 
-    def is_live(self, partition: int) -> bool:
-        """Tell whether there is more to come of a partition."""
-        return partition in self._live
 
-    def close(self) -> None:
-        """Let go of every partition, and wake whoever reads."""
-        self._is_closed = True
-        self._ring()
-        with self._reading, self._bell_lock:
-            if self._is_bell_gone:
-                return
-            self._is_bell_gone = True
-            for parent in self._parents:
-                parent.close()
-            os.close(self._bell)
+def read_exactly_once(info: TopicInfo, where: Where | None, options: SubscriptionOptions) -> SubendReader:
+    """Return a reader of a topic, connected: to a relay if there is one, otherwise to the pubends.
 
-    def _ring(self) -> None:
-        """Have the thread that reads look again."""
-        with self._bell_lock:
-            if not self._is_bell_gone:
-                os.eventfd_write(self._bell, 1)
+    Raises:
+        DeliveryError: a publisher does not take it on, or no longer has the next messages.
+    """
+    life = uuid.uuid4().hex[:_LIFE_DIGITS]
+    name = options.name or f"unnamed-{life}"
+    reader = f"{process_id()}/{name}/{life}"
+    calls = PubendCalls(info, name, reader, options)
+    begun = calls.subscribe()
+    check_begun(info, name, begun, calls)
+    begun = calls.agree(begun)
+    greeting = Join(reader, None if where is None else MessageFilter(where))
+    reading = SubendReader(greeting, node_id(), calls, begun)
+    reading.attach()
+    return reading
+
+
+def check_begun(info: TopicInfo, name: str, begun: Sequence[Begun], calls: PubendCalls) -> None:
+    """Raise DeliveryError if messages are gone that this subscription has not had.
+
+    The next reader begins after them.
+    """
+    gone = {partition: one.lost_end for partition, one in enumerate(begun) if one.lost_end}
+    if not gone:
+        return
+    calls.leave([one.acknowledged for one in begun])
+    partition, lost_end = next(iter(gone.items()))
+    raise DeliveryError(
+        f"{calls.where(partition)}: subscription {name!r} has not had all that was published before tick {lost_end}, "
+        "and it is no longer kept. A durable subscription holds messages as long as it is read again within the "
+        "publisher's retention=. Subscribe again to go on with what there is, with start='earliest' if it is a new one",
+        topic=info.name,
+        partition=partition,
+    )

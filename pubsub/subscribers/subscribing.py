@@ -4,15 +4,21 @@ import math
 import time
 import uuid
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from tidewheel.pubsub.catalog.catalog import TopicInfo
 from tidewheel.pubsub.catalog.local_catalog import LOCAL_CATALOG
 from tidewheel.pubsub.catalog.topic_event import CATALOG_TOPIC
 from tidewheel.pubsub.catalog.topic_schema import TopicSchema, topic_schema
-from tidewheel.pubsub.errors import NoCluster, SchemaMismatch, UnknownTopic
+from tidewheel.pubsub.errors import DeliveryError, NoCluster, SchemaMismatch, UnknownTopic
+from tidewheel.pubsub.exactly_once.frames import Join
 from tidewheel.pubsub.exactly_once.subend import Order
 from tidewheel.pubsub.messages.delivery_options import BLOCK_LIMIT_S, DeliveryOptions, Slow, Where
+from tidewheel.pubsub.messages.delivery_options import BLOCK_LIMIT_S, DeliveryOptions, Slow
+from tidewheel.pubsub.messages.where import Where
+from tidewheel.pubsub.subscribers.local_reader import LocalTopicReader
+from tidewheel.pubsub.subscribers.parents import find_publisher
 from tidewheel.pubsub.subscribers.subscription import Subscription
 from tidewheel.pubsub.subscribers.subscription_options import (
     Acknowledging,
@@ -20,8 +26,8 @@ from tidewheel.pubsub.subscribers.subscription_options import (
     SubscriptionOptions,
     check_options,
 )
-from tidewheel.pubsub.subscribers.topic_reader import LocalTopicReader, TopicReader
-from tidewheel.transport.ray_cluster import connect_to_running
+from tidewheel.pubsub.subscribers.topic_reader import ActorReader, Finds, TopicReader
+from tidewheel.transport.ray_cluster import connect_to_running, node_id, process_id
 
 _LOOKUP_S = 2.0
 
@@ -126,28 +132,57 @@ def _to_check(info: TopicInfo, expected: TopicSchema | None) -> TopicSchema | No
 def _reader(info: TopicInfo, options: DeliveryOptions, asked: SubscriptionOptions, *, is_here: bool) -> TopicReader:
     """Return a reader that is connected."""
     if info.delivery == "exactly_once":
-        from tidewheel.pubsub.subscribers.exactly_once_subscribing import read_exactly_once
+        from tidewheel.pubsub.subscribers.subend_reader import read_exactly_once
 
         return read_exactly_once(info, options.where, asked)
     subscriber = f"subscriber-{uuid.uuid4().hex}"
-    if not is_here:
-        return _read_on_ray(info, subscriber, options)
-    reader = LocalTopicReader(info.name, info.partitions, subscriber, options)
+    if is_here:
+        return LocalTopicReader(info, subscriber, options)
+    return read_live(info, f"{process_id()}/{subscriber}", options, node_id())
+
+
+def read_live(info: TopicInfo, subscriber: str, options: DeliveryOptions, node: str) -> ActorReader:
+    """Return a reader of a topic without a log, connected; the arguments are those of `find_publisher`.
+
+    Raises:
+        DeliveryError: a publisher does not answer.
+    """
+    finds: Finds = {
+        (partition,): partial(find_publisher, info.name, partition, publisher, subscriber, options, node)
+        for partition, publisher in enumerate(info.partitions)
+    }
+    reader = ActorReader(info.name, Join(subscriber, None), finds)
     reader.attach()
     return reader
 
 
-def _read_on_ray(info: TopicInfo, subscriber: str, options: DeliveryOptions) -> TopicReader:
-    from tidewheel.pubsub.subscribers.live_reader import LiveReader
-    from tidewheel.transport.ray_cluster import node_id, process_id
+def end_subscription(topic: str, name: str, *, timeout: float = 10.0) -> None:
+    """End a durable subscription for good: the topic's log keeps nothing for it any more.
 
-    reader = LiveReader(info.name, info.partitions, f"{process_id()}/{subscriber}", options, node_id())
-    try:
-        reader.attach()
-    except BaseException:
-        reader.close()
-        raise
-    return reader
+    Its reader gets an error. A later subscriber by that name begins a new subscription. A subscription that is neither
+    ended nor read holds the log for the publisher's ``retention=``.
+
+    Args:
+        topic: its name; a job has to publish it now.
+        name: of the subscription, as it was given to `subscribe`.
+        timeout: how long to wait until the topic exists, in seconds.
+
+    Raises:
+        UnknownTopic: no job published it in time.
+        DeliveryError: the topic has no such subscription, or one of its publishers does not answer. In that case the
+            subscription may have been ended at other publishers, and you have to call this again.
+    """
+    from tidewheel.pubsub.subscribers.pubend_calls import PubendCalls
+
+    info = LOCAL_CATALOG.lookup(topic) or find_topic(topic, timeout)
+    calls = PubendCalls(info, name, "", SubscriptionOptions(name))
+    names = calls.end() if info.delivery == "exactly_once" else set()
+    if name not in names:
+        there = ", ".join(map(repr, sorted(names))) or "none"
+        raise DeliveryError(
+            f"topic {topic!r} of job {info.job!r} has no durable subscription {name!r}; those there are: {there}",
+            topic=topic,
+        )
 
 
 def find_topic(topic: str, timeout: float | None) -> TopicInfo:
@@ -170,11 +205,8 @@ def find_topic(topic: str, timeout: float | None) -> TopicInfo:
         if info is not None:
             return info
         if remaining_s <= _LOOKUP_S:
-            known = [found.name for found in ask_catalog("topics")]
-            raise _unknown(topic, timeout or 0.0, (*LOCAL_CATALOG.names(), *known))
-
-
-def _unknown(topic: str, waited_s: float, known: tuple[str, ...]) -> UnknownTopic:
-    names = ", ".join(map(repr, known)) or "none"
-    text = f"no job published topic {topic!r} within {waited_s:g} s; topics that exist: {names}"
-    return UnknownTopic(text, topic=topic, waited_s=waited_s, topics=known)
+            known = (*LOCAL_CATALOG.names(), *(found.name for found in ask_catalog("topics")))
+            waited_s = timeout or 0.0
+            names = ", ".join(map(repr, known)) or "none"
+            text = f"no job published topic {topic!r} within {waited_s:g} s; topics that exist: {names}"
+            raise UnknownTopic(text, topic=topic, waited_s=waited_s, topics=known)

@@ -2,28 +2,29 @@
 
 import asyncio
 import time
+import weakref
 from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import suppress
+from math import inf
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, Self
 
-from tidewheel.progress import Antichain, Time, TimeDomain
+from tidewheel.progress import Antichain, Time
 from tidewheel.pubsub.catalog.catalog import TopicInfo
 from tidewheel.pubsub.catalog.topic_schema import TopicSchema
 from tidewheel.pubsub.messages.events import Batch, Epoch, Event, SubstreamsEnded, table_of
+from tidewheel.pubsub.errors import DeliveryError
+from tidewheel.pubsub.messages.epoch import Epoch, table_of
+from tidewheel.pubsub.messages.events import Batch, Event, SubstreamsEnded
 from tidewheel.pubsub.protocol.epoch_assembler import EpochAssembler
 from tidewheel.pubsub.protocol.subscriber import Subscriber, SubscriberStatistics
 from tidewheel.pubsub.subscribers.done_batches import DoneBatches
-from tidewheel.pubsub.subscribers.epochs import Epochs
-from tidewheel.pubsub.subscribers.event_reader import EventReader
+from tidewheel.pubsub.subscribers.local_reader import LocalTopicReader
 from tidewheel.pubsub.subscribers.subscription_options import Acknowledging
-from tidewheel.pubsub.subscribers.topic_reader import WAIT_S, LocalTopicReader, TopicReader
-
-if TYPE_CHECKING:
-    from typing import Self
+from tidewheel.pubsub.subscribers.topic_reader import WAIT_S, TopicReader
 
 _SO_FAR_S = 1.0
-
-Given = TypeVar("Given", bound=Event | Epoch)
 
 
 class Subscription:
@@ -45,6 +46,11 @@ class Subscription:
         may_drop: whether publishers may leave out epochs.
         expected: what batches have to be, where the publishers do not see to that; None for anything.
         ack: with exactly-once delivery, who says what the consumer is done with.
+
+    Attributes:
+        topic: the name of the topic.
+        domain: the order of the topic's times.
+        is_local: whether a job of this process publishes the topic, one that runs when it is read from.
     """
 
     def __init__(
@@ -57,9 +63,10 @@ class Subscription:
         expected: TopicSchema | None = None,
         ack: Acknowledging = "auto",
     ) -> None:
-        self._info = info
-        self._reader = reader
-        self._subscriber = Subscriber(
+        self.topic = info.name
+        self.domain = info.domain
+        self.is_local = isinstance(reader, LocalTopicReader)
+        self._subscriber = reader.subscriber = Subscriber(
             info.domain,
             len(info.partitions),
             atomic=atomic,
@@ -68,25 +75,12 @@ class Subscription:
             expected=expected,
             began=reader.began,
         )
-        self._done = DoneBatches(info.name, reader.acknowledge if reader.is_durable else None, ack)
+        self._reader = reader
+        self._done = DoneBatches(info.name, reader.acknowledge, ack) if reader.is_durable else None
         self._assembler = EpochAssembler(info.domain)
         self._complete: deque[Epoch] = deque()
-        self._reading = EventReader(info.name, reader, self._subscriber)
-
-    @property
-    def topic(self) -> str:
-        """The name of the topic."""
-        return self._info.name
-
-    @property
-    def domain(self) -> TimeDomain:
-        """The order of the topic's times."""
-        return self._info.domain
-
-    @property
-    def is_local(self) -> bool:
-        """Whether a job of this process publishes the topic, one that runs when it is read from."""
-        return isinstance(self._reader, LocalTopicReader)
+        # A subscription that is dropped without being closed should not keep the publishers waiting for it.
+        weakref.finalize(self, reader.release)
 
     @property
     def frontier(self) -> Antichain:
@@ -103,23 +97,25 @@ class Subscription:
         What was acknowledged stays so: with exactly-once delivery this waits, some seconds at most, until it is noted.
         What was given out last, and not acknowledged, comes again to who goes on with this subscription.
         """
-        self._reading.close()
+        self._reader.close()
 
     # ------------------------------------------------------------------ events
 
-    def __iter__(self) -> "Self":
+    def __iter__(self) -> Self:
         return self
 
     def __next__(self) -> Event:
         """Return the next event; waits for it."""
-        self._done.settle()
+        self._settle()
         while self._expects_event():
-            self._reading.read(WAIT_S)
-        if not self._reading.events:
+            self._reader.read(WAIT_S)
+        if not self._reader.events:
             raise StopIteration
-        return self._give_out(self._reading.events.popleft())
+        event: Event = self._reader.events.popleft()
+        self._give([event])
+        return event
 
-    def __aiter__(self) -> "Self":
+    def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> Event:
@@ -127,37 +123,39 @@ class Subscription:
 
         A job of this process is run meanwhile, on another thread. While it is idle this waits for what others send.
         """
-        self._done.settle()
+        self._settle()
         while self._expects_event():
-            await self._reading.read_async()
-        if not self._reading.events:
+            await self._reader.read_async()
+        if not self._reader.events:
             raise StopAsyncIteration
-        return self._give_out(self._reading.events.popleft())
+        event: Event = self._reader.events.popleft()
+        self._give([event])
+        return event
 
     def take(self, timeout: float = 0.0) -> list[Event]:
         """Return the events that are there, or come within ``timeout`` seconds, as soon as there are any.
 
         Raises what iterating raises, after the events that came before. `is_over` tells whether none will come.
         """
-        self._done.settle()
+        self._settle()
         deadline_s = time.monotonic() + timeout
         while self._expects_event():
             left_s = max(0.0, deadline_s - time.monotonic())
-            self._reading.read(min(left_s, WAIT_S))
+            self._reader.read(min(left_s, WAIT_S))
             if not left_s:
                 break
-        events = list(self._reading.events)
-        self._reading.events.clear()
-        self._done.hand(events)
+        events = list(self._reader.events)
+        self._reader.events.clear()
+        self._give(events)
         return events
 
     @property
     def is_over(self) -> bool:
         """Whether the topic has ended, or this was closed, and every event has been taken."""
         return (
-            not self._reading.events
-            and self._reading.error is None
-            and (self._reading.is_closed or self._subscriber.is_ended)
+            not self._reader.events
+            and self._reader.error is None
+            and (self._reader.is_closed or self._subscriber.is_ended)
         )
 
     # ------------------------------------------------------------------ acknowledging
@@ -168,11 +166,23 @@ class Subscription:
         Raises:
             DeliveryError: the topic is best effort, or this subscription acknowledges by itself.
         """
+        if self._done is None:
+            raise DeliveryError(
+                f"topic {self.topic!r} is best effort, so there is nothing to acknowledge: publish it with "
+                "delivery='exactly_once'",
+                topic=self.topic,
+            )
         self._done.acknowledge(done)
 
-    def _give_out(self, found: Given) -> Given:
-        self._done.hand([found])
-        return found
+    def _settle(self) -> None:
+        """Record that the consumer asks for more, or has ended well."""
+        if self._done is not None:
+            self._done.settle()
+
+    def _give(self, given: Iterable[Event | Epoch]) -> None:
+        """Record what the consumer gets."""
+        if self._done is not None:
+            self._done.give(given)
 
     # ------------------------------------------------------------------ whole epochs
 
@@ -201,33 +211,10 @@ class Subscription:
         """
         return Epochs(self, timeout)
 
-    def _next_epoch(self, timeout: float | None) -> Epoch | None:
-        """Return the next epoch, None at the end."""
-        self._done.settle()
-        deadline_s = None if timeout is None else time.monotonic() + timeout
-        is_late = False
-        while self._expects_epoch():
-            if is_late:
-                raise self._too_late(timeout)
-            left_s = _left_s(deadline_s)
-            self._reading.read(left_s)
-            is_late = not left_s
-        return self._give_out(self._complete.popleft()) if self._complete else None
-
-    async def _next_epoch_async(self, wait_s: float | None) -> Epoch | None:
-        """Return the next epoch, None at the end."""
-        self._done.settle()
-        deadline_s = None if wait_s is None else time.monotonic() + wait_s
-        is_late = False
-        while self._expects_epoch():
-            if is_late:
-                raise self._too_late(wait_s)
-            try:
-                async with asyncio.timeout(None if deadline_s is None else max(0.0, deadline_s - time.monotonic())):
-                    await self._reading.read_async()
-            except TimeoutError:
-                is_late = True
-        return self._give_out(self._complete.popleft()) if self._complete else None
+    def _give_epoch(self) -> Epoch:
+        epoch = self._complete.popleft()
+        self._give([epoch])
+        return epoch
 
     def _expects_epoch(self) -> bool:
         """Tell whether to read for the next epoch; raise what ended this once there is none left."""
@@ -235,14 +222,8 @@ class Subscription:
         return not self._complete and self._expects_event()
 
     def _assemble(self) -> None:
-        while self._reading.events:
-            self._complete.extend(self._assembler.receive(self._reading.events.popleft()))
-
-    def _too_late(self, timeout: float | None) -> TimeoutError:
-        return TimeoutError(
-            f"topic {self.topic!r}: no epoch was complete within {timeout:g} s; what can still come is at or after "
-            f"{', '.join(map(repr, self.frontier)) or 'no time'}"
-        )
+        while self._reader.events:
+            self._complete.extend(self._assembler.receive(self._reader.events.popleft()))
 
     def to_arrow(self, until: Time | None = None, timeout: float | None = None) -> Any:
         """Return what has come so far, all whole epochs that have not been read yet, as one ``pyarrow.Table``.
@@ -267,13 +248,13 @@ class Subscription:
         ...     topic.to_arrow(until=0).column("city").to_pylist()
         ['Oslo', 'Rome']
         """
-        self._done.settle()
+        self._settle()
         if until is None:
             self._read_so_far()
         else:
-            self._read_until(until, timeout)
+            self._read_while(lambda: self._expects(until), timeout)
         table = table_of(self.topic, list(self._complete))
-        self._done.hand(self._complete)
+        self._give(self._complete)
         self._complete.clear()
         return table
 
@@ -285,50 +266,86 @@ class Subscription:
         """Read what is there; where more is there all the time, for a second."""
         ends_s = time.monotonic() + _SO_FAR_S
         self._assemble()
-        while self._reading.error is None and self._expects_event() and time.monotonic() < ends_s:
-            self._reading.read(0.0)
-            if not self._reading.events:
+        while self._reader.error is None and self._expects_event() and time.monotonic() < ends_s:
+            self._reader.read(0.0)
+            if not self._reader.events:
                 break
             self._assemble()
         if not self._complete:
             self._expects_event()  # it raises what has ended this
 
-    def _read_until(self, until: Time, timeout: float | None) -> None:
-        """Read until an epoch is complete, or the topic has ended."""
-        deadline_s = None if timeout is None else time.monotonic() + timeout
-        is_late = False
+    def _expects(self, until: Time) -> bool:
+        """Tell whether an epoch is not complete, and may still become so."""
         self._assemble()
-        while self.frontier.less_equal(until) and self._expects_event():
-            if is_late:
-                raise self._too_late(timeout)
-            left_s = _left_s(deadline_s)
-            self._reading.read(left_s)
-            is_late = not left_s
-            self._assemble()
+        return self.frontier.less_equal(until) and self._expects_event()
 
     # ------------------------------------------------------------------ reading
 
+    def _read_while(self, expects: Callable[[], bool], timeout: float | None) -> None:
+        for left_s in self._waits(expects, timeout):
+            self._reader.read(min(WAIT_S, left_s))
+
+    def _waits(self, expects: Callable[[], bool], timeout: float | None) -> Iterator[float]:
+        """Yield how long to read, as long as something is expected; raise TimeoutError if it has not come in time."""
+        deadline_s = inf if timeout is None else time.monotonic() + timeout
+        left_s = inf
+        while expects():
+            if not left_s:
+                raise TimeoutError(
+                    f"topic {self.topic!r}: no epoch was complete within {timeout:g} s; what can still come is at or "
+                    f"after {', '.join(map(repr, self.frontier)) or 'no time'}"
+                )
+            left_s = max(0.0, deadline_s - time.monotonic())
+            yield left_s
+
     def _expects_event(self) -> bool:
         """Tell whether to read for the next event; raise what ended this once there is none left."""
-        if self._reading.events or self._reading.is_closed:
+        if self._reader.events or self._reader.is_closed:
             return False
-        if self._reading.error is not None:
-            raise self._reading.error
-        if self._subscriber.is_ended and self._done.is_automatic and not self._complete:
+        if self._reader.error is not None:
+            raise self._reader.error
+        if self._subscriber.is_ended and self._done is not None and self._done.is_automatic and not self._complete:
             self.close()
         return not self._subscriber.is_ended
 
-    def __enter__(self) -> "Self":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         if kind is None:
-            self._done.settle()
+            self._settle()
         self.close()
 
 
-def _left_s(deadline_s: float | None) -> float:
-    """Return how long to wait at a time."""
-    return WAIT_S if deadline_s is None else min(WAIT_S, max(0.0, deadline_s - time.monotonic()))
+class Epochs(Iterator[Epoch], AsyncIterator[Epoch]):
+    """The whole epochs of a subscription, one after the other.
+
+    Args:
+        subscription: where they come from.
+        timeout: how long to wait for each, in seconds; None for as long as the topic lives.
+    """
+
+    def __init__(self, subscription: Subscription, timeout: float | None) -> None:
+        self._subscription = subscription
+        self._timeout = timeout
+
+    def __next__(self) -> Epoch:
+        topic = self._subscription
+        topic._settle()
+        topic._read_while(topic._expects_epoch, self._timeout)
+        if not topic._complete:
+            raise StopIteration
+        return topic._give_epoch()
+
+    async def __anext__(self) -> Epoch:
+        topic = self._subscription
+        topic._settle()
+        for left_s in topic._waits(topic._expects_epoch, self._timeout):
+            with suppress(TimeoutError):
+                async with asyncio.timeout(None if left_s == inf else left_s):
+                    await topic._reader.read_async()
+        if not topic._complete:
+            raise StopAsyncIteration
+        return topic._give_epoch()

@@ -1,6 +1,6 @@
 """What a consumer of a topic with exactly-once delivery is done with, and when its publishers hear of it."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 import pytest
 
@@ -17,7 +17,7 @@ from tidewheel.pubsub.messages.wire import (
     PartitionEnded,
 )
 from tidewheel.pubsub.subscribers.subscription_options import Acknowledging
-from tidewheel.pubsub.subscribers.topic_reader import WAIT_S, Fetched, TopicReader
+from tidewheel.pubsub.subscribers.topic_reader import Fetched, TopicReader
 
 INFO = TopicInfo("kept", "job", IntegerDomain(), (None,), "life", None, "exactly_once")
 
@@ -32,13 +32,11 @@ class KeptReader(TopicReader):
     is_durable = True
 
     def __init__(self, messages: Iterable[Message]) -> None:
+        super().__init__("kept")
         self._messages = [Numbered(number, message) for number, message in enumerate(messages)]
         self.log: list[object] = []
 
-    def attach(self) -> None:
-        """Do nothing."""
-
-    def read(self, wanted: Collection[int], timeout_s: float = WAIT_S) -> list[Fetched]:
+    def fetch(self, timeout_s: float) -> list[Fetched]:
         """Return the next message."""
         return [Fetched(0, [self._messages.pop(0)])] if self._messages else []
 
@@ -53,7 +51,7 @@ class KeptReader(TopicReader):
     def detach(self, partition: int) -> None:
         """Do nothing."""
 
-    def close(self) -> None:
+    def release(self) -> None:
         """Note that."""
         self.log.append("closed")
 

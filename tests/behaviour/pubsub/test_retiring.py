@@ -58,7 +58,7 @@ def test_an_actor_ends_when_everything_is_read() -> None:
         with pytest.raises(TimeoutError):
             retiring(0.2)
         while publisher.statistics().subscribers:
-            reader.read([0], 1.0)
+            reader.fetch(1.0)
         assert retiring(DEADLINE_S)
         reader.close()
 

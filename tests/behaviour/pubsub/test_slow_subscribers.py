@@ -224,7 +224,7 @@ def test_who_holds_and_leaves_lets_the_worker_go_on(publisher: ActorThread) -> N
     reader = publisher.reader("holds", BLOCK)
     worker.start()
     assert stands_still(worker)
-    reader.close()
+    reader.release()
     worker.join(DEADLINE_S)
     assert worker.sent == ENOUGH
 
@@ -332,9 +332,9 @@ def test_leases_are_given_back_with_a_connection(publisher: ActorThread) -> None
     publisher.run(publisher.partition.go_on)
     assert eventually(lambda: publisher.statistics().subscribers == 1)
     assert not listener._tickets
-    assert reader.read([0], 0.0)
-    assert reader.read([0], 0.0) == []
-    reader.close()
+    assert reader.fetch(0.0)
+    assert reader.fetch(0.0) == []
+    reader.release()
 
 
 def test_a_publisher_without_sockets_offers_none() -> None:

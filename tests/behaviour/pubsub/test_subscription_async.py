@@ -65,7 +65,7 @@ async def rest(subscription: Subscription) -> list[int]:
 async def under_way(subscription: Subscription) -> None:
     """Wait until a task waits for what is read."""
     async with asyncio.timeout(60.0):
-        while subscription._reading.thread is None or not subscription._reading.thread.is_reading:  # noqa: ASYNC110 - nothing tells it
+        while subscription._reader.fetching is None:  # noqa: ASYNC110 - nothing tells it
             await asyncio.sleep(0)
 
 

@@ -235,7 +235,7 @@ def keep_reading(subscription: Subscription) -> None:
     """Read, without taking anything, until that is an error."""
     deadline_s = time.monotonic() + LONG_S
     while time.monotonic() < deadline_s:
-        subscription._reading.read(0.0)
+        subscription._reader.read(0.0)
 
 
 def test_a_local_dataflow_keeps_a_deadline_while_it_ticks() -> None:

@@ -22,8 +22,8 @@ from tidewheel.pubsub.messages.encoded_message import decode, size_of
 from tidewheel.pubsub.messages.wire import DataMessage, LowerFrontierUpdate
 from tidewheel.pubsub.publishers.feed import Feed, FeedLost
 from tidewheel.pubsub.publishers.publisher_actor import PublisherActor
-from tidewheel.pubsub.relays.relay_actor import RelayActor, TopicLife
-from tidewheel.pubsub.relays.relay_statistics import RelayStatistics
+from tidewheel.pubsub.relays.relay_actor import RelayActor, RelayStatistics
+from tidewheel.pubsub.relays.relay_registry import TopicLife
 from tidewheel.pubsub.subscribers.parents import Parent, ParentGone, find_parent
 from tidewheel.transport.change_signal import ChangeSignal
 
@@ -150,7 +150,7 @@ class Topic:
         """Start a relay, of the pubends if nothing else is said."""
         return self.relay_of(OneTopic(parents or self.pubends, len(self.pubends), node), **options)
 
-    def relay_of(self, registry: OneTopic, **options: int) -> Handle:
+    def relay_of(self, registry: Any, **options: int) -> Handle:
         """Start a relay that has what it knows from ``registry``."""
         name = f"{RELAY_PREFIX}relay-{len(self.relays)}"
         relay = Handle(self.loop, lambda: RelayActor(name, registry, **options))

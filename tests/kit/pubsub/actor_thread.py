@@ -5,11 +5,13 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Self, TypeVar
 
 from tidewheel.progress import IntegerDomain
-from tidewheel.pubsub import PublisherLost, Subscription
+from tidewheel.pubsub import Subscription
 from tidewheel.pubsub.catalog.catalog import TopicInfo
 from tidewheel.pubsub.catalog.catalog_topic import CatalogPublisher
 from tidewheel.pubsub.exactly_once.sent_events import PassingEvents
@@ -18,7 +20,9 @@ from tidewheel.pubsub.messages.wire import DataMessage, FeedEvent, LowerFrontier
 from tidewheel.pubsub.protocol.publisher import PublisherStatistics
 from tidewheel.pubsub.publishers.feed import Feed
 from tidewheel.pubsub.publishers.live_partition import LivePartition
-from tidewheel.pubsub.subscribers.live_reader import LiveReader
+from tidewheel.pubsub.subscribers.subscribing import read_live
+from tidewheel.pubsub.subscribers.topic_reader import ActorReader
+from tidewheel.transport.socket_offer import SocketOffer
 
 Result = TypeVar("Result")
 
@@ -119,29 +123,70 @@ class ActorThread:
         self._feeds.append(Feed(PassingEvents(IntegerDomain()), connect, restarts_within_s=0.0))
         return self._feeds[-1]
 
-    def reader(self, name: str, options: DeliveryOptions = EVERYTHING) -> LiveReader:
+    def reader(self, name: str, options: DeliveryOptions = EVERYTHING) -> ActorReader:
         """Return what a subscriber reads with."""
-        return Reader([self], name, options)
+        return read_live(info_of([self]), name, options, NODE)
 
     def subscription(self, name: str, options: DeliveryOptions = EVERYTHING) -> Subscription:
-        return subscription_of(self.reader(name, options), 1, options)
+        return subscription_of([self], name, options)
 
 
-def subscription_of(reader: LiveReader, partitions: int, options: DeliveryOptions) -> Subscription:
-    info = TopicInfo("ranks", "job", IntegerDomain(), tuple(range(partitions)), "first")
-    return Subscription(info, reader, may_drop=options.slow == "drop_epochs")
+def subscription_of(
+    actors: "Sequence[ActorThread | Offering]", name: str, options: DeliveryOptions = EVERYTHING
+) -> Subscription:
+    """Return a subscription to actors in threads of this process."""
+    info = info_of(actors)
+    return Subscription(info, read_live(info, name, options, NODE), may_drop=options.slow == "drop_epochs")
 
 
-class Reader(LiveReader):
-    """Reads from actors in threads of this process."""
+def info_of(actors: "Sequence[ActorThread | Offering]") -> TopicInfo:
+    handles = [Handle(actor) if isinstance(actor, ActorThread) else actor for actor in actors]
+    return TopicInfo("ranks", "job", IntegerDomain(), tuple(handles), "first")
 
-    def __init__(self, actors: Sequence[ActorThread], name: str, options: DeliveryOptions = EVERYTHING) -> None:
-        super().__init__("ranks", actors, name, options, NODE)
-        for partition, actor in enumerate(actors):
-            self.connect(partition, actor.call(actor.actor.attach(name, options)))
 
-    def _why_lost(self, partition: int) -> PublisherLost:
-        return PublisherLost(f"the connection to partition {partition} has broken", partition=partition)
+@dataclass(frozen=True)
+class Handle:
+    """The handle of an actor, as Ray would give it."""
+
+    thread: ActorThread
+
+    def __getattr__(self, name: str) -> "Method":
+        return Method(self.thread, name)
+
+
+@dataclass(frozen=True)
+class Method:
+    """A method of an actor, and a call of it."""
+
+    thread: ActorThread
+    name: str
+    arguments: tuple[Any, ...] = ()
+
+    def options(self, **_: Any) -> "Method":
+        return self
+
+    def remote(self, *arguments: Any) -> "Method":
+        return Method(self.thread, self.name, arguments)
+
+    def future(self) -> Any:
+        work = getattr(self.thread.actor, self.name)(*self.arguments)
+        return asyncio.run_coroutine_threadsafe(work, self.thread.loop)
+
+
+class Offering:
+    """A handle of an actor that has made its offer already."""
+
+    def __init__(self, offer: SocketOffer | None) -> None:
+        self._offer = offer
+        self.attach = self
+
+    def remote(self, *_: Any) -> "Offering":
+        return self
+
+    def future(self) -> "Future[SocketOffer | None]":
+        answer: Future[SocketOffer | None] = Future()
+        answer.set_result(self._offer)
+        return answer
 
 
 def data(time: int, size: int = 10) -> DataMessage:

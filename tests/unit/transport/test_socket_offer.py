@@ -13,12 +13,11 @@ from typing import Any
 
 import pytest
 
-from tests.kit.pubsub.actor_thread import DEADLINE_S, NODE, ActorThread, Reader, ended, epoch, subscription_of
+from tests.kit.pubsub.actor_thread import DEADLINE_S, NODE, ActorThread, Offering, ended, epoch, subscription_of
 from tests.links.open_files import open_files
 from tests.waiting import eventually
 from tidewheel.pubsub.exactly_once import frames
 from tidewheel.pubsub.messages import encoded_message
-from tidewheel.pubsub.messages.delivery_options import EVERYTHING
 from tidewheel.transport import socket_offer, ticket_listener
 from tidewheel.transport.socket_offer import TICKET_BYTES, SocketOffer
 from tidewheel.transport.ticket_listener import TicketListener
@@ -214,7 +213,7 @@ def test_there_is_no_file(publisher: ActorThread, tmp_path: Path) -> None:
     bound = [line for line in Path("/proc/net/unix").read_text().splitlines() if offer.name in line]
     assert bound
     assert all(line.split()[7] == f"@{offer.name}" for line in bound)
-    Reader([publisher], "reads").close()
+    publisher.reader("reads").close()
     assert eventually(lambda: len(open_files()) == before + 1)  # the one that listens
     publisher.die()
     assert len(open_files()) == before
@@ -267,9 +266,7 @@ def test_a_publisher_that_may_open_no_more_files_accepts_again_later(
 def test_a_subscriber_over_a_socket_needs_no_more_than_its_offer(publisher: ActorThread) -> None:
     """What travels to it through Ray is plain, and lets it connect."""
     offer = pickle.loads(pickle.dumps(publisher.call(publisher.actor.attach("s"))))
-    reader = Reader([], "s")
-    reader.connect(0, offer)
-    with subscription_of(reader, 1, EVERYTHING) as subscription:
+    with subscription_of([Offering(offer)], "s") as subscription:
         feed = publisher.feed()
         feed.send([*epoch(0), ended(1)])
         feed.finish()

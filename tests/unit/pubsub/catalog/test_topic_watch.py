@@ -17,7 +17,7 @@ from tidewheel.pubsub.catalog import catalog_actor
 from tidewheel.pubsub.catalog.catalog_reader import CatalogReader, Sightings
 from tidewheel.pubsub.catalog.local_catalog import LOCAL_CATALOG, LocalCatalog
 from tidewheel.pubsub.catalog.topic_event import Listing
-from tidewheel.pubsub.subscribers.topic_reader import LocalTopicReader
+from tidewheel.pubsub.subscribers.local_reader import LocalTopicReader
 
 DEADLINE_S = 30.0
 
@@ -34,8 +34,7 @@ class PlayedCluster:
         if self.is_gone:
             raise DeliveryError("nobody there")
         info = self.catalog.own_topic
-        reader = LocalTopicReader(info.name, info.partitions, uuid.uuid4().hex)
-        reader.attach()
+        reader = LocalTopicReader(info, uuid.uuid4().hex)
         self.subscriptions += 1
         return Subscription(info, reader)
 

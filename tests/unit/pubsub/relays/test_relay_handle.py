@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from tidewheel.pubsub.relays import relay_handle
+from tidewheel.pubsub.relays.relay_actor import RelayStatistics
 from tidewheel.pubsub.relays.relay_handle import RelayHandle
-from tidewheel.pubsub.relays.relay_statistics import RelayStatistics
 
 
 def answering(answer: Any) -> Any:

@@ -1,6 +1,7 @@
 """A relay's way to one parent, which is found again whenever it is lost."""
 
 import asyncio
+import threading
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -43,7 +44,7 @@ class World:
         self.to_ask: list[Upstream] = []
         self.to_raise: Exception | None = None
 
-    async def find(self, _actor: Any, _child: str, _node: str, _most_at_once: int) -> Parent:
+    def find(self, _actor: Any, _child: str, _node: str, _most_at_once: int) -> Parent:
         self.searches += 1
         if self.error is not None:
             raise self.error
@@ -79,7 +80,7 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
 def world_of(monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     with ExitStack() as stack:
         world = World(stack)
-        monkeypatch.setattr(relay_parent, "await_parent", world.find)
+        monkeypatch.setattr(relay_parent, "find_parent", world.find)
         yield world
 
 
@@ -90,9 +91,10 @@ def run(monkeypatch: pytest.MonkeyPatch, scenario: Callable[[World, RelayParent]
         with world_of(monkeypatch) as world:
             kept = world.kept()
             await scenario(world, kept)
+            await until(lambda: not [one for one in threading.enumerate() if one.name == "tidewheel-parent"])
             searches = world.searches
-            await kept.close()
-            assert not kept.is_connected
+            kept.close()
+            assert kept.parent is None
             await asyncio.sleep(0.02)
             assert world.searches == searches
 
@@ -104,19 +106,19 @@ def test_a_parent_is_asked_again_whenever_it_is_found(monkeypatch: pytest.Monkey
 
     async def scenario(world: World, kept: RelayParent) -> None:
         world.to_ask = [NACK]
-        await until(lambda: kept.is_connected)
+        await until(lambda: kept.parent is not None)
         await until(lambda: world.heard() == [JOIN, NACK])
         world.tell()
         await until(lambda: world.told == [KNOWN])
         world.error = ParentGone("it starts")
         world.tell()
         world.ends[-1].close()
-        await until(lambda: not kept.is_connected)
+        await until(lambda: kept.parent is None)
         assert world.told == [KNOWN, KNOWN]
         kept.say([Ack(0, {"a": ((0, 5),)}), Nack(0, ((7, 9),), 10)])
         kept.say([Ack(0, {"a": ((0, 6),)})])
         world.error = None
-        await until(lambda: kept.is_connected)
+        await until(lambda: kept.parent is not None)
         await until(lambda: world.heard() == [JOIN, NACK, Ack(0, {"a": ((0, 6),)})])
         kept.say([Ack(0, {"a": ((0, 7),)})])
         await until(lambda: world.heard() == [Ack(0, {"a": ((0, 7),)})])
@@ -128,7 +130,7 @@ def test_what_it_does_not_take_is_written_when_it_does(monkeypatch: pytest.Monke
     """Nothing of it is lost."""
 
     async def scenario(world: World, kept: RelayParent) -> None:
-        await until(lambda: kept.is_connected)
+        await until(lambda: kept.parent is not None)
         kept.say([Ack(0, {str(number) * 300: ((0, number),)}) for number in range(100)])
         heard: list[ChildMessage] = []
 
@@ -152,7 +154,7 @@ def test_one_that_is_dead_is_looked_for_all_the_same(monkeypatch: pytest.MonkeyP
         world.error = ProtocolError("not you")
         await until(lambda: world.searches > 8)
         world.error = None
-        await until(lambda: kept.is_connected)
+        await until(lambda: kept.parent is not None)
         assert not kept.is_dead
 
     run(monkeypatch, scenario)
@@ -162,11 +164,11 @@ def test_what_nobody_understands_ends_the_connection(monkeypatch: pytest.MonkeyP
     """And it begins anew."""
 
     async def scenario(world: World, kept: RelayParent) -> None:
-        await until(lambda: kept.is_connected)
+        await until(lambda: kept.parent is not None)
         world.to_raise = ProtocolError("what?")
         world.tell()
         await until(lambda: world.searches == 2)
-        await until(lambda: kept.is_connected)
+        await until(lambda: kept.parent is not None)
         world.tell()
         await until(lambda: world.told == [KNOWN, KNOWN])
 

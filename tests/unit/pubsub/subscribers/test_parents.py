@@ -1,23 +1,28 @@
-"""How a relay or subend gets to its parent."""
+"""Ways to a parent, found, and looked for again when the parent is lost."""
 
-import asyncio
 import threading
+from collections.abc import Iterable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from math import inf
 from typing import Any
 
 import pytest
 from ray.exceptions import ActorDiedError, ActorUnavailableError, RayTaskError
 
 from tests.kit.exactly_once.linked import pair
+from tests.waiting import WITHIN_S
 from tidewheel.progress import ProtocolError
-from tidewheel.pubsub.errors import DeliveryError
-from tidewheel.pubsub.exactly_once.frames import Join
-from tidewheel.pubsub.subscribers.parents import Parent, ParentGone, await_parent, find_parent
+from tidewheel.pubsub.errors import DeliveryError, PublisherLost
+from tidewheel.pubsub.exactly_once.frames import ChildMessage, Join
+from tidewheel.pubsub.exactly_once.messages import Downstream, KnowledgeMessage, Nack
+from tidewheel.pubsub.subscribers.parents import RESTARTS_WITHIN_S, KeptParent, ParentGone, find_parent
 from tidewheel.transport.call_parent import CallParent
 from tidewheel.transport.parent_link import ParentLink
 
-WAYS = ["thread", "loop"]
+GREETING = Join("reader", None)
+KNOWN = KnowledgeMessage(0, ((0, 5),))
+ASKED = Nack(0, ((5, 6),), 1)
 
 
 class Offer:
@@ -25,11 +30,8 @@ class Offer:
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
-        self.may = threading.Event()
-        self.may.set()
 
     def connect(self, node: str) -> Any:
-        self.may.wait()
         return self._connection if node == "here" else None
 
 
@@ -61,30 +63,22 @@ class Actor:
         self.talk = Called(None)
 
 
-def found(way: str, actor: Actor, node: str = "here") -> Parent:
-    if way == "thread":
-        return find_parent(actor, "child", node)
-    return asyncio.run(await_parent(actor, "child", node))
-
-
-@pytest.mark.parametrize("way", WAYS)
-def test_over_a_socket_on_the_same_node_and_by_calls_otherwise(way: str) -> None:
+def test_over_a_socket_on_the_same_node_and_by_calls_otherwise() -> None:
     """Also where there are no sockets at all."""
     with pair() as (ours, _):
         near = Actor((Offer(ours),))
-        parent = found(way, near)
+        parent = find_parent(near, "child", "here")
         assert isinstance(parent, ParentLink)
         assert near.attach.made == [("child",)]
         far = [Actor((Offer(ours),)), Actor((None,))]
         for actor in far:
-            parent = found(way, actor, "elsewhere")
+            parent = find_parent(actor, "child", "elsewhere")
             assert isinstance(parent, CallParent)
             parent.say([Join("child", None)])
             assert actor.talk.made == [("child", [Join("child", None)], 0.0)]
             parent.close()
 
 
-@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize(
     ("error", "expected", "message", "is_for_good"),
     [
@@ -102,39 +96,203 @@ def test_over_a_socket_on_the_same_node_and_by_calls_otherwise(way: str) -> None
     ids=["dead", "restarting", "not now", "refused", "broken"],
 )
 def test_why_it_does_not_answer(
-    way: str, error: Exception, expected: type[Exception], message: str, is_for_good: bool | None
+    error: Exception, expected: type[Exception], message: str, is_for_good: bool | None
 ) -> None:
     """Whether that is for good; and what the actor itself says is raised as it is."""
     with pytest.raises(expected, match=message) as caught:
-        found(way, Actor(error))
+        find_parent(Actor(error), "child", "here")
     assert type(caught.value) is expected
     assert getattr(caught.value, "is_for_good", None) is is_for_good
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_it_is_not_waited_for_for_ever(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_not_waited_for_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     """That may be better the next time."""
     monkeypatch.setattr("tidewheel.pubsub.subscribers.parents.FOUND_WITHIN_S", 0.01)
     with pytest.raises(ParentGone, match=r"it has not answered for 0.01 s") as caught:
-        found(way, Actor(None))
+        find_parent(Actor(None), "child", "here")
     assert not caught.value.is_for_good
 
 
-def test_who_does_not_wait_any_more_leaves_nothing_open() -> None:
-    """A connection that is made meanwhile is closed."""
-    with pair() as (ours, _):
-        offer = Offer(ours)
-        offer.may.clear()
+class Told:
+    """A parent of which one sees what it is told."""
 
-        async def scenario() -> None:
-            finding = asyncio.create_task(await_parent(Actor((offer,)), "child", "here"))
-            await asyncio.sleep(0.01)
-            finding.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await finding
-            offer.may.set()
-            async with asyncio.timeout(10):
-                while ours.fileno() >= 0:  # noqa: ASYNC110 - a thread closes it
-                    await asyncio.sleep(0.001)
+    def __init__(self) -> None:
+        self.said: list[ChildMessage] = []
+        self.why_lost = ""
+        self.is_closed = False
+        self.is_waiting = False
 
-        asyncio.run(scenario())
+    @property
+    def is_lost(self) -> bool:
+        return bool(self.why_lost)
+
+    def fileno(self) -> int:
+        return 7
+
+    def read(self) -> list[Downstream]:
+        return [KNOWN]
+
+    def say(self, messages: Iterable[ChildMessage]) -> None:
+        self.said += messages
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+class Finds:
+    """Returns parents one after the other, or raises; the first at once, the others when they may."""
+
+    def __init__(self, *found: Told | Exception) -> None:
+        self._found = list(found)
+        self.may = threading.Event()
+        self.rung = threading.Event()
+        self.why_lost: list[str] = []
+
+    def __call__(self, why_lost: str) -> Any:
+        self.why_lost.append(why_lost)
+        if why_lost:
+            assert self.may.wait(WITHIN_S)
+        found = self._found.pop(0)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    def kept(self) -> KeptParent:
+        """Return a parent that has been found."""
+        kept = KeptParent("topic 'bills', partition 0", self, GREETING, self.rung.set)
+        assert not kept.look(0.0)
+        assert self.rung.wait(WITHIN_S)
+        self.rung.clear()
+        assert not kept.look(0.0)
+        assert kept.parent is not None
+        return kept
+
+
+def found_after(kept: KeptParent, finds: Finds, now_s: float) -> bool:
+    """Let a search that is under way come to its end, and look."""
+    finds.may.set()
+    assert finds.rung.wait(WITHIN_S)
+    finds.rung.clear()
+    return kept.look(now_s)
+
+
+def test_a_parent_that_is_lost_is_replaced_without_waiting() -> None:
+    """What is said meanwhile is lost, as it may be; the next one is greeted first."""
+    first, second = Told(), Told()
+    finds = Finds(first, second)
+    kept = finds.kept()
+    kept.say([ASKED])
+    assert (first.said, kept.read(), kept.look(0.0)) == ([GREETING, ASKED], [KNOWN], False)
+
+    first.why_lost = "it has gone"
+    assert not kept.look(1.0)
+    assert first.is_closed
+    kept.say([ASKED])
+    assert (kept.read(), kept.parent, kept.look_at_s) == ([], None, inf)
+    assert found_after(kept, finds, 1.5)
+    assert (second.said, finds.why_lost) == ([GREETING], ["", "it has gone"])
+    assert not kept.look(2.0)
+    kept.close()
+    assert second.is_closed
+
+
+def test_one_that_is_away_is_looked_for_again_and_again() -> None:
+    """After a moment each time, until it has been away for too long."""
+    first = Told()
+    finds = Finds(first, *(ParentGone("it starts") for _ in range(2)))
+    kept = finds.kept()
+    first.why_lost = "it has gone"
+    kept.look(10.0)
+    assert not found_after(kept, finds, 10.0)
+    assert kept.look_at_s == pytest.approx(10.2)
+    assert not kept.look(10.1)
+    assert finds.why_lost == ["", "it has gone"]
+    kept.look(10.3)
+    with pytest.raises(PublisherLost, match="topic 'bills', partition 0: the publisher is dead: it starts"):
+        found_after(kept, finds, 10.0 + RESTARTS_WITHIN_S + 0.1)
+    kept.close()
+
+
+@pytest.mark.parametrize(
+    ("error", "expected", "message"),
+    [
+        (ParentGone("killed", is_for_good=True), PublisherLost, "the publisher is dead: killed"),
+        (DeliveryError("another reader has taken over"), DeliveryError, "another reader has taken over"),
+        (RuntimeError("what?"), PublisherLost, "cannot be reached: what?"),
+    ],
+    ids=["dead", "refused", "broken"],
+)
+def test_what_will_not_get_better_is_an_error_at_once(
+    error: Exception, expected: type[Exception], message: str
+) -> None:
+    """With the words of who refused."""
+    first = Told()
+    finds = Finds(first, error)
+    kept = finds.kept()
+    first.why_lost = "it has gone"
+    kept.look(0.0)
+    with pytest.raises(expected, match=message):
+        found_after(kept, finds, 0.1)
+    kept.close()
+
+
+def test_one_that_is_not_needed_is_not_looked_for() -> None:
+    """As when the partition has ended."""
+    first = Told()
+    finds = Finds(first)
+    kept = finds.kept()
+    kept.is_needed = False
+    first.why_lost = "it has gone"
+    assert not kept.look(0.0)
+    assert not kept.look(100.0)
+    assert (finds.why_lost, kept.look_at_s) == ([""], inf)
+
+
+def test_one_that_is_found_after_the_end_is_closed() -> None:
+    """Nobody else would."""
+    first, second = Told(), Told()
+    closed = threading.Event()
+    second.close = closed.set  # type: ignore[method-assign]
+    finds = Finds(first, second)
+    kept = finds.kept()
+    first.why_lost = "it has gone"
+    kept.look(0.0)
+    kept.close()
+    finds.may.set()
+    assert closed.wait(WITHIN_S)
+
+
+def test_the_first_has_to_be_there() -> None:
+    """Otherwise it is lost; but one that is just being started again is waited for."""
+    finds = Finds(ParentGone("nobody", is_for_good=True))
+    kept = KeptParent("topic", finds, GREETING, finds.rung.set)
+    kept.look(0.0)
+    with pytest.raises(PublisherLost, match="the publisher is dead: nobody"):
+        found_after(kept, finds, 0.1)
+
+    finds = Finds(ParentGone("it starts"), Told())
+    kept = KeptParent("topic", finds, GREETING, finds.rung.set)
+    kept.look(0.0)
+    assert not found_after(kept, finds, 0.1)
+    kept.look(kept.look_at_s)
+    assert found_after(kept, finds, 1.0)
+    assert finds.why_lost == ["", "it starts"]
+
+
+def test_one_that_may_not_be_away_is_lost_at_once() -> None:
+    """As a publisher without a log is: what came meanwhile would be missing."""
+    finds = Finds(ParentGone("it starts"))
+    kept = KeptParent("topic", finds, GREETING, finds.rung.set, within_s=0.0)
+    kept.look(0.0)
+    with pytest.raises(PublisherLost, match="the publisher is dead: it starts"):
+        found_after(kept, finds, 0.1)
+
+
+def test_one_that_has_told_everything_is_let_go_of() -> None:
+    """And no other is looked for."""
+    first = Told()
+    kept = Finds(first).kept()
+    kept.end()
+    assert first.is_closed
+    assert not kept.look(1.0)
+    assert (kept.parent, kept.look_at_s) == (None, inf)

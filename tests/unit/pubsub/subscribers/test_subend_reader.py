@@ -1,29 +1,32 @@
-"""The reader of a subscription between its consumer and its parents: when what is acknowledged is told."""
+"""The reader of a subscription between its consumer and its parents: who they are, and what they are told."""
 
 import socket
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from typing import Any
 
 import pytest
 
 from tests.waiting import eventually
-from tidewheel.progress import IntegerDomain
+from tidewheel.progress import IntegerDomain, ProtocolError
 from tidewheel.pubsub import DeliveryError, PublisherLost
 from tidewheel.pubsub.catalog.catalog import TopicInfo
 from tidewheel.pubsub.exactly_once.frames import ChildMessage, Join
 from tidewheel.pubsub.exactly_once.messages import Ack, Begun, Downstream, KnowledgeMessage, Ranges, Rejected, Stranger
 from tidewheel.pubsub.exactly_once.subend import Order
-from tidewheel.pubsub.exactly_once.subend_stream import SubendStream
 from tidewheel.pubsub.messages.encoded_message import encode
 from tidewheel.pubsub.messages.wire import DataMessage, InitialFrontierSnapshot
-from tidewheel.pubsub.subscribers.kept_parent import KeptParent
+from tidewheel.pubsub.subscribers import subend_reader
+from tidewheel.pubsub.subscribers.parents import ParentGone
 from tidewheel.pubsub.subscribers.pubend_calls import PubendCalls
-from tidewheel.pubsub.subscribers.subend_reader import SubendReader
-from tidewheel.pubsub.subscribers.subscription_options import SubscriptionOptions
+from tidewheel.pubsub.subscribers.subend_reader import SubendReader, check_begun
+from tidewheel.pubsub.subscribers.subscription_options import Acknowledging, SubscriptionOptions
 from tidewheel.pubsub.subscribers.topic_reader import Fetched
 
 INFO = TopicInfo("bills", "job", IntegerDomain(), (None,), "life", None, "exactly_once")
 FRONTIERS = InitialFrontierSnapshot([0], [])
+BEGUN = Begun(((0, 5),), 5, FRONTIERS, FRONTIERS)
 
 
 class Told:
@@ -67,7 +70,7 @@ class Calls(PubendCalls):
 
     refusal: DeliveryError | None = None
     again: tuple[int, int] | None = None
-    left: Sequence[Ranges] = ()
+    left: Sequence[Ranges] | None = None
 
     def subscribe_again(self, partition: int, tick: int) -> None:
         """Note that, or refuse it."""
@@ -80,20 +83,23 @@ class Calls(PubendCalls):
         self.left = acknowledged
 
 
+class Parents(SubendReader):
+    """Reads from one parent that a test has made."""
+
+    parent: Told
+
+    def _find_relay(self, why_lost: str) -> Any:
+        return self.parent
+
+
 class Reading:
     """A reader of one partition, which begins at tick 5."""
 
-    def __init__(self, *, tells_at_once: bool = False, order: Order = "publisher") -> None:
-        begun = [Begun(((0, 5),), 5, FRONTIERS, FRONTIERS)]
+    def __init__(self, *, ack: Acknowledging = "auto", order: Order = "publisher") -> None:
         self.parent = Told()
-        self.calls = Calls(INFO, "billing", "reader", SubscriptionOptions("billing"))
-
-        def parents_of(ring: Callable[[], None], _: object) -> dict[KeptParent, list[int]]:
-            self.kept = KeptParent("topic 'bills'", lambda _: self.parent, Join("reader", None), ring)
-            return {self.kept: [0]}
-
-        stream = SubendStream("reader", begun, order)
-        self.reader = SubendReader("reader", self.calls, begun, stream, parents_of, tells_at_once=tells_at_once)
+        self.calls = Calls(INFO, "billing", "reader", SubscriptionOptions("billing", ack, order=order))
+        self.reader = Parents(Join("reader", None), "here", self.calls, [BEGUN])
+        self.reader.parent = self.parent
         self.reader.attach()
 
     def publish(self, tick: int) -> None:
@@ -103,30 +109,33 @@ class Reading:
 
     def read(self) -> list[int]:
         """Return the numbers of what has come."""
-        found: list[Fetched] = self.reader.read([0], 10.0)
-        return [numbered.sequence for fetched in found for numbered in fetched.messages]
+        return numbers(self.reader.fetch(10.0))
+
+
+def numbers(found: list[Fetched]) -> list[int]:
+    return [numbered.sequence for fetched in found for numbered in fetched.messages]
 
 
 @pytest.fixture
 def reading() -> Iterator[Reading]:
     made = Reading()
     yield made
-    made.reader.close()
+    made.reader.release()
 
 
 def test_what_is_acknowledged_by_hand_is_told_at_once() -> None:
     """However soon after something else was told: who dies then has it no more."""
-    made = Reading(tells_at_once=True)
+    made = Reading(ack="manual")
     made.publish(9)
     assert [*made.read(), *made.read()] == [4, 9]
     made.reader.acknowledge([(0, 9)])
     assert made.parent.acks[-1] == ((0, 10),)
-    made.reader.close()
+    made.reader.release()
 
 
 def test_what_another_thread_acknowledges_by_hand_is_told_at_once() -> None:
     """Also if the one that reads returns with something just then, and does not come back."""
-    made = Reading(tells_at_once=True)
+    made = Reading(ack="manual")
     made.publish(9)
     assert [*made.read(), *made.read()] == [4, 9]
     for tick in range(14, 114, 5):
@@ -137,7 +146,7 @@ def test_what_another_thread_acknowledges_by_hand_is_told_at_once() -> None:
             made.reader.acknowledge([(0, tick - 5)])
             assert read.result(10) == [tick]
         assert made.parent.acks[-1] == ((0, tick - 4),)
-    made.reader.close()
+    made.reader.release()
 
 
 def test_what_is_acknowledged_is_told_with_the_next_read_or_the_leave(reading: Reading) -> None:
@@ -152,7 +161,7 @@ def test_what_is_acknowledged_is_told_with_the_next_read_or_the_leave(reading: R
     reading.reader.acknowledge([(0, 14)])
     reading.reader.leave()
     assert reading.calls.left == [((0, 15),)]
-    assert reading.reader.read([0]) == []
+    assert reading.reader.fetch(0.0) == []
 
 
 def test_a_stranger_subscribes_again_and_raises_what_that_raises(reading: Reading) -> None:
@@ -184,5 +193,177 @@ def test_in_total_order_a_partition_that_has_ended_is_still_needed(order: Order)
     """Its silence is: without it nothing that comes later from another one could be given out."""
     made = Reading(order=order)
     made.reader.detach(0)
-    assert made.kept.is_needed == (order == "total")
-    made.reader.close()
+    assert [kept.is_needed for kept in made.reader._parents] == [order == "total"]
+    made.reader.release()
+
+
+# ---------------------------------------------------------------------- relays and pubends
+
+TWO = TopicInfo("bills", "job", IntegerDomain(), ("pubend 0", "pubend 1"), "life", None, "exactly_once")
+
+
+class World:
+    """A catalog with relays, some of which are dead, and pubends."""
+
+    def __init__(self, *relays: str) -> None:
+        self.relays = list(relays)
+        self.dead: dict[str, Exception] = {}
+        self.has_catalog = True
+        self.asked: list[Any] = []
+        self.found: dict[str, Told] = {}
+
+    def ask(self, method: str, *arguments: Any) -> Any:
+        assert (method, *arguments[:-1]) == ("parent", "bills", "life", "here")
+        if not self.has_catalog:
+            raise DeliveryError("there is no catalog")
+        avoid = arguments[-1]
+        self.asked.append(avoid)
+        self.relays = [relay for relay in self.relays if relay != avoid]
+        return self.relays[0] if self.relays else None
+
+    def find(self, actor: str, child: str, node: str) -> Any:
+        assert (child, node) == ("reader", "here")
+        if actor in self.dead:
+            raise self.dead[actor]
+        self.found[actor] = Told()
+        return self.found[actor]
+
+    def lose(self, *actors: str) -> None:
+        """End the connections to some actors."""
+        for actor in actors:
+            told = self.found.pop(actor)
+            told.is_lost, told.why_lost = True, "it has gone"
+            told._rope.send(b".")
+
+
+@pytest.fixture
+def stack() -> Iterator[ExitStack]:
+    with ExitStack() as made:
+        yield made
+
+
+def reader_in(world: World, monkeypatch: pytest.MonkeyPatch, stack: ExitStack) -> SubendReader:
+    monkeypatch.setattr(subend_reader, "ask_catalog", world.ask)
+    monkeypatch.setattr(subend_reader, "find_parent", world.find)
+    calls = Calls(TWO, "billing", "reader", SubscriptionOptions("billing"))
+    reader = SubendReader(Join("reader", None), "here", calls, [BEGUN, BEGUN])
+    stack.callback(reader.release)
+    reader.attach()
+    return reader
+
+
+def tell(told: Told, pubend: int, tick: int) -> None:
+    """Have a parent tell of a batch of a pubend, and of silence before it."""
+    data = encode(DataMessage(tick, b"batch", "pickle", 1), 0)
+    told.tell(KnowledgeMessage(pubend, ((5, tick),), ((tick, data),)))
+
+
+def test_it_uses_the_relay_that_the_catalog_names(monkeypatch: pytest.MonkeyPatch, stack: ExitStack) -> None:
+    """And asks for another when that is lost; what the other tells is read."""
+    reader = reader_in(world := World("a", "b"), monkeypatch, stack)
+    assert list(world.found) == ["a"]
+    assert numbers(reader.fetch(10.0)) == [4, 4]
+    world.lose("a")
+    assert reader.fetch(0.2) == []
+    assert eventually(lambda: not reader.fetch(0.0) and list(world.found) == ["b"])
+    tell(world.found["b"], 1, 9)
+    assert numbers(reader.fetch(10.0)) == [9]
+    assert world.asked == [None, "a"]
+
+
+@pytest.mark.parametrize("error", [ParentGone("dead", is_for_good=True), ParentGone("away"), ProtocolError("what?")])
+def test_a_relay_that_does_not_answer_is_avoided(
+    error: Exception, monkeypatch: pytest.MonkeyPatch, stack: ExitStack
+) -> None:
+    """Whatever its reason is; without any other relay each pubend is connected to, and told what is acknowledged."""
+    world = World("a", "b", "c")
+    world.dead = {"a": error, "b": error}
+    reader = reader_in(world, monkeypatch, stack)
+    assert list(world.found) == ["c"]
+    assert numbers(reader.fetch(10.0)) == [4, 4]
+    world.lose("c")
+    assert eventually(lambda: not reader.fetch(0.0) and set(world.found) == {"pubend 0", "pubend 1"})
+    assert world.asked == [None, "a", "b", "c"]
+    tell(world.found["pubend 1"], 1, 9)
+    assert numbers(reader.fetch(10.0)) == [9]
+    reader.acknowledge([(1, 9)])
+    reader.fetch(0.0)
+    assert [world.found[f"pubend {number}"].acks[-1] for number in (0, 1)] == [((0, 5),), ((0, 10),)]
+
+
+def test_pubends_that_have_ended_are_not_connected_to(monkeypatch: pytest.MonkeyPatch, stack: ExitStack) -> None:
+    """There is nothing more to come from them."""
+    reader = reader_in(world := World("a"), monkeypatch, stack)
+    assert numbers(reader.fetch(10.0)) == [4, 4]
+    reader.detach(0)
+    world.lose("a")
+    assert eventually(lambda: not reader.fetch(0.0) and bool(world.found))
+    assert list(world.found) == ["pubend 1"]
+
+
+def test_a_pubend_that_is_lost_holds_up_no_other(monkeypatch: pytest.MonkeyPatch, stack: ExitStack) -> None:
+    """It takes the reader on again, and is looked for while others are read."""
+    reader = reader_in(world := World(), monkeypatch, stack)
+    assert numbers(reader.fetch(10.0)) == [4, 4]
+    world.dead["pubend 0"] = ParentGone("it starts")
+    world.lose("pubend 0")
+    assert reader.fetch(0.1) == []
+    tell(world.found["pubend 1"], 1, 9)
+    assert numbers(reader.fetch(10.0)) == [9]
+    del world.dead["pubend 0"]
+    assert eventually(lambda: not reader.fetch(0.0) and "pubend 0" in world.found)
+    calls: Any = reader._calls
+    assert calls.again == (0, 5)
+    tell(world.found["pubend 0"], 0, 7)
+    assert numbers(reader.fetch(10.0)) == [7]
+
+
+def test_relays_that_all_die_are_not_tried_for_ever(monkeypatch: pytest.MonkeyPatch, stack: ExitStack) -> None:
+    """As if the catalog knew nothing but dead ones."""
+    world = World(*"abcdefgh")
+    world.dead = dict.fromkeys("abcdefgh", ParentGone("dead"))
+    reader_in(world, monkeypatch, stack)
+    assert set(world.found) == {"pubend 0", "pubend 1"}
+    assert len(world.relays) > 1
+
+
+def test_it_does_without_relays_where_there_is_no_catalog(monkeypatch: pytest.MonkeyPatch, stack: ExitStack) -> None:
+    """Which is missed by nobody who has subscribed."""
+    world = World("a")
+    world.has_catalog = False
+    reader_in(world, monkeypatch, stack)
+    assert set(world.found) == {"pubend 0", "pubend 1"}
+
+
+def test_all_parents_are_found_or_none(monkeypatch: pytest.MonkeyPatch, stack: ExitStack) -> None:
+    """If a pubend is dead the reader leaves, and lets go of the other."""
+    world = World()
+    world.dead["pubend 1"] = ParentGone("it was killed", is_for_good=True)
+    with pytest.raises(PublisherLost, match="topic 'bills', partition 1: the publisher is dead: it was killed"):
+        reader_in(world, monkeypatch, stack)
+    assert all(told._bell.fileno() < 0 for told in world.found.values())
+
+
+# ---------------------------------------------------------------------- the beginning
+
+
+def begun(lost_end: int) -> Begun:
+    return Begun(((0, 5),), 9, FRONTIERS, FRONTIERS, lost_end)
+
+
+def test_what_is_gone_is_an_error_that_says_what_to_do() -> None:
+    """The reader leaves with what it is given as acknowledged, so that the next one goes on."""
+    calls = Calls(TWO, "billing", "reader", SubscriptionOptions("billing"))
+    with pytest.raises(
+        DeliveryError, match=r"'bills', partition 1: subscription 'billing' .* before tick 8.*retention="
+    ) as told:
+        check_begun(TWO, "billing", [begun(0), begun(8)], calls)
+    assert calls.left == [((0, 5),), ((0, 5),)]
+    assert (told.value.topic, told.value.partition) == ("bills", 1)
+
+
+def test_nothing_is_said_where_nothing_is_gone() -> None:
+    """As it is nearly always."""
+    calls = Calls(TWO, "billing", "reader", SubscriptionOptions("billing"))
+    check_begun(TWO, "billing", [begun(0), begun(0)], calls)
+    assert calls.left is None
