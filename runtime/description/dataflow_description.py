@@ -23,7 +23,6 @@ from tidewheel.runtime.description.plan import (
     KeyedTransform,
     Plan,
     Transform,
-    passing,
 )
 from tidewheel.runtime.description.scope import Scope
 from tidewheel.runtime.drawing.outline import Outline, marks_by_operator
@@ -92,18 +91,11 @@ class DataflowDescription:
         input_scopes = tuple(outlet.scope for outlet in inputs)
         if summaries is None:
             self._check_one_scope(name, (*input_scopes, *output_scopes))
-        made = self._add(
-            name,
-            [outlet.source for outlet in inputs],
-            input_scopes,
-            tuple(output_scopes),
-            build,
-            tuple(pacts) if pacts is not None else (None,) * len(inputs),
-            summaries,
-            notify,
-        )
-        self._operators[-1].by_substream = by_substream
-        return tuple(replace(outlet, substreams=divided) for outlet in made)
+        sources: list[Source | None] = [outlet.source for outlet in inputs]
+        spread = tuple(pacts) if pacts is not None else (None,) * len(inputs)
+        made = DescribedOperator(name, input_scopes, tuple(output_scopes), sources, spread, build, summaries, notify)
+        made.by_substream = by_substream
+        return self._add(made, divided)
 
     def declare(
         self,
@@ -143,15 +135,16 @@ class DataflowDescription:
         """Add a stateless operator, which sends ``transform(batch)`` at each batch's time, and return its output."""
         self._check_ours(name, outlet)
         scopes = (outlet.scope,)
-        (made,) = self._add(name, [outlet.source], scopes, scopes, _build_nothing, (pact,), None, notify=False)
-        self._operators[-1].transform = transform
-        self._operators[-1].with_keys = with_keys
-        return replace(made, substreams=outlet.substreams)
+        made = DescribedOperator(name, scopes, scopes, [outlet.source], (pact,), _build_nothing, None, notify=False)
+        made.transform, made.with_keys = transform, with_keys
+        return self._add(made, outlet.substreams)[0]
 
     def add_open_operator(self, name: str, scope: Scope, build: Build, summary: PathSummary) -> tuple[int, Outlet]:
         """Add an operator of one input, to be connected later by `connect`, and one output: the end of a loop."""
-        (outlet,) = self._add(name, [None], (scope,), (scope,), build, (None,), {(0, 0): (summary,)}, notify=False)
-        self._operators[-1].by_substream = True
+        summaries = {(0, 0): (summary,)}
+        made = DescribedOperator(name, (scope,), (scope,), [None], (None,), build, summaries, notify=False)
+        made.by_substream = True
+        (outlet,) = self._add(made)
         return outlet.source.operator, outlet
 
     def connect(self, operator: int, outlet: Outlet) -> None:
@@ -242,29 +235,13 @@ class DataflowDescription:
             tuple(operator.outline(self.root, marks.get(index, ())) for index, operator in enumerate(self._operators)),
         )
 
-    def _add(
-        self,
-        name: str,
-        sources: Sequence[Source | None],
-        input_scopes: tuple[Scope, ...],
-        output_scopes: tuple[Scope, ...],
-        build: Build,
-        pacts: tuple[Pact | None, ...],
-        summaries: Mapping[tuple[int, int], tuple[PathSummary, ...]] | None,
-        notify: bool,
-    ) -> tuple[Outlet, ...]:
-        if not callable(build):
-            raise GraphError(f"operator {name!r}: build must be a function of a context, not {build!r}")
-        if summaries is None:
-            nestings = tuple(scope.nesting for scope in input_scopes)
-            summaries = passing(nestings, tuple(scope.nesting for scope in output_scopes))
-        index = len(self._operators)
-        scopes = (*output_scopes, *input_scopes, self.root)
-        unique = self._unique_name(name, scopes[0])
-        self._operators.append(
-            DescribedOperator(unique, input_scopes, output_scopes, list(sources), pacts, build, summaries, notify)
-        )
-        return tuple(Outlet(self, Source(index, port), scope) for port, scope in enumerate(output_scopes))
+    def _add(self, made: DescribedOperator, substreams: frozenset[str] = frozenset()) -> tuple[Outlet, ...]:
+        if not callable(made.build):
+            raise GraphError(f"operator {made.name!r}: build must be a function of a context, not {made.build!r}")
+        made.name = self._unique_name(made.name, (*made.output_scopes, *made.input_scopes, self.root)[0])
+        self._operators.append(made)
+        sources = (Source(self.size - 1, port) for port in range(len(made.output_scopes)))
+        return tuple(Outlet(self, *place, substreams) for place in zip(sources, made.output_scopes, strict=True))
 
     def _unique_name(self, name: str, scope: Scope) -> str:
         if not isinstance(name, str) or not name:

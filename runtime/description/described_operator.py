@@ -14,6 +14,7 @@ from tidewheel.runtime.description.plan import (
     OperatorPlan,
     Stage,
     Transform,
+    passing,
 )
 from tidewheel.runtime.description.scope import Scope
 from tidewheel.runtime.drawing.outline import OperatorOutline
@@ -23,7 +24,8 @@ from tidewheel.runtime.drawing.outline import OperatorOutline
 class DescribedOperator:
     """One operator: its ports and the scopes they are in, its function, and the outputs that it reads.
 
-    A source is None as long as the input is not connected. An operator with a ``transform`` is stateless.
+    A source is None as long as the input is not connected. An operator with a ``transform`` is stateless. Without
+    ``summaries`` a time at any input can come out unchanged at any output.
     """
 
     name: str
@@ -32,7 +34,7 @@ class DescribedOperator:
     sources: list[Source | None]
     pacts: tuple[Pact | None, ...]
     build: Build
-    summaries: Mapping[tuple[int, int], tuple[PathSummary, ...]]
+    summaries: Mapping[tuple[int, int], tuple[PathSummary, ...]] | None
     notify: bool
     transform: Transform | None = None
     with_keys: KeyedTransform | None = None
@@ -42,12 +44,10 @@ class DescribedOperator:
         """Return the form that workers run; raise GraphError if an input was never connected."""
         if any(source is None for source in self.sources):
             raise GraphError(f"{self.name!r} was never connected: call connect(stream) on the feedback")
-        shape = OperatorShape(
-            self.name,
-            tuple(scope.nesting for scope in self.input_scopes),
-            tuple(scope.nesting for scope in self.output_scopes),
-            self.summaries,
-        )
+        inputs = tuple(scope.nesting for scope in self.input_scopes)
+        outputs = tuple(scope.nesting for scope in self.output_scopes)
+        summaries = self.summaries if self.summaries is not None else passing(inputs, outputs)
+        shape = OperatorShape(self.name, inputs, outputs, summaries)
         sources = tuple(source for source in self.sources if source is not None)
         stages = () if self.transform is None else (Stage(self.name, self.transform, self.with_keys),)
         ends = self.by_substream if isinstance(self.by_substream, EndsWanted) else None

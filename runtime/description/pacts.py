@@ -10,8 +10,8 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from tidewheel.runtime.description.stable_hash import hash_column, hash_integers, hash_keys, hash_tuples, stable_hash
-from tidewheel.runtime.substreams.labels import Labels, MixedLabel, divide_by_owner, parts_by_key
-from tidewheel.transport.batches import Batch, is_arrow, is_numpy, length, records, scatter, take_slice
+from tidewheel.runtime.substreams.labels import Labels, MixedLabel, divide_by_owner, parts_by_key, parts_by_owner
+from tidewheel.transport.batches import Batch, is_arrow, is_numpy, length, records, take_slice
 
 if TYPE_CHECKING:
     import numpy as np
@@ -130,7 +130,6 @@ Key: TypeAlias = Callable[[Any], Any] | str | tuple[str, ...]
 """How the key of a record is found: a function, the name of a column or field, or a tuple of names."""
 
 
-_FITS_16_BITS = 1 << 16
 _SAMPLE = 2000
 
 
@@ -152,38 +151,25 @@ class Exchange(Pact):
         if workers == 1:
             self.split(take_slice(batch, 0, 1), 2)
             return [batch]
-        if isinstance(batch, list):
-            return self._split_list(batch, workers)
-        import numpy as np
-
-        hashes = self._hashes(batch)
-        owners = hashes & np.uint64(workers - 1) if workers & (workers - 1) == 0 else hashes % np.uint64(workers)
-        return scatter(batch, owners.astype(np.uint16 if workers <= _FITS_16_BITS else np.int64), workers)
+        return parts_by_owner(batch, self._owners(batch, workers), workers)
 
     def labelled_parts(
         self, batch: Batch, workers: int, label: Labels | None
     ) -> Iterable[tuple[int, Batch, Labels | None]]:
         """Give each record to the worker that owns its key, which need not be that of its substream."""
-        if not isinstance(label, MixedLabel):
-            parts = self.split(batch, workers)
-            return [(worker, part, label) for worker, part in enumerate(parts) if part is not None]
-        if workers == 1:
-            self.split(batch, workers)
-            return [(0, batch, label)]
+        if isinstance(label, MixedLabel) and workers > 1:
+            return divide_by_owner(batch, label, self._owners(batch, workers), workers)
+        return [(worker, part, label) for worker, part in enumerate(self.split(batch, workers)) if part is not None]
+
+    def _owners(self, batch: Batch, workers: int) -> "list[int] | npt.NDArray[np.uint64]":
+        """Return which worker owns each record."""
         if isinstance(batch, list):
             key = self._key_function()
-            owners = _owners([key(record) for record in batch], workers)
-        else:
-            owners = [int(hashed) % workers for hashed in self._hashes(batch)]
-        return divide_by_owner(batch, label, owners, workers)
+            return _owners_of([key(record) for record in batch], workers)  # map() would end at a StopIteration
+        import numpy as np
 
-    def _split_list(self, batch: list[Any], workers: int) -> list[Batch | None]:
-        key = self._key_function()
-        keys = [key(record) for record in batch]  # map() would end at a StopIteration, and lose the rest
-        parts: list[list[Any]] = [[] for _ in range(workers)]
-        for record, owner in zip(batch, _owners(keys, workers), strict=True):
-            parts[owner].append(record)
-        return [part or None for part in parts]
+        hashes = self._hashes(batch)
+        return hashes & np.uint64(workers - 1) if workers & (workers - 1) == 0 else hashes % np.uint64(workers)
 
     def _key_function(self) -> Callable[[Any], Any]:
         if callable(self.key):
@@ -218,7 +204,7 @@ class Exchange(Pact):
         return np.array([stable_hash(value) for value in records(values)], dtype=np.uint64)
 
 
-def _owners(keys: list[Any], workers: int) -> list[int]:
+def _owners_of(keys: list[Any], workers: int) -> list[int]:
     """Return which worker owns each key; hashes each different key once, if few are different."""
     sample = keys[:_SAMPLE]
     try:

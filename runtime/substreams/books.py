@@ -168,8 +168,8 @@ class SubstreamBooks:
         self._here: dict[tuple[int, int, Time], list[Any]] = {}
         """Label and number of the messages that this worker has sent itself in this step, by identity of the label."""
         self._steps_due = 0
-        self._ending: list[Ending] = []
-        self._finished: list[int] = []
+        self._mine = SubstreamNews()
+        """What is to be told to worker 0."""
         self.heard = 0
 
     # ------------------------------------------------------------------ what happens on this worker
@@ -219,20 +219,20 @@ class SubstreamBooks:
         """Take note that no more comes to this worker than what waits there, and that those still open are closed."""
         if ending.declaration in self._books:
             self.close(ending.declaration, open_keys)
-            self._ending.append(ending)
+            self._mine.ending.append(ending)
 
     def finish(self, declaration: int, open_keys: Collection[Key]) -> None:
         """Take note that this worker lets in nothing more of any substream of a declaration, those still open told."""
         if declaration in self._books:
             self.close(declaration, open_keys)
-            self._finished.append(declaration)
+            self._mine.finished.append(declaration)
 
     # ------------------------------------------------------------------ what is told
 
     @property
     def is_due(self) -> bool:
         """Whether there is something to tell."""
-        if self._ending or self._finished or (self._view is not None and self._view.has_news):
+        if self._mine.ending or self._mine.finished or (self._view is not None and self._view.has_news):
             return True
         return any(book.due for book in self._books.values())
 
@@ -269,12 +269,14 @@ class SubstreamBooks:
         return sum(len(book.due) for book in self._books.values()) >= _MOST_DUE
 
     def _changes(self) -> SubstreamNews | None:
-        changes = [changes for book in self._books.values() if book.due and (changes := book.take_changes())]
-        if not changes and not self._ending and not self._finished:
+        mine = self._mine
+        for book in self._books.values():
+            if book.due and (changes := book.take_changes()):
+                mine.changes.append(changes)
+        if not mine.changes and not mine.ending and not mine.finished:
             return None
-        finished, self._finished = self._finished, []
-        ending, self._ending = self._ending, []
-        return SubstreamNews(changes, finished, ending)
+        self._mine = SubstreamNews()
+        return mine
 
     def receive(self, news: SubstreamNews) -> None:
         """Take in what another worker has told."""

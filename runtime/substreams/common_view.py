@@ -1,7 +1,7 @@
 """The view that worker 0 has of the substreams of all workers."""
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from tidewheel.progress import CompiledGraph
 from tidewheel.progress.substream_tracker import Ends, Key, SubstreamTracker
@@ -31,16 +31,13 @@ class CommonView:
         self._waiting: dict[int, Counter[Key]] = defaultdict(Counter)
         """At how many of those something of a key waits."""
         self._told_over: set[int] = set()
-        self._closing: Keys = defaultdict(list)
-        self._all_closing: list[int] = []
-        self._turns: Keys = defaultdict(list)
-        self._ends: Keys = defaultdict(list)
-        self._over: Keys = defaultdict(list)
+        self._news = SubstreamNews()
 
     @property
     def has_news(self) -> bool:
         """Whether there is something to tell."""
-        return bool(self._closing or self._all_closing or self._turns or self._ends or self._over)
+        news = self._news
+        return bool(news.closing or news.all_closing or news.turns or news.ends or news.over)
 
     def take(self, news: SubstreamNews) -> None:
         """Take in what a worker has told, which may be this one."""
@@ -59,7 +56,7 @@ class CommonView:
         for declaration in news.finished:
             self._finished[declaration] += 1
             if self._finished[declaration] == self._workers:
-                self._all_closing.append(declaration)
+                self._news.all_closing.append(declaration)
                 self._end(declaration, self._trackers[declaration].finish())
         for declaration in {ending.declaration for ending in news.ending}:
             if self._at_end[declaration] == self._workers and self._finished[declaration] < self._workers:
@@ -70,7 +67,7 @@ class CommonView:
         waiting = self._waiting[declaration]
         keys, ends = self._trackers[declaration].close_but(waiting)
         if keys:
-            self._closing[declaration] += keys
+            _add(self._news.closing, declaration, keys)
         self._end(declaration, ends)
 
     def _close_for_all(self, changes: Changes, tracker: SubstreamTracker) -> None:
@@ -78,37 +75,29 @@ class CommonView:
         closing = {at for at, shape in enumerate(changes.shapes) if any(point == tracker.closing for point, _ in shape)}
         if closing:
             keys = zip(changes.keys, changes.which, strict=True)
-            self._closing[changes.declaration] += (key for key, at in keys if at in closing)
+            _add(self._news.closing, changes.declaration, (key for key, at in keys if at in closing))
 
     def _end(self, declaration: int, ends: Ends) -> None:
         tracker = self._trackers[declaration]
         closed, over = tracker.drain_closed(), tracker.drain_over()
         if closed and self._tracked[declaration].turns:
-            self._turns[declaration] += closed
+            _add(self._news.turns, declaration, closed)
         for location, keys in ends.items():
-            self._ends[location] += keys
+            _add(self._news.ends, location, keys)
         if over:
-            self._over[declaration] += over
+            _add(self._news.over, declaration, over)
 
     def news(self) -> SubstreamNews | None:
         """Return what everyone is to be told, and forget it; None if there is nothing."""
         if not self.has_news:
             return None
-        all_over = [
-            declaration
-            for declaration, tracker in self._trackers.items()
-            if tracker.is_over and declaration not in self._told_over
-        ]
-        self._told_over.update(all_over)
-        news = SubstreamNews(
-            closing=dict(self._closing),
-            all_closing=self._all_closing,
-            turns=dict(self._turns),
-            ends=dict(self._ends),
-            over=dict(self._over),
-            all_over=all_over,
-        )
-        for told in (self._closing, self._turns, self._ends, self._over):
-            told.clear()
-        self._all_closing = []
-        return news
+        told, self._news = self._news, SubstreamNews()
+        for declaration, tracker in self._trackers.items():
+            if tracker.is_over and declaration not in self._told_over:
+                self._told_over.add(declaration)
+                told.all_over.append(declaration)
+        return told
+
+
+def _add(told: Keys, number: int, keys: Iterable[Key]) -> None:
+    told.setdefault(number, []).extend(keys)

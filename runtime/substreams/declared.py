@@ -38,8 +38,7 @@ def declared_substreams(plan: Plan, compiled: CompiledGraph) -> tuple[DeclaredSu
         GraphError: an operator asks for ends at an input to which no substreams get, or those of several declarations.
     """
     sources = {name: Source(declared.operator, 0) for name, declared in plan.declarations.items()}
-    ways = _Ways(plan)
-    reached = {name: ways.reached(source) for name, source in sources.items()}
+    reached = {name: _reached(plan, source) for name, source in sources.items()}
     asked: dict[str, list[Target]] = {name: [] for name in sources}
     for number, operator in enumerate(plan.operators):
         if operator.ends is None:
@@ -58,37 +57,25 @@ def declared_substreams(plan: Plan, compiled: CompiledGraph) -> tuple[DeclaredSu
     return made
 
 
-class _Ways:
-    """The ways that records take without leaving the substreams to which they belong.
+def _reached(plan: Plan, start: Source) -> set[Target]:
+    """Return the inputs to which records get that come out somewhere, without leaving their substreams.
 
     They leave them where they are divided otherwise, or by an operator that sends what is of none.
     """
-
-    def __init__(self, plan: Plan) -> None:
-        self._plan = plan
-        self._dividers = {declared.operator for declared in plan.declarations.values()}
-        self._readers: dict[Source, list[Target]] = defaultdict(list)
-        for number, operator in enumerate(plan.operators):
-            for port, source in enumerate(operator.sources):
-                self._readers[source].append(Target(number, port))
-
-    def reached(self, start: Source) -> set[Target]:
-        """Return the inputs to which records get that come out somewhere."""
-        reached: set[Target] = set()
-        left = [start]
-        while left:
-            for at in self._readers[left.pop()]:
-                if at not in reached:
-                    reached.add(at)
-                    left += self._through(at)
-        return reached
-
-    def _through(self, at: Target) -> list[Source]:
-        operator = self._plan.operators[at.operator]
-        if at.operator in self._dividers or operator.leaves_substreams:
-            return []
-        ports = range(len(operator.shape.outputs))
-        return [Source(at.operator, port) for port in ports if operator.shape.summaries.get((at.port, port))]
+    dividers = {declared.operator for declared in plan.declarations.values()}
+    readers: dict[Source, list[Target]] = defaultdict(list)
+    for source, target in plan.graph().edges:
+        readers[source].append(target)
+    reached: set[Target] = set()
+    left = [start]
+    while left:
+        for at in readers[left.pop()]:
+            operator = plan.operators[at.operator]
+            if at not in reached and at.operator not in dividers and not operator.leaves_substreams:
+                ports = range(len(operator.shape.outputs))
+                left += [Source(at.operator, port) for port in ports if operator.shape.summaries.get((at.port, port))]
+            reached.add(at)
+    return reached
 
 
 def _asked_by(

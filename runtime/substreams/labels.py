@@ -4,7 +4,7 @@ A message of one substream has a label, as a token has: (number of the declarati
 one message, with the key of each beside it, so that small substreams do not cost a message each.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -12,7 +12,6 @@ from tidewheel.progress.substream_tracker import Key
 from tidewheel.transport.batches import Batch, is_arrow, scatter, without_views
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
 
@@ -72,27 +71,28 @@ def parts_by_key(batch: Batch, keys: Sequence[Key]) -> Iterator[tuple[Key, Batch
 
 
 def divide_by_owner(
-    batch: Batch, label: MixedLabel, owners: "Sequence[int] | npt.NDArray[np.int64]", workers: int
+    batch: Batch, label: MixedLabel, owners: "list[int] | npt.NDArray[Any]", workers: int
 ) -> Iterator[tuple[int, Batch, Labels]]:
     """Yield (worker, part, label of the part) for each worker that owns some of the records."""
     keys: list[list[Key]] = [[] for _ in range(workers)]
-    owned = owners if isinstance(owners, list) else list(map(int, owners))
+    owned: list[int] = owners if isinstance(owners, list) else owners.tolist()
     for key, owner in zip(label.keys, owned, strict=True):
         keys[owner].append(key)
-    for worker, part in enumerate(_parts(batch, owned, workers)):
+    for worker, part in enumerate(parts_by_owner(batch, owned, workers)):
         if keys[worker]:
             yield worker, part, labels_of(label.declaration, keys[worker])
 
 
-def _parts(batch: Batch, owners: list[int], workers: int) -> Iterable[Batch]:
+def parts_by_owner(batch: Batch, owners: "list[int] | npt.NDArray[Any]", workers: int) -> list[Batch | None]:
+    """Return the part of a batch for each worker, None for one that owns no record; ``owners`` has that of each."""
     if isinstance(batch, list):
         parts: list[list[Any]] = [[] for _ in range(workers)]
         for record, owner in zip(batch, owners, strict=True):
             parts[owner].append(record)
-        return parts
+        return [part or None for part in parts]
     import numpy as np
 
-    return scatter(batch, np.array(owners, np.uint16 if workers <= _FITS_16_BITS else np.int64), workers)
+    return scatter(batch, np.asarray(owners).astype(np.uint16 if workers <= _FITS_16_BITS else np.int64), workers)
 
 
 @dataclass(frozen=True, slots=True)

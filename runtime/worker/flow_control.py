@@ -44,12 +44,15 @@ class FlowControl:
         worker: its number.
         workers: how many there are.
         limit: in bytes.
+
+    Attributes:
+        load: how many bytes in flight this worker answers for.
     """
 
     def __init__(self, worker: int, workers: int, limit: int) -> None:
         self._worker = worker
         self._limit = limit
-        self._load = 0
+        self.load = 0
         self._congested = False
         self._congested_peers: set[int] = set()
         self._taken = [0] * workers
@@ -58,19 +61,14 @@ class FlowControl:
         self._due: set[int] = set()
 
     @property
-    def load(self) -> int:
-        """How many bytes in flight this worker answers for."""
-        return self._load
-
-    @property
     def is_held(self) -> bool:
         """Whether sources have to wait."""
         return self._congested or bool(self._congested_peers)
 
     def add(self, size: int) -> None:
         """Count a message that this worker has sent, to itself or to a peer."""
-        self._load += size
-        if self._load > self._limit and not self._congested:
+        self.load += size
+        if self.load > self._limit and not self._congested:
             self._turn(congested=True)
 
     def take(self, sender: int, size: int) -> None:
@@ -107,8 +105,8 @@ class FlowControl:
         return {peer: Credit(self._taken[peer], self._congested) for peer in due}
 
     def _drop(self, size: int) -> None:
-        self._load -= size
-        if self._congested and 2 * self._load <= self._limit:
+        self.load -= size
+        if self._congested and 2 * self.load <= self._limit:
             self._turn(congested=False)
 
     def _turn(self, *, congested: bool) -> None:

@@ -143,7 +143,7 @@ class OperatorInstance(PortOwner):
         self._ports = [*map(InputPort, self.inputs), *map(OutputPort, self.outputs)]
         self.initial = [port.initial_token() for port in self.outputs]
 
-    def be_made_of(self, stages: Sequence[Stage]) -> None:
+    def use_stages(self, stages: Sequence[Stage]) -> None:
         """Send each batch, changed by all stages in turn, at its time."""
         running = self.stages = [RunningStage(stage, self.clock) for stage in stages]
         (source,), (sender,) = self.inputs, self.outputs

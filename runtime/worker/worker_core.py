@@ -121,7 +121,7 @@ class WorkerCore(OperatorHost):
             instance.begin()
             try:
                 if operator.stages:
-                    instance.be_made_of(operator.stages)
+                    instance.use_stages(operator.stages)
                 else:
                     instance.schedule = checked_schedule(operator.build(OperatorContext(self, instance, nodes)))
             except (Exception, SystemExit, GeneratorExit) as error:

@@ -3,7 +3,9 @@
 import logging
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import replace
 from pickle import PicklingError
 from typing import Any, TypeAlias
@@ -69,7 +71,6 @@ class WorkerLoop:
         self._receiver = receiver
         self._connect = connect
         self._worker = worker
-        self._changed = threading.Condition()
         self.mail = Mail(ENVELOPES)
         self._routes: dict[int, Sender[Envelope]] = {}
         self.feeders = Feeders(config.hang_timeout_s + _BEAT_LATE_S, time.monotonic)
@@ -81,9 +82,7 @@ class WorkerLoop:
         self._statuses_sent = 0
         self._started = False
         self._thread = threading.Thread(target=self._run, name=f"{WORKER_THREAD}{worker}", daemon=True)
-        self._reports_wanted = 0
-        self._reports_made = 0
-        self._last_report: WorkerReport | None = None
+        self._asked: deque[Future[WorkerReport]] = deque()
         self._core = WorkerCore(
             plan,
             worker,
@@ -121,16 +120,15 @@ class WorkerLoop:
         Args:
             timeout: in seconds.
         """
-        with self._changed:
-            self._reports_wanted += 1
-            wanted = self._reports_wanted
-            self._receiver.wake()
-            if not self._thread.is_alive():
-                return self._full_report()
-            if self._changed.wait_for(lambda: self._reports_made >= wanted, timeout):
-                assert self._last_report is not None
-                return self._last_report
-        return self._core.running()
+        asked: Future[WorkerReport] = Future()
+        self._asked.append(asked)
+        self._receiver.wake()
+        if not self._thread.is_alive():
+            return self._full_report()
+        try:
+            return asked.result(timeout)
+        except TimeoutError:
+            return self._core.running()
 
     def running(self) -> BusyWorker:
         """Return which operator runs now, and since when."""
@@ -193,15 +191,13 @@ class WorkerLoop:
             self._report(Phase.FAILED, failure)
         finally:
             self._core.closing.close()
-            if self._reports_made < self._reports_wanted:
-                self._make_report()
+            self._answer()
             if self._leaving:
                 self._let_go()
 
     def _wait_for_work(self) -> None:
         while not self._stopping:
-            if self._reports_made < self._reports_wanted:
-                self._make_report()
+            self._answer()
             now = time.monotonic()
             if now >= self._next_check:
                 self._next_check = now + _LINK_CHECK_S
@@ -259,12 +255,10 @@ class WorkerLoop:
         fed, feeders = self.feeders.statistics(), self.feeders.processes()
         return replace(self._core.report(), fed=fed, feeders=feeders) if fed or feeders else self._core.report()
 
-    def _make_report(self) -> None:
-        """Report to those who wait for it; no step is under way."""
-        with self._changed:
-            self._last_report = self._full_report()
-            self._reports_made = self._reports_wanted
-            self._changed.notify_all()
+    def _answer(self) -> None:
+        """Report to those who have asked; no step is under way."""
+        while self._asked:
+            self._asked.popleft().set_result(self._full_report())
 
     def _step(self) -> None:
         for peer, envelope in self._core.step():

@@ -40,7 +40,7 @@ def build_anew(core: WorkerCore, instance: OperatorInstance, operator: OperatorP
     """Build an operator again with a copy of its state and its notificators; all else that it kept is gone."""
     instance.states = pickle.loads(pickle.dumps(instance.states))
     if operator.stages:
-        instance.be_made_of(operator.stages)
+        instance.use_stages(operator.stages)
     else:
         instance.schedule = operator.build(ContextWithNotificators(core, instance))
 

@@ -131,7 +131,7 @@ def test_a_report_comes_as_soon_as_the_operator_returns() -> None:
         answers: list[WorkerReport | BusyWorker] = []
         asking = threading.Thread(target=lambda: answers.append(loop.report(DEADLINE_S)))
         asking.start()
-        assert eventually(lambda: loop._reports_wanted == 1)
+        assert eventually(lambda: len(loop._asked) == 1)
         gate.leave.set()
         asking.join(DEADLINE_S)
         assert isinstance(answers[0], WorkerReport)
@@ -203,7 +203,7 @@ def test_a_worker_that_fails_while_somebody_asks_lets_them_go() -> None:
         answers: list[Any] = []
         asking = threading.Thread(target=lambda: answers.append(loop.report(0.3)))
         asking.start()
-        assert eventually(lambda: loop._reports_wanted == 1)
+        assert eventually(lambda: len(loop._asked) == 1)
         gate.leave.set()
         asking.join(DEADLINE_S)
         assert not asking.is_alive()
@@ -216,7 +216,7 @@ def test_stopping_while_somebody_asks_lets_them_go() -> None:
         answers: list[Any] = []
         asking = threading.Thread(target=lambda: answers.append(loop.report(1.0)))
         asking.start()
-        assert eventually(lambda: loop._reports_wanted == 1)
+        assert eventually(lambda: len(loop._asked) == 1)
         loop.stop()
         gate.leave.set()
         asking.join(DEADLINE_S)
