@@ -27,76 +27,14 @@ class TimedBatch:
     time: bytes
 
 
-class EpochTables:
-    """Turns epochs into record batches.
-
-    Tables stay as they are, except that dictionaries become plain columns: the Flight stream cannot carry them. Dicts
-    become rows, with null for a missing key.
-    """
-
-    def __init__(self) -> None:
-        self._schema: pa.Schema | None = None
-
-    def receive(self, epoch: Epoch) -> list[TimedBatch]:
-        """Return the records of an epoch: one batch, several if one is too large for Arrow, none if there are none.
-
-        Raises:
-            TidewheelError: the records are neither tables nor dicts, or do not fit the schema of the first epoch.
-        """
-        if not epoch.batches:
-            return []  # the epoch has only ends of substreams, and a table has no place for them
-        try:
-            table = self._table(epoch)
-        except _REFUSALS as error:
-            raise TidewheelError(f"the epoch of time {epoch.time!r} is no table{self._as_before()}: {error}") from error
-        self._schema = table.schema
-        time = encode_json(epoch.time)
-        return [TimedBatch(batch, time) for batch in table.combine_chunks().to_batches()]
-
-    def _table(self, epoch: Epoch) -> Any:
-        if all(batch.is_arrow for batch in epoch.batches):
-            # Batches of several workers may differ in whether a column can be null.
-            return self._fitted(pa.concat_tables((batch.data for batch in epoch.batches), promote_options="default"))
-        records = epoch.records
-        others = sorted({type(record).__qualname__ for record in records if not isinstance(record, Mapping)})
-        if others:
-            raise TypeError(
-                f"its records are {', '.join(others)}; Arrow Flight carries tables and dicts, so map them to dicts, or "
-                "read them as JSON over HTTP"
-            )
-        return self._fitted(self._rows(records))
-
-    def _rows(self, records: list[Mapping[Any, Any]]) -> Any:
-        """Return dicts as a table. Types come from the values: Arrow would truncate values to given types."""
-        names = list(dict.fromkeys(name for record in records for name in record))
-        unnamed = [name for name in names if not isinstance(name, str)]
-        if unnamed:
-            raise TypeError(f"the keys of its records are not all text: {unnamed[0]!r}")
-        if self._schema is not None:
-            names += [name for name in self._schema.names if name not in names]
-        return pa.table({name: pa.array([record.get(name) for record in records]) for name in names})
-
-    def _fitted(self, table: Any) -> Any:
-        """Return a table with the schema of the first one; the first table only loses its dictionaries."""
-        if self._schema is None:
-            plain = [field.with_type(_without_dictionaries(field.type)) for field in table.schema]
-            return table.cast(pa.schema(plain, table.schema.metadata))
-        if table.column_names != self._schema.names:
-            if sorted(table.column_names) != sorted(self._schema.names):
-                raise ValueError(
-                    f"it has the columns {table.column_names}, and the first epoch had {self._schema.names}"
-                )
-            table = table.select(self._schema.names)
-        return table.cast(self._schema)
-
-    def _as_before(self) -> str:
-        return "" if self._schema is None else " like those before it"
-
-
 def timed_batches(
     domain: TimeDomain, events: Iterator[Event], max_epoch_bytes: int = MAX_EPOCH_BYTES
 ) -> Iterator[TimedBatch]:
     """Yield the record batches of a topic, epoch by epoch, each once it is complete.
+
+    An epoch is one batch, several if it is too large for Arrow, none if it has only ends of substreams, for which a
+    table has no place. Tables stay as they are, except that dictionaries become plain columns: the Flight stream cannot
+    carry them. Dicts become rows, with null for a missing key.
 
     Args:
         domain: the times of the topic.
@@ -104,12 +42,57 @@ def timed_batches(
         max_epoch_bytes: the largest size of incomplete epochs.
 
     Raises:
-        TidewheelError: the topic failed, incomplete epochs are too large, or an epoch is no table.
+        TidewheelError: the topic failed, incomplete epochs are too large, or the records of an epoch are neither tables
+            nor dicts, or do not fit the schema of the first epoch.
     """
-    tables = EpochTables()
-    for item in assembled(domain, events, max_epoch_bytes):
-        if isinstance(item, Epoch):
-            yield from tables.receive(item)
+    schema: pa.Schema | None = None
+    for epoch in assembled(domain, events, max_epoch_bytes):
+        if not isinstance(epoch, Epoch) or not epoch.batches:
+            continue
+        try:
+            table = _fitted(_table(epoch, schema), schema)
+        except _REFUSALS as error:
+            as_before = "" if schema is None else " like those before it"
+            raise TidewheelError(f"the epoch of time {epoch.time!r} is no table{as_before}: {error}") from error
+        schema = table.schema
+        time = encode_json(epoch.time)
+        for batch in table.combine_chunks().to_batches():
+            yield TimedBatch(batch, time)
+
+
+def _table(epoch: Epoch, schema: pa.Schema | None) -> Any:
+    """Return the records of an epoch; those that are dicts have the columns of the schema at least.
+
+    Types of dicts come from the values: Arrow would truncate values to given types.
+    """
+    if all(batch.is_arrow for batch in epoch.batches):
+        # Batches of several workers may differ in whether a column can be null.
+        return pa.concat_tables((batch.data for batch in epoch.batches), promote_options="default")
+    records = epoch.records
+    others = sorted({type(record).__qualname__ for record in records if not isinstance(record, Mapping)})
+    if others:
+        raise TypeError(
+            f"its records are {', '.join(others)}; Arrow Flight carries tables and dicts, so map them to dicts, or "
+            "read them as JSON over HTTP"
+        )
+    earlier = [] if schema is None else schema.names
+    names = list(dict.fromkeys([name for record in records for name in record] + earlier))
+    unnamed = [name for name in names if not isinstance(name, str)]
+    if unnamed:
+        raise TypeError(f"the keys of its records are not all text: {unnamed[0]!r}")
+    return pa.table({name: pa.array([record.get(name) for record in records]) for name in names})
+
+
+def _fitted(table: Any, schema: pa.Schema | None) -> Any:
+    """Return a table with the schema of the first one; the first table only loses its dictionaries."""
+    if schema is None:
+        plain = [field.with_type(_without_dictionaries(field.type)) for field in table.schema]
+        return table.cast(pa.schema(plain, table.schema.metadata))
+    if table.column_names != schema.names:
+        if sorted(table.column_names) != sorted(schema.names):
+            raise ValueError(f"it has the columns {table.column_names}, and the first epoch had {schema.names}")
+        table = table.select(schema.names)
+    return table.cast(schema)
 
 
 def _without_dictionaries(kind: Any) -> Any:

@@ -71,22 +71,6 @@ class EpochGroup:
         self.batches += map(_without_content, batches)
         self.bytes += sum(table.nbytes for table in tables)
 
-    def due_in_s(self, now_s: float, file_bytes: int, max_delay_s: float) -> float | None:
-        """Return in how many seconds this is to be a file; None if it is empty.
-
-        Args:
-            now_s: the time now.
-            file_bytes: how large the tables are when it is at once.
-            max_delay_s: how long the first epoch waits at most.
-
-        >>> group = EpochGroup(times=[7], bytes=10, since_s=100.0)
-        >>> group.due_in_s(100.25, 10_000, 1.0), group.due_in_s(100.25, 10, 1.0)
-        (0.75, 0.0)
-        """
-        if not self.times:
-            return None
-        return 0.0 if self.bytes >= file_bytes else max(0.0, self.since_s + max_delay_s - now_s)
-
 
 class EpochFolder:
     """A folder that this process alone writes to, from the beginning to `close`.
@@ -138,7 +122,7 @@ class EpochFolder:
         assert not self.is_broken
         self.is_broken = True
         with _readable(str(self._path), "what was not committed is not acknowledged and comes again"):
-            table = _table(group, self.identity.topic)
+            table = _table(group, self.identity.topic)  # raises if the record could not keep the times
             record = self.record.after(domain, group.times, group.batches, table.schema.remove_metadata())
             size = self._write(record, table)
             self._checkpoint.save(record)
@@ -159,7 +143,6 @@ class EpochFolder:
         if not is_open_as(self._path, self._descriptor):
             raise BridgeError(f"{self._path} was moved, removed or replaced while it was written to")
         try:
-            record.to_json()
             self._files.write_table(hidden, table)
             self._files.sync(hidden)
             self._files.sync_folder(self._path)

@@ -96,7 +96,10 @@ class EpochSink:
 
     def due_in_s(self, now_s: float) -> float | None:
         """Return in how many seconds a file is due; None if no epoch waits."""
-        return self._group.due_in_s(now_s, self._file_bytes, self._max_delay_s)
+        if not self._group.times:
+            return None
+        is_large = self._group.bytes >= self._file_bytes
+        return 0.0 if is_large else max(0.0, self._group.since_s + self._max_delay_s - now_s)
 
     def look(self, now_s: float) -> Sequence[Batch]:
         """Make a file if one is due; return what can be acknowledged then."""
