@@ -17,8 +17,6 @@ from tidewheel.runtime.tokens.timestamp_token import LentToken, TimestampToken
 from tidewheel.runtime.tokens.token_set import TokenSet
 from tidewheel.runtime.worker.operator_context import OperatorContext
 from tidewheel.runtime.worker.ports import InputPort, OutputPort
-from tidewheel.transport.attachment import Attachment, AttachmentHost, RunningAttachment
-from tidewheel.runtime.worker.output_port import OutputPort
 
 __all__ = [
     "Build",

@@ -8,8 +8,7 @@ from typing import TypeAlias
 
 from tidewheel.progress import Time
 from tidewheel.runtime import Build, OperatorContext, Schedule
-from tidewheel.runtime.worker.input_port import InputPort, running_input
-from tidewheel.runtime.worker.output_port import OutputPort, running_output
+from tidewheel.runtime.worker.ports import InputPort, OutputPort, running_input, running_output
 from tidewheel.transport.batches import Batch
 
 Parts: TypeAlias = Callable[[Batch, Time, int], Iterable[Batch | None]]

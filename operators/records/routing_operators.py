@@ -12,9 +12,6 @@ from tidewheel.operators.stream_base import Record, StreamBase, check_function, 
 from tidewheel.operators.tables.columns import common_schema
 from tidewheel.progress import GraphError
 from tidewheel.runtime.description.pacts import BroadcastPact, Key, RebalancePact
-from tidewheel.transport.batches import Batch
-from tidewheel.runtime.description.exchange import Key
-from tidewheel.runtime.description.pacts import BroadcastPact, RebalancePact
 from tidewheel.transport.batches import Batch, records
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 from tidewheel.operators.records.parts import divide
 from tidewheel.progress import Time, TimeDomain
 from tidewheel.runtime import Build, InputPort
-from tidewheel.runtime.worker.output_port import OutputPort, running_output
+from tidewheel.runtime.worker.ports import OutputPort, running_output
 from tidewheel.transport.batches import Batch, records
 
 Delayed: TypeAlias = Callable[[Batch, Time], Iterable[tuple[Time, Batch]]]

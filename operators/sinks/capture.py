@@ -19,8 +19,8 @@ import msgspec
 from tidewheel.operators.sinks.plain_records import decode, encode
 from tidewheel.progress import Time
 from tidewheel.runtime import Build, Captured, Schedule
-from tidewheel.runtime.worker.ports import InputPort, running_input
 from tidewheel.runtime.worker.operator_context import OperatorContext, instance_of
+from tidewheel.runtime.worker.ports import InputPort, running_input
 from tidewheel.transport.batches import Batch, is_arrow, is_numpy
 from tidewheel.transport.packed_batch import PackedArrow, stream_of, unpack
 

@@ -20,8 +20,7 @@ from tidewheel.pubsub.publishers.connection import PublisherConnection
 from tidewheel.runtime.description.plan import Build, Schedule
 from tidewheel.runtime.description.stable_hash import stable_hash
 from tidewheel.runtime.substreams.labels import Labels, MixedLabel
-from tidewheel.runtime.substreams.substream_input import SubstreamInput
-from tidewheel.runtime.worker.input_port import InputPort, running_input
+from tidewheel.runtime.substreams.substream_ports import SubstreamInput
 from tidewheel.runtime.worker.operator_context import OperatorContext, instance_of
 from tidewheel.runtime.worker.ports import InputPort, running_input
 

@@ -7,9 +7,8 @@ from tidewheel.operators.epochs.keyed_state import EpochStep, Kept
 from tidewheel.progress import Time
 from tidewheel.runtime import Build, LentToken, Notificator, Schedule
 from tidewheel.runtime.substreams.labels import Label, Labels, MixedLabel, parts_by_key
-from tidewheel.runtime.worker.input_port import InputPort, running_input
 from tidewheel.runtime.worker.operator_context import OperatorContext, instance_of
-from tidewheel.runtime.worker.output_port import OutputPort, running_output
+from tidewheel.runtime.worker.ports import InputPort, OutputPort, running_input, running_output
 from tidewheel.transport.batches import Batch, records
 
 

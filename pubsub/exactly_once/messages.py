@@ -32,8 +32,11 @@ Number: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
 Tick: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=FOREVER)]
 """A tick, or the end of a range, that a decoder checks."""
 
-Ranges: TypeAlias = tuple[tuple[Tick, Tick], ...]
+Ranges: TypeAlias = tuple[tuple[int, int], ...]
 """Ticks, as ranges in order."""
+
+CheckedRanges: TypeAlias = tuple[tuple[Tick, Tick], ...]
+"""Such ranges in a message, where a decoder checks them. Ray cannot pickle an actor's method that is annotated so."""
 
 
 class KnowledgeMessage(msgspec.Struct, frozen=True):
@@ -49,7 +52,7 @@ class KnowledgeMessage(msgspec.Struct, frozen=True):
     """
 
     pubend: int
-    final: Ranges
+    final: CheckedRanges
     data: tuple[tuple[int, Any], ...] = ()
     more: bool = False
     is_answer: bool = False
@@ -80,7 +83,7 @@ class Nack(msgspec.Struct, frozen=True, array_like=True, tag="N"):
     """
 
     pubend: Number
-    ranges: Ranges
+    ranges: CheckedRanges
     room_bytes: int
 
 
@@ -95,8 +98,8 @@ class Ack(msgspec.Struct, frozen=True, array_like=True, tag="A"):
     """
 
     pubend: Number
-    acks: dict[str, Ranges]
-    everywhere: dict[str, tuple[Ranges, ...]] = {}
+    acks: dict[str, CheckedRanges]
+    everywhere: dict[str, tuple[CheckedRanges, ...]] = {}
 
 
 class Rejected(msgspec.Struct, frozen=True, array_like=True, tag="R"):
@@ -140,12 +143,12 @@ class Begun:
         everywhere: the ticks that it has acknowledged at each pubend of the topic, as far as this pubend knows.
     """
 
-    acknowledged: Ranges
+    acknowledged: CheckedRanges
     told_end: int
     frontiers: InitialFrontierSnapshot
     first_frontiers: InitialFrontierSnapshot
     lost_end: int = 0
-    everywhere: tuple[Ranges, ...] = ()
+    everywhere: tuple[CheckedRanges, ...] = ()
 
 
 Downstream: TypeAlias = KnowledgeMessage | Rejected | Stranger

@@ -23,12 +23,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
-from tidewheel.pubsub.exactly_once.frames import CODEC, ChildMessage, Told
 import msgspec
 
 from tidewheel.progress import ProtocolError
-from tidewheel.pubsub.exactly_once.codec import CODEC
-from tidewheel.pubsub.exactly_once.frames import ChildMessage, Told
+from tidewheel.pubsub.exactly_once.frames import CODEC, ChildMessage, Told
 from tidewheel.pubsub.exactly_once.journal import WorkerPosition
 from tidewheel.pubsub.log.errors import LogError
 from tidewheel.pubsub.messages.delivery_options import DeliveryOptions

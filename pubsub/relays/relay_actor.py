@@ -14,10 +14,8 @@ from functools import partial
 from operator import attrgetter
 from typing import Final
 
-from tidewheel.progress import ProtocolError, TidewheelError
 from tidewheel.progress import ProtocolError
 from tidewheel.pubsub.errors import DeliveryError
-from tidewheel.pubsub.exactly_once.codec import CODEC
 from tidewheel.pubsub.exactly_once.fanout import Outgoing
 from tidewheel.pubsub.exactly_once.frames import CODEC, ChildMessage, Join, Told
 from tidewheel.pubsub.exactly_once.messages import (

@@ -7,13 +7,9 @@ from contextlib import suppress
 from math import inf
 from typing import Any, Final
 
-from tidewheel.progress import ProtocolError, TidewheelError
-from tidewheel.pubsub.exactly_once.frames import Join, Unsaid
-from tidewheel.pubsub.exactly_once.messages import Ack, Downstream, Upstream
-from tidewheel.pubsub.subscribers.parents import Parent, ParentGone, await_parent
 from tidewheel.progress import ProtocolError
-from tidewheel.pubsub.exactly_once.frames import ChildMessage, Join
-from tidewheel.pubsub.exactly_once.unsaid import Unsaid
+from tidewheel.pubsub.exactly_once.frames import ChildMessage, Join, Unsaid
+from tidewheel.pubsub.exactly_once.messages import Ack, Downstream, Upstream
 from tidewheel.pubsub.subscribers.parents import KeptParent, Parent, ParentGone, find_parent
 
 _LOG = logging.getLogger(__name__)

@@ -17,11 +17,8 @@ from math import inf
 from typing import Any, Final, TypeAlias
 
 from tidewheel.progress import TidewheelError
-from tidewheel.pubsub.errors import DeliveryError
-from tidewheel.pubsub.exactly_once.frames import CODEC, ChildMessage
 from tidewheel.pubsub.errors import DeliveryError, PublisherLost
-from tidewheel.pubsub.exactly_once.codec import CODEC
-from tidewheel.pubsub.exactly_once.frames import ChildMessage
+from tidewheel.pubsub.exactly_once.frames import CODEC, ChildMessage
 from tidewheel.pubsub.messages.delivery_options import DeliveryOptions
 from tidewheel.transport.call_parent import CallParent
 from tidewheel.transport.parent_link import ParentLink

@@ -16,13 +16,10 @@ from tidewheel.progress import TidewheelError
 from tidewheel.pubsub.catalog.catalog import TopicInfo
 from tidewheel.pubsub.catalog.catalog_actor import ask_catalog
 from tidewheel.pubsub.errors import DeliveryError, PublisherLost
-from tidewheel.pubsub.exactly_once.messages import Begun, Downstream, KnowledgeMessage, Rejected, Stranger, Upstream
-from tidewheel.pubsub.exactly_once.begun import Begun
 from tidewheel.pubsub.exactly_once.frames import Join
-from tidewheel.pubsub.exactly_once.messages import Downstream, KnowledgeMessage, Rejected, Stranger, Upstream
+from tidewheel.pubsub.exactly_once.messages import Begun, Downstream, KnowledgeMessage, Rejected, Stranger, Upstream
 from tidewheel.pubsub.exactly_once.subend_stream import SubendStream
-from tidewheel.pubsub.messages.message_filter import MessageFilter
-from tidewheel.pubsub.messages.where import Where
+from tidewheel.pubsub.messages.delivery_options import MessageFilter, Where
 from tidewheel.pubsub.subscribers.parents import RESTARTS_WITHIN_S, KeptParent, Parent, ParentGone, find_parent
 from tidewheel.pubsub.subscribers.pubend_calls import PubendCalls
 from tidewheel.pubsub.subscribers.subscription_options import SubscriptionOptions
@@ -89,7 +86,7 @@ class SubendReader(ActorReader):
     def _find_pubend(self, partition: int, why_lost: str) -> Parent:
         """Return a way to a pubend, which has forgotten this reader if it was started again."""
         if why_lost:
-            self._calls.subscribe_again(partition, self._stream.position(partition))
+            self._calls.subscribe_again(partition, self._stream.acknowledged(partition).prefix_end)
         return find_parent(self._info.partitions[partition], self._greeting.name, self._node)
 
     def _look(self, kept: KeptParent, now_s: float) -> None:

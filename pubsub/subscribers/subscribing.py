@@ -15,8 +15,6 @@ from tidewheel.pubsub.errors import DeliveryError, NoCluster, SchemaMismatch, Un
 from tidewheel.pubsub.exactly_once.frames import Join
 from tidewheel.pubsub.exactly_once.subend import Order
 from tidewheel.pubsub.messages.delivery_options import BLOCK_LIMIT_S, DeliveryOptions, Slow, Where
-from tidewheel.pubsub.messages.delivery_options import BLOCK_LIMIT_S, DeliveryOptions, Slow
-from tidewheel.pubsub.messages.where import Where
 from tidewheel.pubsub.subscribers.local_reader import LocalTopicReader
 from tidewheel.pubsub.subscribers.parents import find_publisher
 from tidewheel.pubsub.subscribers.subscription import Subscription

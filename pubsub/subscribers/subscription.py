@@ -13,10 +13,8 @@ from typing import Any, Self
 from tidewheel.progress import Antichain, Time
 from tidewheel.pubsub.catalog.catalog import TopicInfo
 from tidewheel.pubsub.catalog.topic_schema import TopicSchema
-from tidewheel.pubsub.messages.events import Batch, Epoch, Event, SubstreamsEnded, table_of
 from tidewheel.pubsub.errors import DeliveryError
-from tidewheel.pubsub.messages.epoch import Epoch, table_of
-from tidewheel.pubsub.messages.events import Batch, Event, SubstreamsEnded
+from tidewheel.pubsub.messages.events import Batch, Epoch, Event, SubstreamsEnded, table_of
 from tidewheel.pubsub.protocol.epoch_assembler import EpochAssembler
 from tidewheel.pubsub.protocol.subscriber import Subscriber, SubscriberStatistics
 from tidewheel.pubsub.subscribers.done_batches import DoneBatches

@@ -11,10 +11,8 @@ from functools import cached_property
 from types import TracebackType
 from typing import Any, Literal, Self
 
-from tidewheel.progress import Antichain, GraphError, TidewheelError
-from tidewheel.runtime.description.dataflow_description import Described, description_of
 from tidewheel.progress import CompiledGraph, GraphError, TidewheelError
-from tidewheel.runtime.description.described import Described, description_of
+from tidewheel.runtime.description.dataflow_description import Described, description_of
 from tidewheel.runtime.description.plan import Plan
 from tidewheel.runtime.engines.captured import CapturedBatches
 from tidewheel.runtime.engines.probe_handle import ProbeHandle

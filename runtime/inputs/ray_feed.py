@@ -12,11 +12,7 @@ from tidewheel.runtime.engines.runtime_config import RuntimeConfig
 from tidewheel.runtime.errors import JobError, lost_peers_fail_the_job
 from tidewheel.runtime.inputs.feed import Admission, Feed
 from tidewheel.runtime.inputs.feeders import FeederStatus
-from tidewheel.runtime.worker.envelope import ENVELOPES, Envelope, InputCommand, WorkerStatus
-from tidewheel.transport.link import Receiver, Sender
-from tidewheel.transport.pickling import unpicklable
-from tidewheel.runtime.worker.envelope import ENVELOPES, Envelope
-from tidewheel.runtime.worker.worker_status import Phase, WorkerStatus
+from tidewheel.runtime.worker.envelope import ENVELOPES, Envelope, Phase, WorkerStatus
 from tidewheel.transport.errors import PeerLost
 from tidewheel.transport.link import Receiver
 from tidewheel.transport.ray_cluster import node_id

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from tidewheel.progress import Time, TimeDomain
 from tidewheel.pubsub.messages.events import Batch
-from tidewheel.pubsub.messages.payload import EncodedBatch
+from tidewheel.pubsub.messages.wire import DataMessage
 from tidewheel.spark_bridge.errors import BridgeError
 from tidewheel.spark_bridge.structured_streaming.epoch_checkpoint import (
     CommitRecord,
@@ -195,7 +195,8 @@ class EpochFolder:
 
 def _without_content(batch: Batch) -> Batch:
     """Return what acknowledges a batch, and does not hold what was in it meanwhile."""
-    return Batch(batch.time, batch.partition, EncodedBatch("pickle", b"", 0), batch.counter, number=batch.number)
+    nothing = DataMessage(batch.time, b"", "pickle", 0)
+    return Batch(batch.time, batch.partition, nothing, batch.counter, number=batch.number)
 
 
 @contextmanager

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Final, Literal, Self
 
 from tidewheel.progress import TidewheelError
 from tidewheel.pubsub.catalog.local_catalog import LOCAL_CATALOG
-from tidewheel.pubsub.messages.epoch import Epoch
-from tidewheel.pubsub.messages.events import Batch
+from tidewheel.pubsub.messages.events import Batch, Epoch
 from tidewheel.pubsub.subscribers.subscribing import find_topic, subscribe
 from tidewheel.pubsub.subscribers.subscription import Subscription
 from tidewheel.spark_bridge.errors import BridgeError

@@ -12,10 +12,8 @@ from hypothesis import given
 import tidewheel as tw
 from tests.kit.runtime.drawing.random_flow import WEIRD, flows
 from tests.laws.strategies import law_settings
-from tidewheel.operators.scopes.forward import build_pass
-from tidewheel.runtime.description.dataflow_description import description_of
 from tidewheel.operators.records.batchwise import build_pass
-from tidewheel.runtime.description.described import description_of
+from tidewheel.runtime.description.dataflow_description import description_of
 from tidewheel.runtime.drawing.outline import Edge
 
 
