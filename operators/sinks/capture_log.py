@@ -19,7 +19,7 @@ import msgspec
 from tidewheel.operators.sinks.plain_records import decode, encode
 from tidewheel.progress import Time
 from tidewheel.transport.batches import Batch, is_arrow, is_numpy
-from tidewheel.transport.packed_batch import PackedArrow, stream_of, unpack
+from tidewheel.transport.pickling import PackedArrow, stream_of, unpack
 
 _FRAME = struct.Struct("<cQI")
 """What it is, the length of what follows, and its checksum."""

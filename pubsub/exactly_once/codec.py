@@ -13,7 +13,7 @@ from tidewheel.pubsub.exactly_once.frames import (
 from tidewheel.pubsub.exactly_once.messages import KnowledgeMessage, Rejected
 from tidewheel.pubsub.exactly_once.unsaid import Unsaid
 from tidewheel.pubsub.messages.wire import DataMessage, Numbered
-from tidewheel.transport.codec import Codec
+from tidewheel.transport.stream_link import Codec
 
 _EACH_BYTES = 64
 

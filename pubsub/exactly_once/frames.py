@@ -1,4 +1,4 @@
-"""The frames of messages between publishers, relays and subscribers, as those of `transport.socket_frames`.
+"""The frames of messages between publishers, relays and subscribers, as those of `transport.frames`.
 
 =======================  ==========================================================  =================================
 message                  head, as msgpack                                            payload
@@ -27,8 +27,8 @@ from tidewheel.pubsub.exactly_once.tick_set import FOREVER, check_range
 from tidewheel.pubsub.messages import encoded_message
 from tidewheel.pubsub.messages.encoded_message import EncodedMessage, slice_of
 from tidewheel.pubsub.messages.wire import Numbered
+from tidewheel.transport.frames import LARGE, Payload, frame_of, unpickled
 from tidewheel.transport.pickling import dumps
-from tidewheel.transport.socket_frames import LARGE, Payload, frame_of, unpickled
 
 FRAME_BYTES: Final = 1024 * 1024
 """The approximate size of a frame of messages that no child has asked for."""

@@ -10,8 +10,8 @@ from typing import Any
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.messages.wire import Encoding
 from tidewheel.transport.batches import is_arrow
+from tidewheel.transport.frames import Payload
 from tidewheel.transport.pickling import dumps
-from tidewheel.transport.socket_frames import Payload
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,10 +20,10 @@ from tidewheel.pubsub.protocol.publisher import Publisher, PublisherStatistics
 from tidewheel.pubsub.publishers.live_intake import LiveIntake
 from tidewheel.pubsub.publishers.partition import Partition
 from tidewheel.pubsub.publishers.worker_link import MessageSink
-from tidewheel.transport import socket_offer
+from tidewheel.transport import tickets
 from tidewheel.transport.change_signal import ChangeSignal
-from tidewheel.transport.codec import HAS_GONE
-from tidewheel.transport.socket_offer import SocketOffer
+from tidewheel.transport.stream_link import HAS_GONE
+from tidewheel.transport.tickets import SocketOffer
 
 _LOG = logging.getLogger(__name__)
 
@@ -166,7 +166,7 @@ class LivePartition(Partition):
 
     def connect(self, child: str, connection: socket.socket) -> None:
         """Take on the connection of a subscriber."""
-        socket_offer.prepare(connection, steadily=self._publisher.may_hold(child))
+        tickets.prepare(connection, steadily=self._publisher.may_hold(child))
         super().connect(child, connection)
         self._connected(child)
 

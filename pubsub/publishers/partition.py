@@ -15,8 +15,7 @@ from tidewheel.pubsub.messages.delivery_options import DeliveryOptions
 from tidewheel.pubsub.publishers.worker_link import MessageSink, WorkerLink
 from tidewheel.transport.change_signal import ChangeSignal
 from tidewheel.transport.children import Children
-from tidewheel.transport.socket_offer import SocketOffer
-from tidewheel.transport.ticket_listener import TicketListener
+from tidewheel.transport.tickets import SocketOffer, TicketListener
 
 
 class Partition(ABC):

@@ -13,7 +13,7 @@ from tidewheel.pubsub.messages.wire import FeedEvent
 from tidewheel.pubsub.publishers.connection import PublisherConnection
 from tidewheel.pubsub.publishers.feed import Feed, FeedLost, FeedRefused
 from tidewheel.transport.ray_cluster import node_id
-from tidewheel.transport.socket_offer import SocketOffer
+from tidewheel.transport.tickets import SocketOffer
 
 _LISTEN_TIMEOUT_S = 60.0
 _PING_TIMEOUT_S = 10.0

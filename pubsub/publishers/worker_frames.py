@@ -1,4 +1,4 @@
-"""The frames between a worker and its publisher, as those of `transport.socket_frames`.
+"""The frames between a worker and its publisher, as those of `transport.frames`.
 
 =============  ====================================================  ============================================
 from           what                                                  head; payload
@@ -17,8 +17,8 @@ import msgspec
 from tidewheel.progress import ProtocolError
 from tidewheel.pubsub.exactly_once.journal import WorkerPosition
 from tidewheel.pubsub.messages.encoded_message import EncodedMessage
+from tidewheel.transport.frames import Payload, frame_of, unpickled
 from tidewheel.transport.pickling import dumps
-from tidewheel.transport.socket_frames import Payload, frame_of, unpickled
 
 Answer: TypeAlias = int | str
 """How many more messages of a worker are confirmed, or why nothing more is received."""

@@ -15,8 +15,7 @@ from tidewheel.pubsub.exactly_once.journal import WorkerPosition
 from tidewheel.pubsub.log.errors import LogError
 from tidewheel.pubsub.messages.encoded_message import EncodedMessage
 from tidewheel.pubsub.publishers.worker_frames import Answer, answer_frame, decode_frame, position_of
-from tidewheel.transport.socket_frames import FrameReader
-from tidewheel.transport.socket_writer import SocketWriter
+from tidewheel.transport.frames import FrameReader, SocketWriter
 
 TOLD_BYTES: Final = 1024 * 1024
 TOLD_EVERY_S: Final = 0.005

@@ -15,10 +15,10 @@ from tidewheel.pubsub.messages.delivery_options import EVERYTHING, DeliveryOptio
 from tidewheel.pubsub.messages.wire import LastMessage, Numbered
 from tidewheel.pubsub.subscribers.parents import called
 from tidewheel.pubsub.subscribers.topic_reader import WAIT_S, Fetched, TopicReader
-from tidewheel.transport.call_parent import CallParent
-from tidewheel.transport.parent_link import ParentLink
-from tidewheel.transport.socket_frames import MOST_AT_ONCE, STEADILY
-from tidewheel.transport.socket_offer import SocketOffer
+from tidewheel.transport.call_link import CallParent
+from tidewheel.transport.frames import MOST_AT_ONCE, STEADILY
+from tidewheel.transport.stream_link import ParentLink
+from tidewheel.transport.tickets import SocketOffer
 
 _ATTACH_TIMEOUT_S = 30.0
 _ATTEMPTS = 10

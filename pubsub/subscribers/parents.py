@@ -14,10 +14,10 @@ from tidewheel.progress import TidewheelError
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.exactly_once.codec import CODEC
 from tidewheel.pubsub.exactly_once.frames import ChildMessage
-from tidewheel.transport.call_parent import CallParent
-from tidewheel.transport.parent_link import ParentLink
-from tidewheel.transport.socket_frames import MOST_AT_ONCE
-from tidewheel.transport.socket_offer import SocketOffer
+from tidewheel.transport.call_link import CallParent
+from tidewheel.transport.frames import MOST_AT_ONCE
+from tidewheel.transport.stream_link import ParentLink
+from tidewheel.transport.tickets import SocketOffer
 
 FOUND_WITHIN_S: Final = 30.0
 """So long an actor may take to answer."""

@@ -22,7 +22,8 @@ from tidewheel.transport.pickling import unpicklable
 from tidewheel.transport.ray_cluster import node_id
 from tidewheel.transport.ray_link import FetchReceiver, RaySender
 from tidewheel.transport.socket_address import SocketAddress, SocketPeers
-from tidewheel.transport.socket_link import SocketSender, listen_here
+from tidewheel.transport.socket_receiver import listen_here
+from tidewheel.transport.socket_sender import SocketSender
 
 _QUIET_S = 0.2
 _LOOK_S = 1.0

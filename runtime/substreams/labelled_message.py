@@ -7,7 +7,7 @@ from tidewheel.progress import Time
 from tidewheel.progress.substream_tracker import Key
 from tidewheel.runtime.substreams.labels import Labels, MixedLabel, parts_by_key
 from tidewheel.runtime.worker.message import Message
-from tidewheel.transport.packed_batch import pack, unpack
+from tidewheel.transport.pickling import pack, unpack
 
 
 class LabelledMessage(Message, frozen=True, array_like=True):

@@ -17,8 +17,7 @@ from tidewheel.runtime.worker.flow_control import Credit
 from tidewheel.runtime.worker.message import Message
 from tidewheel.runtime.worker.worker_status import WorkerStatus
 from tidewheel.transport.link import Codec
-from tidewheel.transport.packed_batch import pack, unpack
-from tidewheel.transport.pickling import dump_frames, dumps
+from tidewheel.transport.pickling import dump_frames, dumps, pack, unpack
 
 _LARGE = 16 * 1024
 

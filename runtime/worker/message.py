@@ -5,7 +5,7 @@ from typing import Any, Self
 import msgspec
 
 from tidewheel.progress import Time
-from tidewheel.transport.packed_batch import pack, unpack
+from tidewheel.transport.pickling import pack, unpack
 
 
 class Message(msgspec.Struct, frozen=True, array_like=True):

@@ -55,7 +55,7 @@ from tidewheel.runtime.worker.worker_report import (
     unread_at,
 )
 from tidewheel.transport.batches import Batch
-from tidewheel.transport.ordered_inbox import OrderedInbox
+from tidewheel.transport.link import OrderedInbox
 
 _LOGGER = logging.getLogger(__name__)
 

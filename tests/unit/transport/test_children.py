@@ -12,9 +12,9 @@ from tidewheel.pubsub.exactly_once.codec import CODEC, size_of
 from tidewheel.pubsub.exactly_once.fanout import Outgoing
 from tidewheel.pubsub.exactly_once.frames import ChildMessage, Join
 from tidewheel.pubsub.exactly_once.messages import Ack, Rejected
-from tidewheel.transport.call_child import CallChild
+from tidewheel.transport.call_link import CallChild
 from tidewheel.transport.children import Children
-from tidewheel.transport.parent_link import ParentLink
+from tidewheel.transport.stream_link import ParentLink
 
 LONG_S = 60.0
 SHORT_S = 0.001

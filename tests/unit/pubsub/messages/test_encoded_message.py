@@ -27,7 +27,7 @@ from tidewheel.pubsub.messages.payload import EncodedBatch
 from tidewheel.pubsub.messages.payload import decode as decode_batch
 from tidewheel.pubsub.messages.payload import encode as encode_batch
 from tidewheel.pubsub.messages.wire import DataMessage, LowerFrontierUpdate, Message, PartitionEnded
-from tidewheel.transport.socket_frames import LARGE
+from tidewheel.transport.frames import LARGE
 
 KINDS = [bytes, bytearray, memoryview, pa.py_buffer]
 SIZES = st.integers(0, 300) | st.integers(LARGE - 2, LARGE + 2)

@@ -10,7 +10,7 @@ from tidewheel.pubsub.exactly_once.journal import WorkerPosition
 from tidewheel.pubsub.messages.encoded_message import EncodedMessage
 from tidewheel.pubsub.publishers.worker_frames import decode_answer, message_frame, position_frame
 from tidewheel.pubsub.publishers.worker_link import TOLD_BYTES, TOLD_EVERY_S, Confirmed, WorkerLink
-from tidewheel.transport.socket_frames import FrameReader
+from tidewheel.transport.frames import FrameReader
 
 
 class Timer:

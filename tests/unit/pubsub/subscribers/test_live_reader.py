@@ -19,8 +19,8 @@ from tidewheel.pubsub.messages.delivery_options import EVERYTHING, DeliveryOptio
 from tidewheel.pubsub.messages.wire import InitialFrontierSnapshot, Numbered, PartitionEnded
 from tidewheel.pubsub.subscribers.live_reader import LiveReader
 from tidewheel.pubsub.subscribers.topic_reader import Fetched
-from tidewheel.transport import call_parent
-from tidewheel.transport.socket_frames import MOST_AT_ONCE, STEADILY
+from tidewheel.transport import call_link
+from tidewheel.transport.frames import MOST_AT_ONCE, STEADILY
 
 LONG_S = 30.0
 
@@ -211,7 +211,7 @@ class Actor:
 
 @pytest.fixture
 def actor(monkeypatch: pytest.MonkeyPatch) -> Actor:
-    monkeypatch.setattr(call_parent, "AGAIN_S", 0.0)
+    monkeypatch.setattr(call_link, "AGAIN_S", 0.0)
     return Actor()
 
 

@@ -15,8 +15,8 @@ from tidewheel.pubsub.exactly_once.messages import Ack, Downstream, KnowledgeMes
 from tidewheel.pubsub.subscribers import many_parents
 from tidewheel.pubsub.subscribers.many_parents import ManyParents, find_pubends
 from tidewheel.pubsub.subscribers.parents import Parent, ParentGone
-from tidewheel.transport.parent_link import ParentLink
-from tidewheel.transport.socket_frames import FrameReader
+from tidewheel.transport.frames import FrameReader
+from tidewheel.transport.stream_link import ParentLink
 
 NUMBERS = range(3)
 

@@ -14,8 +14,8 @@ from tidewheel.progress import ProtocolError
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.exactly_once.frames import Join
 from tidewheel.pubsub.subscribers.parents import Parent, ParentGone, await_parent, find_parent
-from tidewheel.transport.call_parent import CallParent
-from tidewheel.transport.parent_link import ParentLink
+from tidewheel.transport.call_link import CallParent
+from tidewheel.transport.stream_link import ParentLink
 
 WAYS = ["thread", "loop"]
 

@@ -10,7 +10,7 @@ from tests.kit.exactly_once.linked import knowledge
 from tidewheel.pubsub.exactly_once.codec import CODEC
 from tidewheel.pubsub.exactly_once.frames import ChildMessage, Join
 from tidewheel.pubsub.exactly_once.messages import Ack, Downstream, Nack
-from tidewheel.transport.call_parent import SILENT_S, WAIT_S, CallParent
+from tidewheel.transport.call_link import SILENT_S, WAIT_S, CallParent
 
 Answer: TypeAlias = "Future[list[Downstream]]"
 

@@ -22,9 +22,8 @@ from tidewheel.pubsub.exactly_once.frames import ChildMessage, Join, decode_upst
 from tidewheel.pubsub.exactly_once.messages import Ack, Downstream, Nack, Ranges, Rejected
 from tidewheel.pubsub.exactly_once.tick_set import FOREVER, TickSet
 from tidewheel.pubsub.exactly_once.unsaid import MOST_NACKED_RANGES
-from tidewheel.transport.codec import HAS_GONE
-from tidewheel.transport.parent_link import ParentLink
-from tidewheel.transport.socket_frames import FrameReader
+from tidewheel.transport.frames import FrameReader
+from tidewheel.transport.stream_link import HAS_GONE, ParentLink
 
 NAMES = st.sampled_from(["a", "b"])
 MESSAGES = st.one_of(
