@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from tidewheel.progress.errors import TidewheelError
-from tidewheel.transport.errors import PeerLost
+from tidewheel.transport.link import PeerLost
 
 
 class TokenError(TidewheelError):

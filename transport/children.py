@@ -10,9 +10,8 @@ from functools import partial
 from typing import Final, TypeAlias
 
 from tidewheel.progress import ProtocolError
-from tidewheel.transport.call_child import CallChild
-from tidewheel.transport.child_link import WAITING_BYTES, ChildLink, SharedFrames
-from tidewheel.transport.codec import Codec, Message
+from tidewheel.transport.call_link import CallChild
+from tidewheel.transport.stream_link import WAITING_BYTES, ChildLink, Codec, Message, SharedFrames
 
 SILENT_S: Final = 30.0
 """A child without a socket that has not called for so long is not there any more."""

@@ -8,8 +8,7 @@ from concurrent.futures import Future
 from functools import partial
 from typing import Any
 
-from tidewheel.transport.errors import PeerLost
-from tidewheel.transport.link import Codec, Item, Receiver, Sender
+from tidewheel.transport.link import Codec, Item, PeerLost, Receiver, Sender
 
 _CHECK_EVERY = 64
 _MOST_OUTSTANDING = 4096

@@ -1,13 +1,13 @@
-"""The addresses at which the members of a job listen."""
+"""The addresses at which the members of a job listen, and the keys by which they know each other there."""
 
 import os
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
-from tidewheel.transport.socket_keys import SocketKeys
+import zmq
 
 DRIVER: Final = -1
 """The number of the driver; workers count from 0, other processes that feed inputs have numbers below."""
@@ -29,6 +29,26 @@ class SocketAddress:
 
 
 @dataclass(frozen=True, slots=True)
+class SocketKeys:
+    """Two CURVE key pairs, made anew for each job and given to its members only: whoever has them belongs to the job.
+
+    Attributes:
+        listener_public, listener_secret: of every socket that listens.
+        caller_public, caller_secret: of every socket that connects.
+    """
+
+    listener_public: bytes
+    listener_secret: bytes = field(repr=False)
+    caller_public: bytes
+    caller_secret: bytes = field(repr=False)
+
+    @classmethod
+    def make(cls) -> Self:
+        """Make new keys."""
+        return cls(*zmq.curve_keypair(), *zmq.curve_keypair())
+
+
+@dataclass(frozen=True, slots=True)
 class SocketPeers:
     """What it takes to reach the workers of a dataflow: where they listen, and its keys."""
 
@@ -47,3 +67,8 @@ def private_directory() -> str:
         Path(directory).rmdir()
         directory = tempfile.mkdtemp(prefix=f"tidewheel-{os.getpid()}-", dir="/tmp")
     return directory
+
+
+def named(member: int) -> str:
+    """Return the name of a member for messages."""
+    return "the driver" if member == DRIVER else f"worker {member}" if member >= 0 else "a feeder"

@@ -22,7 +22,7 @@ from tidewheel.runtime import Build, Captured, Schedule
 from tidewheel.runtime.worker.operator_context import OperatorContext, instance_of
 from tidewheel.runtime.worker.ports import InputPort, running_input
 from tidewheel.transport.batches import Batch, is_arrow, is_numpy
-from tidewheel.transport.packed_batch import PackedArrow, stream_of, unpack
+from tidewheel.transport.pickling import PackedArrow, stream_of, unpack
 
 _FRAME = struct.Struct("<cQI")
 """What it is, the length of what follows, and its checksum."""

@@ -1,4 +1,4 @@
-"""The frames and the codec of messages between publishers, relays and subscribers, for `transport.socket_frames`.
+"""The frames and the codec of messages between publishers, relays and subscribers, for `transport.frames`.
 
 =======================  ==========================================================  =================================
 message                  head, as msgpack                                            payload
@@ -39,9 +39,9 @@ from tidewheel.pubsub.exactly_once.tick_set import TickRange, TickSet, check_ran
 from tidewheel.pubsub.messages import encoded_message
 from tidewheel.pubsub.messages.encoded_message import EncodedMessage, slice_of
 from tidewheel.pubsub.messages.wire import DataMessage, Numbered
-from tidewheel.transport.codec import Codec
+from tidewheel.transport.frames import LARGE, Payload, frame_of, unpickled
 from tidewheel.transport.pickling import dumps
-from tidewheel.transport.socket_frames import LARGE, Payload, frame_of, unpickled
+from tidewheel.transport.stream_link import Codec
 
 H = TypeVar("H")
 

@@ -27,7 +27,7 @@ from crc32c import crc32c
 
 from tidewheel.progress import MutableAntichain, ProtocolError, Time, TimeDomain
 from tidewheel.pubsub.protocol.epoch_states import EpochStates, has_moved_back
-from tidewheel.transport.socket_frames import Payload
+from tidewheel.transport.frames import Payload
 
 
 def checksum_of(payload: Payload) -> int:

@@ -26,8 +26,8 @@ from tidewheel.progress import ProtocolError, Time
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.messages.wire import DataMessage, Encoding, LowerFrontierUpdate, Message, Notice, PartitionEnded
 from tidewheel.transport.batches import is_arrow
+from tidewheel.transport.frames import LARGE, Payload, unpickled
 from tidewheel.transport.pickling import dumps
-from tidewheel.transport.socket_frames import LARGE, Payload, unpickled
 
 MOST_HEAD_BYTES: Final = 16 * 1024 * 1024
 MOST_BYTES: Final = (1 << 32) - 1

@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from tidewheel.progress import Time
-from tidewheel.transport.socket_frames import Payload
+from tidewheel.transport.frames import Payload
 
 Encoding: TypeAlias = Literal["arrow", "pickle", "ends"]
 """The encoding of a payload: an Arrow IPC stream, a pickle of protocol 5, or such a pickle of the keys of ends."""

@@ -21,10 +21,9 @@ from tidewheel.pubsub.exactly_once.sent_events import PassingEvents, SentEvents
 from tidewheel.pubsub.messages.wire import FeedEvent
 from tidewheel.pubsub.publishers.connection import PublisherConnection
 from tidewheel.pubsub.publishers.partition import Answer, decode_answer, message_frame, position_frame
+from tidewheel.transport.frames import FrameReader, SocketWriter
 from tidewheel.transport.ray_cluster import node_id
-from tidewheel.transport.socket_frames import FrameReader
-from tidewheel.transport.socket_offer import SocketOffer
-from tidewheel.transport.socket_writer import SocketWriter
+from tidewheel.transport.tickets import SocketOffer
 
 ROOM_BYTES: Final = 4 * 1024 * 1024
 """So much may wait to be written, or be kept that is not known to be durable, beside what one step has published.

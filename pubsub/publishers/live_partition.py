@@ -23,10 +23,10 @@ from tidewheel.pubsub.messages.wire import DataMessage, FeedEvent, LowerFrontier
 from tidewheel.pubsub.protocol.outgoing_queue import size_of
 from tidewheel.pubsub.protocol.publisher import Publisher
 from tidewheel.pubsub.publishers.partition import Confirmed, Partition
-from tidewheel.transport import socket_offer
+from tidewheel.transport import tickets
 from tidewheel.transport.change_signal import ChangeSignal
-from tidewheel.transport.codec import HAS_GONE
-from tidewheel.transport.socket_offer import SocketOffer
+from tidewheel.transport.stream_link import HAS_GONE
+from tidewheel.transport.tickets import SocketOffer
 
 _LOG = logging.getLogger(__name__)
 
@@ -205,7 +205,7 @@ class LivePartition(Partition):
 
     def connect(self, child: str, connection: socket.socket) -> None:
         """Take on the connection of a subscriber."""
-        socket_offer.prepare(connection, steadily=self._publisher.queues[child].blocks)
+        tickets.prepare(connection, steadily=self._publisher.queues[child].blocks)
         super().connect(child, connection)
         self._awaited_until_s.pop(child, None)
         self._fill(child)

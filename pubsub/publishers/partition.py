@@ -4,7 +4,7 @@ The worker is on the node of the publisher and sends messages over a socket; con
 room, or a subscriber holds the publisher back, nothing is read. Then the worker's own connection fills up, and the
 worker holds back its sources. Children are subscribers and relays, over sockets on the node or by calls.
 
-The frames between a worker and its publisher are those of `transport.socket_frames`:
+The frames between a worker and its publisher are those of `transport.frames`:
 
 =============  ====================================================  ============================================
 from           what                                                  head; payload
@@ -33,11 +33,9 @@ from tidewheel.pubsub.messages.delivery_options import DeliveryOptions
 from tidewheel.pubsub.messages.encoded_message import EncodedMessage
 from tidewheel.transport.change_signal import ChangeSignal
 from tidewheel.transport.children import Children
+from tidewheel.transport.frames import FrameReader, Payload, SocketWriter, frame_of, unpickled
 from tidewheel.transport.pickling import dumps
-from tidewheel.transport.socket_frames import FrameReader, Payload, frame_of, unpickled
-from tidewheel.transport.socket_offer import SocketOffer
-from tidewheel.transport.socket_writer import SocketWriter
-from tidewheel.transport.ticket_listener import TicketListener
+from tidewheel.transport.tickets import SocketOffer, TicketListener
 
 TOLD_BYTES: Final = 1024 * 1024
 TOLD_EVERY_S: Final = 0.005

@@ -19,7 +19,7 @@ from tidewheel.pubsub.publishers.durable_partition import DurablePartition
 from tidewheel.pubsub.publishers.live_partition import LivePartition
 from tidewheel.transport.change_signal import ChangeSignal
 from tidewheel.transport.process_memory import keep_freed_memory
-from tidewheel.transport.socket_offer import SocketOffer
+from tidewheel.transport.tickets import SocketOffer
 
 _LOG = logging.getLogger(__name__)
 

@@ -34,11 +34,10 @@ from tidewheel.pubsub.relays.relay_parent import RelayParent
 from tidewheel.pubsub.relays.relay_registry import RelayRegistry, TopicLife
 from tidewheel.pubsub.subscribers.parents import ParentGone
 from tidewheel.transport.change_signal import ChangeSignal
-from tidewheel.transport.child_link import WAITING_BYTES
 from tidewheel.transport.children import Children
 from tidewheel.transport.process_memory import keep_freed_memory
-from tidewheel.transport.socket_offer import SocketOffer
-from tidewheel.transport.ticket_listener import TicketListener
+from tidewheel.transport.stream_link import WAITING_BYTES
+from tidewheel.transport.tickets import SocketOffer, TicketListener
 
 _LOG = logging.getLogger(__name__)
 

@@ -20,8 +20,7 @@ from tidewheel.runtime.worker.worker_report import BusyWorker, WorkerReport
 from tidewheel.transport.attachment import Attachment, AttachmentHost
 from tidewheel.transport.pickling import unpicklable
 from tidewheel.transport.ray_cluster import connect, node_id
-from tidewheel.transport.socket_address import DRIVER, SocketPeers
-from tidewheel.transport.socket_keys import SocketKeys
+from tidewheel.transport.socket_address import DRIVER, SocketKeys, SocketPeers
 
 _TOLD_WITHIN_S = 10.0
 _REPORT_TIMEOUT_S = 2.0

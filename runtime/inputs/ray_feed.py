@@ -13,12 +13,12 @@ from tidewheel.runtime.errors import JobError, lost_peers_fail_the_job
 from tidewheel.runtime.inputs.feed import Admission, Feed
 from tidewheel.runtime.inputs.feeders import FeederStatus
 from tidewheel.runtime.worker.envelope import ENVELOPES, Envelope, Phase, WorkerStatus
-from tidewheel.transport.errors import PeerLost
-from tidewheel.transport.link import Receiver
+from tidewheel.transport.link import PeerLost, Receiver
 from tidewheel.transport.ray_cluster import node_id
 from tidewheel.transport.ray_link import FetchReceiver, RaySender
 from tidewheel.transport.socket_address import DRIVER, SocketAddress, SocketPeers
-from tidewheel.transport.socket_link import SocketSender, listen_here
+from tidewheel.transport.socket_receiver import listen_here
+from tidewheel.transport.socket_sender import SocketSender
 
 _QUIET_S = 0.2
 _LOOK_S = 1.0

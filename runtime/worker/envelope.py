@@ -19,8 +19,7 @@ from tidewheel.runtime.substreams.labels import Labels, MixedLabel, parts_by_key
 from tidewheel.runtime.substreams.news import SubstreamNews
 from tidewheel.runtime.worker.flow_control import Credit
 from tidewheel.transport.link import Codec
-from tidewheel.transport.packed_batch import pack, unpack
-from tidewheel.transport.pickling import dump_frames, dumps, pickled_size
+from tidewheel.transport.pickling import dump_frames, dumps, pack, pickled_size, unpack
 
 _LARGE = 16 * 1024
 _MEASURED_EVERY = 16

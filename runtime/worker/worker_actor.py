@@ -16,12 +16,12 @@ from tidewheel.runtime.worker.envelope import ENVELOPES, Envelope
 from tidewheel.runtime.worker.worker_loop import Connect, WorkerLoop
 from tidewheel.runtime.worker.worker_report import BusyWorker, WorkerReport
 from tidewheel.transport.link import Receiver, Sender
-from tidewheel.transport.packed_batch import pack
+from tidewheel.transport.pickling import pack
 from tidewheel.transport.process_memory import collect_rarely, keep_freed_memory
 from tidewheel.transport.ray_link import CallReceiver, RaySender
-from tidewheel.transport.socket_address import DRIVER, SocketAddress, SocketPeers
-from tidewheel.transport.socket_keys import SocketKeys
-from tidewheel.transport.socket_link import SocketReceiver, SocketSender, listen_here
+from tidewheel.transport.socket_address import DRIVER, SocketAddress, SocketKeys, SocketPeers
+from tidewheel.transport.socket_receiver import SocketReceiver, listen_here
+from tidewheel.transport.socket_sender import SocketSender
 
 
 class LabelledOutput(io.TextIOBase):

@@ -41,7 +41,7 @@ from tidewheel.runtime.worker.operator_host import Closing, OperatorHost, ProbeW
 from tidewheel.runtime.worker.wiring import wire
 from tidewheel.runtime.worker.worker_report import BusyWorker, WorkerReport, awaited_by, edges_of, held_at, unread_at
 from tidewheel.transport.batches import Batch
-from tidewheel.transport.ordered_inbox import OrderedInbox
+from tidewheel.transport.link import OrderedInbox
 
 _LOGGER = logging.getLogger(__name__)
 

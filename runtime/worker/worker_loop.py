@@ -20,8 +20,7 @@ from tidewheel.runtime.worker.envelope import ENVELOPES, Envelope, Phase, Worker
 from tidewheel.runtime.worker.flow_control import UNTOLD_PARTS
 from tidewheel.runtime.worker.worker_core import WorkerCore
 from tidewheel.runtime.worker.worker_report import BusyWorker, WorkerReport
-from tidewheel.transport.errors import PeerLost
-from tidewheel.transport.link import Receiver, Sender
+from tidewheel.transport.link import PeerLost, Receiver, Sender
 from tidewheel.transport.pickling import unpicklable
 from tidewheel.transport.ray_link import Mail
 from tidewheel.transport.socket_address import DRIVER, SocketAddress

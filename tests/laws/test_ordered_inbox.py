@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.laws.strategies import law_settings
 from tidewheel.progress import ProtocolError
-from tidewheel.transport.ordered_inbox import OrderedInbox
+from tidewheel.transport.link import OrderedInbox
 
 
 @st.composite

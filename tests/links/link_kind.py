@@ -12,8 +12,7 @@ from typing import Any
 
 from tests.links.batch_kinds import KINDS
 from tidewheel.runtime.worker.envelope import Envelope, Message
-from tidewheel.transport.link import Receiver, Sender
-from tidewheel.transport.ordered_inbox import OrderedInbox
+from tidewheel.transport.link import OrderedInbox, Receiver, Sender
 
 DEADLINE_S = 30.0
 INCARNATION = 7

@@ -9,7 +9,7 @@ import pytest
 from tests.links.batch_kinds import same
 from tests.links.link_kind import Arrivals, LinkKind, Reflection, letter, within
 from tests.waiting import eventually
-from tidewheel.transport.errors import PeerLost
+from tidewheel.transport.link import PeerLost
 from tidewheel.transport.socket_address import DRIVER
 
 MEGABYTE = 1 << 20

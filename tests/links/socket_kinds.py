@@ -7,9 +7,9 @@ from multiprocessing.connection import Connection
 
 from tests.links.link_kind import DEADLINE_S, INCARNATION, LinkKind, Member, Reflection
 from tidewheel.runtime.worker.envelope import ENVELOPES, Envelope
-from tidewheel.transport.socket_address import DRIVER, SocketAddress
-from tidewheel.transport.socket_keys import SocketKeys
-from tidewheel.transport.socket_link import SocketReceiver, SocketSender
+from tidewheel.transport.socket_address import DRIVER, SocketAddress, SocketKeys
+from tidewheel.transport.socket_receiver import SocketReceiver
+from tidewheel.transport.socket_sender import SocketSender
 
 HOST = "127.0.0.1"
 

@@ -16,7 +16,7 @@ from tests.links.peer_conformance import PeerConformance
 from tests.links.ray_kind import RayKind
 from tests.links.receiver_conformance import ReceiverConformance
 from tidewheel.runtime.worker.envelope import ENVELOPES, Envelope
-from tidewheel.transport.errors import PeerLost
+from tidewheel.transport.link import PeerLost
 from tidewheel.transport.ray_link import CallReceiver, FetchReceiver, Mail, RaySender
 from tidewheel.transport.socket_address import DRIVER
 

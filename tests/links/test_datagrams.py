@@ -8,9 +8,10 @@ import pytest
 
 from tests.links.link_kind import DEADLINE_S, Arrivals, letter, within
 from tidewheel.runtime.worker.envelope import ENVELOPES
-from tidewheel.transport.datagrams import LARGEST, DatagramReceiver, DatagramSender
-from tidewheel.transport.socket_keys import SocketKeys
-from tidewheel.transport.socket_link import SocketReceiver, SocketSender
+from tidewheel.transport.socket_address import SocketKeys
+from tidewheel.transport.socket_receiver import LARGEST_DATAGRAM as LARGEST
+from tidewheel.transport.socket_receiver import DatagramReceiver, SocketReceiver
+from tidewheel.transport.socket_sender import DatagramSender, SocketSender
 
 
 @pytest.fixture

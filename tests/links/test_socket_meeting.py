@@ -23,11 +23,11 @@ from tests.links.socket_kinds import BETWEEN_NODES, HOST, MIXED, WITHIN_A_NODE, 
 from tests.waiting import eventually
 from tidewheel.progress import ProtocolError
 from tidewheel.runtime.worker.envelope import ENVELOPES, Envelope, decode
-from tidewheel.transport import socket_link
-from tidewheel.transport.errors import PeerLost
-from tidewheel.transport.socket_address import DRIVER, SocketAddress
-from tidewheel.transport.socket_keys import SocketKeys
-from tidewheel.transport.socket_link import SocketReceiver, SocketSender
+from tidewheel.transport import socket_sender
+from tidewheel.transport.link import PeerLost
+from tidewheel.transport.socket_address import DRIVER, SocketAddress, SocketKeys
+from tidewheel.transport.socket_receiver import SocketReceiver
+from tidewheel.transport.socket_sender import SocketSender
 
 KINDS = {"within": WITHIN_A_NODE, "between": BETWEEN_NODES, "mixed": MIXED}
 
@@ -124,7 +124,7 @@ def test_what_cannot_be_read_is_an_error_and_not_the_end(receiver: SocketReceive
 @pytest.mark.parametrize("refused", ["caller", "listener"])
 def test_a_sender_that_is_refused_never_waits(refused: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """With keys of another job, `send` does not hang, and within 10 s `check` says which peer it is."""
-    monkeypatch.setattr(socket_link, "_LOST_FOR_S", 0.3)
+    monkeypatch.setattr(socket_sender, "_LOST_FOR_S", 0.3)
     keys, others = SocketKeys.make(), SocketKeys.make()
     listener, caller = (keys, others) if refused == "caller" else (others, keys)
     mixed = SocketKeys(listener.listener_public, b"", caller.caller_public, caller.caller_secret)

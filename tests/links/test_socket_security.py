@@ -18,8 +18,9 @@ from tests.links.open_files import listening_ports
 from tests.links.socket_kinds import HOST
 from tidewheel.progress import ProtocolError
 from tidewheel.runtime.worker.envelope import ENVELOPES, Envelope
-from tidewheel.transport.socket_keys import SocketKeys
-from tidewheel.transport.socket_link import SocketReceiver, SocketSender
+from tidewheel.transport.socket_address import SocketKeys
+from tidewheel.transport.socket_receiver import SocketReceiver
+from tidewheel.transport.socket_sender import SocketSender
 
 MESSAGES = 50
 

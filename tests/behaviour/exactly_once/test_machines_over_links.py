@@ -17,7 +17,7 @@ from tidewheel.pubsub.exactly_once.subend import Subend
 from tidewheel.pubsub.exactly_once.subscriptions import Subscriptions
 from tidewheel.pubsub.messages.encoded_message import EncodedMessage, decode, encode
 from tidewheel.pubsub.messages.wire import DataMessage
-from tidewheel.transport.parent_link import ParentLink
+from tidewheel.transport.stream_link import ParentLink
 
 SIZE = attrgetter("size_bytes")
 STEP_S = 0.02

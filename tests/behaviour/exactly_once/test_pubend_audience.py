@@ -28,7 +28,7 @@ from tidewheel.pubsub.log.errors import LogError
 from tidewheel.pubsub.publishers import audience
 from tidewheel.pubsub.publishers.durable_pubend import DurablePubend
 from tidewheel.transport.change_signal import ChangeSignal
-from tidewheel.transport.parent_link import ParentLink
+from tidewheel.transport.stream_link import ParentLink
 
 RELAY = "relay/1"
 

@@ -31,7 +31,7 @@ from tidewheel.pubsub.log import LogError
 from tidewheel.pubsub.log.files import FILES
 from tidewheel.pubsub.messages.wire import LowerFrontierUpdate
 from tidewheel.pubsub.publishers.feed import Feed, FeedRefused
-from tidewheel.transport.parent_link import ParentLink
+from tidewheel.transport.stream_link import ParentLink
 
 # ---------------------------------------------------------------------- the end
 

@@ -12,7 +12,7 @@ from tidewheel.pubsub.exactly_once.frames import CODEC, ChildMessage
 from tidewheel.pubsub.exactly_once.messages import Downstream, KnowledgeMessage
 from tidewheel.pubsub.messages.encoded_message import encode
 from tidewheel.pubsub.messages.wire import DataMessage
-from tidewheel.transport.child_link import ChildLink, SharedFrames
+from tidewheel.transport.stream_link import ChildLink, SharedFrames
 
 BUFFER_BYTES = 64 * 1024
 

@@ -22,7 +22,7 @@ from tidewheel.pubsub.publishers.feed import Feed
 from tidewheel.pubsub.publishers.live_partition import LivePartition
 from tidewheel.pubsub.subscribers.subscribing import read_live
 from tidewheel.pubsub.subscribers.topic_reader import ActorReader
-from tidewheel.transport.socket_offer import SocketOffer
+from tidewheel.transport.tickets import SocketOffer
 
 Result = TypeVar("Result")
 

@@ -12,7 +12,7 @@ from pyarrow import parquet
 import tidewheel as tw
 from tests.ray.topics.test_exactly_once import kill, publishers
 from tidewheel.spark_bridge import write_epochs
-from tidewheel.transport import socket_offer
+from tidewheel.transport import tickets
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
 
@@ -69,7 +69,7 @@ def test_each_end_comes_once(
 ) -> None:
     """However a subscriber is connected, though keys are used again in each epoch; epochs come while others go on."""
     if way == "calls":
-        monkeypatch.setattr(socket_offer, "is_possible", lambda: False)  # in this process alone
+        monkeypatch.setattr(tickets, "is_possible", lambda: False)  # in this process alone
     with (
         tw.run(walking(topic, partition=partition), workers=workers, paused=True) as job,
         tw.subscribe(topic) as subscription,

@@ -18,7 +18,7 @@ import pytest
 import tidewheel as tw
 from tests.ray.leftovers import nothing_left
 from tests.waiting import eventually
-from tidewheel.transport import socket_offer
+from tidewheel.transport import tickets
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
 
@@ -114,7 +114,7 @@ def test_one_that_never_reads_is_cut_off(topic: str) -> None:
 
 def test_where_there_are_no_sockets_calls_have_to_do(topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """As between nodes: a subscriber that blocks is waited for as long as it takes, and no longer."""
-    monkeypatch.setattr(socket_offer, "is_possible", lambda: False)  # in this process alone
+    monkeypatch.setattr(tickets, "is_possible", lambda: False)  # in this process alone
     with (
         tw.run(publishing(topic), workers=1, config=SMALL, paused=True) as job,
         tw.subscribe(topic, slow="block", timeout=DEADLINE_S) as subscription,

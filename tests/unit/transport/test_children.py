@@ -11,9 +11,9 @@ from tidewheel.progress import ProtocolError
 from tidewheel.pubsub.exactly_once.fanout import Outgoing
 from tidewheel.pubsub.exactly_once.frames import CODEC, ChildMessage, Join, size_of
 from tidewheel.pubsub.exactly_once.messages import Ack, Rejected
-from tidewheel.transport.call_child import CallChild
+from tidewheel.transport.call_link import CallChild
 from tidewheel.transport.children import Children
-from tidewheel.transport.parent_link import ParentLink
+from tidewheel.transport.stream_link import ParentLink
 
 LONG_S = 60.0
 SHORT_S = 0.001

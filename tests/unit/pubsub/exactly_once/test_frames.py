@@ -22,7 +22,7 @@ from tidewheel.pubsub.exactly_once.tick_set import FOREVER
 from tidewheel.pubsub.messages.delivery_options import Where
 from tidewheel.pubsub.messages.encoded_message import EncodedMessage, encode
 from tidewheel.pubsub.messages.wire import DataMessage, PartitionEnded
-from tidewheel.transport.socket_frames import LARGE, FrameReader, frame_of
+from tidewheel.transport.frames import LARGE, FrameReader, frame_of
 
 SIZES = st.integers(0, 300) | st.sampled_from([LARGE - 1, LARGE, LARGE + 1, 3 * LARGE, FRAME_BYTES])
 TICKS = st.integers(0, FOREVER - 1)

@@ -29,7 +29,7 @@ from tidewheel.pubsub.messages.encoded_message import (
     to_records,
 )
 from tidewheel.pubsub.messages.wire import DataMessage, LowerFrontierUpdate, Message, PartitionEnded
-from tidewheel.transport.socket_frames import LARGE
+from tidewheel.transport.frames import LARGE
 
 KINDS = [bytes, bytearray, memoryview, pa.py_buffer]
 SIZES = st.integers(0, 300) | st.integers(LARGE - 2, LARGE + 2)

@@ -25,7 +25,7 @@ from tidewheel.pubsub.exactly_once.sent_events import SentEvents
 from tidewheel.pubsub.log import LogLocked
 from tidewheel.pubsub.messages.wire import LowerFrontierUpdate
 from tidewheel.pubsub.publishers.feed import Feed
-from tidewheel.transport.parent_link import ParentLink
+from tidewheel.transport.stream_link import ParentLink
 
 
 def test_everybody_gets_everything_once_also_over_restarts(tmp_path: Path) -> None:

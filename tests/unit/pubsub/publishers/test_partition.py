@@ -17,7 +17,7 @@ from tidewheel.pubsub.publishers.partition import (
     message_frame,
     position_frame,
 )
-from tidewheel.transport.socket_frames import FrameReader
+from tidewheel.transport.frames import FrameReader
 
 
 class Timer:

@@ -15,8 +15,8 @@ from tidewheel.pubsub.exactly_once.messages import Ack, Downstream, KnowledgeMes
 from tidewheel.pubsub.relays import relay_parent
 from tidewheel.pubsub.relays.relay_parent import RelayParent
 from tidewheel.pubsub.subscribers.parents import Parent, ParentGone
-from tidewheel.transport.parent_link import ParentLink
-from tidewheel.transport.socket_frames import FrameReader
+from tidewheel.transport.frames import FrameReader
+from tidewheel.transport.stream_link import ParentLink
 
 LONG_S = 30.0
 JOIN = Join("relay/a", None)

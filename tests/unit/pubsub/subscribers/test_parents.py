@@ -16,9 +16,14 @@ from tidewheel.progress import ProtocolError
 from tidewheel.pubsub.errors import DeliveryError, PublisherLost
 from tidewheel.pubsub.exactly_once.frames import ChildMessage, Join
 from tidewheel.pubsub.exactly_once.messages import Downstream, KnowledgeMessage, Nack
-from tidewheel.pubsub.subscribers.parents import RESTARTS_WITHIN_S, KeptParent, ParentGone, find_parent
-from tidewheel.transport.call_parent import CallParent
-from tidewheel.transport.parent_link import ParentLink
+from tidewheel.pubsub.subscribers.parents import (
+    RESTARTS_WITHIN_S,
+    KeptParent,
+    ParentGone,
+    find_parent,
+)
+from tidewheel.transport.call_link import CallParent
+from tidewheel.transport.stream_link import ParentLink
 
 GREETING = Join("reader", None)
 KNOWN = KnowledgeMessage(0, ((0, 5),))

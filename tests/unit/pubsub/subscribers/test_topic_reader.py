@@ -20,8 +20,8 @@ from tidewheel.pubsub.messages.delivery_options import EVERYTHING, DeliveryOptio
 from tidewheel.pubsub.messages.wire import InitialFrontierSnapshot, Numbered, PartitionEnded
 from tidewheel.pubsub.subscribers.subscribing import read_live
 from tidewheel.pubsub.subscribers.topic_reader import ActorReader, Fetched
-from tidewheel.transport import call_parent
-from tidewheel.transport.socket_frames import MOST_AT_ONCE, STEADILY
+from tidewheel.transport import call_link
+from tidewheel.transport.frames import MOST_AT_ONCE, STEADILY
 
 LONG_S = 30.0
 
@@ -222,7 +222,7 @@ END = Numbered(2, PartitionEnded())
 
 @pytest.fixture
 def actor(monkeypatch: pytest.MonkeyPatch) -> Actor:
-    monkeypatch.setattr(call_parent, "AGAIN_S", 0.0)
+    monkeypatch.setattr(call_link, "AGAIN_S", 0.0)
     monkeypatch.setattr("ray.is_initialized", lambda: True)
     return Actor()
 

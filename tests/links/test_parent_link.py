@@ -20,9 +20,8 @@ from tidewheel.pubsub.exactly_once import frames
 from tidewheel.pubsub.exactly_once.frames import CODEC, MOST_NACKED_RANGES, ChildMessage, Join, decode_upstream
 from tidewheel.pubsub.exactly_once.messages import Ack, Downstream, Nack, Ranges, Rejected
 from tidewheel.pubsub.exactly_once.tick_set import FOREVER, TickSet
-from tidewheel.transport.codec import HAS_GONE
-from tidewheel.transport.parent_link import ParentLink
-from tidewheel.transport.socket_frames import FrameReader
+from tidewheel.transport.frames import FrameReader
+from tidewheel.transport.stream_link import HAS_GONE, ParentLink
 
 NAMES = st.sampled_from(["a", "b"])
 MESSAGES = st.one_of(

@@ -7,8 +7,8 @@ from time import perf_counter
 
 import pytest
 
-from tidewheel.transport import eager_poll
-from tidewheel.transport.eager_poll import EagerPoll
+from tidewheel.transport import socket_receiver
+from tidewheel.transport.socket_receiver import EagerPoll
 
 DEADLINE_MS = 30_000
 
@@ -60,7 +60,7 @@ def test_after_a_short_wait_it_looks_before_it_sleeps(
     pipe: tuple[int, int], yields: list[None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And if nothing has come by then it sleeps, and does not look the next time."""
-    monkeypatch.setattr(eager_poll, "SHORT_S", 0.005)
+    monkeypatch.setattr(socket_receiver, "SHORT_S", 0.005)
     poll = polled(pipe)
     poll._last_wait_was_short = True
     began = perf_counter()
@@ -76,7 +76,7 @@ def test_what_comes_while_it_looks_is_found_and_keeps_it_eager(
     pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A peer that answers at once is found without sleeping."""
-    monkeypatch.setattr(eager_poll, "SHORT_S", 5.0)
+    monkeypatch.setattr(socket_receiver, "SHORT_S", 5.0)
     monkeypatch.setattr(os, "sched_yield", lambda: os.write(pipe[1], b"x"))
     poll = polled(pipe)
     poll._last_wait_was_short = True

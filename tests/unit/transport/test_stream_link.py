@@ -14,9 +14,8 @@ from tests.links.open_files import open_files
 from tidewheel.pubsub.exactly_once import frames
 from tidewheel.pubsub.exactly_once.frames import CODEC, ChildMessage, Join
 from tidewheel.pubsub.exactly_once.messages import Ack, Downstream, KnowledgeMessage, Nack, Rejected
-from tidewheel.transport import child_link
-from tidewheel.transport.codec import HAS_GONE
-from tidewheel.transport.parent_link import ParentLink
+from tidewheel.transport import stream_link
+from tidewheel.transport.stream_link import HAS_GONE, ParentLink
 
 BOUND = 200_000
 SAID: list[ChildMessage] = [
@@ -181,14 +180,14 @@ def test_what_many_are_told_is_encoded_once(loop: TurnedLoop) -> None:
     assert len(loop.frames) == 0
     for child in children:
         assert ParentLink(CODEC, child.end).read() == messages
-    for tick in range(2 * child_link._MOST_FRAMES):
+    for tick in range(2 * stream_link._MOST_FRAMES):
         children[0].tell(knowledge(tick, 100))
-    assert len(loop.frames) == child_link._MOST_FRAMES
+    assert len(loop.frames) == stream_link._MOST_FRAMES
 
 
 def test_what_a_child_says_is_handed_on(loop: TurnedLoop, monkeypatch: pytest.MonkeyPatch) -> None:
     """In order, however it comes, and however much of it: others have their turn in between."""
-    monkeypatch.setattr(child_link, "_AT_ONCE_BYTES", 1000)
+    monkeypatch.setattr(stream_link, "_AT_ONCE_BYTES", 1000)
     child = loop.child(buffer_bytes=4 << 20)
     content = said(SAID)
     for begin in range(0, len(content), 7):

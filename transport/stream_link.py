@@ -1,25 +1,68 @@
-"""The connection of a parent to one child, on an asyncio loop.
+"""The two ends of a connection between a parent, on an asyncio loop, and a child, a thread that polls.
 
-A child is told things as fast as its connection takes them. What it does not take waits here, up to a bound; beyond
-that it is dropped, as if it had been lost on the way. So no child holds
-up another, nor its parent, and none of them costs more memory than the bound.
+A parent tells each child things as fast as its connection takes them. What the connection does not take waits here, up
+to a bound. Beyond that it is dropped, as if it had been lost on the way. So no child holds up another, nor its parent,
+and none of them costs more memory than the bound. Nothing waits for the other end. A `Codec` says what the messages
+are.
 """
 
 import asyncio
 import socket
 from collections.abc import Callable, Iterable
-from typing import Any, Final, NamedTuple
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from tidewheel.progress import ProtocolError
-from tidewheel.transport.codec import HAS_GONE, Codec, Message
-from tidewheel.transport.socket_frames import FrameReader
-from tidewheel.transport.socket_writer import SocketWriter
+from tidewheel.transport.frames import MOST_AT_ONCE, FrameReader, Payload, SocketWriter
+
+Message: TypeAlias = Any
+"""A message of the users of a link: what a parent tells, or what a child says."""
+
+HAS_GONE: Final = "it has gone"
+"""Why a link ended where the peer did not break the protocol."""
 
 WAITING_BYTES: Final = 16 * 1024 * 1024
 """So much may wait for one child, beside what the socket has taken."""
 
 _AT_ONCE_BYTES = 256 * 1024
 _MOST_FRAMES = 1024
+
+
+class Unsaid(Protocol):
+    """What a child has to say and could not say yet; false if that is nothing."""
+
+    def __bool__(self) -> bool: ...
+
+    def add(self, message: Message, /) -> None:
+        """Take something to say, in the place of what that makes superfluous."""
+
+    def take(self) -> list[Message]:
+        """Return what there is to say, in order, and forget it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Codec:
+    """How messages become frames, and which of them a link treats in a way of their own.
+
+    Attributes:
+        encode: returns the parts of the frames of a message.
+        decode_told: returns the message of a frame that a parent has sent; raises ProtocolError.
+        decode_said: returns the message of a frame that a child has sent; raises ProtocolError.
+        most_told_bytes: a frame of a parent has a payload of at most so many bytes.
+        size_of: returns about how many bytes a message has in memory.
+        must_be_told: whether a message is told even to a child that has no room for it.
+        joins: whether by a message a child says who it is; a child without a socket says such a message first.
+        unsaid: returns an empty place for what a child has to say.
+    """
+
+    encode: Callable[[Message], list[Any]]
+    decode_told: Callable[[Payload, Payload], Message]
+    decode_said: Callable[[Payload, Payload], Message]
+    most_told_bytes: int
+    size_of: Callable[[Message], int]
+    must_be_told: Callable[[Message], bool]
+    joins: Callable[[Message], bool]
+    unsaid: Callable[[], Unsaid]
 
 
 class Frame(NamedTuple):
@@ -209,4 +252,80 @@ class ChildLink:
         self._frames.children -= 1
         self._loop.remove_reader(self._connection)
         self._loop.remove_writer(self._connection)
+        self._connection.close()
+
+
+class ParentLink:
+    """The child's end of a connection. To be used by one thread at a time, and closed.
+
+    Args:
+        codec: of the messages.
+        connection: to the parent; it does not block.
+        most_at_once: about how many bytes to read at a time.
+
+    Attributes:
+        why_lost: why the parent is not there any more; empty as long as it is.
+    """
+
+    def __init__(self, codec: Codec, connection: socket.socket, most_at_once: int = MOST_AT_ONCE) -> None:
+        self._codec = codec
+        self._connection = connection
+        self._reader = FrameReader(connection, codec.decode_told, most_at_once, codec.most_told_bytes)
+        self._writer = SocketWriter(connection)
+        self._unsaid = codec.unsaid()
+        self._is_deaf = False
+        self.why_lost = ""
+
+    def fileno(self) -> int:
+        """Return what to poll: for reading, and while `is_waiting` for writing as well; then call `read`."""
+        return self._connection.fileno()
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether nothing more will come; what came before has been returned."""
+        return bool(self.why_lost)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether there is something to say that the connection has not taken."""
+        return not (self.is_lost or self._is_deaf) and bool(self._writer.waiting_bytes or self._unsaid)
+
+    def read(self) -> list[Message]:
+        """Return what has come, without waiting for it, and say what waits, as far as the connection takes it."""
+        told: list[Message] = []
+        if self.is_lost:
+            return told
+        try:
+            told.extend(self._reader.read())
+        except ProtocolError as error:
+            self._lose(str(error))
+        if self._reader.is_at_end or (self._is_deaf and not told):
+            self._lose(HAS_GONE)
+        self._say()
+        return told
+
+    def say(self, messages: Iterable[Message]) -> None:
+        """Say something, without waiting for the parent to take it; if it has gone, `read` finds out."""
+        for message in messages:
+            self._unsaid.add(message)
+        self._say()
+
+    def _say(self) -> None:
+        """Write what waits, as far as the connection takes it."""
+        if self.is_lost or self._is_deaf:
+            self._unsaid.take()
+            return
+        try:
+            while self._writer.write() and self._unsaid:
+                for message in self._unsaid.take():
+                    self._writer.add(self._codec.encode(message))
+        except OSError:
+            self._is_deaf = True  # what it has told before it went can still be read
+
+    def _lose(self, why: str) -> None:
+        self.why_lost = self.why_lost or why
+
+    def close(self) -> None:
+        """Let go of the connection; what it has taken arrives."""
+        self._lose("the link is closed")
         self._connection.close()

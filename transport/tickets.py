@@ -1,24 +1,99 @@
-"""The listener of an actor: it admits processes of this user that show a ticket, each of which is good once.
+"""Connections between processes of one node, and the tickets that open them.
 
-Tickets go through Ray, so who has one belongs to the cluster. All of it runs on one asyncio loop.
+An actor listens at a name in Linux's abstract namespace, so there is no file that could be left behind. Any process of
+the node can find it there. So the actor admits only its own user, and only who shows a ticket, which is good once. It
+makes each ticket for one process and hands it out through Ray, so its bearer belongs to the cluster. The caller in turn
+makes sure that the listener is the same user, before anything is unpickled. Elsewhere than on Linux, and between nodes,
+Ray's own connections are used.
+
+Source: unix(7) on the abstract namespace and on ``SO_PEERCRED``.
 """
 
 import asyncio
 import logging
+import os
 import secrets
 import socket
+import struct
+import sys
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from dataclasses import dataclass, field
+from typing import Final, Generic, TypeVar
 
-from tidewheel.transport import socket_offer
-from tidewheel.transport.socket_offer import TICKET_BYTES, SocketOffer
-
+TICKET_BYTES: Final = 32
 _LOG = logging.getLogger(__name__)
+_CONNECT_TIMEOUT_S = 10.0
+_SOCKET_BUFFER_BYTES = 4 * 1024 * 1024
+# Several batches: with room for one, publisher and subscriber sleep and wake each other for each.
+_STEADY_BUFFER_BYTES = 1024 * 1024
+_CREDENTIALS = struct.Struct("iII")
 _TICKET_TIMEOUT_S = 10.0
 _MOST_STRANGERS = 64
 _ACCEPT_AGAIN_S = 1.0
 
 Who = TypeVar("Who")
+
+
+@dataclass(frozen=True, slots=True)
+class SocketOffer:
+    """Where a publisher listens, and for whom.
+
+    Attributes:
+        node: the node of the cluster that it is on.
+        name: its address there.
+        ticket: what to show; good for one connection.
+    """
+
+    node: str
+    name: str
+    ticket: bytes = field(repr=False)
+
+    def connect(self, node: str) -> socket.socket | None:
+        """Return a connection that does not block, for a process on ``node``; None if there is no way."""
+        if node != self.node or not is_possible():
+            return None
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            connection.settimeout(_CONNECT_TIMEOUT_S)
+            connection.connect(f"\0{self.name}")
+            if not is_same_user(connection):
+                raise PermissionError("another user listens there")
+            connection.sendall(self.ticket)
+            prepare(connection)
+        except OSError as error:
+            _LOG.warning("no socket to a publisher on this node, so Ray's calls have to do: %s", error)
+            connection.close()
+            return None
+        return connection
+
+
+def is_possible() -> bool:
+    """Tell whether this machine has such sockets."""
+    return sys.platform == "linux"
+
+
+def _listen() -> tuple[socket.socket, str]:
+    """Return a socket that listens, without blocking, at a new address, and that address."""
+    name = f"tidewheel-{secrets.token_hex(16)}"
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    listener.bind(f"\0{name}")
+    listener.listen(socket.SOMAXCONN)
+    listener.setblocking(False)
+    return listener, name
+
+
+def prepare(connection: socket.socket, *, steadily: bool = False) -> None:
+    """Have a connection not block, and take much at once; ``steadily`` less, so that it is seen how it is read."""
+    connection.setblocking(False)
+    size = _STEADY_BUFFER_BYTES if steadily else _SOCKET_BUFFER_BYTES
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, size)
+
+
+def is_same_user(connection: socket.socket) -> bool:
+    """Tell whether the process at the other end belongs to the user of this one."""
+    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    _, user, _ = _CREDENTIALS.unpack(credentials)
+    return bool(user == os.getuid())
 
 
 class TicketListener(Generic[Who]):
@@ -35,7 +110,7 @@ class TicketListener(Generic[Who]):
         self._loop = asyncio.get_running_loop()
         self._tickets: dict[bytes, Who] = {}
         self._strangers: dict[socket.socket, asyncio.TimerHandle] = {}
-        self._listener, self._name = socket_offer.listen()
+        self._listener, self._name = _listen()
         self._loop.add_reader(self._listener, self._accept)
 
     def offer(self, who: Who) -> SocketOffer:
@@ -69,7 +144,7 @@ class TicketListener(Generic[Who]):
                 self._loop.call_later(_ACCEPT_AGAIN_S, self._loop.add_reader, self._listener, self._accept)
                 return
             connection.setblocking(False)
-            if not socket_offer.is_same_user(connection):
+            if not is_same_user(connection):
                 connection.close()
                 continue
             if len(self._strangers) >= _MOST_STRANGERS:
@@ -91,7 +166,7 @@ class TicketListener(Generic[Who]):
             return
         self._strangers.pop(connection).cancel()
         self._loop.remove_reader(connection)
-        socket_offer.prepare(connection)
+        prepare(connection)
         self._admitted(connection, self._tickets.pop(ticket))
 
     def _turn_away(self, connection: socket.socket) -> None:

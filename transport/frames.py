@@ -1,4 +1,6 @@
-"""The frames of messages on a stream socket: each a head, which says what it is, and a payload, which stays as it is.
+"""The frames of messages on a stream socket that does not block, and their two ends: a reader and a writer.
+
+A frame is a head, which says what the message is, and a payload, which stays as it is:
 
 ==========  ==================  =================  =======
 4 bytes     8 bytes             as many as it says  as many
@@ -14,7 +16,9 @@ Source: seed "Strymon publish-subscribe", section "Protocol Messages" (multi-par
 
 import pickle
 import struct
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from socket import socket
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
@@ -27,6 +31,7 @@ Payload: TypeAlias = Any
 _LENGTHS = struct.Struct("<IQ")
 _LARGEST_HEAD = 64 * 1024 * 1024
 _BUFFER_BYTES = 32 * 1024
+_MOST_PARTS = 256
 LARGE: Final = 16 * 1024
 """A payload of so many bytes is a part of its own in both directions: copying it costs more than another part does."""
 
@@ -199,3 +204,47 @@ def _unfilled(size: int) -> memoryview:
     import numpy as np
 
     return np.empty(size, np.uint8).data
+
+
+class SocketWriter:
+    """Writes as much as the socket takes, and keeps the rest.
+
+    Attributes:
+        waiting_bytes: how much it keeps.
+        written_bytes: how much the socket has taken.
+    """
+
+    def __init__(self, target: socket) -> None:
+        self._socket = target
+        self._parts: deque[Any] = deque()
+        self.waiting_bytes = self.written_bytes = 0
+
+    def add(self, parts: Iterable[Any]) -> None:
+        """Take parts of frames; they must not change any more."""
+        for part in parts:
+            if len(part):  # one that is empty would never be written
+                self._parts.append(part)
+                self.waiting_bytes += len(part)
+
+    def write(self) -> bool:
+        """Write what waits; return whether nothing waits any more.
+
+        Raises:
+            OSError: the peer has gone.
+        """
+        parts = self._parts
+        while parts:
+            try:
+                written = self._socket.sendmsg(list(islice(parts, _MOST_PARTS)))
+            except (BlockingIOError, InterruptedError):
+                return False
+            self.waiting_bytes -= written
+            self.written_bytes += written
+            while written:
+                size = len(parts[0])
+                if written < size:
+                    parts[0] = memoryview(parts[0])[written:]
+                    break
+                written -= size
+                parts.popleft()
+        return True

@@ -1,49 +1,55 @@
-"""A link over ZeroMQ sockets: within a node through its file system, between nodes over TCP with CURVE.
+"""The receiving end of a link over sockets: ZeroMQ, and datagrams for small items within a node.
 
-Each member listens on one socket, and has one to each peer. Within a node the address is a file in a directory that
-only its user can enter; it is removed as soon as all members are connected, so that nothing is left behind, however a
-process ends. Small envelopes take the short way there, as datagrams, so they may overtake others. Between nodes both
-ends prove that they have the keys of the job before a byte of what they send is read.
-Queues have no limit of their own: what is in flight is limited at the sources.
+Each member listens on one ZeroMQ socket: within a node through its file system, between nodes over TCP with CURVE.
+There both ends prove that they have the keys of the job before a byte of what they send is read. Within a node the
+address is a file in a directory that only its user can enter. The file is removed as soon as all members are connected,
+so that nothing is left behind, however a process ends. Queues have no limit of their own: what is in flight is limited
+at the sources.
 
-Source: ZeroMQ's guide for PUSH and PULL; RFC 26/CURVEZMQ and RFC 27/ZAP for the keys.
+ZeroMQ hands what it sends to a thread of its own, and what arrives comes from another; where a round is short, waking
+them is most of it. So within a node a small item is one datagram, with no thread in between. A datagram arrives when it
+is sent, or is refused because the peer has not received the last few. Then the item goes over ZeroMQ, and the numbers
+of the items restore their order.
+
+Source: ZeroMQ's guide for PUSH and PULL; RFC 26/CURVEZMQ and RFC 27/ZAP for the keys; unix(7) on ``SOCK_DGRAM``, which
+is reliable and keeps order on Linux.
 """
 
 import os
+import select
 import shutil
+import socket
 import threading
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import replace
 from math import ceil
 from pathlib import Path
+from time import perf_counter
 from typing import Any, Final
 
 import zmq
 from zmq.auth.thread import ThreadAuthenticator
-from zmq.utils.monitor import recv_monitor_message
 
-from tidewheel.transport.datagrams import DatagramReceiver, DatagramSender
-from tidewheel.transport.eager_poll import EagerPoll
-from tidewheel.transport.errors import PeerLost
-from tidewheel.transport.link import Codec, Item, Receiver, Sender
+from tidewheel.transport.link import Codec, Item, PeerLost, Receiver
 from tidewheel.transport.ray_cluster import node_id
-from tidewheel.transport.socket_address import DRIVER, SocketAddress, private_directory
-from tidewheel.transport.socket_keys import SocketKeys
+from tidewheel.transport.socket_address import SocketAddress, SocketKeys, named, private_directory
 
 GREETING: Final = -1
 """The sequence number of the first item over each connection, which says who is there and nothing else."""
 
+LARGEST_DATAGRAM: Final = 16 * 1024
+"""So many bytes at most go as one datagram; copying more costs more than a thread."""
+
+SHORT_S: Final = 200e-6
+"""A shorter wait is short; a poll looks for so long before it sleeps."""
 
 _MOST_AT_ONCE = 1000
-_LOST_FOR_S = 3.0
-_REACHED_WITHIN_S = 60.0
 _HEARTBEAT_MS = 5_000
 _SILENCE_MS = 30_000
 # As plain numbers: members of enumerations cost more than asking the socket does.
 _EVENTS = int(zmq.EVENTS)
 _POLLIN = int(zmq.POLLIN)
-_BROKEN = zmq.EVENT_DISCONNECTED | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL | zmq.EVENT_HANDSHAKE_FAILED_AUTH
 
 
 class SocketReceiver(Receiver[Item]):
@@ -109,7 +115,7 @@ class SocketReceiver(Receiver[Item]):
         self._authenticator.configure_curve_callback(credentials_provider=_Callers(keys.caller_public))
         self._pull.set(zmq.CURVE_SERVER, 1)
         self._pull.set(zmq.CURVE_SECRETKEY, keys.listener_secret)
-        _keep_alive(self._pull)
+        keep_alive(self._pull)
         try:
             port = self._pull.bind_to_random_port(f"tcp://{host}")
         except zmq.ZMQError as error:
@@ -131,7 +137,7 @@ class SocketReceiver(Receiver[Item]):
                     raise PeerLost("it was dropped before all members were connected")
                 left_s = deadline - time.monotonic()
                 if left_s <= 0:
-                    names = ", ".join(map(_named, sorted(missing)))
+                    names = ", ".join(map(named, sorted(missing)))
                     where = self.address.tcp or self.address.ipc
                     raise PeerLost(
                         f"{names} did not connect to {where} within {timeout_s:g} s: can the nodes reach each other on "
@@ -211,112 +217,6 @@ class SocketReceiver(Receiver[Item]):
             os.close(self._descriptors.pop())
 
 
-class SocketSender(Sender[Item]):
-    """Has a connection to each peer of one member.
-
-    Args:
-        member: who this is: a worker's number, or ``DRIVER``.
-        node: the node on which it is.
-        peers: where they listen.
-        keys: the job's, for peers on other nodes.
-        incarnation: of this member.
-        codec: how items cross the sockets.
-        context: whose thread sends; that of the member's receiver, if it has one, is faster than one more.
-        copies: whether to copy large buffers, as a user's program may change its arrays after it has sent them.
-
-    Attributes:
-        patience_s: for how many seconds a connection may be broken before its peer counts as lost. Whoever watches the
-            peer's process knows better why it has gone, and may say so meanwhile.
-    """
-
-    def __init__(
-        self,
-        member: int,
-        node: str,
-        peers: Mapping[int, SocketAddress],
-        keys: SocketKeys,
-        incarnation: int,
-        codec: Codec[Item],
-        context: Any = None,
-        *,
-        copies: bool = False,
-    ) -> None:
-        self._codec = codec
-        self._copies = copies
-        self.patience_s = _LOST_FOR_S
-        self._own_context = zmq.Context() if context is None else None
-        context = context if context is not None else self._own_context
-        self._sockets: dict[int, Any] = {}
-        self._monitors: dict[int, Any] = {}
-        self._calling: dict[int, float] = {}
-        self._lost: dict[int, float] = {}
-        self._datagrams: dict[int, DatagramSender] = {}
-        for peer, address in peers.items():
-            socket = self._sockets[peer] = context.socket(zmq.PUSH)
-            socket.set(zmq.SNDHWM, 0)
-            socket.set(zmq.SNDTIMEO, 0)
-            socket.set(zmq.LINGER, 0)
-            self._monitors[peer] = socket.get_monitor_socket(_BROKEN | zmq.EVENT_HANDSHAKE_SUCCEEDED)
-            self._calling[peer] = time.monotonic()
-            if address.node == node:
-                socket.connect(address.ipc)
-                self._datagrams[peer] = DatagramSender(address.datagrams)
-            else:
-                assert address.tcp is not None, "a member with peers on other nodes listens to them"
-                socket.set(zmq.CURVE_SERVERKEY, keys.listener_public)
-                socket.set(zmq.CURVE_PUBLICKEY, keys.caller_public)
-                socket.set(zmq.CURVE_SECRETKEY, keys.caller_secret)
-                _keep_alive(socket)
-                socket.connect(address.tcp)
-            socket.send(codec.encode(codec.empty(member, incarnation, GREETING))[0])
-
-    def send(self, peer: int, item: Item) -> None:
-        """Send a small item to a peer on this node; queue others, and a thread of ZeroMQ sends them."""
-        frames = self._codec.encode(item)
-        datagrams = self._datagrams.get(peer)
-        if datagrams is not None and len(frames) == 1 and datagrams.send(frames[0]):
-            return
-        socket = self._sockets[peer]
-        try:
-            if len(frames) == 1:
-                socket.send(frames[0])
-            else:
-                # What an operator has sent is the runtime's; the driver's program may still change its arrays.
-                socket.send_multipart(frames, copy=self._copies)
-        except zmq.Again:
-            # A peer that refuses the handshake leaves the socket without a connection to queue for.
-            raise _lost(peer, f"{_named(peer)} has refused the connection: it is none of this job") from None
-
-    def check(self) -> None:
-        """Look for connections that broke: the peer's process has ended, or its node cannot be reached."""
-        now = time.monotonic()
-        for peer, monitor in self._monitors.items():
-            while monitor.get(zmq.EVENTS) & zmq.POLLIN:
-                if recv_monitor_message(monitor)["event"] == zmq.EVENT_HANDSHAKE_SUCCEEDED:
-                    self._calling.pop(peer, None)
-                else:
-                    self._lost.setdefault(peer, now)
-        for peer, since in self._lost.items():
-            if now - since >= self.patience_s:
-                raise _lost(peer, f"the connection to {_named(peer)} has broken: its process or its node is gone")
-        for peer, since in self._calling.items():
-            if now - since > _REACHED_WITHIN_S:
-                reason = f"was not reached within {_REACHED_WITHIN_S:g} s: can the nodes reach each other on any port?"
-                raise _lost(peer, f"{_named(peer)} {reason} link='ray' uses Ray's own connections")
-
-    def close(self, linger_s: float = 0.0) -> None:
-        """Disconnect from every peer."""
-        for peer, socket in self._sockets.items():
-            if not socket.closed:
-                socket.disable_monitor()
-                self._monitors[peer].close(linger=0)
-                socket.close(linger=int(linger_s * 1000))
-        for datagrams in self._datagrams.values():
-            datagrams.close()
-        if self._own_context is not None:
-            self._own_context.destroy(linger=0)
-
-
 def listen_here(codec: Codec[Item], keys: SocketKeys | None) -> SocketReceiver[Item]:
     """Listen for members on this node of the Ray cluster and, for callers that have ``keys``, on other nodes.
 
@@ -332,12 +232,69 @@ def listen_here(codec: Codec[Item], keys: SocketKeys | None) -> SocketReceiver[I
     return receiver
 
 
-def _named(member: int) -> str:
-    return "the driver" if member == DRIVER else f"worker {member}" if member >= 0 else "a feeder"
+class EagerPoll:
+    """Waits until descriptors become readable, for one thread at a time that exchanges messages in a tight loop.
+
+    Linux wakes a thread on the core of the thread that sent to it. Two threads that always sleep between messages can
+    stay on one core and run in turn, while another core is idle. So a poll whose last wait was short looks again and
+    again for a moment before it sleeps: a thread that looks is running, and gets a core of its own. One longer wait
+    ends that, so an idle process sleeps. Between two looks the thread lets others run, so it keeps no core from them.
+    """
+
+    def __init__(self) -> None:
+        self._poll = select.poll()
+        self._last_wait_was_short = False
+
+    def register(self, descriptor: int) -> None:
+        """Wait for this descriptor, too."""
+        self._poll.register(descriptor, select.POLLIN)
+
+    def poll(self, timeout_ms: int) -> list[tuple[int, int]]:
+        """Return the readable descriptors with their events; an empty list after ``timeout_ms`` milliseconds."""
+        poll = self._poll.poll
+        found = poll(0)
+        if found or timeout_ms <= 0:
+            return found
+        began_s = perf_counter()
+        if self._last_wait_was_short:
+            while not found and perf_counter() - began_s < SHORT_S:
+                os.sched_yield()
+                found = poll(0)
+        if not found:
+            found = poll(timeout_ms)
+        self._last_wait_was_short = perf_counter() - began_s < SHORT_S
+        return found
 
 
-def _lost(peer: int, reason: str) -> PeerLost:
-    return PeerLost(reason, worker=peer if peer >= 0 else None)
+class DatagramReceiver:
+    """Takes datagrams at a path in the file system.
+
+    Args:
+        path: where peers on the same node find it; the directory exists.
+
+    Attributes:
+        descriptor: becomes readable when something has come.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
+        self._socket.bind(path)
+        self.descriptor: Final = self._socket.fileno()
+
+    def receive(self) -> list[bytes]:
+        """Return those that have come; call it once the descriptor is readable."""
+        receive = self._socket.recv
+        found = [receive(LARGEST_DATAGRAM)]
+        try:
+            while len(found) < _MOST_AT_ONCE:
+                found.append(receive(LARGEST_DATAGRAM))
+        except BlockingIOError:
+            pass
+        return found
+
+    def close(self) -> None:
+        """Take nothing more. Idempotent."""
+        self._socket.close()
 
 
 class _Callers:
@@ -350,7 +307,7 @@ class _Callers:
         return key == self._public_key
 
 
-def _keep_alive(socket: Any) -> None:
+def keep_alive(connection: Any) -> None:
     """Find out when a peer falls silent, as when its node loses power."""
-    socket.set(zmq.HEARTBEAT_IVL, _HEARTBEAT_MS)
-    socket.set(zmq.HEARTBEAT_TIMEOUT, _SILENCE_MS)
+    connection.set(zmq.HEARTBEAT_IVL, _HEARTBEAT_MS)
+    connection.set(zmq.HEARTBEAT_TIMEOUT, _SILENCE_MS)

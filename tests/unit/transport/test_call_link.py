@@ -9,7 +9,7 @@ import pytest
 from tests.kit.exactly_once.linked import knowledge
 from tidewheel.pubsub.exactly_once.frames import CODEC, ChildMessage, Join
 from tidewheel.pubsub.exactly_once.messages import Ack, Downstream, Nack
-from tidewheel.transport.call_parent import SILENT_S, WAIT_S, CallParent
+from tidewheel.transport.call_link import SILENT_S, WAIT_S, CallParent
 
 Answer: TypeAlias = "Future[list[Downstream]]"
 

@@ -18,12 +18,11 @@ from tests.links.open_files import open_files
 from tests.waiting import eventually
 from tidewheel.pubsub.exactly_once import frames
 from tidewheel.pubsub.messages import encoded_message
-from tidewheel.transport import socket_offer, ticket_listener
-from tidewheel.transport.socket_offer import TICKET_BYTES, SocketOffer
-from tidewheel.transport.ticket_listener import TicketListener
+from tidewheel.transport import tickets
+from tidewheel.transport.tickets import TICKET_BYTES, SocketOffer, TicketListener
 
-STRANGERS = ticket_listener._MOST_STRANGERS
-TIMEOUT_S = ticket_listener._TICKET_TIMEOUT_S
+STRANGERS = tickets._MOST_STRANGERS
+TIMEOUT_S = tickets._TICKET_TIMEOUT_S
 
 
 @pytest.fixture
@@ -177,7 +176,7 @@ def test_a_stranger_that_goes_is_forgotten(publisher: ActorThread) -> None:
 def test_another_user_is_turned_away(publisher: ActorThread, monkeypatch: pytest.MonkeyPatch) -> None:
     """Though it shows a good ticket, which is not even read."""
     offer = offer_of(publisher)
-    monkeypatch.setattr(socket_offer, "is_same_user", lambda connection: False)
+    monkeypatch.setattr(tickets, "is_same_user", lambda connection: False)
     assert is_turned_away(call_at(offer, offer.ticket))
     assert len(listener_of(publisher)._tickets) == 1
 
@@ -186,16 +185,16 @@ def test_who_is_the_same_user_is_what_the_system_says() -> None:
     """Not what the other end says."""
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        assert socket_offer.is_same_user(ours)
+        assert tickets.is_same_user(ours)
         patch = pytest.MonkeyPatch()
         with patch.context() as patched:
             patched.setattr(os, "getuid", lambda: 12345)
-            assert not socket_offer.is_same_user(ours)
+            assert not tickets.is_same_user(ours)
 
 
 def test_a_caller_shows_nothing_to_another_user(monkeypatch: pytest.MonkeyPatch, caplog: Any) -> None:
     """Who listens where a publisher should be and is somebody else gets no ticket, and nothing of it is read."""
-    listener, name = socket_offer.listen()
+    listener, name = tickets._listen()
     with listener:
         monkeypatch.setattr(os, "getuid", lambda: 12345)
         with caplog.at_level(logging.WARNING):

@@ -1,7 +1,7 @@
 import pytest
 
 from tidewheel.progress import ProtocolError
-from tidewheel.transport.ordered_inbox import OrderedInbox
+from tidewheel.transport.link import OrderedInbox
 
 
 def test_what_comes_early_waits() -> None:
