@@ -17,7 +17,7 @@ Source: seed "Strymon publish-subscribe", section "Protocol Messages" (multi-par
 import pickle
 import struct
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from socket import socket
 from typing import Any, Final, Generic, TypeAlias, TypeVar
@@ -41,25 +41,22 @@ STEADILY: Final = 256 * 1024
 """The same for a subscriber that may hold back its publisher, which sees by this that it reads."""
 
 
-def frame_of(head: bytes, payloads: Iterable[Payload]) -> list[Any]:
+def frame_of(head: bytes, payloads: Sequence[Payload]) -> list[Any]:
     """Return the parts of a frame whose payload is several, one after the other; none of the large ones is copied."""
-    size = 0
-    small: list[Any] = [b"", head]
+    size = sum(map(len, payloads))
+    small: list[Any] = [_LENGTHS.pack(len(head), size), head]
+    if size < LARGE:
+        return [b"".join([*small, *payloads])]
     parts: list[Any] = []
     for payload in payloads:
-        length = len(payload)
-        size += length
-        if length < LARGE:
+        if len(payload) < LARGE:
             small.append(payload)
         else:
             if small:
-                parts.append(small)
+                parts.append(b"".join(small))
             parts.append(payload)
             small = []
-    if small:
-        parts.append(small)
-    parts[0][0] = _LENGTHS.pack(len(head), size)
-    return [b"".join(part) if isinstance(part, list) else part for part in parts]
+    return [*parts, b"".join(small)] if small else parts
 
 
 def unpickled(content: Payload) -> Any:
@@ -235,11 +232,15 @@ class SocketWriter:
         parts = self._parts
         while parts:
             try:
-                written = self._socket.sendmsg(list(islice(parts, _MOST_PARTS)))
+                written = self._socket.sendmsg(parts if len(parts) <= _MOST_PARTS else islice(parts, _MOST_PARTS))
             except (BlockingIOError, InterruptedError):
                 return False
-            self.waiting_bytes -= written
             self.written_bytes += written
+            if written == self.waiting_bytes:
+                parts.clear()
+                self.waiting_bytes = 0
+                return True
+            self.waiting_bytes -= written
             while written:
                 size = len(parts[0])
                 if written < size:

@@ -98,7 +98,7 @@ class SharedFrames:
 
     def of(self, message: Message) -> Frame:
         """Return the frame of a message, the same for the same object."""
-        found = self._frames.get(id(message))
+        found = None if self.children < 2 else self._frames.get(id(message))
         if found is None:
             parts = self.codec.encode(message)
             found = Frame(message, parts, sum(map(len, parts)))
@@ -181,18 +181,21 @@ class ChildLink:
 
     def _keep(self, message: Message) -> bool:
         frame = self._frames.of(message)
-        if not (self._has_room(frame) or self._frames.codec.must_be_told(message)):
+        if not self._takes(frame):
             self._write()  # which may have had no occasion yet
-        if self._is_over or not (self._has_room(frame) or self._frames.codec.must_be_told(message)):
-            self.dropped += 1
-            self.dropped_bytes += frame.size_bytes
-            return False
+            if not self._takes(frame):
+                self.dropped += 1
+                self.dropped_bytes += frame.size_bytes
+                return False
         self._writer.add(frame.parts)
         return True
 
-    def _has_room(self, frame: Frame) -> bool:
+    def _takes(self, frame: Frame) -> bool:
+        if self._is_over:
+            return False
         waiting = self._writer.waiting_bytes
-        return not waiting or waiting + frame.size_bytes <= self._most_waiting_bytes
+        has_room = not waiting or waiting + frame.size_bytes <= self._most_waiting_bytes
+        return has_room or self._frames.codec.must_be_told(frame.message)
 
     @property
     def waiting_bytes(self) -> int:
