@@ -20,8 +20,7 @@ from tidewheel.pubsub.catalog.topic_event import ENDED, RESERVED, Delivery
 from tidewheel.pubsub.catalog.topic_schema import TopicSchema
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.protocol.publisher import DEFAULT_CAPACITY_BYTES, Publisher
-from tidewheel.pubsub.publishers.connection import IdleConnection, PublisherConnection
-from tidewheel.pubsub.publishers.local_publisher import LocalConnection, LocalPublisher
+from tidewheel.pubsub.publishers.connection import LocalConnection, LocalPublisher, PublisherConnection
 from tidewheel.transport.attachment import AttachmentHost
 
 RETENTION_S = 7 * 24 * 3600.0
@@ -140,7 +139,7 @@ class Publication:
     ) -> Sequence[PublisherConnection]:
         """Return a connection for each worker, from one for each partition."""
         idle = range(len(connections), host.workers)
-        return [*connections, *(IdleConnection(self.topic, worker) for worker in idle)]
+        return [*connections, *(PublisherConnection(self.topic, worker) for worker in idle)]
 
     def start(self, host: AttachmentHost) -> "RunningPublication":
         """Start a publisher for each partition, and register the topic.

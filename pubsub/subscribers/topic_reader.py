@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.messages.delivery_options import EVERYTHING, DeliveryOptions
 from tidewheel.pubsub.messages.wire import InitialFrontierSnapshot, Numbered
-from tidewheel.pubsub.publishers.local_publisher import LocalPublisher
+from tidewheel.pubsub.publishers.connection import LocalPublisher
 
 WAIT_S = 5.0
 """How long a reader waits for news before it returns with nothing, in seconds."""
