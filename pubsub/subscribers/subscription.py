@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from tidewheel.progress import Antichain, Time, TimeDomain
 from tidewheel.pubsub.catalog.catalog import TopicInfo
 from tidewheel.pubsub.catalog.topic_schema import TopicSchema
-from tidewheel.pubsub.messages.events import Batch, Epoch, Event, SubstreamsEnded, table_of
+from tidewheel.pubsub.messages.events import Batch, Epoch, Event, SubscriberStatistics, SubstreamsEnded, table_of
 from tidewheel.pubsub.protocol.epoch_assembler import EpochAssembler
-from tidewheel.pubsub.protocol.subscriber import Subscriber, SubscriberStatistics
+from tidewheel.pubsub.protocol.subscriber import Subscriber
 from tidewheel.pubsub.subscribers.done_batches import DoneBatches
 from tidewheel.pubsub.subscribers.epochs import Epochs
 from tidewheel.pubsub.subscribers.event_reader import EventReader
