@@ -24,7 +24,6 @@ from tidewheel.pubsub.protocol.outgoing_queue import size_of
 from tidewheel.pubsub.protocol.publisher import Publisher
 from tidewheel.pubsub.publishers.partition import Confirmed, Partition
 from tidewheel.transport import socket_offer
-from tidewheel.transport.change_signal import ChangeSignal
 from tidewheel.transport.codec import HAS_GONE
 from tidewheel.transport.socket_offer import SocketOffer
 
@@ -47,7 +46,6 @@ class LivePartition(Partition):
         name: of the partition, for messages and logs.
         domain: the times of the topic.
         capacity_bytes: how much may wait for one subscriber.
-        changed: is notified of everything that others may wait for.
         node: the node of the cluster that this process is on; None for a partition without sockets.
         lease_s: a subscriber without a connection that is silent for longer is given up.
         clock: seconds, which never go back.
@@ -58,13 +56,12 @@ class LivePartition(Partition):
         name: str,
         domain: TimeDomain,
         capacity_bytes: int,
-        changed: ChangeSignal,
         *,
         node: str | None = None,
         lease_s: float = LEASE_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        super().__init__(name, node, changed, lambda _: self.go_on_soon(), lease_s)
+        super().__init__(name, node, lambda _: self.go_on_soon(), lease_s)
         self._sink = self
         self._publisher = Publisher(domain, capacity_bytes)
         self._most_bytes = capacity_bytes // _TAKEN_AT_ONCE
@@ -104,7 +101,7 @@ class LivePartition(Partition):
     async def taken(self, again_s: float) -> None:
         """Wait until all events that have come are told to the subscribers; raise ProtocolError if one is wrong."""
         received = self._received
-        while not await self._changed.wait_until(lambda: self._received - len(self._waiting) >= received, again_s):
+        while not await self.changed.wait_until(lambda: self._received - len(self._waiting) >= received, again_s):
             pass
         if self.refusal:
             raise ProtocolError(self.refusal)
@@ -150,7 +147,7 @@ class LivePartition(Partition):
         wait_s = self._publisher.overdue_in_s(self._clock())
         if wait_s is not None:
             self._alarm = self._loop.call_later(wait_s, self.go_on)
-        self._changed.notify()
+        self.changed.notify()
 
     def _pass_on_some(self) -> bool:
         """Give the publisher events, and the subscribers what they take; return whether to do so again."""
@@ -270,12 +267,12 @@ class LivePartition(Partition):
     async def drained(self, timeout_s: float, but_for: str | None) -> bool:
         """Wait until the partition is finished and every subscriber has all of it; tell whether that is so."""
         self.go_on()
-        return await self._changed.wait_until(lambda: self._publisher.is_drained_but_for(but_for), timeout_s)
+        return await self.changed.wait_until(lambda: self._publisher.is_drained_but_for(but_for), timeout_s)
 
     async def read_by_all(self, owner: str) -> None:
         """Wait until every subscriber has all of it, was cut off, or has received nothing for as long as a lease."""
         taken: dict[str, int] = {}
-        while not await self._changed.wait_until(lambda: not self._publisher.unread(), self._lease_s):
+        while not await self.changed.wait_until(lambda: not self._publisher.unread(), self._lease_s):
             self.go_on()
             for subscriber in self._publisher.unread():
                 is_idle = taken.get(subscriber) == self.taken_by(subscriber)

@@ -233,11 +233,11 @@ class Partition(ABC):
     Args:
         name: of the partition, for messages and logs.
         node: the node of the cluster that this process is on; None for a partition without sockets.
-        changed: is notified of everything that others may wait for.
         drained: as for `Children`.
         silent_s: as for `Children`.
 
     Attributes:
+        changed: is notified of everything that others may wait for.
         children: the subscribers and relays that are connected.
         problem: why nothing is published any more; empty as long as something is.
         refusal: why the partition ended before its time, if it did.
@@ -250,12 +250,11 @@ class Partition(ABC):
         self,
         name: str,
         node: str | None,
-        changed: ChangeSignal,
         drained: Callable[[str], None] = lambda _: None,
         silent_s: float | None = None,
     ) -> None:
         self._name = name
-        self._changed = changed
+        self.changed = ChangeSignal()
         self._loop = asyncio.get_running_loop()
         self._worker: WorkerLink | None = None
         self._node = node
