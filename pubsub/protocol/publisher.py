@@ -188,8 +188,8 @@ class Publisher:
 
     def overdue_in_s(self, now_s: float) -> float | None:
         """Return after how many seconds to call `cut_off_late` again; None while nobody holds this publisher back."""
-        due_s = min((self._blocking[name].overdue_at_s for name in self.holders()), default=None)
-        return None if due_s is None else max(0.0, due_s - now_s)
+        holders = self.holders()
+        return max(0.0, min(self._blocking[name].overdue_at_s for name in holders) - now_s) if holders else None
 
     def cut_off(self, subscriber: str, reason: str) -> None:
         """Let a subscriber have nothing more but ``reason``, and free its queue."""
@@ -298,11 +298,10 @@ class Publisher:
             queue.close(numbered)
         elif not queue.offer(numbered, size):
             self._overflows += 1
-            queue.close(Numbered(self._sequence, Disconnected(self._overflow_reason(queue))))
-
-    def _overflow_reason(self, queue: OutgoingQueue) -> str:
-        what_else = "" if queue.drops_epochs else ', or with slow="drop_epochs" or slow="block"'
-        return (
-            f"it fell too far behind: {queue.bytes} bytes in {len(queue)} messages were waiting, and the publisher "
-            f"keeps no more than {self.capacity_bytes} bytes. Read faster, or subscribe to less with where={what_else}"
-        )
+            what_else = "" if queue.drops_epochs else ', or with slow="drop_epochs" or slow="block"'
+            reason = (
+                f"it fell too far behind: {queue.bytes} bytes in {len(queue)} messages were waiting, and the publisher "
+                f"keeps no more than {self.capacity_bytes} bytes. Read faster, or subscribe to less with where="
+                f"{what_else}"
+            )
+            queue.close(Numbered(self._sequence, Disconnected(reason)))

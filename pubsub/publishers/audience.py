@@ -238,9 +238,8 @@ class Audience:
         given_up: set[str] = set()
 
         def is_done() -> bool:
-            if self._leaving is not None or self._is_drained(None):
-                return self._is_drained(None)
-            return self._now_s >= self._return_s and not self.unread().keys() - given_up
+            is_waited_for = self._leaving is not None or self._now_s < self._return_s
+            return self._is_drained(None) or not (is_waited_for or self.unread().keys() - given_up)
 
         while not await self._changed.wait_until(is_done, patience_s):
             unread = self.unread()
