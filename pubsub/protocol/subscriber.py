@@ -286,9 +286,8 @@ class Subscriber:
         return batches
 
     def _error(self, partition: int, message: Failed | Disconnected) -> DeliveryError:
-        where = f"topic {self._topic!r}, partition {partition}"
+        kind, what = DeliveryError, "has disconnected this subscriber"
         if isinstance(message, Failed):
-            text = f"{where}: the publisher failed: {message.reason}"
-            return PublisherLost(text, topic=self._topic, partition=partition)
-        text = f"{where}: the publisher has disconnected this subscriber: {message.reason}"
-        return DeliveryError(text, topic=self._topic, partition=partition)
+            kind, what = PublisherLost, "failed"
+        text = f"topic {self._topic!r}, partition {partition}: the publisher {what}: {message.reason}"
+        return kind(text, topic=self._topic, partition=partition)
