@@ -173,7 +173,7 @@ class Subscriber:
         self._dropped: set[Time] = set()
 
     def receive(self, partition: int, numbered: Numbered) -> list[Event]:
-        """Take the next message of a partition and return what it means to the consumer, in order.
+        """Receive the next message of a partition; return the events for the consumer, in order.
 
         Raises:
             ProtocolError: a message is missing, or has no place there.
@@ -258,7 +258,7 @@ class Subscriber:
         return [batch]
 
     def _drop(self, times: list[Time]) -> list[Event]:
-        """Let go of epochs of which a part will not come."""
+        """Drop epochs of which a part will not come."""
         new = [time for time in times if time not in self._dropped and self._passes(time)]
         self._dropped.update(new)
         self._counts.epochs_dropped += len(new)

@@ -24,8 +24,8 @@ _PART_GATHERED = 4
 class PublisherConnection:
     """One worker's connection to its publisher. The frontier starts as the least time of the domain.
 
-    This very class is the connection of a worker whose records all go to another one to be published: it tells nobody
-    of its moves of the frontier, which the other one knows.
+    This very class is the connection of a worker whose records all go to another worker to be published. It drops the
+    moves of its frontier, which the other worker knows.
 
     Args:
         topic: its name.
@@ -40,7 +40,7 @@ class PublisherConnection:
         self._most_gathered = _MOST_GATHERED
 
     def data(self, time: Time, batch: Any) -> None:
-        """Take one batch, encoded at once, so that it may be changed afterwards. An empty batch is no news.
+        """Encode one batch at once, so that it may be changed afterwards. An empty batch is not sent.
 
         Raises:
             DeliveryError: it cannot be encoded.
@@ -48,7 +48,7 @@ class PublisherConnection:
         self._gather(encode_batch, time, batch)
 
     def ends(self, time: Time, keys: list[Any]) -> None:
-        """Take the keys of substreams of which nothing more comes, at a time that is not before their last records.
+        """Receive the keys of ended substreams, at a time that is not before their last records.
 
         Raises:
             DeliveryError: they cannot be encoded.
@@ -67,7 +67,7 @@ class PublisherConnection:
             self._gathered_bytes += len(message.payload)
 
     def frontier(self, updates: Iterable[tuple[Time, int]]) -> None:
-        """Take one move of the frontier: -1 for each time that left it and +1 for each that entered, indivisible."""
+        """Receive one move of the frontier: -1 for each time that left it and +1 for each that entered, indivisible."""
         self._events.append(LowerFrontierUpdate(list(updates)))
 
     def flush(self) -> None:
@@ -117,7 +117,7 @@ class LocalPublisher:
     """One partition of a topic of a job that runs in this process.
 
     Args:
-        publisher: the core; nobody else may touch it.
+        publisher: the core; only this object changes it.
         changed: guards the cores of all partitions of the topic, and is notified when one of them changes.
         pump: runs the job one round in the calling thread and returns False if there was nothing to do; None if the job
             runs by itself.
@@ -138,7 +138,7 @@ class LocalPublisher:
         self._waiting: list[Callable[[], None]] = []
 
     def feed(self, events: list[FeedEvent]) -> None:
-        """Take events of the worker, in order; raises ProtocolError if they are impossible."""
+        """Receive events of the worker, in order; raises ProtocolError if they are impossible."""
         with self.changed:
             self.publisher.feed(events)
             self.changed.notify_all()
@@ -169,7 +169,7 @@ class LocalPublisher:
         self._let_go_on()
 
     def is_held(self) -> bool:
-        """Tell whether a subscriber holds this publisher back; who has done so for too long is cut off."""
+        """Tell whether a subscriber holds this publisher back; cut off those that have done so for too long."""
         with self.changed:
             if self.publisher.cut_off_late(self._clock(), lambda name: self.publisher.queues[name].taken):
                 self.changed.notify_all()

@@ -123,7 +123,7 @@ class Feed:
         return None
 
     def close(self) -> None:
-        """Let go of the connection, whatever is not confirmed; does not wait long. Called again, it does nothing."""
+        """Close the connection, whatever is not confirmed; does not wait long. Called again, it does nothing."""
         with self._changed:
             if self._is_closed:
                 return
@@ -159,7 +159,7 @@ class Feed:
                 self._end()
 
     def _begin(self, connection: socket.socket) -> None:
-        """Take a new connection, and send all that is not durable."""
+        """Begin to use a new connection, and send all that is not durable."""
         with self._changed:
             self._connection, self._writer = connection, SocketWriter(connection)
             self._writer.add(position_frame(self._sent.position))
@@ -263,7 +263,7 @@ class RayConnection(PublisherConnection):
         return type(self), (self._topic, self._partition, self._domain, self._publisher, self._has_log)
 
     def frontier(self, updates: Iterable[tuple[Time, int]]) -> None:
-        """Take one move of the frontier, indivisible."""
+        """Receive one move of the frontier, indivisible."""
         changes = list(updates)
         self._frontier.extend(changes)
         super().frontier(changes)

@@ -132,7 +132,7 @@ class LivePartition(Partition):
     # ------------------------------------------------------------------ going on
 
     def go_on(self) -> None:
-        """Pass on what has come, read from the worker if there is room, and wake all who wait."""
+        """Pass on the received events, read from the worker if there is room, and wake all waiting calls."""
         self._pass_on()
         self._settle()
 
@@ -167,7 +167,7 @@ class LivePartition(Partition):
         return bool(self._waiting)
 
     def _fill(self, name: str) -> None:
-        """Tell a subscriber what there is for it, until its connection takes no more, or it is the turn of others."""
+        """Send a subscriber its messages, until its connection takes no more, or it is the turn of others."""
         for _ in range(_MOST_WRITES):
             child, queue = self.children.get(name), self._publisher.queues.get(name)
             if child is None or queue is None or child.waiting_bytes:
@@ -194,14 +194,14 @@ class LivePartition(Partition):
     # ------------------------------------------------------------------ subscribers
 
     def attach(self, child: str, options: DeliveryOptions) -> SocketOffer | None:
-        """Take on a subscriber; return where it can connect to if it is on this node."""
+        """Accept a subscriber; return where it can connect to if it is on this node."""
         self._publisher.subscribe(child, options)
         self._awaited_until_s[child] = self._clock() + self._lease_s
         self.go_on()
         return self.offer(child)
 
     def connect(self, child: str, connection: socket.socket) -> None:
-        """Take on the connection of a subscriber."""
+        """Receive the connection of a subscriber."""
         socket_offer.prepare(connection, steadily=self._publisher.queues[child].blocks)
         super().connect(child, connection)
         self._awaited_until_s.pop(child, None)
@@ -239,7 +239,7 @@ class LivePartition(Partition):
         self.go_on_soon()
 
     def taken_by(self, subscriber: str) -> int:
-        """Return a number that grows as a subscriber takes what there is for it."""
+        """Return a number that grows as a subscriber takes its messages."""
         child = self.children.get(subscriber)
         if child is not None:
             child.tell_now(())  # a socket says that it takes more only when three quarters of it were read
@@ -290,7 +290,7 @@ class LivePartition(Partition):
         return asdict(self._publisher.statistics())
 
     async def close(self) -> None:
-        """Let go of the worker and of all subscribers."""
+        """Close the connections of the worker and of all subscribers."""
         self._let_go()
         if self._alarm is not None:
             self._alarm.cancel()

@@ -36,7 +36,7 @@ class TopicLog:
 
     Args:
         directory: below it each topic has a directory, and in that each partition.
-        retention_s: for how long a durable subscription that nobody reads holds the log, in seconds.
+        retention_s: for how long a durable subscription without a reader holds the log, in seconds.
     """
 
     directory: str
@@ -52,7 +52,7 @@ class TopicLog:
 
 
 def topic_log(topic: str, delivery: object, directory: object, retention_s: object) -> TopicLog | None:
-    """Return the log that a topic needs for the delivery that somebody asks for; None if it needs none.
+    """Return the log that a topic needs for a delivery; None if it needs none.
 
     Raises:
         DeliveryError: an argument is wrong, or does not go with the others.
@@ -181,7 +181,7 @@ class RunningPublication(ABC):
 
     @property
     def problem(self) -> str | None:
-        """Why nobody can find the topic who looks for it now, or nothing is published; None if neither is so."""
+        """The reason why the topic cannot be found now, or publishes nothing; None if there is none."""
         return None
 
     @abstractmethod
