@@ -6,10 +6,19 @@ from tidewheel.pubsub.catalog.topic_schema import TopicSchema, topic_schema
 from tidewheel.pubsub.catalog.topic_watch import TopicWatch, watch_topics
 from tidewheel.pubsub.catalog.topics import Topic, topics
 from tidewheel.pubsub.errors import DeliveryError, PublisherLost, SchemaMismatch, UnknownTopic
-from tidewheel.pubsub.messages.events import Batch, Dropped, End, Epoch, Event, Frontier, SubstreamsEnded
+from tidewheel.pubsub.messages.events import (
+    Batch,
+    Dropped,
+    End,
+    Epoch,
+    Event,
+    Frontier,
+    SubscriberStatistics,
+    SubstreamsEnded,
+)
 from tidewheel.pubsub.protocol.epoch_assembler import EpochAssembler
 from tidewheel.pubsub.protocol.publisher import Publisher, PublisherStatistics
-from tidewheel.pubsub.protocol.subscriber import Subscriber, SubscriberStatistics
+from tidewheel.pubsub.protocol.subscriber import Subscriber
 from tidewheel.pubsub.publishers.connection import PublisherConnection
 from tidewheel.pubsub.publishers.publication import Publication, RunningPublication
 from tidewheel.pubsub.relays.relay_handle import RelayHandle, relay

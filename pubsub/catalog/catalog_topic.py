@@ -16,6 +16,7 @@ from tidewheel.pubsub.publishers.live_partition import LEASE_S, LivePartition
 from tidewheel.pubsub.publishers.publisher_actor import PublisherActor
 from tidewheel.transport.change_signal import ChangeSignal
 from tidewheel.transport.link import OrderedInbox
+from tidewheel.transport.ordered_inbox import OrderedInbox
 
 _LOG = logging.getLogger(__name__)
 
@@ -26,7 +27,7 @@ class CatalogPublisher(PublisherActor):
     Calls on asyncio actors do not keep their order, so the catalog numbers its calls.
     """
 
-    def __init__(self, make: Callable[[ChangeSignal], LivePartition] | None = None) -> None:
+    def __init__(self, make: Callable[[], LivePartition] | None = None) -> None:
         name = f"{CATALOG_TOPIC!r}[0]"
         super().__init__(
             CATALOG_TOPIC, 0, make or partial(LivePartition, name, IntegerDomain(), DEFAULT_CAPACITY_BYTES)

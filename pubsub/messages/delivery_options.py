@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import compress
 from reprlib import repr as shortened
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -20,6 +21,7 @@ from tidewheel.pubsub.messages.encoded_message import (
     encode,
     encode_batch,
     place_of,
+    to_records,
 )
 from tidewheel.pubsub.messages.wire import DataMessage
 from tidewheel.transport.batches import is_arrow
@@ -88,15 +90,16 @@ class Where:
             if not is_arrow(batch):
                 raise TypeError(f"an expression goes with Arrow tables, and here is a {type(batch).__qualname__}")
             return batch.filter(self._condition)
+        meet = [self._meets(record) for record in to_records(batch)]
         if is_arrow(batch):
             import pyarrow as pa
 
-            return batch.filter(pa.array([self._meets(row) for row in batch.to_pylist()], pa.bool_()))
+            return batch.filter(pa.array(meet, pa.bool_()))
         if not hasattr(batch, "tolist"):
-            return [record for record in batch if self._meets(record)]
+            return list(compress(batch, meet))
         import numpy as np
 
-        return batch[np.array([self._meets(record) for record in batch.tolist()], dtype=np.bool_)]
+        return batch[np.array(meet, np.bool_)]
 
     def _meets(self, record: Any) -> bool:
         try:

@@ -55,13 +55,10 @@ def encode_batch(time: Time, batch: Any) -> DataMessage:
         raise DeliveryError(
             f"a {type(batch).__qualname__} is no batch: publish lists, NumPy arrays or Arrow tables"
         ) from None
-    try:
-        return DataMessage(time, dumps(batch), "pickle", records)
-    except Exception as error:
-        raise DeliveryError(
-            f"a batch of {records} records cannot be published because it cannot be pickled ({error}): "
-            "map the records to plain values before publish"
-        ) from error
+    reason = f"a batch of {records} records cannot be published because it"
+    return DataMessage(
+        time, _pickled(batch, reason, "map the records to plain values before publish"), "pickle", records
+    )
 
 
 def encode_ends(time: Time, keys: list[Any]) -> DataMessage:
@@ -73,13 +70,15 @@ def encode_ends(time: Time, keys: list[Any]) -> DataMessage:
     >>> decode_batch(encode_ends(7, ["a", "b"]))
     ['a', 'b']
     """
+    reason = "the ends of substreams cannot be published because a key"
+    return DataMessage(time, _pickled(keys, reason, "divide the stream by keys of plain values"), "ends", 0)
+
+
+def _pickled(content: Any, reason: str, remedy: str) -> bytes:
     try:
-        return DataMessage(time, dumps(keys), "ends", 0)
+        return dumps(content)
     except Exception as error:
-        raise DeliveryError(
-            f"the ends of substreams cannot be published because a key cannot be pickled ({error}): divide the stream "
-            "by keys of plain values"
-        ) from error
+        raise DeliveryError(f"{reason} cannot be pickled ({error}): {remedy}") from error
 
 
 def decode_batch(message: DataMessage) -> Any:

@@ -12,13 +12,25 @@ from tidewheel.pubsub.messages.encoded_message import decode_batch, to_records
 from tidewheel.pubsub.messages.wire import DataMessage
 
 
-class DecodeCounter:
-    """Counts the payloads that were decoded for one subscriber."""
+@dataclass(slots=True)
+class SubscriberStatistics:
+    """What a subscriber has done so far, in messages and batches.
 
-    __slots__ = ("decoded",)
+    Args:
+        received: messages, without duplicates.
+        duplicates: messages that had been received before.
+        delivered: batches, and messages of ends, whose epoch passed.
+        filtered: those whose epoch did not pass.
+        decoded: batches whose payload was decoded.
+        epochs_dropped: epochs that were left out because this subscriber fell behind.
+    """
 
-    def __init__(self) -> None:
-        self.decoded = 0
+    received: int = 0
+    duplicates: int = 0
+    delivered: int = 0
+    filtered: int = 0
+    decoded: int = 0
+    epochs_dropped: int = 0
 
 
 @dataclass(frozen=True)  # without slots: it keeps what it decoded
@@ -37,7 +49,7 @@ class Batch:
     time: Time
     partition: int
     encoded: DataMessage = field(repr=False)
-    counter: DecodeCounter = field(repr=False)
+    counter: SubscriberStatistics = field(repr=False)
     expected: tuple[str, TopicSchema] | None = field(default=None, repr=False)
     number: int = field(default=0, repr=False)
 

@@ -7,7 +7,7 @@ latent     data            active     the first batch of the epoch
 latent     passed          completed  the epoch was skipped
 active     data            active     another batch of the epoch
 active     passed          completed  the last batch came before this
-completed  data            refused    somebody held no right to send it
+completed  data            refused    its sender had no right to send it
 =========  ==============  =========  ==================================
 
 ``data`` is a batch at that time; ``passed`` is the lower frontier moving so that no element of it is at or before the
@@ -72,7 +72,7 @@ class EpochStates:
         return maximal
 
     def observe(self, time: Time) -> None:
-        """Take note of a batch at ``time``. Complexity: O(elements of the lower frontier), O(1) if it is active.
+        """Record a batch at ``time``. Complexity: O(elements of the lower frontier), O(1) if it is active.
 
         Raises:
             ProtocolError: the epoch is completed.

@@ -188,7 +188,7 @@ class OutgoingQueue:
         return True
 
     def _drop(self, times: Collection[Time]) -> None:
-        """Take what waits of some epochs out, and say so in its place."""
+        """Remove the waiting messages of some epochs, and put in their place that they were dropped."""
         self._count_dropped(times)
         pending, self._pending = self._pending, deque()
         self._waiting, self._waiting_bytes = {}, 0
@@ -308,7 +308,7 @@ def _made_one(notes: list[_Entry]) -> Iterator[_Entry]:
     first, last = notes[0].numbered.sequence, notes[-1].numbered.sequence
     if dropped:
         for message in dropped[1:]:
-            dropped[0].times.extend(message.times)  # it has not left, so nobody else knows it
+            dropped[0].times.extend(message.times)  # it has not left, so only this queue has it
         yield _entry(first if changes else last, dropped[0])
     if changes:
         yield _entry(last, LowerFrontierUpdate(list(changes)))

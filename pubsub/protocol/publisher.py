@@ -5,9 +5,9 @@ Invariants:
 - A subscriber gets a snapshot of both frontiers first, then every batch and every change of the lower frontier from
   that moment on, then one final message. Nothing is kept for subscribers that do not exist.
 - Every subscriber has a queue of its own, bounded in bytes. One that overflows is cut off and told why or, if it asked
-  for that, is spared whole epochs and told which; nobody else notices. Or it asked to be waited for: then its queue
-  takes what comes, and the shell is to bring nothing more while there are `holders`. Removing a subscriber never
-  affects the others.
+  for that, is spared whole epochs and told which; no other subscriber notices. Or it asked to be waited for: then its
+  queue takes what comes, and the shell is to bring nothing more while there are `holders`. Removing a subscriber
+  never affects the others.
 - What a subscriber does not want is not queued for it. A condition that fails cuts off those who asked for it alone.
 - The partition ends when its lower frontier becomes empty; the publisher derives `PartitionEnded` itself.
 
@@ -99,7 +99,7 @@ class Publisher:
     # Events from upstream
 
     def feed(self, events: Iterable[FeedEvent]) -> None:
-        """Take events in the order in which they happened upstream; raises what `data` and `frontier` raise."""
+        """Receive events in the order in which they happened upstream; raises what `data` and `frontier` raise."""
         for event in events:
             if isinstance(event, DataMessage):
                 self.data(event)
@@ -107,7 +107,7 @@ class Publisher:
                 self.frontier(event.updates)
 
     def data(self, message: DataMessage) -> None:
-        """Take one batch. After a failure it is dropped. Complexity: O(subscribers).
+        """Receive one batch. After a failure it is dropped. Complexity: O(subscribers).
 
         Raises:
             ProtocolError: the lower frontier has passed the time of the batch.
@@ -119,7 +119,7 @@ class Publisher:
         self._broadcast(message)
 
     def frontier(self, updates: Iterable[tuple[Time, int]]) -> None:
-        """Take one move of the lower frontier, which is indivisible; empty, it ends the partition.
+        """Receive one move of the lower frontier, which is indivisible; empty, it ends the partition.
 
         Raises:
             ProtocolError: the frontier moved back.
@@ -136,7 +136,7 @@ class Publisher:
                 self._final = self._broadcast(PartitionEnded())
 
     def fail(self, reason: str) -> None:
-        """End the partition for everybody, before its time. Does nothing once it has ended or failed."""
+        """End the partition for all subscribers, before its time. Does nothing once it has ended or failed."""
         if self._final is None:
             self._final = self._broadcast(Failed(reason))
 
@@ -168,13 +168,13 @@ class Publisher:
         self._blocking.pop(subscriber, None)
 
     def holders(self) -> list[str]:
-        """Return who holds this publisher back now."""
+        """Return the subscribers that hold this publisher back now."""
         if not self._blocking:
             return []
         return [name for name, queue in self._blocking.items() if queue.is_full]
 
     def cut_off_late(self, now_s: float, taken: Callable[[str], int]) -> bool:
-        """Cut off who has held this publisher back, and taken nothing, for as long as it may; tell whether any has.
+        """Cut off subscribers that have held this publisher, and taken nothing, for too long; tell whether any has.
 
         Args:
             now_s: seconds that never go back.
@@ -187,9 +187,9 @@ class Publisher:
         return bool(late)
 
     def overdue_in_s(self, now_s: float) -> float | None:
-        """Return after how many seconds to call `cut_off_late` again; None while nobody holds this publisher back."""
-        due_s = min((self._blocking[name].overdue_at_s for name in self.holders()), default=None)
-        return None if due_s is None else max(0.0, due_s - now_s)
+        """Return after how many seconds to call `cut_off_late` again; None while no subscriber holds this publisher."""
+        holders = self.holders()
+        return max(0.0, min(self._blocking[name].overdue_at_s for name in holders) - now_s) if holders else None
 
     def cut_off(self, subscriber: str, reason: str) -> None:
         """Let a subscriber have nothing more but ``reason``, and free its queue."""
@@ -243,7 +243,7 @@ class Publisher:
         return self.is_finished and all(process is not None and name.startswith(f"{process}/") for name in waiting)
 
     def unread(self) -> list[str]:
-        """Return the subscribers for whom something waits, but for those who were cut off."""
+        """Return the subscribers for which something waits, but for those that were cut off."""
         return [name for name, queue in self.queues.items() if queue and not queue.is_closed]
 
     @property
@@ -298,11 +298,10 @@ class Publisher:
             queue.close(numbered)
         elif not queue.offer(numbered, size):
             self._overflows += 1
-            queue.close(Numbered(self._sequence, Disconnected(self._overflow_reason(queue))))
-
-    def _overflow_reason(self, queue: OutgoingQueue) -> str:
-        what_else = "" if queue.drops_epochs else ', or with slow="drop_epochs" or slow="block"'
-        return (
-            f"it fell too far behind: {queue.bytes} bytes in {len(queue)} messages were waiting, and the publisher "
-            f"keeps no more than {self.capacity_bytes} bytes. Read faster, or subscribe to less with where={what_else}"
-        )
+            what_else = "" if queue.drops_epochs else ', or with slow="drop_epochs" or slow="block"'
+            reason = (
+                f"it fell too far behind: {queue.bytes} bytes in {len(queue)} messages were waiting, and the publisher "
+                f"keeps no more than {self.capacity_bytes} bytes. Read faster, or subscribe to less with where="
+                f"{what_else}"
+            )
+            queue.close(Numbered(self._sequence, Disconnected(reason)))

@@ -15,13 +15,13 @@ The ends of partitions are added.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from enum import Enum
 
 from tidewheel.progress import Antichain, MutableAntichain, ProtocolError, Time, TimeDomain
 from tidewheel.pubsub.catalog.topic_schema import TopicSchema
 from tidewheel.pubsub.errors import DeliveryError, PublisherLost
-from tidewheel.pubsub.messages.events import Batch, DecodeCounter, Dropped, End, Event, Frontier, SubstreamsEnded
+from tidewheel.pubsub.messages.events import Batch, Dropped, End, Event, Frontier, SubscriberStatistics, SubstreamsEnded
 from tidewheel.pubsub.messages.wire import (
     DataMessage,
     Disconnected,
@@ -63,19 +63,17 @@ class PartitionStream:
 
     Attributes:
         state: where the subscriber is with the partition.
-        duplicates: how many messages had been received before.
 
     >>> stream = PartitionStream()
     >>> stream.accept(Numbered(7, InitialFrontierSnapshot([0], [])))
     InitialFrontierSnapshot(lower=[0], upper=[])
-    >>> stream.accept(Numbered(7, InitialFrontierSnapshot([0], []))) is None, stream.duplicates
-    (True, 1)
+    >>> stream.accept(Numbered(7, InitialFrontierSnapshot([0], []))) is None
+    True
     """
 
     def __init__(self) -> None:
         self._received: int | None = None
         self.state = PartitionState.AWAITING_SNAPSHOT
-        self.duplicates = 0
 
     def accept(self, numbered: Numbered) -> Message | None:
         """Check one message and return it, or None if it was received before.
@@ -87,7 +85,6 @@ class PartitionStream:
         # A publisher that knows nothing of this subscriber, such as a new one in place of another, has other numbers.
         is_last_word = isinstance(message, Failed | Disconnected) and self.state is not PartitionState.ENDED
         if self._received is not None and sequence <= self._received and not is_last_word:
-            self.duplicates += 1
             return None
         following = TRANSITIONS.get((self.state, type(message)))
         if following is None:
@@ -136,27 +133,6 @@ class EpochFilter:
         return all(self.passes(time) for time in frontier)
 
 
-@dataclass(frozen=True, slots=True)
-class SubscriberStatistics:
-    """What a subscriber has done so far, in messages and batches.
-
-    Args:
-        received: messages, without duplicates.
-        duplicates: messages that had been received before.
-        delivered: batches, and messages of ends, whose epoch passed.
-        filtered: those whose epoch did not pass.
-        decoded: batches whose payload was decoded.
-        epochs_dropped: epochs that were left out because this subscriber fell behind.
-    """
-
-    received: int
-    duplicates: int
-    delivered: int
-    filtered: int
-    decoded: int
-    epochs_dropped: int
-
-
 class Subscriber:
     """Merges the partitions of one topic.
 
@@ -191,14 +167,13 @@ class Subscriber:
         self._waiting: list[tuple[int, Numbered]] = []
         self._lower = MutableAntichain(domain)
         self._filter: EpochFilter | None = None
-        self._counter = DecodeCounter()
+        self._counts = SubscriberStatistics()
         self._holds_epochs = may_drop and atomic
         self._held = WaitingEpochs[Batch | SubstreamsEnded](domain)
         self._dropped: set[Time] = set()
-        self._received = self._delivered = self._filtered = self._epochs_dropped = 0
 
     def receive(self, partition: int, numbered: Numbered) -> list[Event]:
-        """Take the next message of a partition and return what it means to the consumer, in order.
+        """Receive the next message of a partition; return the events for the consumer, in order.
 
         Raises:
             ProtocolError: a message is missing, or has no place there.
@@ -207,8 +182,9 @@ class Subscriber:
         """
         message = self._streams[partition].accept(numbered)
         if message is None:
+            self._counts.duplicates += 1
             return []
-        self._received += 1
+        self._counts.received += 1
         if isinstance(message, Failed | Disconnected):
             raise self._error(partition, message)
         if isinstance(message, InitialFrontierSnapshot):
@@ -242,14 +218,7 @@ class Subscriber:
 
     def statistics(self) -> SubscriberStatistics:
         """Return counts of what happened so far."""
-        return SubscriberStatistics(
-            received=self._received,
-            duplicates=sum(stream.duplicates for stream in self._streams),
-            delivered=self._delivered,
-            filtered=self._filtered,
-            decoded=self._counter.decoded,
-            epochs_dropped=self._epochs_dropped,
-        )
+        return replace(self._counts)
 
     def _start(self) -> list[Event]:
         snapshots = list(self._snapshots.values())
@@ -275,27 +244,27 @@ class Subscriber:
 
     def _data(self, partition: int, message: DataMessage, number: int) -> list[Event]:
         if message.time in self._dropped or not self._passes(message.time):
-            self._filtered += 1
+            self._counts.filtered += 1
             return []
         batch: Batch | SubstreamsEnded
         if message.encoding == "ends":
             batch = SubstreamsEnded(message.time, partition, message, number)
         else:
-            batch = Batch(message.time, partition, message, self._counter, self._expected, number)
+            batch = Batch(message.time, partition, message, self._counts, self._expected, number)
         if self._holds_epochs:
             self._held.at(message.time).append(batch)
             return []
-        self._delivered += 1
+        self._counts.delivered += 1
         return [batch]
 
     def _drop(self, times: list[Time]) -> list[Event]:
-        """Let go of epochs of which a part will not come."""
+        """Drop epochs of which a part will not come."""
         new = [time for time in times if time not in self._dropped and self._passes(time)]
         self._dropped.update(new)
-        self._epochs_dropped += len(new)
+        self._counts.epochs_dropped += len(new)
         for time in new:
             held = self._held.at(time)
-            self._filtered += len(held)
+            self._counts.filtered += len(held)
             held.clear()
         return [Dropped(tuple(new))] if new else []
 
@@ -313,13 +282,12 @@ class Subscriber:
         complete = self._held.take_passed(frontier)
         self._dropped.difference_update(time for time, _ in complete)
         batches: list[Event] = [batch for _, held in complete for batch in held]
-        self._delivered += len(batches)
+        self._counts.delivered += len(batches)
         return batches
 
     def _error(self, partition: int, message: Failed | Disconnected) -> DeliveryError:
-        where = f"topic {self._topic!r}, partition {partition}"
+        kind, what = DeliveryError, "has disconnected this subscriber"
         if isinstance(message, Failed):
-            text = f"{where}: the publisher failed: {message.reason}"
-            return PublisherLost(text, topic=self._topic, partition=partition)
-        text = f"{where}: the publisher has disconnected this subscriber: {message.reason}"
-        return DeliveryError(text, topic=self._topic, partition=partition)
+            kind, what = PublisherLost, "failed"
+        text = f"topic {self._topic!r}, partition {partition}: the publisher {what}: {message.reason}"
+        return kind(text, topic=self._topic, partition=partition)

@@ -57,7 +57,6 @@ class Audience:
         self._return_s = min(RETURN_WITHIN_S, grace_s)
         self._looked_s: float | None = None
         self._now_s = 0.0
-        self._alive: list[str] = []
         self._is_over = False
         self._leaving: list[str] | None = None
         self._leave_until_s = 0.0
@@ -156,11 +155,7 @@ class Audience:
             self._warn(name)
         for name in overdue.over:
             self._give_up(name)
-        alive = self._living.living(self._now_s)
-        is_timed = self._leaving is not None or self._now_s < self._return_s + 2 * _MOST_STEP_S
-        if alive != self._alive or is_timed:
-            self._alive = alive
-            self._changed.notify()
+        self._changed.notify()
 
     def _warn(self, name: str) -> None:
         away_s = self._living.away_s(name, self._now_s)
@@ -221,15 +216,13 @@ class Audience:
         if self._is_over:
             return True
         if self._leaving is not None:
-            return all(self._is_of(name, but_for) for name in self._still_leaving(self._leaving))
+            is_late = self._now_s >= self._leave_until_s
+            return is_late or all(self._is_of(name, but_for) for name in filter(self._living.has_reader, self._leaving))
         pubend = self._pubend
         is_published = pubend.writer.durable_tick >= pubend.written_tick or pubend.error is not None
         if self._now_s < self._return_s or not is_published:
             return False
         return all(self._is_of(name, but_for) for name in self.unread())
-
-    def _still_leaving(self, names: list[str]) -> list[str]:
-        return [name for name in names if self._living.has_reader(name)] if self._now_s < self._leave_until_s else []
 
     def _is_of(self, name: str, process: str | None) -> bool:
         reader = self._pubend.subscriptions.reader_of(name)
@@ -244,9 +237,8 @@ class Audience:
         given_up: set[str] = set()
 
         def is_done() -> bool:
-            if self._leaving is not None or self._is_drained(None):
-                return self._is_drained(None)
-            return self._now_s >= self._return_s and not self.unread().keys() - given_up
+            is_waited_for = self._leaving is not None or self._now_s < self._return_s
+            return self._is_drained(None) or not (is_waited_for or self.unread().keys() - given_up)
 
         while not await self._changed.wait_until(is_done, patience_s):
             unread = self.unread()

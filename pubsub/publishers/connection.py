@@ -1,24 +1,31 @@
-"""The connection of the operator that publishes, on its worker, to the publisher of its partition.
+"""The connection of the operator that publishes, on its worker, to the publisher of its partition; on Ray, see `feed`.
 
 A connection gathers what one scheduling step of the operator did and sends it at once. It never waits for subscribers:
 they are the publisher's business. Where one of them holds the publisher back the connection has no more room, and the
 operator leaves unread what comes next, until it has.
 """
 
-from abc import ABC, abstractmethod
+import threading
 from collections.abc import Callable, Iterable
+from time import monotonic
 from typing import Any
 
-from tidewheel.progress import Time
+from tidewheel.progress import ProtocolError, Time
 from tidewheel.pubsub.errors import DeliveryError
+from tidewheel.pubsub.messages.delivery_options import EVERYTHING, DeliveryOptions
 from tidewheel.pubsub.messages.encoded_message import encode_batch, encode_ends
-from tidewheel.pubsub.messages.wire import DataMessage, FeedEvent, LowerFrontierUpdate
+from tidewheel.pubsub.messages.wire import DataMessage, FeedEvent, LowerFrontierUpdate, Numbered
+from tidewheel.pubsub.protocol.publisher import Publisher
 
-MOST_GATHERED = 1024 * 1024
+_MOST_GATHERED = 1024 * 1024
+_PART_GATHERED = 4
 
 
-class PublisherConnection(ABC):
+class PublisherConnection:
     """One worker's connection to its publisher. The frontier starts as the least time of the domain.
+
+    This very class is the connection of a worker whose records all go to another worker to be published. It drops the
+    moves of its frontier, which the other worker knows.
 
     Args:
         topic: its name.
@@ -30,10 +37,10 @@ class PublisherConnection(ABC):
         self._partition = partition
         self._events: list[FeedEvent] = []
         self._gathered_bytes = 0
-        self._most_gathered = MOST_GATHERED
+        self._most_gathered = _MOST_GATHERED
 
     def data(self, time: Time, batch: Any) -> None:
-        """Take one batch, encoded at once, so that it may be changed afterwards. An empty batch is no news.
+        """Encode one batch at once, so that it may be changed afterwards. An empty batch is not sent.
 
         Raises:
             DeliveryError: it cannot be encoded.
@@ -41,7 +48,7 @@ class PublisherConnection(ABC):
         self._gather(encode_batch, time, batch)
 
     def ends(self, time: Time, keys: list[Any]) -> None:
-        """Take the keys of substreams of which nothing more comes, at a time that is not before their last records.
+        """Receive the keys of ended substreams, at a time that is not before their last records.
 
         Raises:
             DeliveryError: they cannot be encoded.
@@ -60,7 +67,7 @@ class PublisherConnection(ABC):
             self._gathered_bytes += len(message.payload)
 
     def frontier(self, updates: Iterable[tuple[Time, int]]) -> None:
-        """Take one move of the frontier: -1 for each time that left it and +1 for each that entered, indivisible."""
+        """Receive one move of the frontier: -1 for each time that left it and +1 for each that entered, indivisible."""
         self._events.append(LowerFrontierUpdate(list(updates)))
 
     def flush(self) -> None:
@@ -83,18 +90,17 @@ class PublisherConnection(ABC):
             self.flush()
         return self._has_room()
 
-    @abstractmethod
     def _has_room(self) -> bool:
         """Tell whether the publisher takes more."""
+        return True
 
-    @abstractmethod
     def wait_for_room(self, wake: Callable[[], None]) -> float | None:
         """Have ``wake`` called, once, from any thread, when there is room again.
 
         Returns after how many seconds to ask in any case, None for never.
         """
+        return 0.0
 
-    @abstractmethod
     def _send(self, events: list[FeedEvent]) -> None:
         """Hand events to the publisher."""
 
@@ -107,16 +113,111 @@ class PublisherConnection(ABC):
         return DeliveryError(text, topic=self._topic, partition=self._partition)
 
 
-class IdleConnection(PublisherConnection):
-    """Takes moves of the frontier and tells nobody: the worker that publishes knows them. There is no data for it."""
+class LocalPublisher:
+    """One partition of a topic of a job that runs in this process.
+
+    Args:
+        publisher: the core; only this object changes it.
+        changed: guards the cores of all partitions of the topic, and is notified when one of them changes.
+        pump: runs the job one round in the calling thread and returns False if there was nothing to do; None if the job
+            runs by itself.
+        clock: seconds that never go back.
+    """
+
+    def __init__(
+        self,
+        publisher: Publisher,
+        changed: threading.Condition,
+        pump: Callable[[], bool] | None,
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
+        self.publisher = publisher
+        self.changed = changed
+        self.pump = pump
+        self._clock = clock
+        self._waiting: list[Callable[[], None]] = []
+
+    def feed(self, events: list[FeedEvent]) -> None:
+        """Receive events of the worker, in order; raises ProtocolError if they are impossible."""
+        with self.changed:
+            self.publisher.feed(events)
+            self.changed.notify_all()
+
+    def attach(self, subscriber: str, options: DeliveryOptions = EVERYTHING) -> None:
+        """Connect a subscriber: from now on it misses nothing that it wants."""
+        with self.changed:
+            self.publisher.subscribe(subscriber, options)
+            self.changed.notify_all()
+
+    def take(self, subscriber: str) -> list[Numbered]:
+        """Return and remove what is there for a subscriber; never waits."""
+        with self.changed:
+            messages = self.publisher.take(subscriber)
+        self._let_go_on()
+        return messages
+
+    def has_news(self, subscriber: str) -> bool:
+        """Tell whether anything is there for a subscriber."""
+        with self.changed:
+            return self.publisher.has_news(subscriber)
+
+    def detach(self, subscriber: str) -> None:
+        """Forget a subscriber."""
+        with self.changed:
+            self.publisher.unsubscribe(subscriber)
+            self.changed.notify_all()
+        self._let_go_on()
+
+    def is_held(self) -> bool:
+        """Tell whether a subscriber holds this publisher back; cut off those that have done so for too long."""
+        with self.changed:
+            if self.publisher.cut_off_late(self._clock(), lambda name: self.publisher.queues[name].taken):
+                self.changed.notify_all()
+            return bool(self.publisher.holders())
+
+    def when_free(self, wake: Callable[[], None]) -> float | None:
+        """Have ``wake`` called once no subscriber holds; return after how many seconds to ask in any case."""
+        with self.changed:
+            if not self.is_held():
+                return 0.0
+            if wake not in self._waiting:
+                self._waiting.append(wake)
+            return self.publisher.overdue_in_s(self._clock())
+
+    def _let_go_on(self) -> None:
+        with self.changed:
+            waiting: list[Callable[[], None]] = []
+            if not self.publisher.holders():
+                waiting, self._waiting = self._waiting, waiting
+        for wake in waiting:
+            wake()
+
+    def fail(self, reason: str) -> None:
+        """End the partition before its time, with ``reason`` for the subscribers."""
+        with self.changed:
+            self.publisher.fail(reason)
+            self.changed.notify_all()
+
+
+class LocalConnection(PublisherConnection):
+    """A connection to a publisher in this process."""
+
+    def __init__(self, topic: str, partition: int, publisher: LocalPublisher) -> None:
+        super().__init__(topic, partition)
+        self._publisher = publisher
+        self._most_gathered = min(_MOST_GATHERED, publisher.publisher.capacity_bytes // _PART_GATHERED)
 
     def _send(self, events: list[FeedEvent]) -> None:
-        """Forget them."""
+        try:
+            self._publisher.feed(events)
+        except ProtocolError as error:
+            self._publisher.fail(str(error))
+            raise self._refusal(error) from error
 
     def _has_room(self) -> bool:
-        """Tell that there is always room."""
-        return True
+        """Tell whether no subscriber holds the publisher back."""
+        return not self._publisher.is_held()
 
     def wait_for_room(self, wake: Callable[[], None]) -> float | None:
-        """Have nobody wait."""
-        return 0.0
+        """Have ``wake`` called when no subscriber holds the publisher back any more."""
+        return self._publisher.when_free(wake)

@@ -21,7 +21,6 @@ from tidewheel.pubsub.publishers.audience import Audience
 from tidewheel.pubsub.publishers.durable_pubend import DurablePubend
 from tidewheel.pubsub.publishers.partition import Partition
 from tidewheel.pubsub.publishers.publication import RETENTION_S
-from tidewheel.transport.change_signal import ChangeSignal
 
 _LOG = logging.getLogger(__name__)
 
@@ -40,7 +39,6 @@ class DurablePartition(Partition):
         identity: whose log it is.
         domain: the times of the topic.
         node: the node of the cluster that this process is on.
-        changed: is notified of everything that others may wait for.
         retention_s: for how long a durable subscription that nobody reads keeps messages, and for how long messages are
             kept where there are no subscriptions, in seconds.
         lease_s: for how long a reader that is connected to a relay lives when it was heard of, a subscription that is
@@ -56,20 +54,19 @@ class DurablePartition(Partition):
         audience: its readers.
     """
 
-    def __init__(  # noqa: PLR0913 - what a publisher's log needs, one by one
+    def __init__(
         self,
         directory: Path,
         identity: LogIdentity,
         domain: TimeDomain,
         node: str,
-        changed: ChangeSignal,
         *,
         retention_s: float = RETENTION_S,
         lease_s: float = LEASE_S,
         clock: Callable[[], float] = time.time,
         segment_bytes: int = SEGMENT_BYTES,
     ) -> None:
-        super().__init__(f"topic {identity.topic!r}, partition {identity.partition}", node, changed)
+        super().__init__(f"topic {identity.topic!r}, partition {identity.partition}", node)
         self._identity = identity
         self._retention_s = retention_s
         self._lease_s = lease_s
@@ -88,7 +85,9 @@ class DurablePartition(Partition):
             wait_s=PREDECESSOR_ENDS_WITHIN_S,
             segment_bytes=segment_bytes,
         )
-        self.audience = Audience(self._name, self.core, changed, LivingReaders(lease_s, retention_s), grace_s=lease_s)
+        self.audience = Audience(
+            self._name, self.core, self.changed, LivingReaders(lease_s, retention_s), grace_s=lease_s
+        )
         self._timer = self._loop.call_soon(self._look)
 
     @property
@@ -116,7 +115,7 @@ class DurablePartition(Partition):
             until = f"{full}. Until there is room nothing is published, and its worker is held back"
             _LOG.log(logging.ERROR if full else logging.WARNING, "%r: %s", self, until if full else again)
         self._settle()
-        self._changed.notify()
+        self.changed.notify()
 
     def _look(self) -> None:
         """Do what is due, again and again."""
@@ -146,7 +145,7 @@ class DurablePartition(Partition):
         if not self.problem:
             self.problem = reason
             _LOG.error("%r publishes nothing more: %s", self, reason)
-            self._changed.notify()
+            self.changed.notify()
 
     # ------------------------------------------------------------------ the worker and the children
 
@@ -164,7 +163,7 @@ class DurablePartition(Partition):
             else:
                 self.audience.heard(message)
                 self.core.ack(child, message)
-        self._changed.notify()
+        self.changed.notify()
 
     def _reject(self, child: str, reason: str) -> None:
         _LOG.warning("%r: %s: %s", self, child, reason)

@@ -30,7 +30,6 @@ from tidewheel.pubsub.messages.wire import InitialFrontierSnapshot
 from tidewheel.pubsub.publishers.partition import Confirmed
 from tidewheel.pubsub.publishers.partition_log import (
     PartitionLog,
-    Recovered,
     Step,
     cursor_entry,
     message_entry,
@@ -95,7 +94,7 @@ class DurablePubend:
         self._domain = domain
         self._tell = tell
         self._clock = clock
-        first = snapshot(Recovered(Journal(domain), 0, 0, {}))
+        first = snapshot(Journal(domain), 0, 0, {})
         with ExitStack() as opened:
             self.log = Log.open(
                 directory, identity, snapshot=first, segment_bytes=segment_bytes, wait_s=wait_s, files=files
@@ -233,7 +232,7 @@ class DurablePubend:
             self._pubend.forget(end)
 
     def _snapshot(self) -> bytes:
-        return snapshot(Recovered(self._journal, self._reserved, self._message_end, self.subscriptions.noted))
+        return snapshot(self._journal, self._reserved, self._message_end, self.subscriptions.noted)
 
     def _logged(self, tick: int) -> None:
         """Tell what is durable up to a tick."""

@@ -122,7 +122,7 @@ class Feed:
         return None
 
     def close(self) -> None:
-        """Let go of the connection, whatever is not confirmed; does not wait long. Called again, it does nothing."""
+        """Close the connection, whatever is not confirmed; does not wait long. Called again, it does nothing."""
         with self._changed:
             if self._is_closed:
                 return
@@ -158,7 +158,7 @@ class Feed:
                 self._end()
 
     def _begin(self, connection: socket.socket) -> None:
-        """Take a new connection, and send all that is not durable."""
+        """Begin to use a new connection, and send all that is not durable."""
         with self._changed:
             self._connection, self._writer = connection, SocketWriter(connection)
             self._writer.add(position_frame(self._sent.position))
@@ -196,13 +196,13 @@ class Feed:
             raise FeedLost(BROKEN)
 
     def _wake_worker(self) -> None:
-        """Call the worker that waits for room, if there is room again."""
-        wake = None
+        """Call the worker that waits for room, if there is room again, or there will be none."""
         with self._changed:
-            if self._wake is not None and self._waiting_bytes() < self._room_bytes // 2:
-                wake, self._wake = self._wake, None
-        if wake is not None:
-            wake()
+            wake = self._wake
+            if wake is None or (self._error is None and self._waiting_bytes() >= self._room_bytes // 2):
+                return
+            self._wake = None
+        wake()
 
     def _waiting_bytes(self) -> int:
         return max(self._sent.waiting_bytes, 0 if self._writer is None else self._writer.waiting_bytes)
@@ -224,14 +224,11 @@ class Feed:
     def _fail(self, error: FeedLost | FeedRefused) -> None:
         with self._changed:
             self._error = self._error or error
-            wake, self._wake = self._wake, None
             self._changed.notify_all()
-        if wake is not None:
-            wake()
+        self._wake_worker()
 
     def _is_over(self) -> bool:
-        with self._changed:
-            return self._is_closed or self._error is not None
+        return self._is_closed or self._error is not None
 
     def _raise(self) -> None:
         if self._error is not None:
@@ -265,7 +262,7 @@ class RayConnection(PublisherConnection):
         return type(self), (self._topic, self._partition, self._domain, self._publisher, self._has_log)
 
     def frontier(self, updates: Iterable[tuple[Time, int]]) -> None:
-        """Take one move of the frontier, indivisible."""
+        """Receive one move of the frontier, indivisible."""
         changes = list(updates)
         self._frontier.extend(changes)
         super().frontier(changes)
@@ -283,18 +280,15 @@ class RayConnection(PublisherConnection):
 
     def _send(self, events: list[FeedEvent]) -> None:
         try:
-            if self._feed is None:
-                self._feed = self._open()
+            if self._feed is None and self._has_log:
+                self._feed = Feed(SentEvents(self._domain), self._connect)
+            elif self._feed is None:
+                self._feed = Feed(PassingEvents(self._domain), self._connect, restarts_within_s=0.0)
             self._feed.send(events)
             if not self._frontier:
                 self._feed.finish()
         except (FeedLost, FeedRefused) as error:
             raise self._error(error) from error
-
-    def _open(self) -> Feed:
-        if self._has_log:
-            return Feed(SentEvents(self._domain), self._connect)
-        return Feed(PassingEvents(self._domain), self._connect, restarts_within_s=0.0)
 
     def _connect(self) -> socket.socket:
         """Return a new connection to the publisher, which is on this node."""
@@ -310,17 +304,15 @@ class RayConnection(PublisherConnection):
         return connection
 
     def _error(self, error: FeedLost | FeedRefused) -> Exception:
-        if isinstance(error, FeedRefused):
-            return self._refusal(error)
-        text = f"{self._where}: the publisher is dead: {self._reason(error)}"
-        return PublisherLost(text, topic=self._topic, partition=self._partition)
-
-    def _reason(self, error: FeedLost) -> object:
-        """Return what Ray knows of the end of a publisher, which is more than what a socket tells."""
+        """Return what to raise; of the end of a publisher Ray knows more than what a socket tells."""
         import ray
 
+        if isinstance(error, FeedRefused):
+            return self._refusal(error)
+        reason: Exception = error
         try:
             ray.get(self._publisher.ping.remote(), timeout=_PING_TIMEOUT_S)
         except ray.exceptions.RayError as said:
-            return said
-        return error
+            reason = said
+        text = f"{self._where}: the publisher is dead: {reason}"
+        return PublisherLost(text, topic=self._topic, partition=self._partition)

@@ -27,6 +27,9 @@ from tidewheel.transport import tickets
 from tidewheel.transport.change_signal import ChangeSignal
 from tidewheel.transport.stream_link import HAS_GONE
 from tidewheel.transport.tickets import SocketOffer
+from tidewheel.transport import socket_offer
+from tidewheel.transport.codec import HAS_GONE
+from tidewheel.transport.socket_offer import SocketOffer
 
 _LOG = logging.getLogger(__name__)
 
@@ -47,7 +50,6 @@ class LivePartition(Partition):
         name: of the partition, for messages and logs.
         domain: the times of the topic.
         capacity_bytes: how much may wait for one subscriber.
-        changed: is notified of everything that others may wait for.
         node: the node of the cluster that this process is on; None for a partition without sockets.
         lease_s: a subscriber without a connection that is silent for longer is given up.
         clock: seconds, which never go back.
@@ -58,13 +60,12 @@ class LivePartition(Partition):
         name: str,
         domain: TimeDomain,
         capacity_bytes: int,
-        changed: ChangeSignal,
         *,
         node: str | None = None,
         lease_s: float = LEASE_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        super().__init__(name, node, changed, lambda _: self.go_on_soon(), lease_s)
+        super().__init__(name, node, lambda _: self.go_on_soon(), lease_s)
         self._sink = self
         self._publisher = Publisher(domain, capacity_bytes)
         self._most_bytes = capacity_bytes // _TAKEN_AT_ONCE
@@ -104,7 +105,7 @@ class LivePartition(Partition):
     async def taken(self, again_s: float) -> None:
         """Wait until all events that have come are told to the subscribers; raise ProtocolError if one is wrong."""
         received = self._received
-        while not await self._changed.wait_until(lambda: self._received - len(self._waiting) >= received, again_s):
+        while not await self.changed.wait_until(lambda: self._received - len(self._waiting) >= received, again_s):
             pass
         if self.refusal:
             raise ProtocolError(self.refusal)
@@ -135,7 +136,7 @@ class LivePartition(Partition):
     # ------------------------------------------------------------------ going on
 
     def go_on(self) -> None:
-        """Pass on what has come, read from the worker if there is room, and wake all who wait."""
+        """Pass on the received events, read from the worker if there is room, and wake all waiting calls."""
         self._pass_on()
         self._settle()
 
@@ -150,7 +151,7 @@ class LivePartition(Partition):
         wait_s = self._publisher.overdue_in_s(self._clock())
         if wait_s is not None:
             self._alarm = self._loop.call_later(wait_s, self.go_on)
-        self._changed.notify()
+        self.changed.notify()
 
     def _pass_on_some(self) -> bool:
         """Give the publisher events, and the subscribers what they take; return whether to do so again."""
@@ -170,7 +171,7 @@ class LivePartition(Partition):
         return bool(self._waiting)
 
     def _fill(self, name: str) -> None:
-        """Tell a subscriber what there is for it, until its connection takes no more, or it is the turn of others."""
+        """Send a subscriber its messages, until its connection takes no more, or it is the turn of others."""
         for _ in range(_MOST_WRITES):
             child, queue = self.children.get(name), self._publisher.queues.get(name)
             if child is None or queue is None or child.waiting_bytes:
@@ -197,14 +198,14 @@ class LivePartition(Partition):
     # ------------------------------------------------------------------ subscribers
 
     def attach(self, child: str, options: DeliveryOptions) -> SocketOffer | None:
-        """Take on a subscriber; return where it can connect to if it is on this node."""
+        """Accept a subscriber; return where it can connect to if it is on this node."""
         self._publisher.subscribe(child, options)
         self._awaited_until_s[child] = self._clock() + self._lease_s
         self.go_on()
         return self.offer(child)
 
     def connect(self, child: str, connection: socket.socket) -> None:
-        """Take on the connection of a subscriber."""
+        """Receive the connection of a subscriber."""
         tickets.prepare(connection, steadily=self._publisher.queues[child].blocks)
         super().connect(child, connection)
         self._awaited_until_s.pop(child, None)
@@ -242,7 +243,7 @@ class LivePartition(Partition):
         self.go_on_soon()
 
     def taken_by(self, subscriber: str) -> int:
-        """Return a number that grows as a subscriber takes what there is for it."""
+        """Return a number that grows as a subscriber takes its messages."""
         child = self.children.get(subscriber)
         if child is not None:
             child.tell_now(())  # a socket says that it takes more only when three quarters of it were read
@@ -270,12 +271,12 @@ class LivePartition(Partition):
     async def drained(self, timeout_s: float, but_for: str | None) -> bool:
         """Wait until the partition is finished and every subscriber has all of it; tell whether that is so."""
         self.go_on()
-        return await self._changed.wait_until(lambda: self._publisher.is_drained_but_for(but_for), timeout_s)
+        return await self.changed.wait_until(lambda: self._publisher.is_drained_but_for(but_for), timeout_s)
 
     async def read_by_all(self, owner: str) -> None:
         """Wait until every subscriber has all of it, was cut off, or has received nothing for as long as a lease."""
         taken: dict[str, int] = {}
-        while not await self._changed.wait_until(lambda: not self._publisher.unread(), self._lease_s):
+        while not await self.changed.wait_until(lambda: not self._publisher.unread(), self._lease_s):
             self.go_on()
             for subscriber in self._publisher.unread():
                 is_idle = taken.get(subscriber) == self.taken_by(subscriber)
@@ -293,7 +294,7 @@ class LivePartition(Partition):
         return asdict(self._publisher.statistics())
 
     async def close(self) -> None:
-        """Let go of the worker and of all subscribers."""
+        """Close the connections of the worker and of all subscribers."""
         self._let_go()
         if self._alarm is not None:
             self._alarm.cancel()

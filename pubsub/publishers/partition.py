@@ -96,21 +96,21 @@ class Confirmed(NamedTuple):
 
 
 class MessageSink(Protocol):
-    """What takes the messages of a worker: a pubend with its log, or a publisher without one."""
+    """The receiver of the messages of a worker: a pubend with its log, or a publisher without one."""
 
     @property
     def error(self) -> Exception | None:
-        """Why nothing more is taken, if that is so."""
+        """The reason for which it receives nothing more, if there is one."""
 
     @property
     def has_room(self) -> bool:
         """Whether more may be fed now."""
 
     def begin(self, position: WorkerPosition) -> None:
-        """Take note of where a worker begins to send."""
+        """Record the position at which a worker begins to send."""
 
     def feed(self, sent: list[EncodedMessage]) -> None:
-        """Take messages, in order; raises ProtocolError or LogError."""
+        """Receive messages, in order; raises ProtocolError or LogError."""
 
     def confirmed(self) -> Confirmed:
         """Return what has come to be confirmed since the last call."""
@@ -215,7 +215,7 @@ class WorkerLink:
             self._writer.write()
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         if not self.is_closed:
             self.is_closed = True
             if self._telling is not None:
@@ -230,11 +230,11 @@ class Partition(ABC):
     Args:
         name: of the partition, for messages and logs.
         node: the node of the cluster that this process is on; None for a partition without sockets.
-        changed: is notified of everything that others may wait for.
         drained: as for `Children`.
         silent_s: as for `Children`.
 
     Attributes:
+        changed: is notified of everything that others may wait for.
         children: the subscribers and relays that are connected.
         problem: why nothing is published any more; empty as long as something is.
         refusal: why the partition ended before its time, if it did.
@@ -247,12 +247,11 @@ class Partition(ABC):
         self,
         name: str,
         node: str | None,
-        changed: ChangeSignal,
         drained: Callable[[str], None] = lambda _: None,
         silent_s: float | None = None,
     ) -> None:
         self._name = name
-        self._changed = changed
+        self.changed = ChangeSignal()
         self._loop = asyncio.get_running_loop()
         self._worker: WorkerLink | None = None
         self._node = node
@@ -279,17 +278,17 @@ class Partition(ABC):
             self._worker.refuse(self.refusal)
 
     def connect(self, child: str, connection: socket.socket) -> None:
-        """Take on the connection of a child."""
+        """Receive the connection of a child."""
         self.children.connect(child, connection)
 
     def attach(self, child: str, options: DeliveryOptions) -> SocketOffer | None:
-        """Take on a child; return where it can connect to if it is on this node."""
+        """Accept a child; return where it can connect to if it is on this node."""
         return self.offer(child)
 
     async def talk(
         self, child: str, said: list[ChildMessage], wait_s: float, received: int | None, *, again: bool
     ) -> list[Told]:
-        """Receive what a child says that has no connection; return what there is to tell it, as `Children.talk`."""
+        """Receive the messages of a child without a connection; return those for it, as `Children.talk`."""
         return await self.children.talk(child, said, wait_s, received, again=again)
 
     def leave(self, child: str) -> None:
@@ -319,4 +318,4 @@ class Partition(ABC):
 
     @abstractmethod
     def _gone(self, child: str, why: str) -> None:
-        """Take note that a child is not connected any more."""
+        """Record that a child is not connected any more."""

@@ -94,9 +94,8 @@ def cursor_entry(tick: int, cursor: Cursor) -> Entry:
     return Entry(tick, _CURSOR, (msgspec.msgpack.encode(cursor),))
 
 
-def snapshot(recovered: Recovered) -> bytes:
+def snapshot(journal: Journal, reserved: int, message_end: int, standings: dict[str, Standing]) -> bytes:
     """Return what a segment has to begin with, so that what is so after all before it can be recovered."""
-    journal, reserved, message_end, standings = recovered
     return msgspec.msgpack.encode(_Snapshot(reserved, message_end, standings, journal.snapshot()))
 
 
@@ -112,7 +111,12 @@ def recover(log: Log, domain: TimeDomain, tick: int | None = None) -> Recovered:
     standings = before.standings
     for record in replay.records:
         if record.kind == _MESSAGE:
-            replay_message(journal, EncodedMessage.of(record.payload))
+            message = EncodedMessage.of(record.payload)
+            event = place_or_event(message)
+            if isinstance(event, Place):
+                journal.record(event.time, checksum_of(message.payload))
+            elif isinstance(event, LowerFrontierUpdate):
+                journal.advance(list(event.updates))
             message_end = record.tick + 1
         elif record.kind == _RESERVATION:
             reserved = max(reserved, _TICK.unpack(record.payload)[0])
@@ -175,15 +179,6 @@ def new_messages(journal: Journal, message: EncodedMessage) -> list[Step]:
     moved = message if changes == event.updates else encode(LowerFrontierUpdate(changes))
     step = Step(moved, None, changes)
     return [step, Step(encode(PartitionEnded()), None, ())] if journal.has_ended else [step]
-
-
-def replay_message(journal: Journal, message: EncodedMessage) -> None:
-    """Take note in a journal of a message that is in the log."""
-    event = place_or_event(message)
-    if isinstance(event, Place):
-        journal.record(event.time, checksum_of(message.payload))
-    elif isinstance(event, LowerFrontierUpdate):
-        journal.advance(list(event.updates))
 
 
 class PartitionLog:

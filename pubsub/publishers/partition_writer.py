@@ -131,7 +131,10 @@ class PartitionWriter:
             return  # it was closed meanwhile
         outcome, writes = self._outcomes.popleft(), self._handed.popleft()
         if isinstance(outcome, LogFull):
-            self._take_back(writes, outcome)
+            self.full = outcome
+            self._returned += writes
+            if not self._handed:  # all that was handed in behind what there was no room for has come back, too
+                self._waiting[:0], self._returned = self._returned, []
         elif isinstance(outcome, LogError):
             self.error = self.error or outcome
         else:
@@ -151,13 +154,6 @@ class PartitionWriter:
 
     # ------------------------------------------------------------------ a disk that is full
 
-    def _take_back(self, writes: list[_Write], full: LogFull) -> None:
-        """Keep what there was no room for; all that was handed in behind it comes back, too."""
-        self.full = full
-        self._returned += writes
-        if not self._handed:
-            self._waiting[:0], self._returned = self._returned, []
-
     def resume(self) -> None:
         """Try again whether there is room, if it `is_stuck`: for notes alone, and the next time for everything."""
         if self.error is not None or not (self.is_stuck and self._waiting):
@@ -169,12 +165,10 @@ class PartitionWriter:
             self._hand_in()
             return
         # They go before messages, so they cannot keep their ticks. Those of a state with messages are none of theirs.
-        early = [write._replace(entries=self._at_durable_tick(write.entries)) for write in notes]
+        tick = self.durable_tick
+        early = [write._replace(entries=[replace(entry, tick=tick) for entry in write.entries]) for write in notes]
         if self._submit(early, None):
             self._waiting = [write for write in self._waiting if write not in notes]
-
-    def _at_durable_tick(self, entries: list[Entry]) -> list[Entry]:
-        return [replace(entry, tick=self.durable_tick) for entry in entries]
 
     # ------------------------------------------------------------------ the end
 

@@ -20,8 +20,7 @@ from tidewheel.pubsub.catalog.topic_event import ENDED, RESERVED, Delivery
 from tidewheel.pubsub.catalog.topic_schema import TopicSchema
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.protocol.publisher import DEFAULT_CAPACITY_BYTES, Publisher
-from tidewheel.pubsub.publishers.connection import IdleConnection, PublisherConnection
-from tidewheel.pubsub.publishers.local_publisher import LocalConnection, LocalPublisher
+from tidewheel.pubsub.publishers.connection import LocalConnection, LocalPublisher, PublisherConnection
 from tidewheel.transport.attachment import AttachmentHost
 
 RETENTION_S = 7 * 24 * 3600.0
@@ -37,7 +36,7 @@ class TopicLog:
 
     Args:
         directory: below it each topic has a directory, and in that each partition.
-        retention_s: for how long a durable subscription that nobody reads holds the log, in seconds.
+        retention_s: for how long a durable subscription without a reader holds the log, in seconds.
     """
 
     directory: str
@@ -53,7 +52,7 @@ class TopicLog:
 
 
 def topic_log(topic: str, delivery: object, directory: object, retention_s: object) -> TopicLog | None:
-    """Return the log that a topic needs for the delivery that somebody asks for; None if it needs none.
+    """Return the log that a topic needs for a delivery; None if it needs none.
 
     Raises:
         DeliveryError: an argument is wrong, or does not go with the others.
@@ -140,7 +139,7 @@ class Publication:
     ) -> Sequence[PublisherConnection]:
         """Return a connection for each worker, from one for each partition."""
         idle = range(len(connections), host.workers)
-        return [*connections, *(IdleConnection(self.topic, worker) for worker in idle)]
+        return [*connections, *(PublisherConnection(self.topic, worker) for worker in idle)]
 
     def start(self, host: AttachmentHost) -> "RunningPublication":
         """Start a publisher for each partition, and register the topic.
@@ -182,7 +181,7 @@ class RunningPublication(ABC):
 
     @property
     def problem(self) -> str | None:
-        """Why nobody can find the topic who looks for it now, or nothing is published; None if neither is so."""
+        """The reason why the topic cannot be found now, or publishes nothing; None if there is none."""
         return None
 
     @abstractmethod

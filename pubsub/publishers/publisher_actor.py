@@ -17,7 +17,6 @@ from tidewheel.pubsub.log.errors import LogError
 from tidewheel.pubsub.messages.delivery_options import EVERYTHING, DeliveryOptions
 from tidewheel.pubsub.publishers.durable_partition import DurablePartition
 from tidewheel.pubsub.publishers.live_partition import LivePartition
-from tidewheel.transport.change_signal import ChangeSignal
 from tidewheel.transport.process_memory import keep_freed_memory
 from tidewheel.transport.tickets import SocketOffer
 
@@ -25,8 +24,8 @@ _LOG = logging.getLogger(__name__)
 
 
 Partition: TypeAlias = LivePartition | DurablePartition
-MakePartition: TypeAlias = Callable[[ChangeSignal], Partition]
-"""Makes the partition of an actor, on its loop, with what the partition notifies of every change."""
+MakePartition: TypeAlias = Callable[[], Partition]
+"""Makes the partition of an actor, on its loop."""
 
 
 class PublisherActor:
@@ -43,7 +42,6 @@ class PublisherActor:
         self._topic = topic
         self._number = partition
         self._make = make
-        self._changed = ChangeSignal()
         self._opened: Partition | None = None
         self._is_closed = False
         self._problem = ""
@@ -54,7 +52,7 @@ class PublisherActor:
         if self._is_closed:
             raise DeliveryError(f"{self!r} is closed: its topic has ended", topic=self._topic)
         if self._opened is None:
-            self._opened = self._make(self._changed)
+            self._opened = self._make()
         return self._opened
 
     @property
@@ -104,13 +102,13 @@ class PublisherActor:
     async def wait_for_subscribers(self, count: int, timeout_s: float) -> int:
         """Wait until ``count`` subscriptions are read; return how many are in the end."""
         partition = self.partition
-        await self._changed.wait_until(lambda: partition.readers >= count, timeout_s)
+        await partition.changed.wait_until(lambda: partition.readers >= count, timeout_s)
         return partition.readers
 
     async def ended(self, timeout_s: float) -> bool:
         """Wait until the partition has ended or failed, durably if it has a log; tell whether it has."""
         partition = self.partition
-        return await self._changed.wait_until(lambda: partition.has_ended, timeout_s)
+        return await partition.changed.wait_until(lambda: partition.has_ended, timeout_s)
 
     async def drained(self, timeout_s: float, but_for: str | None = None) -> bool:
         """Wait until the partition is finished and all who read have all of it; tell whether they have.
@@ -165,15 +163,15 @@ class PublisherActor:
 
     async def reached(self, time: Time, timeout_s: float) -> bool:
         """Wait until everything before a time is durable; tell whether that is so."""
-        core = self._durable.core
-        return await self._changed.wait_until(lambda: not core.told.lower.less_than(time), timeout_s)
+        partition = self._durable
+        return await partition.changed.wait_until(lambda: not partition.core.told.lower.less_than(time), timeout_s)
 
     async def problem(self, known: str = "", timeout_s: float = 0.0) -> str:
         """Return why nothing is published now, for good or while the disk is full, once that is not what is known."""
         if self._is_closed:
             return self._problem
         partition = self._durable
-        await self._changed.wait_until(lambda: partition.why_not != known, timeout_s)
+        await partition.changed.wait_until(lambda: partition.why_not != known, timeout_s)
         return partition.why_not
 
     # ------------------------------------------------------------------ calls of readers of a topic with a log

@@ -32,8 +32,8 @@ _CLOSE_S = 10.0
 class RayPublication(RunningPublication):
     """One publisher actor for each partition, on the node of its worker.
 
-    They die with the process that started them, if nobody finishes them. Those with a log are started again by Ray as
-    long as that lives.
+    They die with the process that started them, unless they are finished before. As long as it lives, Ray starts those
+    with a log again.
     """
 
     def __init__(self, publication: Publication, host: AttachmentHost) -> None:
@@ -117,7 +117,7 @@ class RayPublication(RunningPublication):
 
     @property
     def problem(self) -> str | None:
-        """Why nobody can find the topic who looks for it now, or nothing is published; None if neither is so."""
+        """The reason why the topic cannot be found now, or publishes nothing; None if there is none."""
         found = (f"partition {partition}: {text}" for partition, text in sorted(self._problems.items()) if text)
         return self._entry.problem or next(found, None)
 

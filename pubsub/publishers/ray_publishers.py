@@ -100,7 +100,7 @@ async def _is_dead(publisher: Any) -> bool:
 
 
 async def publisher_death(info: TopicInfo) -> str:
-    """Wait until a publisher of a topic is dead; return what there is to say of it."""
+    """Wait until a publisher of a topic is dead; return the reason."""
     watches = [asyncio.create_task(_death(partition, publisher)) for partition, publisher in enumerate(info.partitions)]
     try:
         done, _ = await asyncio.wait(watches, return_when=asyncio.FIRST_COMPLETED)
@@ -138,7 +138,7 @@ def _reason(partition: int, error: str) -> str:
 
 
 def retire(log: str, publishers: Sequence[Any]) -> None:
-    """Have publishers end once everybody has read them, or another job wants their log.
+    """Let publishers end once all their readers have everything, or another job wants their log.
 
     Args:
         log: what they have open, for all partitions of the topic; empty if that is nothing.

@@ -117,7 +117,7 @@ def decoded_at_once() -> Injection:
 
     def make(data: Callable[..., list[Event]]) -> Callable[..., list[Event]]:
         def wrong(subscriber: Subscriber, *arguments: Any) -> list[Event]:
-            subscriber._counter.decoded += 1
+            subscriber._counts.decoded += 1
             return data(subscriber, *arguments)
 
         return wrong

@@ -12,7 +12,7 @@ import tidewheel as tw
 from tests.unit.spark_bridge.structured_streaming.test_epoch_folder import NUMBERS, PAIRS, batch, identity
 from tidewheel.progress import TimeDomain
 from tidewheel.pubsub.messages.encoded_message import encode_batch
-from tidewheel.pubsub.messages.events import Batch, DecodeCounter, Epoch
+from tidewheel.pubsub.messages.events import Batch, Epoch, SubscriberStatistics
 from tidewheel.spark_bridge import BridgeError, write_epochs
 from tidewheel.spark_bridge.structured_streaming.epoch_folder import EpochFolder
 from tidewheel.spark_bridge.structured_streaming.epoch_sink import EpochSink
@@ -65,7 +65,7 @@ def epoch(time: Any, number: int, rows: int = 2) -> Epoch:
 
 def other(time: int, number: int, data: Any) -> Epoch:
     """An epoch of other rows than those of `epoch`."""
-    return Epoch(time, (Batch(time, 0, encode_batch(time, data), DecodeCounter(), number=number),))
+    return Epoch(time, (Batch(time, 0, encode_batch(time, data), SubscriberStatistics(), number=number),))
 
 
 def test_an_epoch_with_another_schema_says_which_and_what(place: Place) -> None:

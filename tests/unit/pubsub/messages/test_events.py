@@ -8,12 +8,12 @@ import pytest
 
 from tidewheel.pubsub import DeliveryError
 from tidewheel.pubsub.messages.encoded_message import encode_batch
-from tidewheel.pubsub.messages.events import Batch, DecodeCounter, Epoch
+from tidewheel.pubsub.messages.events import Batch, Epoch, SubscriberStatistics
 
 
 def test_a_batch_decodes_once_and_only_on_demand() -> None:
     """Its length is known without decoding; asking twice decodes once."""
-    counter = DecodeCounter()
+    counter = SubscriberStatistics()
     batch = Batch(3, 0, encode_batch(3, [1, 2]), counter)
     assert len(batch) == 2
     assert not batch.is_arrow
@@ -24,7 +24,7 @@ def test_a_batch_decodes_once_and_only_on_demand() -> None:
 
 def test_an_arrow_batch_offers_table_and_rows() -> None:
     """``data`` stays Arrow, ``records`` are dicts."""
-    batch = Batch(3, 0, encode_batch(3, pa.table({"x": [1]})), DecodeCounter())
+    batch = Batch(3, 0, encode_batch(3, pa.table({"x": [1]})), SubscriberStatistics())
     assert batch.is_arrow
     assert batch.data.num_rows == 1
     assert batch.records == [{"x": 1}]
@@ -32,13 +32,13 @@ def test_an_arrow_batch_offers_table_and_rows() -> None:
 
 def test_a_batch_can_be_handed_on_to_another_process() -> None:
     """It pickles, decoded or not."""
-    batch = Batch(3, 0, encode_batch(3, [1, 2]), DecodeCounter())
+    batch = Batch(3, 0, encode_batch(3, [1, 2]), SubscriberStatistics())
     assert pickle.loads(pickle.dumps(batch)).records == [1, 2]
     assert batch.records == pickle.loads(pickle.dumps(batch)).records
 
 
 def epoch_of(*batches: Any) -> Epoch:
-    counter = DecodeCounter()
+    counter = SubscriberStatistics()
     return Epoch(
         0, tuple(Batch(0, partition, encode_batch(0, batch), counter) for partition, batch in enumerate(batches))
     )

@@ -10,7 +10,7 @@ from tidewheel.progress import Antichain, IntegerDomain, ProductDomain, TimeDoma
 from tidewheel.progress.time_domain import Time
 from tidewheel.pubsub import Batch, End, EpochAssembler, Frontier
 from tidewheel.pubsub.messages.encoded_message import encode_batch
-from tidewheel.pubsub.messages.events import DecodeCounter
+from tidewheel.pubsub.messages.events import SubscriberStatistics
 from tidewheel.pubsub.protocol.epoch_assembler import WaitingEpochs
 
 INTEGERS = IntegerDomain()
@@ -21,7 +21,7 @@ pairs = st.tuples(st.integers(0, 4), st.integers(0, 4))
 
 
 def batch(time: Any, partition: int = 0, records: Iterable[Any] = (0,)) -> Batch:
-    return Batch(time, partition, encode_batch(time, list(records)), DecodeCounter())
+    return Batch(time, partition, encode_batch(time, list(records)), SubscriberStatistics())
 
 
 def frontier(domain: TimeDomain, *times: Any) -> Frontier:

@@ -8,7 +8,7 @@ from tests.kit.pubsub.local_job import LocalJob
 from tidewheel.progress import IntegerDomain
 from tidewheel.pubsub import DeliveryError, Publisher
 from tidewheel.pubsub.messages.wire import DataMessage, Failed, LowerFrontierUpdate, Message
-from tidewheel.pubsub.publishers.local_publisher import LocalConnection, LocalPublisher
+from tidewheel.pubsub.publishers.connection import LocalConnection, LocalPublisher
 
 
 def local() -> tuple[LocalPublisher, LocalConnection]:

@@ -20,7 +20,7 @@ from pyarrow import parquet
 from tests.kit.spark_bridge.lossy_files import LossyFiles, PowerLost
 from tidewheel.progress import IntegerDomain, ProductDomain, TimeDomain
 from tidewheel.pubsub.messages.encoded_message import encode_batch
-from tidewheel.pubsub.messages.events import Batch, DecodeCounter, Epoch
+from tidewheel.pubsub.messages.events import Batch, Epoch, SubscriberStatistics
 from tidewheel.spark_bridge.errors import BridgeError
 from tidewheel.spark_bridge.structured_streaming.epoch_checkpoint import WriterIdentity
 from tidewheel.spark_bridge.structured_streaming.epoch_files import EpochFiles
@@ -37,7 +37,11 @@ def batch(time: Any, number: int, rows: Sequence[int], partition: int = 0) -> Ba
     columns = {"epoch": [str(time)] * len(rows), "n": list(rows)}
     table = pa.table({"epoch": pa.array(columns["epoch"], pa.string()), "n": pa.array(columns["n"], pa.int64())})
     return Batch(
-        time, partition, encode_batch(time, table if number % 2 else table.to_pylist()), DecodeCounter(), number=number
+        time,
+        partition,
+        encode_batch(time, table if number % 2 else table.to_pylist()),
+        SubscriberStatistics(),
+        number=number,
     )
 
 
