@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeAlias, get_origin
 
 from tidewheel.operators.tables.columns import check_schema, is_schema
 from tidewheel.progress import GraphError
-from tidewheel.pubsub.catalog.record_classes import classes_of
+from tidewheel.pubsub.catalog.topic_schema import classes_of
 from tidewheel.transport.batches import Batch, records, take_slice
 
 Check: TypeAlias = Callable[[Batch], Batch]

@@ -18,7 +18,7 @@ from tidewheel.operators.sinks.published_ends import PublishedEnds
 from tidewheel.operators.sinks.write_files import EpochCommit, build_write_parts
 from tidewheel.operators.stream_base import Record, Result, StreamBase, check_function
 from tidewheel.progress import GraphError, ProductDomain, Time
-from tidewheel.pubsub.catalog.topic_event import Delivery
+from tidewheel.pubsub.catalog.catalog import Delivery
 from tidewheel.pubsub.protocol.publisher import DEFAULT_CAPACITY_BYTES
 from tidewheel.pubsub.publishers.publication import Publication
 from tidewheel.pubsub.publishers.topic_log import RETENTION_S, topic_log

@@ -4,14 +4,14 @@ import threading
 import uuid
 
 from tidewheel.progress import IntegerDomain
-from tidewheel.pubsub.catalog.catalog import Catalog, TopicInfo
-from tidewheel.pubsub.catalog.topic_event import (
-    CATALOG_TOPIC,
+from tidewheel.pubsub.catalog.catalog import (
     ENDED,
+    Catalog,
     Listing,
     TopicEvent,
-    declared_events,
+    TopicInfo,
     messages,
+    own_topic,
     start_at,
 )
 from tidewheel.pubsub.protocol.publisher import Publisher
@@ -29,9 +29,7 @@ class LocalCatalog:
         self._lock = threading.Condition()
         self._publisher = LocalPublisher(Publisher(IntegerDomain()), threading.Condition(), None)
         self._publisher.feed(start_at(0))
-        self.own_topic = TopicInfo(
-            CATALOG_TOPIC, "tidewheel", IntegerDomain(), (self._publisher,), uuid.uuid4().hex, declared_events()
-        )
+        self.own_topic = own_topic(self._publisher, uuid.uuid4().hex)
         """The topic on which this catalog publishes its changes."""
 
     def register(self, info: TopicInfo) -> None:
@@ -77,7 +75,7 @@ class LocalCatalog:
     def listing(self) -> Listing:
         """Return the present topics."""
         with self._lock:
-            return Listing(self.own_topic.registration, self._catalog.version, self._catalog.published())
+            return self._catalog.listing(self.own_topic.registration)
 
 
 def _is_finished(info: TopicInfo) -> bool:

@@ -4,8 +4,8 @@ import threading
 import time
 from dataclasses import asdict
 
+from tidewheel.pubsub.catalog.catalog import ENDED
 from tidewheel.pubsub.catalog.local_catalog import LOCAL_CATALOG
-from tidewheel.pubsub.catalog.topic_event import ENDED
 from tidewheel.pubsub.protocol.publisher import Publisher
 from tidewheel.pubsub.publishers.connection import LocalConnection
 from tidewheel.pubsub.publishers.local_publisher import LocalPublisher

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
 from tidewheel.progress import TimeDomain
-from tidewheel.pubsub.catalog.catalog import TopicInfo
-from tidewheel.pubsub.catalog.topic_event import RESERVED, Delivery
+from tidewheel.pubsub.catalog.catalog import RESERVED, Delivery, TopicInfo
 from tidewheel.pubsub.catalog.topic_schema import TopicSchema
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.protocol.publisher import DEFAULT_CAPACITY_BYTES
@@ -61,7 +60,7 @@ class TopicDescription:
 
     def entry(self, host: AttachmentHost, partitions: Sequence[object]) -> TopicInfo:
         """Return a catalog entry for a new life of this topic, with the addresses of its publishers."""
-        declared = None if self.schema is None else self.schema.declared()
+        declared = None if self.schema is None else self.schema.declared
         return TopicInfo(
             self.topic, host.job, self.domain, tuple(partitions), uuid.uuid4().hex, declared, self.delivery
         )

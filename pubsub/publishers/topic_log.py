@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import get_args
 from urllib.parse import quote
 
-from tidewheel.pubsub.catalog.topic_event import Delivery
+from tidewheel.pubsub.catalog.catalog import Delivery
 from tidewheel.pubsub.errors import DeliveryError
 
 RETENTION_S = 7 * 24 * 3600.0
