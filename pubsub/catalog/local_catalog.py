@@ -53,15 +53,10 @@ class LocalCatalog:
         self._publisher.feed(messages(events))
         return bool(events)
 
-    def lookup(self, topic: str) -> TopicInfo | None:
-        """Return a topic, None if no job of this process publishes it."""
+    def lookup(self, topic: str, timeout_s: float = 0.0) -> TopicInfo | None:
+        """Return a topic; wait for it, and return None if no job of this process publishes it in time."""
         with self._lock:
-            return self._catalog.lookup(topic)
-
-    def wait_for(self, topic: str, timeout_s: float) -> bool:
-        """Wait until a job of this process publishes a topic; return False after the timeout."""
-        with self._lock:
-            return self._lock.wait_for(lambda: self._catalog.lookup(topic) is not None, timeout_s)
+            return self._lock.wait_for(lambda: self._catalog.lookup(topic), timeout_s)
 
     def topics(self) -> list[TopicInfo]:
         """Return all topics, by name."""

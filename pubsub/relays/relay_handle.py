@@ -27,21 +27,22 @@ _ANSWERS_WITHIN_S = 10.0
 _MOST_CALLS = 10_000
 
 _RUNNING: "set[RelayHandle]" = set()
-"""What has not been closed: Ray ends an actor of which nobody has a handle, so who starts relays need not keep one."""
+"""The open handles: Ray ends an actor without a handle, and a program that starts relays need not keep theirs."""
 
 
 def relay(topic: str, nodes: Sequence[str] | None = None, *, count: int = 1, timeout: float = 10.0) -> "RelayHandle":
     """Start relays for a topic that is published with exactly-once delivery, between it and its subscribers.
 
-    Whoever subscribes from then on is connected to the one on its node that has the fewest subscribers, or to any where
-    its node has none. So a publisher tells each relay once what each tells all its subscribers. Relays keep nothing
-    that would be missed: one that dies is started again, on another node if its own is dead, and its subscribers go on
-    elsewhere. When the topic ends they wait for the next one of that name; they end with the process that started them.
+    A later subscriber connects to the relay on its node that has the fewest subscribers, or to a relay on another node
+    if its node has none. So a publisher sends each message once to a relay, and the relay sends it to its subscribers.
+    A relay keeps nothing that cannot be asked for again. When a relay dies, Ray starts it again, on another node if its
+    node is dead, and its subscribers go on elsewhere. When the topic ends, the relays wait for the next topic of that
+    name. They end with the process that started them.
 
     Args:
         topic: its name.
-        nodes: the ids of the cluster's nodes on which to have relays; by default all that there are now.
-        count: how many on each of them.
+        nodes: the ids of the nodes that get relays; by default all nodes of the cluster at this moment.
+        count: the number of relays on each of them.
         timeout: how long to wait until the topic exists, in seconds.
 
     Raises:

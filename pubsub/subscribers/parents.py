@@ -238,15 +238,11 @@ class KeptParent:
         if not isinstance(error, ParentGone):
             if isinstance(error, DeliveryError):
                 raise error
-            raise self._gone(f"cannot be reached: {error}") from error
+            raise PublisherLost.at(self._topic, self._partition, f"cannot be reached: {error}") from error
         if error.is_for_good or now_s - self._lost_s > self._within_s:
-            raise self._gone(f"is dead: {error}") from error
+            raise PublisherLost.at(self._topic, self._partition, f"is dead: {error}") from error
         self.why_lost = str(error)
         self.look_at_s = now_s + _AGAIN_S
-
-    def _gone(self, why: str) -> PublisherLost:
-        text = f"{self._where}: the publisher {why}"
-        return PublisherLost(text, topic=self._topic, partition=self._partition)
 
     def _greet(self, parent: Parent) -> None:
         parent.say([self._greeting])

@@ -60,10 +60,10 @@ class PubendCalls:
             if one.lost_end:
                 self.leave([one.acknowledged for one in begun])
                 raise DeliveryError(
-                    f"{self.where(partition)}: subscription {self._name!r} has not had all that was published before "
-                    f"tick {one.lost_end}, and it is no longer kept. A durable subscription holds messages as long as "
-                    "it is read again within the publisher's retention=. Subscribe again to go on with what there is, "
-                    "with start='earliest' if it is a new one",
+                    f"topic {self.info.name!r}, partition {partition}: subscription {self._name!r} has not had all "
+                    f"that was published before tick {one.lost_end}, and it is no longer kept. A durable subscription "
+                    "holds messages as long as it is read again within the publisher's retention=. Subscribe again to "
+                    "go on with what there is, with start='earliest' if it is a new one",
                     topic=self.info.name,
                     partition=partition,
                 )
@@ -96,8 +96,7 @@ class PubendCalls:
                 return answer_of(call, remaining_s)
             except ParentGone as error:
                 if error.is_for_good or time.monotonic() >= deadline_s:
-                    text = f"{self.where(partition)}: the publisher is dead or broken: {error}"
-                    raise PublisherLost(text, topic=self.info.name, partition=partition) from error
+                    raise PublisherLost.at(self.info.name, partition, f"is dead or broken: {error}") from error
             time.sleep(_AGAIN_S)
             call = make()
 
@@ -171,7 +170,3 @@ class PubendCalls:
         everywhere = tuple(acknowledged) if len(acknowledged) > 1 else ()
         unsubscribe = self.info.partitions[partition].unsubscribe
         return called(unsubscribe, self._reader, acknowledged[partition], everywhere)
-
-    def where(self, partition: int) -> str:
-        """Return what an error is about."""
-        return f"topic {self.info.name!r}, partition {partition}"

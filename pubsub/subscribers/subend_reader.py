@@ -147,8 +147,7 @@ class SubendReader(ActorReader):
         for message in told:
             match message:
                 case Rejected(pubend, reason):
-                    where = self._calls.where(pubend)
-                    raise PublisherLost(f"{where}: the publisher has disconnected this subscriber: {reason}")
+                    raise PublisherLost.at(self._topic, pubend, f"has disconnected this subscriber: {reason}")
                 case Stranger(pubend, reader):
                     if reader == self._greeting.name:
                         self._subscribe_again(pubend)

@@ -160,9 +160,7 @@ def read_live(info: TopicInfo, subscriber: str, options: DeliveryOptions, node: 
         publisher = info.partitions[partition]
         if why_lost:  # a publisher is not found again, as messages would be missing
             answer_of(called(publisher.ping), _PING_TIMEOUT_S)
-            where = f"topic {info.name!r}, partition {partition}"
-            text = f"{where}: the publisher has closed the connection: {why_lost}"
-            raise PublisherLost(text, topic=info.name, partition=partition)
+            raise PublisherLost.at(info.name, partition, f"has closed the connection: {why_lost}")
         offer = answer_of(called(publisher.attach, subscriber, options))
         connection = None if offer is None else offer.connect(node)
         if connection is None:
