@@ -1,10 +1,8 @@
 """Live topics: every output of a dataflow can be published, and anybody in the cluster can subscribe to it."""
 
-from tidewheel.pubsub.catalog.catalog import Catalog, TopicInfo
-from tidewheel.pubsub.catalog.topic_event import CATALOG_TOPIC, TopicEvent
+from tidewheel.pubsub.catalog.catalog import CATALOG_TOPIC, Catalog, TopicEvent, TopicInfo
 from tidewheel.pubsub.catalog.topic_schema import TopicSchema, topic_schema
-from tidewheel.pubsub.catalog.topic_watch import TopicWatch, watch_topics
-from tidewheel.pubsub.catalog.topics import Topic, topics
+from tidewheel.pubsub.catalog.topics import Topic, TopicWatch, topics, watch_topics
 from tidewheel.pubsub.errors import DeliveryError, PublisherLost, SchemaMismatch, UnknownTopic
 from tidewheel.pubsub.messages.events import (
     Batch,

@@ -21,6 +21,12 @@ class DeliveryError(TidewheelError):
 class PublisherLost(DeliveryError):  # noqa: N818  it names what happened
     """A publisher died, or its job failed, before its topic ended."""
 
+    @classmethod
+    def at(cls, topic: str, partition: int | None, why: str) -> "PublisherLost":
+        """Return the error of a partition, of any of them if it is None: its publisher ``why``, a verb first."""
+        where = f"topic {topic!r}" if partition is None else f"topic {topic!r}, partition {partition}"
+        return cls(f"{where}: the publisher {why}", topic=topic, partition=partition)
+
 
 class SchemaMismatch(DeliveryError):  # noqa: N818  it names what happened
     """What is published is not what was declared, or a topic does not have what its subscriber expects."""

@@ -232,7 +232,7 @@ class SocketWriter:
         parts = self._parts
         while parts:
             try:
-                written = self._socket.sendmsg(parts if len(parts) <= _MOST_PARTS else islice(parts, _MOST_PARTS))
+                written = self._socket.sendmsg(list(islice(parts, _MOST_PARTS)))
             except (BlockingIOError, InterruptedError):
                 return False
             self.written_bytes += written

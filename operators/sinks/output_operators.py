@@ -15,7 +15,7 @@ from tidewheel.operators.sinks.publish import PublishedEnds, build_publish, decl
 from tidewheel.operators.sinks.write_files import EpochFolders, WrittenEpoch, build_write_parts, commit_epochs
 from tidewheel.operators.stream_base import Record, Result, StreamBase, check_function, check_positive
 from tidewheel.progress import GraphError, ProductDomain, Time
-from tidewheel.pubsub.catalog.topic_event import Delivery
+from tidewheel.pubsub.catalog.catalog import Delivery
 from tidewheel.pubsub.protocol.publisher import DEFAULT_CAPACITY_BYTES
 from tidewheel.pubsub.publishers.publication import RETENTION_S, Publication, topic_log
 from tidewheel.runtime.description.pacts import SubstreamPact

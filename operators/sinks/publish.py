@@ -40,9 +40,10 @@ def declared_schema(topic: str, said: object, known: "pa.Schema | None") -> Topi
     if said is None:
         return stream
     schema = topic_schema(said)
-    if stream is not None and not schema.takes(stream.declared()):
+    if stream is not None and not schema.takes(stream.declared):
         raise SchemaMismatch(
-            f"topic {topic!r} cannot have {schema.describe()}: the stream that it publishes has {stream.describe()}",
+            f"topic {topic!r} cannot have {schema.declared.text}: the stream that it publishes has "
+            f"{stream.declared.text}",
             topic=topic,
         )
     return schema

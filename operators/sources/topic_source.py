@@ -73,7 +73,7 @@ class TopicSource(OperatorSource[Any]):
                         f"no job published topic {self._topic!r} within {self._timeout} s in this process, and {error}"
                     )
                     raise DeliveryError(text, topic=self._topic) from error
-                LOCAL_CATALOG.wait_for(self._topic, min(left_s, _LOOK_S))
+                LOCAL_CATALOG.lookup(self._topic, min(left_s, _LOOK_S))
         if subscription.domain != self._domain:
             subscription.close()
             raise DeliveryError(

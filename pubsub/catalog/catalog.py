@@ -3,16 +3,73 @@
 A topic's name belongs to the job that registered it, until the job retracts the topic or is found dead. The caller
 finds out whether a job is dead. That takes a while, so its answer names the registration that it asked about.
 
-Every change has a number, one more than the previous change, and is returned as an event for those who watch.
+Every change has a number, one more than the previous change, and is an event. The events are published on a topic,
+``tidewheel/catalog``, each as an epoch.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Final, Literal, TypeAlias
 
-from tidewheel.progress import TimeDomain
-from tidewheel.pubsub.catalog.topic_event import Delivery, TopicEvent
-from tidewheel.pubsub.catalog.topic_schema import DeclaredSchema
+from tidewheel.progress import IntegerDomain, TimeDomain
+from tidewheel.pubsub.catalog.topic_schema import DeclaredSchema, topic_schema
 from tidewheel.pubsub.errors import DeliveryError
+from tidewheel.pubsub.messages.payload import encode
+from tidewheel.pubsub.messages.wire import DataMessage, FeedEvent, LowerFrontierUpdate
+
+RESERVED: Final = "tidewheel/"
+"""The prefix of the names that no job may publish."""
+CATALOG_TOPIC: Final = f"{RESERVED}catalog"
+"""The topic on which a catalog publishes its changes."""
+ENDED: Final = "its job has ended"
+"""The reason of a retraction, unless there is another."""
+
+Delivery: TypeAlias = Literal["best_effort", "exactly_once"]
+"""The guarantee of a topic; with ``"best_effort"``, subscribers receive what comes while they are connected."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicEvent:
+    """A topic was published or retracted.
+
+    Attributes:
+        event: which of the two.
+        topic: its name.
+        job: the name of the job that publishes it.
+        partitions: the number of its partitions.
+        times: the domain of its times, such as ``IntegerDomain()``.
+        schema: the schema of its records, such as ``int``; ``any`` if the publisher declares none.
+        reason: the reason of a retraction, else empty.
+        version: the number of this change of the catalog: the time of the event.
+        registration: the id of this life of the topic.
+        delivery: the guarantee to subscribers.
+    """
+
+    event: Literal["published", "retracted"]
+    topic: str
+    job: str
+    partitions: int
+    times: str
+    schema: str
+    reason: str
+    version: int
+    registration: str
+    delivery: Delivery = "best_effort"
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """The topics that a catalog has at one moment.
+
+    Args:
+        incarnation: the id of this catalog among those before and after it.
+        version: the number of its changes so far.
+        published: the events that published the topics, by name.
+    """
+
+    incarnation: str
+    version: int
+    published: tuple[TopicEvent, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +103,9 @@ class TopicInfo:
 class Catalog:
     """The topics that exist.
 
+    Attributes:
+        version: the number of changes so far.
+
     >>> from tidewheel.progress import IntegerDomain
     >>> catalog = Catalog()
     >>> [event.version for event in catalog.register(TopicInfo("ranks", "job", IntegerDomain(), (), "first"))]
@@ -55,14 +115,8 @@ class Catalog:
     """
 
     def __init__(self) -> None:
-        self._topics: dict[str, TopicInfo] = {}
-        self._published: dict[str, TopicEvent] = {}
-        self._version = 0
-
-    @property
-    def version(self) -> int:
-        """The number of changes so far."""
-        return self._version
+        self._topics: dict[str, tuple[TopicInfo, TopicEvent]] = {}
+        self.version = 0
 
     def register(self, info: TopicInfo, dead: TopicInfo | None = None, reason: str = "it is dead") -> list[TopicEvent]:
         """Add a topic and return the changes; none if this registration is already there.
@@ -75,7 +129,7 @@ class Catalog:
         Raises:
             DeliveryError: another job holds the name.
         """
-        holder = self._topics.get(info.name)
+        holder = self.lookup(info.name)
         if holder is None:
             return [self._add(info)]
         if holder.registration == info.registration:
@@ -92,17 +146,16 @@ class Catalog:
         """Remove a topic if it still belongs to the registration; return the changes."""
         if not self.has(topic, registration):
             return []
-        info = self._topics.pop(topic)
-        del self._published[topic]
+        info, _ = self._topics.pop(topic)
         return [self._event("retracted", info, reason)]
 
     def _add(self, info: TopicInfo) -> TopicEvent:
-        self._topics[info.name] = info
-        event = self._published[info.name] = self._event("published", info, "")
+        event = self._event("published", info, "")
+        self._topics[info.name] = (info, event)
         return event
 
     def _event(self, event: Literal["published", "retracted"], info: TopicInfo, reason: str) -> TopicEvent:
-        self._version += 1
+        self.version += 1
         return TopicEvent(
             event,
             info.name,
@@ -111,24 +164,45 @@ class Catalog:
             repr(info.domain),
             info.schema_text,
             reason,
-            self._version,
+            self.version,
             info.registration,
             info.delivery,
         )
 
     def has(self, topic: str, registration: str) -> bool:
         """Tell whether a topic belongs to a registration."""
-        holder = self._topics.get(topic)
+        holder = self.lookup(topic)
         return holder is not None and holder.registration == registration
 
     def lookup(self, topic: str) -> TopicInfo | None:
         """Return a topic, None if no job publishes it."""
-        return self._topics.get(topic)
+        return self._topics[topic][0] if topic in self._topics else None
 
     def topics(self) -> list[TopicInfo]:
         """Return all topics, by name."""
-        return [self._topics[name] for name in sorted(self._topics)]
+        return [self._topics[name][0] for name in sorted(self._topics)]
 
-    def published(self) -> tuple[TopicEvent, ...]:
-        """Return the events that published the present topics, by name."""
-        return tuple(self._published[name] for name in sorted(self._published))
+    def listing(self, incarnation: str) -> Listing:
+        """Return the present topics, and the id of this catalog."""
+        return Listing(incarnation, self.version, tuple(self._topics[name][1] for name in sorted(self._topics)))
+
+
+def messages(events: Sequence[TopicEvent]) -> list[FeedEvent]:
+    """Return the messages with which the topic's publisher publishes successive events, each an epoch."""
+    told: list[FeedEvent] = []
+    for event in events:
+        encoded = encode([event])
+        told.append(DataMessage(event.version, encoded.payload, encoded.encoding, encoded.records))
+        told.append(LowerFrontierUpdate([(event.version, -1), (event.version + 1, 1)]))
+    return told
+
+
+def start_at(version: int) -> list[FeedEvent]:
+    """Return the first message for a publisher of the topic, at a version of the catalog."""
+    return [LowerFrontierUpdate([(0, -1), (version + 1, 1)])]
+
+
+def own_topic(publisher: Any, incarnation: str) -> TopicInfo:
+    """Return the entry of the topic on which a catalog publishes its changes, with its id as the registration."""
+    declared = topic_schema(TopicEvent).declared
+    return TopicInfo(CATALOG_TOPIC, "tidewheel", IntegerDomain(), (publisher,), incarnation, declared)

@@ -10,13 +10,12 @@ import logging
 import time
 import uuid
 from collections.abc import Awaitable, Callable
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 from tidewheel.progress import TidewheelError
-from tidewheel.pubsub.catalog.catalog import Catalog, TopicInfo
-from tidewheel.pubsub.catalog.catalog_relays import CatalogRelays, RelayInfo
+from tidewheel.pubsub.catalog.catalog import CATALOG_TOPIC, ENDED, Catalog, Listing, TopicEvent, TopicInfo
 from tidewheel.pubsub.catalog.catalog_topic import CatalogTopic
-from tidewheel.pubsub.catalog.topic_event import CATALOG_TOPIC, ENDED, Listing, TopicEvent
 from tidewheel.pubsub.errors import DeliveryError, NoCluster
 from tidewheel.pubsub.publishers.ray_publishers import publisher_death, publishers_live
 from tidewheel.transport.change_signal import ChangeSignal
@@ -26,9 +25,91 @@ _LOG = logging.getLogger(__name__)
 _RETRY_S = 0.2
 _MOST_CALLS = 10_000
 
+KNOWN_S: Final = 10.0
+"""The catalog forgets a relay so many seconds after its last announcement."""
+
 CATALOG_NAME = "tidewheel-catalog"
 CATALOG_TIMEOUT_S = 30.0
 """The longest wait for an answer of the catalog, in seconds; starting a new one takes a few."""
+
+
+@dataclass(frozen=True, slots=True)
+class RelayInfo:
+    """One relay.
+
+    Args:
+        name: its unique name.
+        topic: the topic that it serves.
+        registration: the life of the topic.
+        node: its node of the cluster.
+        actor: its address; the catalog does not use it.
+        children: the number of subscribers and relays that are connected to it.
+    """
+
+    name: str
+    topic: str
+    registration: str
+    node: str
+    actor: Any
+    children: int
+
+
+class CatalogRelays:
+    """The relays with a recent announcement, and the choice of a relay for a new subscriber. No I/O, no clock.
+
+    Relays announce themselves repeatedly, and the catalog forgets a relay that does not. So no relay has to be stored.
+
+    >>> relays = CatalogRelays()
+    >>> relays.announce(RelayInfo("one", "ranks", "first", "here", "actor 1", 0), now_s=0.0)
+    >>> relays.announce(RelayInfo("two", "ranks", "first", "there", "actor 2", 0), now_s=5.0)
+    >>> relays.parent("ranks", "first", "here", now_s=6.0), relays.parent("ranks", "first", "elsewhere", now_s=6.0)
+    ('actor 1', 'actor 2')
+    >>> relays.parent("ranks", "first", "here", now_s=12.0)
+    'actor 2'
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[RelayInfo, float]] = {}
+
+    def announce(self, relay: RelayInfo, now_s: float) -> None:
+        """Record the announcement of a relay."""
+        self._known[relay.name] = (relay, now_s)
+
+    def parent(self, topic: str, registration: str, node: str, now_s: float, avoid: Any = None) -> Any:
+        """Return the address of the relay for a new subscriber; None if there is none.
+
+        It is the relay with the fewest children on the subscriber's node, or without any there, of all.
+
+        Args:
+            topic: the topic of the subscription.
+            registration: the life of the topic.
+            node: the node of the subscriber.
+            now_s: the time, in seconds.
+            avoid: the address of a relay that was found dead; it is forgotten until its next announcement.
+        """
+        self._known = {
+            name: (relay, heard_s)
+            for name, (relay, heard_s) in self._known.items()
+            if now_s - heard_s <= KNOWN_S and (avoid is None or relay.actor != avoid)
+        }
+        found = [
+            relay for relay, _ in self._known.values() if (relay.topic, relay.registration) == (topic, registration)
+        ]
+        if not found:
+            return None
+        near = [relay for relay in found if relay.node == node]
+        chosen = min(near or found, key=lambda relay: relay.children)
+        heard_s = self._known[chosen.name][1]
+        self._known[chosen.name] = (replace(chosen, children=chosen.children + 1), heard_s)
+        return chosen.actor
+
+    def forget(self, name: str) -> None:
+        """Forget a relay, if it is known."""
+        self._known.pop(name, None)
+
+    def forget_topic(self, registration: str) -> None:
+        """Forget the relays of one life of a topic, which has ended."""
+        self._known = {name: known for name, known in self._known.items() if known[0].registration != registration}
 
 
 class CatalogActor:
@@ -101,7 +182,7 @@ class CatalogActor:
 
     async def listing(self) -> Listing:
         """Return the present topics."""
-        return Listing(self._incarnation, self._catalog.version, self._catalog.published())
+        return self._catalog.listing(self._incarnation)
 
     async def announce(self, relay: RelayInfo) -> bool:
         """Record that a relay lives; return False if another life of its topic has begun."""

@@ -8,8 +8,7 @@ from functools import partial
 from typing import Any
 
 from tidewheel.progress import IntegerDomain, ProtocolError
-from tidewheel.pubsub.catalog.catalog import TopicInfo
-from tidewheel.pubsub.catalog.topic_event import CATALOG_TOPIC, TopicEvent, declared_events, messages, start_at
+from tidewheel.pubsub.catalog.catalog import CATALOG_TOPIC, TopicEvent, TopicInfo, messages, own_topic, start_at
 from tidewheel.pubsub.messages.wire import FeedEvent
 from tidewheel.pubsub.protocol.publisher import DEFAULT_CAPACITY_BYTES
 from tidewheel.pubsub.publishers.live_partition import LEASE_S, LivePartition
@@ -73,40 +72,35 @@ class CatalogTopic:
     Args:
         incarnation: the id of this catalog.
         start: starts a publisher and returns its handle.
+
+    Attributes:
+        info: the entry of the topic; None before it has a publisher.
     """
 
     def __init__(self, incarnation: str, start: Callable[[], Any] = start_publisher) -> None:
         self._incarnation = incarnation
         self._start = start
-        self._info: TopicInfo | None = None
+        self.info: TopicInfo | None = None
         self._feeder = 0
         self._sequence = 0
         self._calls: set[asyncio.Task[None]] = set()
 
-    @property
-    def info(self) -> TopicInfo | None:
-        """The entry of the topic; None before it has a publisher."""
-        return self._info
-
     def open(self, version: int) -> TopicInfo:
         """Start a publisher, or replace a dead one, when the catalog is at ``version``."""
-        publisher = self._start()
-        self._info = TopicInfo(
-            CATALOG_TOPIC, "tidewheel", IntegerDomain(), (publisher,), self._incarnation, declared_events()
-        )
+        self.info = own_topic(self._start(), self._incarnation)
         self._feeder = uuid.uuid4().int
         self._sequence = 0
         self._feed(start_at(version))
-        return self._info
+        return self.info
 
     def tell(self, events: Sequence[TopicEvent]) -> None:
         """Publish changes, if there is a publisher."""
-        if self._info is not None and events:
+        if self.info is not None and events:
             self._feed(messages(events))
 
     def _feed(self, events: list[FeedEvent]) -> None:
-        assert self._info is not None, "there is a publisher to feed"
-        call = self._info.partitions[0].feed.remote(self._feeder, self._sequence, events)
+        assert self.info is not None, "there is a publisher to feed"
+        call = self.info.partitions[0].feed.remote(self._feeder, self._sequence, events)
         self._sequence += 1
         task = asyncio.get_running_loop().create_task(self._settle(call))
         self._calls.add(task)

@@ -9,7 +9,7 @@ so that a watch does not report all topics as retracted and published again.
 
 from dataclasses import replace
 
-from tidewheel.pubsub.catalog.topic_event import Listing, TopicEvent
+from tidewheel.pubsub.catalog.catalog import Listing, TopicEvent
 
 RELEARN_S = 10.0
 """After so many seconds a new catalog knows all topics."""

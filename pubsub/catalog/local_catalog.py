@@ -4,14 +4,14 @@ import threading
 import uuid
 
 from tidewheel.progress import IntegerDomain
-from tidewheel.pubsub.catalog.catalog import Catalog, TopicInfo
-from tidewheel.pubsub.catalog.topic_event import (
-    CATALOG_TOPIC,
+from tidewheel.pubsub.catalog.catalog import (
     ENDED,
+    Catalog,
     Listing,
     TopicEvent,
-    declared_events,
+    TopicInfo,
     messages,
+    own_topic,
     start_at,
 )
 from tidewheel.pubsub.protocol.publisher import Publisher
@@ -29,9 +29,7 @@ class LocalCatalog:
         self._lock = threading.Condition()
         self._publisher = LocalPublisher(Publisher(IntegerDomain()), threading.Condition(), None)
         self._publisher.feed(start_at(0))
-        self.own_topic = TopicInfo(
-            CATALOG_TOPIC, "tidewheel", IntegerDomain(), (self._publisher,), uuid.uuid4().hex, declared_events()
-        )
+        self.own_topic = own_topic(self._publisher, uuid.uuid4().hex)
         """The topic on which this catalog publishes its changes."""
 
     def register(self, info: TopicInfo) -> None:
@@ -55,15 +53,10 @@ class LocalCatalog:
         self._publisher.feed(messages(events))
         return bool(events)
 
-    def lookup(self, topic: str) -> TopicInfo | None:
-        """Return a topic, None if no job of this process publishes it."""
+    def lookup(self, topic: str, timeout_s: float = 0.0) -> TopicInfo | None:
+        """Return a topic; wait for it, and return None if no job of this process publishes it in time."""
         with self._lock:
-            return self._catalog.lookup(topic)
-
-    def wait_for(self, topic: str, timeout_s: float) -> bool:
-        """Wait until a job of this process publishes a topic; return False after the timeout."""
-        with self._lock:
-            return self._lock.wait_for(lambda: self._catalog.lookup(topic) is not None, timeout_s)
+            return self._lock.wait_for(lambda: self._catalog.lookup(topic), timeout_s)
 
     def topics(self) -> list[TopicInfo]:
         """Return all topics, by name."""
@@ -77,7 +70,7 @@ class LocalCatalog:
     def listing(self) -> Listing:
         """Return the present topics."""
         with self._lock:
-            return Listing(self.own_topic.registration, self._catalog.version, self._catalog.published())
+            return self._catalog.listing(self.own_topic.registration)
 
 
 def _is_finished(info: TopicInfo) -> bool:

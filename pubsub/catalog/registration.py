@@ -1,105 +1,186 @@
-"""The registration of one topic in the catalog, which a job keeps across restarts of the catalog. No I/O, no clock.
+"""The registration of one topic in the catalog of the cluster, which a job keeps across restarts of the catalog.
 
 A publishing job has one call waiting at the catalog: ``hold``, which returns when the topic no longer belongs to the
 job, and fails when the catalog dies. Then the job registers the topic again.
 
-===========  ===================  ===========  ======================================================
-state        event                next         meaning
-===========  ===================  ===========  ======================================================
-REGISTERED   held                 REGISTERED   the call returned; the job makes another
-REGISTERED   forgotten            ABSENT       the catalog has no such registration; the job registers at once
-REGISTERED   lost                 ABSENT       the catalog is dead or out of reach; the job registers at once
-ABSENT       registered           REGISTERED   the topic is registered again
-ABSENT       lost                 ABSENT       that catalog has died, too
-ABSENT       refused              TAKEN        another job has taken the name
-TAKEN        registered           REGISTERED   the other job has retracted the name
-TAKEN        refused              TAKEN        the other job still has the name
-TAKEN        lost                 TAKEN        the catalog did not answer
-===========  ===================  ===========  ======================================================
+==============  ===================  ==============  ===================================================
+the topic is    outcome of the call  then it is      meaning
+==============  ===================  ==============  ===================================================
+registered      held                 registered      the call returned; the job makes another
+registered      forgotten or lost    not registered  the catalog is a new one, or dead; the job registers at once
+not registered  registered           registered      the topic is registered again
+not registered  lost                 not registered  that catalog has died, too
+not registered  refused              refused         another job has taken the name
+refused         registered           registered      the other job has retracted the name
+refused         refused or lost      refused         the other job still has the name, or the catalog does not answer
+==============  ===================  ==============  ===================================================
 """
 
-from enum import Enum
-from typing import Literal, TypeAlias
+import logging
+import threading
+import time
+from typing import Any, Literal, TypeAlias
+
+from tidewheel.pubsub.catalog.catalog import ENDED, TopicInfo
+from tidewheel.pubsub.catalog.catalog_actor import CATALOG_TIMEOUT_S, ask_catalog, catalog_actor, find_catalog
+from tidewheel.pubsub.errors import DeliveryError
+
+_LOG = logging.getLogger(__name__)
+_HOLD_S = 600.0
+_AGAIN_S = 0.5
+_TAKEN_AGAIN_S = 5.0
 
 Call: TypeAlias = Literal["hold", "register"]
 """The method of the catalog to call."""
 
-_AGAIN_S = 0.5
-_TAKEN_AGAIN_S = 5.0
-
-
-class RegistrationState(Enum):
-    """Whether the catalog knows a topic."""
-
-    REGISTERED = "registered"
-    ABSENT = "absent"
-    TAKEN = "taken"
-
-
-class RegistrationEvent(Enum):
-    """The outcome of a call to the catalog."""
-
-    HELD = "held"
-    FORGOTTEN = "forgotten"
-    LOST = "lost"
-    REGISTERED = "registered"
-    REFUSED = "refused"
-
-
-_STATE, _EVENT = RegistrationState, RegistrationEvent
-
-TRANSITIONS: dict[tuple[RegistrationState, RegistrationEvent], RegistrationState] = {
-    (_STATE.REGISTERED, _EVENT.HELD): _STATE.REGISTERED,
-    (_STATE.REGISTERED, _EVENT.FORGOTTEN): _STATE.ABSENT,
-    (_STATE.REGISTERED, _EVENT.LOST): _STATE.ABSENT,
-    (_STATE.ABSENT, _EVENT.REGISTERED): _STATE.REGISTERED,
-    (_STATE.ABSENT, _EVENT.LOST): _STATE.ABSENT,
-    (_STATE.ABSENT, _EVENT.REFUSED): _STATE.TAKEN,
-    (_STATE.TAKEN, _EVENT.REGISTERED): _STATE.REGISTERED,
-    (_STATE.TAKEN, _EVENT.REFUSED): _STATE.TAKEN,
-    (_STATE.TAKEN, _EVENT.LOST): _STATE.TAKEN,
-}
-"""The table above."""
-
 
 class Registration:
-    """The registration of a topic after its first success; one call is pending at a time.
+    """The registration of a topic after its first success; one call is pending at a time. No I/O, no clock.
+
+    Attributes:
+        is_registered: whether the catalog knows the topic.
+        refusal: why the catalog has refused the topic; empty if it has not.
 
     >>> registration = Registration()
     >>> registration.due(now_s=0.0)
     'hold'
-    >>> registration.take(RegistrationEvent.LOST, now_s=7.0)
+    >>> registration.take(False, now_s=7.0)
     >>> registration.due(now_s=7.0)
     'register'
-    >>> registration.take(RegistrationEvent.LOST, now_s=7.0)
+    >>> registration.take(False, now_s=7.0)
     >>> registration.due(now_s=7.0), registration.due(now_s=8.0)
     (None, 'register')
     """
 
     def __init__(self) -> None:
-        self._state = RegistrationState.REGISTERED
+        self.is_registered = True
+        self.refusal = ""
         self._next_s: float | None = None
         self._is_out = False
-
-    @property
-    def state(self) -> RegistrationState:
-        """Whether the catalog knows the topic."""
-        return self._state
 
     def due(self, now_s: float) -> Call | None:
         """Return the call to make now, which is pending until `take`; None if none is due."""
         if self._is_out or (self._next_s is not None and now_s < self._next_s):
             return None
         self._is_out = True
-        return "hold" if self._state is RegistrationState.REGISTERED else "register"
+        return "hold" if self.is_registered else "register"
 
-    def take(self, event: RegistrationEvent, now_s: float) -> None:
-        """Receive the outcome of the pending call."""
+    def take(self, is_registered: bool, now_s: float, refusal: str = "") -> None:
+        """Receive the outcome of the pending call: whether the topic is registered, and if not, whether it was refused.
+
+        Args:
+            is_registered: False also if the catalog is lost.
+            now_s: the time, in seconds.
+            refusal: why another job keeps the name; empty if the catalog has not said so.
+        """
         assert self._is_out, "a call is pending"
         self._is_out = False
-        was_registered = self._state is RegistrationState.REGISTERED
-        self._state = TRANSITIONS[self._state, event]
-        if self._state is RegistrationState.REGISTERED or was_registered:
-            self._next_s = None
+        self.refusal = "" if is_registered else refusal or self.refusal
+        is_at_once = is_registered or self.is_registered
+        self._next_s = None if is_at_once else now_s + (_TAKEN_AGAIN_S if self.refusal else _AGAIN_S)
+        self.is_registered = is_registered
+
+
+class CatalogEntry:
+    """Keeps a topic registered while its job calls `keep` regularly; several threads may call.
+
+    Args:
+        info: the topic.
+    """
+
+    def __init__(self, info: TopicInfo) -> None:
+        self._info = info
+        self._registration = Registration()
+        self._lock = threading.Lock()
+        self._call: tuple[Call, Any] | None = None
+        self._is_retracted = False
+
+    def register(self) -> None:
+        """Make the entry.
+
+        Raises:
+            DeliveryError: a living job publishes a topic of that name, or the catalog does not answer.
+        """
+        ask_catalog("register", self._info)
+
+    @property
+    def problem(self) -> str | None:
+        """The reason why new subscribers cannot find the topic; None if they can."""
+        if self._registration.is_registered:
+            return None
+        if not self._registration.refusal:
+            return f"topic {self._info.name!r} is not in the catalog, which was lost, and is being registered again"
+        return (
+            f"topic {self._info.name!r} of job {self._info.job!r} is not in the catalog: the catalog was lost, "
+            f"and another job took the name first: {self._registration.refusal}. Present subscribers are served, but "
+            "new ones cannot find it until that job has ended"
+        )
+
+    def keep(self) -> None:
+        """Hold the entry in the catalog, or register it in a new one; do not wait for an answer."""
+        with self._lock:
+            if self._is_retracted or not self._take_answer():
+                return
+            call = self._registration.due(time.monotonic())
+            if call is not None:
+                self._make(call)
+
+    def retract(self, reason: str | None) -> None:
+        """Remove the entry for a reason, and wait for the answer of the catalog, if there is one."""
+        import ray
+
+        with self._lock:
+            self._is_retracted = True
+            call, self._call = self._call, None
+        catalog = find_catalog()
+        if catalog is None:
+            return
+        try:
+            if call is not None and call[0] == "register":
+                ray.wait([call[1]], timeout=CATALOG_TIMEOUT_S)  # or the registration could follow the retraction
+            retracted = catalog.retract.remote(self._info.name, self._info.registration, reason or ENDED)
+            ray.get(retracted, timeout=CATALOG_TIMEOUT_S)
+        except ray.exceptions.RayError as error:
+            _LOG.warning("topic %r could not be retracted: %s", self._info.name, error)
+
+    def _make(self, call: Call) -> None:
+        try:
+            catalog = catalog_actor()
+            if call == "hold":
+                made = catalog.hold.remote(self._info.name, self._info.registration, _HOLD_S)
+            else:
+                made = catalog.register.remote(self._info)
+        except Exception as error:  # noqa: BLE001 - Ray has many for a catalog that dies while it is looked for
+            _LOG.debug("the catalog cannot be called: %s", error)
+            self._take(is_registered=False)
         else:
-            self._next_s = now_s + (_TAKEN_AGAIN_S if self._state is RegistrationState.TAKEN else _AGAIN_S)
+            self._call = (call, made)
+
+    def _take_answer(self) -> bool:
+        """Receive the answer of the pending call, if there is one; return whether no call is pending."""
+        import ray
+
+        if self._call is None:
+            return True
+        call, made = self._call
+        if not ray.wait([made], timeout=0)[0]:
+            return False
+        self._call = None
+        try:
+            self._take(is_registered=bool(ray.get(made)) or call == "register")
+        except ray.exceptions.RayError as error:
+            cause = getattr(error, "cause", None)
+            is_refused = call == "register" and isinstance(cause, DeliveryError)
+            if not is_refused:
+                _LOG.info("topic %r: the catalog does not answer: %s", self._info.name, error)
+            self._take(is_registered=False, refusal=str(cause) if is_refused else "")
+        return True
+
+    def _take(self, *, is_registered: bool, refusal: str = "") -> None:
+        before = self.problem
+        self._registration.take(is_registered, time.monotonic(), refusal)
+        if is_registered and before:
+            _LOG.info("topic %r is in the catalog again", self._info.name)
+        elif self.problem != before:
+            level = logging.ERROR if self._registration.refusal else logging.WARNING
+            _LOG.log(level, "%s", self.problem)

@@ -9,11 +9,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
 from reprlib import repr as shortened
-from typing import Any
+from types import UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, is_typeddict
 
-from tidewheel.pubsub.catalog.record_classes import classes_of, name_of
 from tidewheel.pubsub.errors import DeliveryError, SchemaMismatch
 from tidewheel.transport.batches import is_arrow
+
+_ALSO: dict[Any, tuple[type, ...]] = {float: (float, int), complex: (complex, float, int)}
+"""The classes that may stand for a type: by PEP 484, an int is a float."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,30 +35,29 @@ class DeclaredSchema:
 
 
 class TopicSchema(ABC):
-    """The schema of a topic's records; `topic_schema` makes one."""
+    """The schema of a topic's records; `topic_schema` makes one.
+
+    Attributes:
+        declared: the schema as other processes read it.
+    """
+
+    def __init__(self, declared: DeclaredSchema) -> None:
+        self.declared = declared
 
     def check(self, topic: str, partition: int, time: Any, batch: Any) -> None:
         """Raise SchemaMismatch if a batch does not have this schema; an empty list always has it."""
         came = self.mismatch(batch)
         if came is not None:
             raise SchemaMismatch(
-                f"topic {topic!r}, partition {partition}: at time {time!r} came {came}, where {self.describe()} is "
+                f"topic {topic!r}, partition {partition}: at time {time!r} came {came}, where {self.declared.text} is "
                 "expected",
                 topic=topic,
                 partition=partition,
             )
 
     @abstractmethod
-    def describe(self) -> str:
-        """Return the schema as text for people."""
-
-    @abstractmethod
     def mismatch(self, batch: Any) -> str | None:
         """Return a description of a batch that does not have this schema, else None."""
-
-    @abstractmethod
-    def declared(self) -> DeclaredSchema:
-        """Return the schema as other processes read it."""
 
     @abstractmethod
     def takes(self, declared: DeclaredSchema) -> bool:
@@ -67,7 +69,7 @@ def topic_schema(said: Any) -> TopicSchema:
 
     >>> topic_schema(int).mismatch([1, "two"])
     "str: 'two'"
-    >>> topic_schema(int | str).takes(topic_schema(bool).declared())
+    >>> topic_schema(int | str).takes(topic_schema(bool).declared)
     True
 
     Raises:
@@ -93,10 +95,7 @@ class ArrowSchema(TopicSchema):
     def __init__(self, schema: Any) -> None:
         self._schema = schema.remove_metadata()
         self._columns = _columns(schema)
-
-    def describe(self) -> str:
-        """Return the columns with their types."""
-        return f"({', '.join(f'{field.name}: {field.type}' for field in self._schema)})"
+        super().__init__(DeclaredSchema(_text(schema), arrow=self._schema.serialize().to_pybytes()))
 
     def mismatch(self, batch: Any) -> str | None:
         """Return a description of a batch that is no table of these columns. Complexity: O(columns)."""
@@ -104,11 +103,7 @@ class ArrowSchema(TopicSchema):
             return f"a {type(batch).__qualname__}"
         if self._schema.equals(batch.schema) or self._columns == _columns(batch.schema):
             return None
-        return f"a table of {ArrowSchema(batch.schema).describe()}"
-
-    def declared(self) -> DeclaredSchema:
-        """Return the schema as bytes."""
-        return DeclaredSchema(self.describe(), arrow=self._schema.serialize().to_pybytes())
+        return f"a table of {_text(batch.schema)}"
 
     def takes(self, declared: DeclaredSchema) -> bool:
         """Tell whether it is the same schema."""
@@ -126,14 +121,10 @@ class RecordSchema(TopicSchema):
     """
 
     def __init__(self, text: str, classes: tuple[type, ...]) -> None:
-        self._text = text
+        super().__init__(DeclaredSchema(text, classes=tuple(map(_lineage, classes))))
         self._classes = classes
         self._names = {_full_name(one) for one in classes}
         self._fitting: set[type] = set()
-
-    def describe(self) -> str:
-        """Return the type in Python's notation."""
-        return self._text
 
     def mismatch(self, batch: Any) -> str | None:
         """Return the first record that has none of the classes. Complexity: O(records), about 20 ns each."""
@@ -150,10 +141,6 @@ class RecordSchema(TopicSchema):
         record = next((record for record in records if type(record) in wrong), records[0])
         return f"{name_of(type(record))}: {shortened(record)}"
 
-    def declared(self) -> DeclaredSchema:
-        """Return the names of the classes."""
-        return DeclaredSchema(self._text, classes=tuple(_lineage(one) for one in self._classes))
-
     def takes(self, declared: DeclaredSchema) -> bool:
         """Return whether each declared class is one of these, or inherits from one."""
         if declared.arrow is not None:
@@ -169,6 +156,10 @@ class RecordSchema(TopicSchema):
 
     def _fits(self, kind: type) -> bool:
         return issubclass(kind, self._classes) or not self._names.isdisjoint(_lineage(kind))
+
+
+def _text(schema: Any) -> str:
+    return f"({', '.join(f'{field.name}: {field.type}' for field in schema)})"
 
 
 def _columns(schema: Any) -> list[tuple[str, Any]]:
@@ -219,3 +210,46 @@ def _loaded(full_name: str) -> type | None:
     module, _, name = full_name.rpartition(".")
     found = getattr(sys.modules.get(module), name, None)
     return found if isinstance(found, type) else None
+
+
+def classes_of(kind: Any) -> tuple[type, ...]:
+    """Return the classes whose instances have a type, as for `isinstance`: a bool is an int.
+
+    For ``tuple[str, int]`` it is the class of the whole; the elements are not checked.
+
+    >>> classes_of(int | tuple[str, int]), classes_of(float)
+    ((<class 'int'>, <class 'tuple'>), (<class 'float'>, <class 'int'>))
+
+    Raises:
+        TypeError: ``kind`` is no type.
+    """
+    origin = get_origin(kind)
+    if kind is Any or getattr(kind, "_is_protocol", False):
+        return (object,)
+    if kind in _ALSO:
+        return _ALSO[kind]
+    if origin is Union or origin is UnionType:
+        return tuple(found for part in get_args(kind) for found in classes_of(part))
+    if origin is Literal:
+        return tuple({type(value) for value in get_args(kind)})
+    if origin is Annotated:
+        return classes_of(get_args(kind)[0])
+    if is_typeddict(kind):
+        return (dict,)
+    plain = getattr(kind, "__supertype__", origin or kind)
+    if plain is not kind and not isinstance(plain, type):
+        return classes_of(plain)
+    if not isinstance(plain, type):
+        raise TypeError(f"{kind!r} is no type")
+    return (plain,)
+
+
+def name_of(kind: Any) -> str:
+    """Return a type in Python's notation: ``int``, ``tuple[str, int]``, ``shop.orders.Order``.
+
+    >>> name_of(int), name_of(tuple[str, int])
+    ('int', 'tuple[str, int]')
+    """
+    if not isinstance(kind, type) or get_origin(kind) is not None:
+        return str(kind).removeprefix("typing.")
+    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"

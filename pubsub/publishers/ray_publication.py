@@ -7,7 +7,7 @@ from time import monotonic, sleep
 from typing import Any, Final
 
 from tidewheel.progress import Time
-from tidewheel.pubsub.catalog.catalog_entry import CatalogEntry
+from tidewheel.pubsub.catalog.registration import CatalogEntry
 from tidewheel.pubsub.errors import DeliveryError, PublisherLost
 from tidewheel.pubsub.publishers.feed import RayConnection
 from tidewheel.pubsub.publishers.publication import STOPPED_EARLY, Publication, RunningPublication

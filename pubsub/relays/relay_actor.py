@@ -30,8 +30,8 @@ from tidewheel.pubsub.exactly_once.messages import (
     repeated,
 )
 from tidewheel.pubsub.exactly_once.relay import CACHE_BYTES, Relay
+from tidewheel.pubsub.relays.relay_handle import RelayRegistry, TopicLife
 from tidewheel.pubsub.relays.relay_parent import RelayParent
-from tidewheel.pubsub.relays.relay_registry import RelayRegistry, TopicLife
 from tidewheel.pubsub.subscribers.parents import ParentGone
 from tidewheel.transport.change_signal import ChangeSignal
 from tidewheel.transport.children import Children
@@ -301,13 +301,10 @@ class RelayActor:
     def _reject(self, child: str, reason: str) -> None:
         _LOG.warning("%s: %s: %s", self._name, child, reason)
         self._children.tell([Outgoing(child, Rejected(0, reason))])
-        self._leave(child)
+        self._gone(child, reason)
 
     def _gone(self, child: str, why: str) -> None:
         _LOG.debug("%s: %s: %s", self._name, child, why)
-        self._leave(child)
-
-    def _leave(self, child: str) -> None:
         self._acknowledged.pop(child, None)
         if self._relay is not None:
             self._relay.leave(child)

@@ -1,16 +1,20 @@
-"""Relays of a topic: actors between its publishers and many subscribers, and the handle of those that run here."""
+"""Relays of a topic: actors between its publishers and many subscribers, started by a handle."""
 
+import asyncio
 import logging
 import time
 import uuid
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from tidewheel.pubsub.catalog.catalog import TopicInfo
 from tidewheel.pubsub.catalog.local_catalog import LOCAL_CATALOG
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.exactly_once.messages import RELAY_PREFIX
 from tidewheel.pubsub.subscribers.subscribing import find_topic
+from tidewheel.transport.ray_cluster import node_id
 
 if TYPE_CHECKING:
     from tidewheel.pubsub.relays.relay_actor import RelayStatistics
@@ -19,24 +23,26 @@ _LOG = logging.getLogger(__name__)
 
 STARTED_WITHIN_S: Final = 60.0
 CLOSED_WITHIN_S: Final = 5.0
+_ANSWERS_WITHIN_S = 10.0
 _MOST_CALLS = 10_000
 
 _RUNNING: "set[RelayHandle]" = set()
-"""What has not been closed: Ray ends an actor of which nobody has a handle, so who starts relays need not keep one."""
+"""The open handles: Ray ends an actor without a handle, and a program that starts relays need not keep theirs."""
 
 
 def relay(topic: str, nodes: Sequence[str] | None = None, *, count: int = 1, timeout: float = 10.0) -> "RelayHandle":
     """Start relays for a topic that is published with exactly-once delivery, between it and its subscribers.
 
-    Whoever subscribes from then on is connected to the one on its node that has the fewest subscribers, or to any where
-    its node has none. So a publisher tells each relay once what each tells all its subscribers. Relays keep nothing
-    that would be missed: one that dies is started again, on another node if its own is dead, and its subscribers go on
-    elsewhere. When the topic ends they wait for the next one of that name; they end with the process that started them.
+    A later subscriber connects to the relay on its node that has the fewest subscribers, or to a relay on another node
+    if its node has none. So a publisher sends each message once to a relay, and the relay sends it to its subscribers.
+    A relay keeps nothing that cannot be asked for again. When a relay dies, Ray starts it again, on another node if its
+    node is dead, and its subscribers go on elsewhere. When the topic ends, the relays wait for the next topic of that
+    name. They end with the process that started them.
 
     Args:
         topic: its name.
-        nodes: the ids of the cluster's nodes on which to have relays; by default all that there are now.
-        count: how many on each of them.
+        nodes: the ids of the nodes that get relays; by default all nodes of the cluster at this moment.
+        count: the number of relays on each of them.
         timeout: how long to wait until the topic exists, in seconds.
 
     Raises:
@@ -44,27 +50,17 @@ def relay(topic: str, nodes: Sequence[str] | None = None, *, count: int = 1, tim
         DeliveryError: the topic is one of best effort, there is no such node, an argument is wrong, or the relays do
             not come to serve the topic.
     """
-    _check(topic, count)
-    info = find_topic(topic, timeout)
+    if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+        raise DeliveryError(f"topic {topic!r}: count is how many relays to have on each node, not {count!r}")
+    info = LOCAL_CATALOG.lookup(topic) or find_topic(topic, timeout)
     if info.delivery != "exactly_once":
         raise DeliveryError(
             f"topic {topic!r} of job {info.job!r} is published best effort, and relays need exactly-once delivery. "
-            "Publish it with delivery='exactly_once', or let its subscribers connect without relays",
+            "Publish it with delivery='exactly_once' and engine='ray', or let its subscribers connect without relays",
             topic=topic,
         )
     chosen = _nodes(topic, nodes)
     return RelayHandle(topic, [_started(topic, node) for node in chosen for _ in range(count)])
-
-
-def _check(topic: str, count: object) -> None:
-    if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-        raise DeliveryError(f"topic {topic!r}: count is how many relays to have on each node, not {count!r}")
-    if LOCAL_CATALOG.lookup(topic) is not None:
-        raise DeliveryError(
-            f"topic {topic!r} is published by a local job of this process, best effort, and relays need exactly-once "
-            "delivery. Run the job with engine='ray', and publish with delivery='exactly_once'",
-            topic=topic,
-        )
 
 
 def _nodes(topic: str, nodes: Sequence[str] | None) -> list[str]:
@@ -89,7 +85,6 @@ def _started(topic: str, node: str) -> tuple[str, Any]:
     import ray
 
     from tidewheel.pubsub.relays.relay_actor import RelayActor
-    from tidewheel.pubsub.relays.relay_registry import RelayRegistry
 
     name = f"{RELAY_PREFIX}{uuid.uuid4().hex[:12]}"
     # A soft NodeAffinitySchedulingStrategy would do as well, but Ray does not keep to that when a node is a bit late.
@@ -139,14 +134,17 @@ class RelayHandle:
         """End the relays; their subscribers go on without them. Idempotent."""
         import ray
 
-        from tidewheel.pubsub.relays.relay_registry import forget_relay
+        from tidewheel.pubsub.catalog.catalog_actor import find_catalog
 
         _RUNNING.discard(self)
         was_closed, self._is_closed = self._is_closed, True
         if was_closed or not ray.is_initialized():
             return
-        for name in self._names:
-            forget_relay(name)
+        with suppress(Exception):  # the catalog forgets the relays by itself, a little later
+            catalog = find_catalog()
+            if catalog is not None:
+                forgotten = [catalog.forget_relay.remote(name) for name in self._names]
+                ray.get(forgotten, timeout=_ANSWERS_WITHIN_S)
         self._ask("close", within_s=CLOSED_WITHIN_S)
         for actor in self.actors:
             with suppress(Exception):  # the cluster may end meanwhile
@@ -175,3 +173,72 @@ class RelayHandle:
 
     def __repr__(self) -> str:
         return f"RelayHandle({self.topic!r}, {len(self.actors)} relays)"
+
+
+@dataclass(frozen=True, slots=True)
+class TopicLife:
+    """One life of a topic, which a relay serves.
+
+    Args:
+        registration: the unique id of this life.
+        pubends: the number of pubends of the topic.
+        parents: the handles of the actors to connect to: one for each pubend, or one relay for all of them.
+    """
+
+    registration: str
+    pubends: int
+    parents: tuple[Any, ...]
+
+
+class RelayRegistry:
+    """The catalog as the relays of one topic use it. Relays do not start a catalog: jobs that publish do.
+
+    Args:
+        topic: the topic of the relays.
+    """
+
+    def __init__(self, topic: str) -> None:
+        self._topic = topic
+        self._catalog: Any = None
+
+    @property
+    def node(self) -> str:
+        """The node of the cluster that this process is on."""
+        return node_id()
+
+    async def life(self, timeout_s: float) -> TopicLife | None:
+        """Wait for the life of the topic and return it; None after the timeout, or if the topic is best effort.
+
+        Raises:
+            DeliveryError: there is no catalog, or it does not answer.
+        """
+        info: TopicInfo | None = await self._ask("lookup", self._topic, timeout_s, within_s=timeout_s)
+        if info is None or info.delivery != "exactly_once":
+            return None
+        return TopicLife(info.registration, len(info.partitions), info.partitions)
+
+    async def announce(self, name: str, registration: str, children: int) -> bool:
+        """Announce a relay for a life of the topic; return False if another life has begun.
+
+        Raises:
+            DeliveryError: there is no catalog, or it does not answer.
+        """
+        import ray
+
+        from tidewheel.pubsub.catalog.catalog_actor import RelayInfo
+
+        actor = ray.get_runtime_context().current_actor
+        relay = RelayInfo(name, self._topic, registration, self.node, actor, children)
+        return bool(await self._ask("announce", relay))
+
+    async def _ask(self, method: str, *arguments: Any, within_s: float = 0.0) -> Any:
+        """Call a method of the catalog; after a failure, the next call looks for a new catalog."""
+        from tidewheel.pubsub.catalog.catalog_actor import find_catalog
+
+        try:
+            self._catalog = self._catalog or find_catalog()
+            async with asyncio.timeout(within_s + _ANSWERS_WITHIN_S):
+                return await getattr(self._catalog, method).remote(*arguments)
+        except Exception as error:  # Ray has many, and there may be no catalog at all
+            self._catalog = None
+            raise DeliveryError(f"the catalog of topics does not answer: {error}") from error

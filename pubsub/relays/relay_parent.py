@@ -4,7 +4,6 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from math import inf
 from typing import Any, Final
 
 from tidewheel.progress import ProtocolError
@@ -44,9 +43,11 @@ class RelayParent(KeptParent):
         told: Callable[[list[Downstream]], None],
         found: Callable[[], list[Upstream]],
     ) -> None:
-        super().__init__(
-            child, lambda _: find_parent(actor, child, node, AT_ONCE_BYTES), Join(child, None), self._ring_loop, inf
-        )
+        def find(_: str) -> Parent:
+            return find_parent(actor, child, node, AT_ONCE_BYTES)
+
+        super().__init__(child, None, find, Join(child, None), self._ring_loop)
+        self._where = child
         self._told = told
         self._found = found
         self._loop = asyncio.get_running_loop()

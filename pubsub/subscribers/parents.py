@@ -23,6 +23,11 @@ from tidewheel.pubsub.messages.delivery_options import DeliveryOptions
 from tidewheel.transport.call_link import CallParent
 from tidewheel.transport.frames import MOST_AT_ONCE, STEADILY
 from tidewheel.transport.stream_link import ParentLink
+from tidewheel.pubsub.exactly_once.codec import CODEC
+from tidewheel.pubsub.exactly_once.frames import ChildMessage
+from tidewheel.transport.call_parent import CallParent
+from tidewheel.transport.parent_link import ParentLink
+from tidewheel.transport.socket_frames import MOST_AT_ONCE
 
 _LOG = logging.getLogger(__name__)
 
@@ -34,7 +39,6 @@ RESTARTS_WITHIN_S: Final = 60.0
 
 _AGAIN_S = 0.2
 _ATTEMPTS = 10
-_PING_TIMEOUT_S = 10.0
 
 Parent: TypeAlias = ParentLink | CallParent
 """A way to a parent. One thread uses it at a time, says a `Join` first, and closes it."""
@@ -67,19 +71,20 @@ def answer_of(call: "Future[Any]", within_s: float = FOUND_WITHIN_S) -> Any:
 
     Raises:
         ParentGone: the actor does not answer.
-        TidewheelError: the actor answers with this error.
+        DeliveryError: the actor answers with this error, or with another.
     """
     from ray.exceptions import ActorUnavailableError, RayActorError, RayTaskError
 
     try:
         return call.result(within_s)
     except RayTaskError as error:
-        if isinstance(error.cause, TidewheelError):
+        if isinstance(error.cause, DeliveryError):
             raise error.cause from None
-        raise DeliveryError(f"it cannot be connected to: {error}") from error
+        reason = error.cause if isinstance(error.cause, TidewheelError) else error
+        raise DeliveryError(f"the publisher refuses: {reason}") from error
     except (TimeoutError, CancelledError) as error:
         raise ParentGone(f"it has not answered for {within_s:.3g} s") from error
-    except TidewheelError:
+    except DeliveryError:
         raise
     except Exception as error:
         is_for_good = isinstance(error, RayActorError) and not isinstance(error, ActorUnavailableError)
@@ -97,7 +102,7 @@ def find_parent(actor: Any, child: str, node: str, most_at_once: int = MOST_AT_O
 
     Raises:
         ParentGone: it does not answer.
-        TidewheelError: it answers with this error.
+        DeliveryError: it answers with an error.
     """
     offer = answer_of(called(actor.attach, child), FOUND_WITHIN_S)
     connection = None if offer is None else offer.connect(node)
@@ -106,36 +111,7 @@ def find_parent(actor: Any, child: str, node: str, most_at_once: int = MOST_AT_O
     return ParentLink(CODEC, connection, most_at_once)
 
 
-def find_publisher(
-    topic: str, partition: int, publisher: Any, subscriber: str, options: DeliveryOptions, node: str, why_lost: str
-) -> Parent:
-    """Return a way to a publisher without a log. Once lost it is not found again, as messages would be missing.
-
-    Args:
-        topic: its topic.
-        partition: its partition.
-        publisher: the handle of its actor.
-        subscriber: a name that no other subscriber has.
-        options: which messages the subscriber wants, and what happens when it falls behind.
-        node: the node of the cluster that this process is on.
-        why_lost: why the last way is lost; empty if there was none.
-
-    Raises:
-        ParentGone: it does not answer.
-        PublisherLost: it lives, and has closed the connection.
-    """
-    if why_lost:
-        answer_of(called(publisher.ping), _PING_TIMEOUT_S)
-        text = f"topic {topic!r}, partition {partition}: the publisher has closed the connection: {why_lost}"
-        raise PublisherLost(text, topic=topic, partition=partition)
-    offer = answer_of(called(publisher.attach, subscriber, options), FOUND_WITHIN_S)
-    connection = None if offer is None else offer.connect(node)
-    if connection is None:
-        return _CalledPublisher(publisher, subscriber)
-    return ParentLink(CODEC, connection, STEADILY if options.slow == "block" else MOST_AT_ONCE)
-
-
-class _CalledPublisher(CallParent):
+class CalledPublisher(CallParent):
     """The way to a publisher on another node, which forgets the subscriber when it is closed."""
 
     def __init__(self, publisher: Any, subscriber: str) -> None:
@@ -159,7 +135,8 @@ class KeptParent:
     One thread uses it at a time, and closes it.
 
     Args:
-        where: what it is the parent for, for messages.
+        topic: the topic of which it tells.
+        partition: the only partition of which it tells; None if it tells of all.
         find: finds a way to it.
         greeting: the first message to each new parent.
         ring: called by any thread when `look` has something to do.
@@ -175,14 +152,17 @@ class KeptParent:
 
     def __init__(
         self,
-        where: str,
+        topic: str,
+        partition: int | None,
         find: Find,
         greeting: ChildMessage,
         ring: Callable[[], None],
         within_s: float = RESTARTS_WITHIN_S,
         why_lost: str = "",
     ) -> None:
-        self._where = where
+        self._topic = topic
+        self._partition = partition
+        self._where = f"topic {topic!r}" if partition is None else f"topic {topic!r}, partition {partition}"
         self._find = find
         self._greeting = greeting
         self._ring = ring
@@ -190,7 +170,6 @@ class KeptParent:
         self.why_lost = why_lost
         self._lost_s = inf
         self._search: Future[Parent] | None = None
-        self._lock = threading.Lock()
         self._is_closed = False
         self.parent: Parent | None = None
         self.is_needed = True
@@ -254,10 +233,9 @@ class KeptParent:
         except BaseException as error:  # noqa: BLE001 - `look` raises it
             search.set_exception(error)
         else:
-            with self._lock:
-                search.set_result(parent)
-                if self._is_closed:
-                    parent.close()
+            search.set_result(parent)
+            if self._is_closed:  # either this thread or `close` sees the other's change, or both do
+                parent.close()
         self._ring()
 
     def _not_found(self, error: Exception, now_s: float) -> None:
@@ -265,9 +243,9 @@ class KeptParent:
         if not isinstance(error, ParentGone):
             if isinstance(error, DeliveryError):
                 raise error
-            raise PublisherLost(f"{self._where}: the publisher cannot be reached: {error}") from error
+            raise PublisherLost.at(self._topic, self._partition, f"cannot be reached: {error}") from error
         if error.is_for_good or now_s - self._lost_s > self._within_s:
-            raise PublisherLost(f"{self._where}: the publisher is dead: {error}") from error
+            raise PublisherLost.at(self._topic, self._partition, f"is dead: {error}") from error
         self.why_lost = str(error)
         self.look_at_s = now_s + _AGAIN_S
 
@@ -283,9 +261,8 @@ class KeptParent:
 
     def close(self) -> None:
         """Let go of the parent; a search that is under way is not waited for."""
-        with self._lock:
-            self._is_closed = True
-            found = self._search is not None and self._search.done() and self._search.exception() is None
-        if found and self._search is not None:
-            self._search.result().close()
+        self._is_closed = True
+        search = self._search
+        if search is not None and search.done() and search.exception() is None:
+            search.result().close()
         self.end()

@@ -7,7 +7,6 @@ from concurrent.futures import Future
 from functools import partial
 from typing import Any, Final
 
-from tidewheel.progress import TidewheelError
 from tidewheel.pubsub.catalog.catalog import TopicInfo
 from tidewheel.pubsub.errors import DeliveryError, PublisherLost
 from tidewheel.pubsub.exactly_once.messages import Begun, Ranges
@@ -45,9 +44,28 @@ class PubendCalls:
             The place where it begins at each.
 
         Raises:
-            DeliveryError: one of them does not.
+            DeliveryError: one of them does not, or messages are gone that the subscription has not had.
         """
-        return self._answers(lambda number: self._call(number, self.options.tick, again=False))
+        begun = self._answers(lambda number: self._call(number, self.options.tick, again=False))
+        self.check(begun)
+        return self._agree(begun)
+
+    def check(self, begun: Sequence[Begun]) -> None:
+        """Raise DeliveryError if messages are gone that this subscription has not had.
+
+        The next reader begins after them.
+        """
+        for partition, one in enumerate(begun):
+            if one.lost_end:
+                self.leave([one.acknowledged for one in begun])
+                raise DeliveryError(
+                    f"topic {self.info.name!r}, partition {partition}: subscription {self._name!r} has not had all "
+                    f"that was published before tick {one.lost_end}, and it is no longer kept. A durable subscription "
+                    "holds messages as long as it is read again within the publisher's retention=. Subscribe again to "
+                    "go on with what there is, with start='earliest' if it is a new one",
+                    topic=self.info.name,
+                    partition=partition,
+                )
 
     def end(self) -> set[str]:
         """Have all pubends end the subscription for good; return the durable ones that there were at any of them.
@@ -74,28 +92,12 @@ class PubendCalls:
         while True:
             remaining_s = max(0.0, deadline_s - time.monotonic())
             try:
-                return self._checked(partition, call, remaining_s)
+                return answer_of(call, remaining_s)
             except ParentGone as error:
                 if error.is_for_good or time.monotonic() >= deadline_s:
-                    text = f"{self.where(partition)}: the publisher is dead or broken: {error}"
-                    raise PublisherLost(text, topic=self.info.name, partition=partition) from error
+                    raise PublisherLost.at(self.info.name, partition, f"is dead or broken: {error}") from error
             time.sleep(_AGAIN_S)
             call = make()
-
-    def _checked(self, partition: int, call: "Future[Any]", within_s: float) -> Any:
-        """Return the answer of a call.
-
-        Raises:
-            ParentGone: there is none.
-            DeliveryError: it is an error.
-        """
-        try:
-            return answer_of(call, within_s)
-        except DeliveryError:
-            raise
-        except TidewheelError as error:
-            text = f"{self.where(partition)}: {error}"
-            raise DeliveryError(text, topic=self.info.name, partition=partition) from error
 
     def subscribe_again(self, partition: int, tick: int) -> None:
         """Have a pubend that was started again continue with this reader, from ``tick`` on if it does not remember.
@@ -104,9 +106,9 @@ class PubendCalls:
             ParentGone: it does not answer.
             DeliveryError: it does not take it on.
         """
-        self._checked(partition, self._call(partition, tick, again=True), SUBSCRIBED_WITHIN_S)
+        answer_of(self._call(partition, tick, again=True), SUBSCRIBED_WITHIN_S)
 
-    def agree(self, begun: Sequence[Begun]) -> list[Begun]:
+    def _agree(self, begun: Sequence[Begun]) -> list[Begun]:
         """Have all pubends know what some of them know to be acknowledged; return where it goes on at each then.
 
         What is acknowledged together, such as an epoch, reaches some of them first: it must not come again in part.
@@ -167,7 +169,3 @@ class PubendCalls:
         everywhere = tuple(acknowledged) if len(acknowledged) > 1 else ()
         unsubscribe = self.info.partitions[partition].unsubscribe
         return called(unsubscribe, self._reader, acknowledged[partition], everywhere)
-
-    def where(self, partition: int) -> str:
-        """Return what an error is about."""
-        return f"topic {self.info.name!r}, partition {partition}"

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final
 
-from tidewheel.progress import TidewheelError
 from tidewheel.pubsub.catalog.catalog import TopicInfo
 from tidewheel.pubsub.catalog.catalog_actor import ask_catalog
 from tidewheel.pubsub.errors import DeliveryError, PublisherLost
@@ -78,8 +77,12 @@ class SubendReader(ActorReader):
                 self._relay = ask_catalog("parent", self._topic, self._info.registration, self._node, self._relay)
                 if self._relay is None:
                     break
+            except DeliveryError as error:
+                _LOG.info("topic %r: no relay is known: %s", self._topic, error)
+                break
+            try:
                 return find_parent(self._relay, self._greeting.name, self._node)
-            except TidewheelError as error:
+            except DeliveryError as error:
                 _LOG.info("topic %r: a relay does not answer: %s", self._topic, error)
         raise NoRelay(f"topic {self._topic!r}: there is no relay", topic=self._topic)
 
@@ -124,28 +127,25 @@ class SubendReader(ActorReader):
 
     def _tell(self, now_s: float) -> None:
         """Tell parents what is acknowledged."""
-        self._take_acknowledged()
-        self._say(self._stream.acks())
-        self._told_s = now_s
-
-    def _take_acknowledged(self) -> None:
         while self._done:
             for partition, number in self._done.popleft():
                 self._stream.acknowledge(partition, number)
+        self._say(self._stream.acks())
+        self._told_s = now_s
 
     def _say(self, messages: Sequence[Upstream]) -> None:
-        for message in messages:
-            for kept, partitions in self._parents.items():
-                if message.pubend in partitions:
-                    kept.say([message])
-                    self._poll = None  # it may not have taken that
+        if messages:
+            parent_of = {number: kept for kept, numbers in self._parents.items() for number in numbers}
+            self._poll = None  # a parent may not take all of it
+            for message in messages:
+                if message.pubend in parent_of:  # others have ended
+                    parent_of[message.pubend].say([message])
 
     def _hear(self, kept: KeptParent, told: Sequence[Downstream], now_s: float) -> None:
         for message in told:
             match message:
                 case Rejected(pubend, reason):
-                    where = self._calls.where(pubend)
-                    raise PublisherLost(f"{where}: the publisher has disconnected this subscriber: {reason}")
+                    raise PublisherLost.at(self._topic, pubend, f"has disconnected this subscriber: {reason}")
                 case Stranger(pubend, reader):
                     if reader == self._greeting.name:
                         self._subscribe_again(pubend)
@@ -202,7 +202,7 @@ class SubendReader(ActorReader):
             if self._has_left:
                 return
             self._has_left = True
-            self._take_acknowledged()
+            self._tell(time.monotonic())
         over = [number for number in self._partitions if number not in self._live and self._stream.is_done(number)]
         self._calls.leave([self._stream.acknowledged(number).ranges() for number in self._partitions], over)
 
@@ -229,28 +229,7 @@ def read_exactly_once(info: TopicInfo, where: Where | None, options: Subscriptio
     reader = f"{process_id()}/{name}/{life}"
     calls = PubendCalls(info, name, reader, options)
     begun = calls.subscribe()
-    check_begun(info, name, begun, calls)
-    begun = calls.agree(begun)
     greeting = Join(reader, None if where is None else MessageFilter(where))
     reading = SubendReader(greeting, node_id(), calls, begun)
     reading.attach()
     return reading
-
-
-def check_begun(info: TopicInfo, name: str, begun: Sequence[Begun], calls: PubendCalls) -> None:
-    """Raise DeliveryError if messages are gone that this subscription has not had.
-
-    The next reader begins after them.
-    """
-    gone = {partition: one.lost_end for partition, one in enumerate(begun) if one.lost_end}
-    if not gone:
-        return
-    calls.leave([one.acknowledged for one in begun])
-    partition, lost_end = next(iter(gone.items()))
-    raise DeliveryError(
-        f"{calls.where(partition)}: subscription {name!r} has not had all that was published before tick {lost_end}, "
-        "and it is no longer kept. A durable subscription holds messages as long as it is read again within the "
-        "publisher's retention=. Subscribe again to go on with what there is, with start='earliest' if it is a new one",
-        topic=info.name,
-        partition=partition,
-    )

@@ -7,16 +7,16 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from tidewheel.pubsub.catalog.catalog import TopicInfo
+from tidewheel.pubsub.catalog.catalog import CATALOG_TOPIC, TopicInfo
 from tidewheel.pubsub.catalog.local_catalog import LOCAL_CATALOG
-from tidewheel.pubsub.catalog.topic_event import CATALOG_TOPIC
 from tidewheel.pubsub.catalog.topic_schema import TopicSchema, topic_schema
-from tidewheel.pubsub.errors import DeliveryError, NoCluster, SchemaMismatch, UnknownTopic
+from tidewheel.pubsub.errors import DeliveryError, NoCluster, PublisherLost, SchemaMismatch, UnknownTopic
+from tidewheel.pubsub.exactly_once.codec import CODEC
 from tidewheel.pubsub.exactly_once.frames import Join
 from tidewheel.pubsub.exactly_once.subend import Order
 from tidewheel.pubsub.messages.delivery_options import BLOCK_LIMIT_S, DeliveryOptions, Slow, Where
 from tidewheel.pubsub.subscribers.local_reader import LocalTopicReader
-from tidewheel.pubsub.subscribers.parents import find_publisher
+from tidewheel.pubsub.subscribers.parents import CalledPublisher, Parent, answer_of, called
 from tidewheel.pubsub.subscribers.subscription import Subscription
 from tidewheel.pubsub.subscribers.subscription_options import (
     Acknowledging,
@@ -25,9 +25,12 @@ from tidewheel.pubsub.subscribers.subscription_options import (
     check_options,
 )
 from tidewheel.pubsub.subscribers.topic_reader import ActorReader, Finds, TopicReader
+from tidewheel.transport.parent_link import ParentLink
 from tidewheel.transport.ray_cluster import connect_to_running, node_id, process_id
+from tidewheel.transport.socket_frames import MOST_AT_ONCE, STEADILY
 
 _LOOKUP_S = 2.0
+_PING_TIMEOUT_S = 10.0
 
 
 def subscribe(  # noqa: PLR0913 - what a subscriber can ask for, by name
@@ -121,7 +124,7 @@ def _to_check(info: TopicInfo, expected: TopicSchema | None) -> TopicSchema | No
     if not expected.takes(info.schema):
         raise SchemaMismatch(
             f"topic {info.name!r} of job {info.job!r} has {info.schema.text}, and its subscriber expects "
-            f"{expected.describe()}",
+            f"{expected.declared.text}",
             topic=info.name,
         )
     return None
@@ -140,15 +143,30 @@ def _reader(info: TopicInfo, options: DeliveryOptions, asked: SubscriptionOption
 
 
 def read_live(info: TopicInfo, subscriber: str, options: DeliveryOptions, node: str) -> ActorReader:
-    """Return a reader of a topic without a log, connected; the arguments are those of `find_publisher`.
+    """Return a reader of a topic without a log, connected.
+
+    Args:
+        info: the topic.
+        subscriber: a name that no other subscriber has.
+        options: which messages it wants, and what happens when it falls behind.
+        node: the node of the cluster that this process is on.
 
     Raises:
         DeliveryError: a publisher does not answer.
     """
-    finds: Finds = {
-        (partition,): partial(find_publisher, info.name, partition, publisher, subscriber, options, node)
-        for partition, publisher in enumerate(info.partitions)
-    }
+
+    def find(partition: int, why_lost: str) -> Parent:
+        publisher = info.partitions[partition]
+        if why_lost:  # a publisher is not found again, as messages would be missing
+            answer_of(called(publisher.ping), _PING_TIMEOUT_S)
+            raise PublisherLost.at(info.name, partition, f"has closed the connection: {why_lost}")
+        offer = answer_of(called(publisher.attach, subscriber, options))
+        connection = None if offer is None else offer.connect(node)
+        if connection is None:
+            return CalledPublisher(publisher, subscriber)
+        return ParentLink(CODEC, connection, STEADILY if options.slow == "block" else MOST_AT_ONCE)
+
+    finds: Finds = {(partition,): partial(find, partition) for partition in range(len(info.partitions))}
     reader = ActorReader(info.name, Join(subscriber, None), finds)
     reader.attach()
     return reader

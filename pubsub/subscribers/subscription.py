@@ -7,7 +7,6 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import suppress
 from math import inf
-from types import TracebackType
 from typing import Any, Self
 
 from tidewheel.progress import Antichain, Time
@@ -19,8 +18,9 @@ from tidewheel.pubsub.messages.events import Batch, Epoch, Event, SubscriberStat
 from tidewheel.pubsub.protocol.epoch_assembler import EpochAssembler
 from tidewheel.pubsub.protocol.subscriber import Subscriber
 from tidewheel.pubsub.subscribers.done_batches import DoneBatches
+from tidewheel.pubsub.protocol.subscriber import Subscriber, SubscriberStatistics
 from tidewheel.pubsub.subscribers.local_reader import LocalTopicReader
-from tidewheel.pubsub.subscribers.subscription_options import Acknowledging
+from tidewheel.pubsub.subscribers.subscription_options import Acknowledging, DoneBatches
 from tidewheel.pubsub.subscribers.topic_reader import WAIT_S, TopicReader
 
 _SO_FAR_S = 1.0
@@ -310,9 +310,7 @@ class Subscription:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None:
             self._settle()
         self.close()

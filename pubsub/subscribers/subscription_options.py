@@ -1,5 +1,9 @@
-"""The options of a subscriber of a topic with exactly-once delivery, which no other topic has."""
+"""The options of a subscriber of a topic with exactly-once delivery, and the batches that it acknowledges.
 
+No other topic has either.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
@@ -8,6 +12,8 @@ from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.exactly_once.subend import Order
 from tidewheel.pubsub.exactly_once.tick_set import FOREVER
 from tidewheel.pubsub.messages.delivery_options import DeliveryOptions
+from tidewheel.pubsub.messages.epoch import Epoch
+from tidewheel.pubsub.messages.events import Batch, Event, SubstreamsEnded
 
 Acknowledging: TypeAlias = Literal["auto", "manual"]
 """Who says what the consumer is done with: the subscription, when it is asked for what comes next, or the consumer."""
@@ -62,12 +68,9 @@ class SubscriptionOptions:
         return 0 if self.start == "earliest" else None
 
 
-_NOTHING = SubscriptionOptions()
-
-
 def check_options(info: TopicInfo, options: DeliveryOptions, asked: SubscriptionOptions) -> None:
     """Raise DeliveryError where a subscriber asks for what a topic of this delivery does not have."""
-    if info.delivery == "best_effort" and asked != _NOTHING:
+    if info.delivery == "best_effort" and asked != SubscriptionOptions():
         raise DeliveryError(
             f"topic {info.name!r} of job {info.job!r} is best effort, and name=, ack=, start= and order= are for "
             "topics with exactly-once delivery: publish it with delivery='exactly_once'",
@@ -83,3 +86,60 @@ def check_options(info: TopicInfo, options: DeliveryOptions, asked: Subscription
 
 def _ways(literal: object) -> str:
     return " or ".join(map(repr, get_args(literal)))
+
+
+class DoneBatches:
+    """Batches on their way through a consumer.
+
+    Args:
+        topic: its name.
+        acknowledge: receives the partition and the number of each of some batches, to be acknowledged together.
+        ack: who acknowledges.
+
+    Attributes:
+        is_automatic: whether a consumer that asks for more is done with what it got.
+    """
+
+    def __init__(
+        self, topic: str, acknowledge: Callable[[Sequence[tuple[int, int]]], None], ack: Acknowledging
+    ) -> None:
+        self._topic = topic
+        self._acknowledge = acknowledge
+        self._given: list[tuple[int, int]] = []
+        self.is_automatic = ack == "auto"
+
+    def give(self, given: Iterable[Event | Epoch]) -> None:
+        """Record what the consumer gets."""
+        if self.is_automatic:
+            for one in given:
+                self._given += _numbers(one)
+
+    def settle(self) -> None:
+        """Acknowledge what the consumer got, as it asks for more, or has ended well."""
+        if self._given:
+            given, self._given = self._given, []
+            self._acknowledge(given)
+
+    def acknowledge(self, done: Epoch | Batch | SubstreamsEnded) -> None:
+        """Acknowledge what the consumer says that it is done with.
+
+        Raises:
+            DeliveryError: it is not for the consumer to say so.
+        """
+        if self.is_automatic:
+            raise DeliveryError(
+                f"this subscription to topic {self._topic!r} acknowledges what it has given out when it is asked for "
+                "more: subscribe with ack='manual' to do it yourself",
+                topic=self._topic,
+            )
+        if not isinstance(done, Epoch | Batch | SubstreamsEnded):
+            raise DeliveryError(
+                f"what can be acknowledged is an Epoch, Batch or SubstreamsEnded, not {done!r}", topic=self._topic
+            )
+        self._acknowledge(_numbers(done))
+
+
+def _numbers(done: Event | Epoch) -> list[tuple[int, int]]:
+    """Return the partition and number of each part of an event or epoch that is to be acknowledged."""
+    parts = [*done.batches, *done.ends] if isinstance(done, Epoch) else [done]
+    return [(part.partition, part.number) for part in parts if isinstance(part, Batch | SubstreamsEnded)]

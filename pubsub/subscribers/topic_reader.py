@@ -214,11 +214,11 @@ class ActorReader(TopicReader):
 
     def _kept(self, finds: Finds, why_lost: str = "") -> dict[KeptParent, tuple[int, ...]]:
         """Return a parent for each of these, with its partitions."""
-        topic = f"topic {self._topic!r}"
         kept: dict[KeptParent, tuple[int, ...]] = {}
         for partitions, find in finds.items():
-            where = f"{topic}, partition {partitions[0]}" if len(partitions) == 1 else topic
-            kept[KeptParent(where, find, self._greeting, self._ring, self._within_s, why_lost)] = partitions
+            partition = partitions[0] if len(partitions) == 1 else None
+            one = KeptParent(self._topic, partition, find, self._greeting, self._ring, self._within_s, why_lost)
+            kept[one] = partitions
         return kept
 
     def attach(self) -> None:
@@ -251,9 +251,8 @@ class ActorReader(TopicReader):
                 self._check()
                 if is_late:
                     break
-                ready = self._wait(deadline_s)
-                self._listen(ready)
-                is_late = not ready and time.monotonic() >= deadline_s
+                self._listen(self._wait(deadline_s))
+                is_late = time.monotonic() >= deadline_s
         return []
 
     def _check(self) -> None:

@@ -10,12 +10,13 @@ from dataclasses import dataclass, field
 
 from tidewheel.progress import IntegerDomain
 from tidewheel.pubsub import Catalog, DeliveryError, TopicEvent, TopicInfo
+from tidewheel.pubsub.catalog.catalog import Listing
 from tidewheel.pubsub.catalog.known_topics import RELEARN_S, KnownTopics
-from tidewheel.pubsub.catalog.registration import Call, Registration, RegistrationEvent, RegistrationState
-from tidewheel.pubsub.catalog.topic_event import Listing
+from tidewheel.pubsub.catalog.registration import Call, Registration
 
 NAMES = ["a", "b", "c"]
 SETTLES_WITHIN = 400
+LOST = (False, "")
 
 
 @dataclass
@@ -33,16 +34,16 @@ class Host:
 
     def listing(self) -> Listing:
         """Say what there is."""
-        return Listing(self.incarnation, self.core.version, self.core.published())
+        return self.core.listing(self.incarnation)
 
 
 @dataclass
 class Out:
-    """A call of a job that is out: at which catalog, and its answer once it has been made."""
+    """A call of a job that is out: at which catalog, and its outcome once it has been made."""
 
     call: Call
     host: Host
-    answer: RegistrationEvent | None = None
+    outcome: tuple[bool, str] | None = None
 
 
 @dataclass
@@ -58,27 +59,28 @@ class Publisher:
     def answer(self) -> None:
         """Have the catalog do what it was called for, if it can."""
         out = self.out
-        if out is None or out.answer is not None or not out.host.is_alive:
+        if out is None or out.outcome is not None or not out.host.is_alive:
             return
         core = out.host.core
         if out.call == "hold":
             if not core.has(self.info.name, self.info.registration):
-                out.answer = RegistrationEvent.FORGOTTEN
+                out.outcome = LOST
             return
         try:
             out.host.take(core.register(self.info))
-            out.answer = RegistrationEvent.REGISTERED
-        except DeliveryError:
-            out.answer = RegistrationEvent.REFUSED
+            out.outcome = (True, "")
+        except DeliveryError as error:
+            out.outcome = (False, str(error))
 
     def check(self, host: Host, now_s: float) -> None:
         """Take an answer that has come, notice that a catalog has died, and call the one that there is now."""
         if self.out is not None:
-            event = RegistrationEvent.LOST if not self.out.host.is_alive else self.out.answer
-            if event is None:
+            outcome = self.out.outcome if self.out.host.is_alive else LOST
+            if outcome is None:
                 return
             self.out = None
-            self.registration.take(event, now_s)
+            is_registered, refusal = outcome
+            self.registration.take(is_registered, now_s, refusal)
         call = self.registration.due(now_s)
         if call is not None:
             self.out = Out(call, host)
@@ -193,7 +195,7 @@ class CatalogWorld:
             if self._rng.random() < 0.5:
                 job.check(self.host, self.now_s)
             if job.out is not None and self._rng.random() < self._lost_answers:
-                job.out.answer = RegistrationEvent.LOST
+                job.out.outcome = LOST
         for watcher in self.watchers:
             if self._rng.random() < 0.7:
                 watcher.step(self.host, self.now_s)
@@ -210,7 +212,3 @@ class CatalogWorld:
     def found(self) -> dict[str, str]:
         """What the catalog has: the registration by the name."""
         return {info.name: info.registration for info in self.host.core.topics()}
-
-    def state(self, job: Publisher) -> RegistrationState:
-        """Return what a job thinks of its registration."""
-        return job.registration.state

@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from tests.protocol.catalog_world import CatalogWorld
 from tidewheel.pubsub import TopicEvent
-from tidewheel.pubsub.catalog.registration import RegistrationState
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -30,9 +29,10 @@ def test_a_catalog_knows_again_what_lives(seed: int) -> None:
     for job in world.living:
         name, registration = job.info.name, job.info.registration
         if found.get(name) == registration:
-            assert world.state(job) is RegistrationState.REGISTERED
+            assert job.registration.is_registered
         else:
-            assert world.state(job) is RegistrationState.TAKEN
+            assert not job.registration.is_registered
+            assert job.registration.refusal
             assert found[name] in {other.info.registration for other in world.living}
 
 
@@ -60,7 +60,7 @@ def test_who_watches_is_told_each_change_once(seed: int) -> None:
 def test_nobody_loses_a_name_to_a_catalog_that_lives(seed: int) -> None:
     """As long as the first catalog lives no name is taken, and nothing registered twice, though answers get lost."""
     world = CatalogWorld(seed, catalog_dies=0.0).run()
-    assert all(world.state(job) is RegistrationState.REGISTERED for job in world.living)
+    assert all(job.registration.is_registered for job in world.living)
     published = [event.registration for event in world.host.told if event.event == "published"]
     assert sorted(published, key=int) == [job.info.registration for job in world.jobs]
 
@@ -69,12 +69,8 @@ def test_the_runs_are_about_something() -> None:
     """Over some seeds catalogs die, names are taken by others, jobs find their way back, and topics are not retold."""
     worlds = [CatalogWorld(seed).run() for seed in range(200)]
     assert sum(len(world.hosts) - 1 for world in worlds) > 400
-    assert sum(world.state(job) is RegistrationState.TAKEN for world in worlds for job in world.living) > 20
+    assert sum(bool(job.registration.refusal) for world in worlds for job in world.living) > 20
     relearned = [
-        job
-        for world in worlds
-        if len(world.hosts) > 1
-        for job in world.living
-        if world.state(job) is RegistrationState.REGISTERED
+        job for world in worlds if len(world.hosts) > 1 for job in world.living if job.registration.is_registered
     ]
     assert len(relearned) > 100

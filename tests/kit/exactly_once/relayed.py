@@ -23,7 +23,7 @@ from tidewheel.pubsub.messages.wire import DataMessage, LowerFrontierUpdate
 from tidewheel.pubsub.publishers.feed import Feed, FeedLost
 from tidewheel.pubsub.publishers.publisher_actor import PublisherActor
 from tidewheel.pubsub.relays.relay_actor import RelayActor, RelayStatistics
-from tidewheel.pubsub.relays.relay_registry import TopicLife
+from tidewheel.pubsub.relays.relay_handle import TopicLife
 from tidewheel.pubsub.subscribers.parents import Parent, ParentGone, find_parent
 from tidewheel.transport.change_signal import ChangeSignal
 

@@ -4,6 +4,7 @@ import pytest
 
 from tidewheel.progress import IntegerDomain
 from tidewheel.pubsub import Catalog, DeliveryError, TopicEvent, TopicInfo, topic_schema
+from tidewheel.pubsub.catalog.catalog import Listing
 
 
 def topic(name: str, job: str = "job", registration: str = "first") -> TopicInfo:
@@ -64,7 +65,7 @@ def test_every_change_is_an_event_with_a_number() -> None:
     with pytest.raises(DeliveryError):
         catalog.register(second)
     assert catalog.retract("a", "second") == []
-    assert catalog.published() == tuple(events)
+    assert catalog.listing("one").published == tuple(events)
     events += catalog.register(second, dead=first, reason="it was killed")
     events += catalog.retract("a", "second", "it has ended")
     assert [(event.event, event.job, event.reason, event.version) for event in events] == [
@@ -74,11 +75,11 @@ def test_every_change_is_an_event_with_a_number() -> None:
         ("retracted", "other", "it has ended", 4),
     ]
     assert events[0] == TopicEvent("published", "a", "job", 1, repr(IntegerDomain()), "any", "", 1, "first")
-    assert (catalog.version, catalog.published()) == (4, ())
+    assert catalog.listing("one") == Listing("one", 4, ())
 
 
 def test_an_event_says_what_was_declared() -> None:
     """A topic that has a schema says so to those who watch."""
-    info = TopicInfo("a", "job", IntegerDomain(), (), "first", topic_schema(tuple[str, int]).declared())
+    info = TopicInfo("a", "job", IntegerDomain(), (), "first", topic_schema(tuple[str, int]).declared)
     [event] = Catalog().register(info)
     assert event.schema == "tuple[str, int]"

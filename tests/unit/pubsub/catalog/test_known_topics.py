@@ -3,8 +3,8 @@
 from typing import Literal
 
 from tidewheel.pubsub import TopicEvent
+from tidewheel.pubsub.catalog.catalog import Listing
 from tidewheel.pubsub.catalog.known_topics import RELEARN_S, KnownTopics
-from tidewheel.pubsub.catalog.topic_event import Listing
 
 
 def event(

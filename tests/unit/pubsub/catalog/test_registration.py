@@ -1,46 +1,51 @@
-"""What a job does about its registration, state by state."""
+"""The registration of a job in the catalog, outcome by outcome."""
 
 import pytest
 
-from tidewheel.pubsub.catalog.registration import TRANSITIONS, Call, Registration, RegistrationEvent, RegistrationState
-
-HELD, FORGOTTEN, LOST = RegistrationEvent.HELD, RegistrationEvent.FORGOTTEN, RegistrationEvent.LOST
-REGISTERED, REFUSED = RegistrationEvent.REGISTERED, RegistrationEvent.REFUSED
+from tidewheel.pubsub.catalog.registration import Call, Registration
 
 FAR_S = 60.0
+HELD = REGISTERED = (True, "")
+FORGOTTEN = LOST = (False, "")
+REFUSED = (False, "another job has it")
 
 
-def after(*events: RegistrationEvent) -> tuple[Registration, float]:
+def after(*outcomes: tuple[bool, str]) -> tuple[Registration, float]:
     """Return a registration to which all this has happened, and what time it is then."""
     registration, now_s = Registration(), 0.0
-    for event in events:
+    for is_registered, refusal in outcomes:
         now_s += FAR_S
         assert registration.due(now_s) is not None
-        registration.take(event, now_s)
+        registration.take(is_registered, now_s, refusal)
     return registration, now_s
 
 
 @pytest.mark.parametrize(
-    ("events", "state", "call"),
+    ("outcomes", "is_registered", "is_refused", "call"),
     [
-        ([], RegistrationState.REGISTERED, "hold"),
-        ([HELD], RegistrationState.REGISTERED, "hold"),
-        ([FORGOTTEN], RegistrationState.ABSENT, "register"),
-        ([LOST], RegistrationState.ABSENT, "register"),
-        ([LOST, LOST], RegistrationState.ABSENT, "register"),
-        ([LOST, REGISTERED], RegistrationState.REGISTERED, "hold"),
-        ([LOST, REFUSED], RegistrationState.TAKEN, "register"),
-        ([LOST, REFUSED, REFUSED], RegistrationState.TAKEN, "register"),
-        ([LOST, REFUSED, LOST], RegistrationState.TAKEN, "register"),
-        ([LOST, REFUSED, REGISTERED], RegistrationState.REGISTERED, "hold"),
+        ([], True, False, "hold"),
+        ([HELD], True, False, "hold"),
+        ([FORGOTTEN], False, False, "register"),
+        ([LOST, LOST], False, False, "register"),
+        ([LOST, REGISTERED], True, False, "hold"),
+        ([LOST, REFUSED], False, True, "register"),
+        ([LOST, REFUSED, REFUSED], False, True, "register"),
+        ([LOST, REFUSED, LOST], False, True, "register"),
+        ([LOST, REFUSED, REGISTERED], True, False, "hold"),
+        ([LOST, REFUSED, REGISTERED, LOST], False, False, "register"),
     ],
-    ids=lambda value: "-".join(event.value for event in value) or "new" if isinstance(value, list) else None,
 )
-def test_what_follows(events: list[RegistrationEvent], state: RegistrationState, call: Call) -> None:
-    """Each event leads where the table says, and from there the call is made that fits."""
-    registration, now_s = after(*events)
-    assert registration.state is state
+def test_what_follows(outcomes: list[tuple[bool, str]], is_registered: bool, is_refused: bool, call: Call) -> None:
+    """Each outcome leads where the table says, and from there the call is made that fits."""
+    registration, now_s = after(*outcomes)
+    assert (registration.is_registered, bool(registration.refusal)) == (is_registered, is_refused)
     assert registration.due(now_s + FAR_S) == call
+
+
+def test_the_last_refusal_is_kept() -> None:
+    """Also if the catalog does not answer after it."""
+    registration, _ = after(LOST, REFUSED, (False, "a third job has it"), LOST)
+    assert registration.refusal == "a third job has it"
 
 
 def test_one_call_is_out_at_a_time() -> None:
@@ -48,21 +53,13 @@ def test_one_call_is_out_at_a_time() -> None:
     registration = Registration()
     assert registration.due(0.0) == "hold"
     assert registration.due(FAR_S) is None
-    registration.take(HELD, FAR_S)
+    registration.take(True, FAR_S)
     assert registration.due(FAR_S) == "hold"
-    registration.take(LOST, FAR_S)
+    registration.take(False, FAR_S)
     assert registration.due(FAR_S) == "register"
-    registration.take(LOST, FAR_S)
+    registration.take(False, FAR_S)
     assert registration.due(FAR_S) is None
     assert registration.due(FAR_S + 1.0) == "register"
-    registration.take(REFUSED, FAR_S)
+    registration.take(False, FAR_S, "another job has it")
     assert registration.due(FAR_S + 1.0) is None
     assert registration.due(FAR_S + 10.0) == "register"
-
-
-def test_the_table_has_every_answer() -> None:
-    """Each of the calls can be lost; a hold is held or forgotten, a registration made or refused."""
-    answers = {"hold": {HELD, FORGOTTEN, LOST}, "register": {REGISTERED, REFUSED, LOST}}
-    calls: dict[RegistrationState, Call] = dict.fromkeys(RegistrationState, "register")
-    calls[RegistrationState.REGISTERED] = "hold"
-    assert set(TRANSITIONS) == {(state, event) for state, call in calls.items() for event in answers[call]}

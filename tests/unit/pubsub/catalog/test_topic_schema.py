@@ -154,7 +154,7 @@ def test_what_is_no_schema(said: Any) -> None:
 )
 def test_topics_that_have_what_is_expected(expected: Any, declared: Any) -> None:
     """Whatever is declared is, whichever of it comes, what is expected; after a way through a pickle, too."""
-    told = pickle.loads(pickle.dumps(topic_schema(declared).declared()))
+    told = pickle.loads(pickle.dumps(topic_schema(declared).declared))
     assert topic_schema(expected).takes(told)
 
 
@@ -176,7 +176,7 @@ def test_topics_that_have_what_is_expected(expected: Any, declared: Any) -> None
 )
 def test_topics_that_may_have_something_else(expected: Any, declared: Any) -> None:
     """One that could come would be wrong."""
-    assert not topic_schema(expected).takes(topic_schema(declared).declared())
+    assert not topic_schema(expected).takes(topic_schema(declared).declared)
 
 
 READER = """
@@ -191,7 +191,7 @@ def test_what_is_declared_is_read_without_what_it_is_about(said: Any, text: str)
     """The catalog needs neither the modules of users nor Arrow."""
     found = subprocess.run(
         [sys.executable, "-c", READER],
-        input=pickle.dumps(topic_schema(said).declared()),
+        input=pickle.dumps(topic_schema(said).declared),
         capture_output=True,
         check=True,
         timeout=60,
@@ -209,13 +209,13 @@ def test_classes_of_scripts_go_by_their_names() -> None:
     here, there = class_of_a_script("Order"), class_of_a_script("Order")
     assert here is not there
     assert topic_schema(here).mismatch([there()]) is None
-    assert topic_schema(here).takes(topic_schema(there).declared())
-    assert not topic_schema(here).takes(topic_schema(class_of_a_script("Invoice")).declared())
+    assert topic_schema(here).takes(topic_schema(there).declared)
+    assert not topic_schema(here).takes(topic_schema(class_of_a_script("Invoice")).declared)
 
 
 @pytest.mark.parametrize("said", [int, Event, SCHEMA], ids=str)
 def test_a_schema_goes_to_the_workers(said: Any) -> None:
     """It pickles, with what it needs to check."""
     copy: TopicSchema = pickle.loads(cloudpickle.dumps(topic_schema(said)))
-    assert copy.describe() == topic_schema(said).describe()
+    assert copy.declared.text == topic_schema(said).declared.text
     assert copy.mismatch(["x"]) is not None

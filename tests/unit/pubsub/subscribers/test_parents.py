@@ -90,11 +90,16 @@ def test_over_a_socket_on_the_same_node_and_by_calls_otherwise() -> None:
         (ActorDiedError(), ParentGone, "ActorDiedError: The actor died", True),
         (ActorUnavailableError("restarting", b"a" * 16), ParentGone, "restarting", False),
         (RayTaskError("f", "trace", ParentGone("no topic")).as_instanceof_cause(), ParentGone, "no topic", False),
-        (RayTaskError("f", "trace", ProtocolError("what?")).as_instanceof_cause(), ProtocolError, "what?", None),
+        (
+            RayTaskError("f", "trace", ProtocolError("what?")).as_instanceof_cause(),
+            DeliveryError,
+            "refuses: what?",
+            None,
+        ),
         (
             RayTaskError("f", "trace", KeyError("x")).as_instanceof_cause(),
             DeliveryError,
-            "cannot be connected to",
+            "the publisher refuses: trace",
             None,
         ),
     ],
@@ -164,7 +169,7 @@ class Finds:
 
     def kept(self) -> KeptParent:
         """Return a parent that has been found."""
-        kept = KeptParent("topic 'bills', partition 0", self, GREETING, self.rung.set)
+        kept = KeptParent("bills", 0, self, GREETING, self.rung.set)
         assert not kept.look(0.0)
         assert self.rung.wait(WITHIN_S)
         self.rung.clear()
@@ -270,13 +275,13 @@ def test_one_that_is_found_after_the_end_is_closed() -> None:
 def test_the_first_has_to_be_there() -> None:
     """Otherwise it is lost; but one that is just being started again is waited for."""
     finds = Finds(ParentGone("nobody", is_for_good=True))
-    kept = KeptParent("topic", finds, GREETING, finds.rung.set)
+    kept = KeptParent("bills", None, finds, GREETING, finds.rung.set)
     kept.look(0.0)
     with pytest.raises(PublisherLost, match="the publisher is dead: nobody"):
         found_after(kept, finds, 0.1)
 
     finds = Finds(ParentGone("it starts"), Told())
-    kept = KeptParent("topic", finds, GREETING, finds.rung.set)
+    kept = KeptParent("bills", None, finds, GREETING, finds.rung.set)
     kept.look(0.0)
     assert not found_after(kept, finds, 0.1)
     kept.look(kept.look_at_s)
@@ -287,7 +292,7 @@ def test_the_first_has_to_be_there() -> None:
 def test_one_that_may_not_be_away_is_lost_at_once() -> None:
     """As a publisher without a log is: what came meanwhile would be missing."""
     finds = Finds(ParentGone("it starts"))
-    kept = KeptParent("topic", finds, GREETING, finds.rung.set, within_s=0.0)
+    kept = KeptParent("bills", None, finds, GREETING, finds.rung.set, within_s=0.0)
     kept.look(0.0)
     with pytest.raises(PublisherLost, match="the publisher is dead: it starts"):
         found_after(kept, finds, 0.1)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.waiting import eventually
-from tidewheel.progress import IntegerDomain, ProtocolError
+from tidewheel.progress import IntegerDomain
 from tidewheel.pubsub import DeliveryError, PublisherLost
 from tidewheel.pubsub.catalog.catalog import TopicInfo
 from tidewheel.pubsub.exactly_once.frames import ChildMessage, Join
@@ -20,7 +20,7 @@ from tidewheel.pubsub.messages.wire import DataMessage, InitialFrontierSnapshot
 from tidewheel.pubsub.subscribers import subend_reader
 from tidewheel.pubsub.subscribers.parents import ParentGone
 from tidewheel.pubsub.subscribers.pubend_calls import PubendCalls
-from tidewheel.pubsub.subscribers.subend_reader import SubendReader, check_begun
+from tidewheel.pubsub.subscribers.subend_reader import SubendReader
 from tidewheel.pubsub.subscribers.subscription_options import Acknowledging, SubscriptionOptions
 from tidewheel.pubsub.subscribers.topic_reader import Fetched
 
@@ -271,7 +271,7 @@ def test_it_uses_the_relay_that_the_catalog_names(monkeypatch: pytest.MonkeyPatc
     assert world.asked == [None, "a"]
 
 
-@pytest.mark.parametrize("error", [ParentGone("dead", is_for_good=True), ParentGone("away"), ProtocolError("what?")])
+@pytest.mark.parametrize("error", [ParentGone("dead", is_for_good=True), ParentGone("away"), DeliveryError("what?")])
 def test_a_relay_that_does_not_answer_is_avoided(
     error: Exception, monkeypatch: pytest.MonkeyPatch, stack: ExitStack
 ) -> None:
@@ -342,28 +342,3 @@ def test_all_parents_are_found_or_none(monkeypatch: pytest.MonkeyPatch, stack: E
     with pytest.raises(PublisherLost, match="topic 'bills', partition 1: the publisher is dead: it was killed"):
         reader_in(world, monkeypatch, stack)
     assert all(told._bell.fileno() < 0 for told in world.found.values())
-
-
-# ---------------------------------------------------------------------- the beginning
-
-
-def begun(lost_end: int) -> Begun:
-    return Begun(((0, 5),), 9, FRONTIERS, FRONTIERS, lost_end)
-
-
-def test_what_is_gone_is_an_error_that_says_what_to_do() -> None:
-    """The reader leaves with what it is given as acknowledged, so that the next one goes on."""
-    calls = Calls(TWO, "billing", "reader", SubscriptionOptions("billing"))
-    with pytest.raises(
-        DeliveryError, match=r"'bills', partition 1: subscription 'billing' .* before tick 8.*retention="
-    ) as told:
-        check_begun(TWO, "billing", [begun(0), begun(8)], calls)
-    assert calls.left == [((0, 5),), ((0, 5),)]
-    assert (told.value.topic, told.value.partition) == ("bills", 1)
-
-
-def test_nothing_is_said_where_nothing_is_gone() -> None:
-    """As it is nearly always."""
-    calls = Calls(TWO, "billing", "reader", SubscriptionOptions("billing"))
-    check_begun(TWO, "billing", [begun(0), begun(0)], calls)
-    assert calls.left is None

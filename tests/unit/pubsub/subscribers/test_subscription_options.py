@@ -7,8 +7,7 @@ import pytest
 
 from tidewheel.progress import IntegerDomain
 from tidewheel.pubsub import DeliveryError
-from tidewheel.pubsub.catalog.catalog import TopicInfo
-from tidewheel.pubsub.catalog.topic_event import Delivery
+from tidewheel.pubsub.catalog.catalog import Delivery, TopicInfo
 from tidewheel.pubsub.messages.delivery_options import DeliveryOptions
 from tidewheel.pubsub.publishers.publication import TopicLog, topic_log
 from tidewheel.pubsub.subscribers.subscription_options import Start, SubscriptionOptions, check_options

@@ -14,9 +14,9 @@ from tests.waiting import eventually
 from tidewheel.progress import IntegerDomain, TidewheelError
 from tidewheel.pubsub import DeliveryError, Subscription, TopicEvent, TopicInfo, TopicWatch, watch_topics
 from tidewheel.pubsub.catalog import catalog_actor
-from tidewheel.pubsub.catalog.catalog_reader import CatalogReader, Sightings
+from tidewheel.pubsub.catalog.catalog import Listing
 from tidewheel.pubsub.catalog.local_catalog import LOCAL_CATALOG, LocalCatalog
-from tidewheel.pubsub.catalog.topic_event import Listing
+from tidewheel.pubsub.catalog.topics import CatalogReader, Sightings
 from tidewheel.pubsub.subscribers.local_reader import LocalTopicReader
 
 DEADLINE_S = 30.0
@@ -72,7 +72,7 @@ def watch(cluster: PlayedCluster) -> Iterator[TopicWatch]:
 
 def watching(cluster: PlayedCluster, timeout: float | None = DEADLINE_S) -> TopicWatch:
     sightings: Sightings = queue.Queue()
-    reader = CatalogReader(0, cluster.subscribe, cluster.listing, sightings)
+    reader = CatalogReader(cluster.subscribe, cluster.listing, sightings)
     reader.start()
     return TopicWatch([reader], sightings, timeout)
 
@@ -148,7 +148,7 @@ def test_a_watch_that_is_dropped_leaves_no_thread(cluster: PlayedCluster) -> Non
 
 def test_a_cluster_that_is_gone_for_good_is_an_error(cluster: PlayedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     """After a while in which it was looked for, which is short here; and then the watch is closed."""
-    monkeypatch.setattr("tidewheel.pubsub.catalog.catalog_reader._GIVE_UP_S", 0.1)
+    monkeypatch.setattr("tidewheel.pubsub.catalog.topics._GIVE_UP_S", 0.1)
     with watching(cluster) as watch:
         cluster.is_gone = True
         cluster.die()
