@@ -18,6 +18,7 @@ Source: seed "Substream Management", on soft bounds and their traffic; `tidewhee
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from tidewheel.progress import CompiledGraph, Time
@@ -35,48 +36,32 @@ _MOST_STEPS = 16
 """A worker that is never out of work tells when so many substreams are about to end, or after so many steps."""
 
 
+@dataclass(slots=True)
 class DeclarationBook:
     """One worker's book of one declaration.
 
-    Args:
+    Attributes:
         number: of the declaration.
         relevant: the numbers of the locations from which something may get to those who are told of ends.
         closing_point: where those who will not send at a key any more take a count of it away.
         is_shared: whether every worker closes each key, so that it knows which are about to end; if only one does,
             worker 0 tells the others.
-
-    Attributes:
-        relevant: as given.
         counts: by key, what is not told yet.
         closing: keys that are about to end.
         due: those of which something is to be told, in the order in which they were closed.
+        all_closing: whether all keys are about to end.
         is_over: whether nothing is left, or can come.
     """
 
-    __slots__ = (
-        "_closing_point",
-        "_is_shared",
-        "_number",
-        "all_closing",
-        "closing",
-        "counts",
-        "due",
-        "is_over",
-        "relevant",
-    )
-
-    def __init__(
-        self, number: int, relevant: frozenset[int], closing_point: tuple[int, Time], *, is_shared: bool
-    ) -> None:
-        self._number = number
-        self._closing_point = closing_point
-        self._is_shared = is_shared
-        self.relevant = relevant
-        self.counts: dict[Key, Counts] = {}
-        self.closing: set[Key] = set()
-        self.all_closing = False
-        self.due: dict[Key, None] = {}
-        self.is_over = False
+    number: int
+    relevant: frozenset[int]
+    closing_point: tuple[int, Time]
+    is_shared: bool
+    counts: dict[Key, Counts] = field(default_factory=dict)
+    closing: set[Key] = field(default_factory=set)
+    due: dict[Key, None] = field(default_factory=dict)
+    all_closing: bool = False
+    is_over: bool = False
 
     def record(self, keys: Iterable[Key], point: tuple[int, Time], difference: int) -> None:
         """Take note of a message or token of some substreams that has come to be, or is no more."""
@@ -98,9 +83,9 @@ class DeclarationBook:
 
     def close(self, keys: Collection[Key]) -> None:
         """Take note that this worker lets in nothing more of some substreams."""
-        if self._is_shared:
+        if self.is_shared:
             self.closing.update(keys)
-        self.record(keys, self._closing_point, -1)
+        self.record(keys, self.closing_point, -1)
         due = self.due
         for key in keys:
             due.pop(key, None)  # what is left there of an earlier use of the key is no place in the order
@@ -127,7 +112,7 @@ class DeclarationBook:
                 keys.append(key)
                 which.append(shapes.setdefault(tuple(counts.items()), len(shapes)))
         self.due.clear()
-        return Changes(self._number, keys, which, list(shapes)) if keys else None
+        return Changes(self.number, keys, which, list(shapes)) if keys else None
 
 
 class SubstreamBooks:

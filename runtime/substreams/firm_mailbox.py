@@ -99,11 +99,6 @@ class FirmMailbox:
         """What is of no substream, and came within a turn."""
 
     @property
-    def takes_turns(self) -> bool:
-        """Whether the input is on a cycle."""
-        return self._turns is not None
-
-    @property
     def held(self) -> Iterator[Message]:
         """What waits here."""
         yield from self._between
