@@ -64,7 +64,7 @@ class DeclarationBook:
     is_over: bool = False
 
     def record(self, keys: Iterable[Key], point: tuple[int, Time], difference: int) -> None:
-        """Take note of a message or token of some substreams that has come to be, or is no more."""
+        """Count a message or token of some substreams that has come to be, or is no more."""
         counts, closing, due, all_closing = self.counts, self.closing, self.due, self.all_closing
         for key in keys:
             of_key = counts.get(key)
@@ -82,7 +82,7 @@ class DeclarationBook:
                 due[key] = None
 
     def close(self, keys: Collection[Key]) -> None:
-        """Take note that this worker lets in nothing more of some substreams."""
+        """Note that this worker lets in nothing more of some substreams."""
         if self.is_shared:
             self.closing.update(keys)
         self.record(keys, self.closing_point, -1)
@@ -92,12 +92,12 @@ class DeclarationBook:
             due[key] = None
 
     def begin_closing(self, keys: Iterable[Key]) -> None:
-        """Take note that substreams are about to end, so that what has happened to them is to be told."""
+        """Note that substreams are about to end, so that what has happened to them is to be told."""
         self.closing.update(keys)
         self.due.update(dict.fromkeys(key for key in keys if key in self.counts))
 
     def close_all(self) -> None:
-        """Take note that all substreams are about to end."""
+        """Note that all substreams are about to end."""
         self.all_closing = True
         self.due.update(dict.fromkeys(self.counts))
 
@@ -168,7 +168,7 @@ class SubstreamBooks:
             book.record(keys, (location, time), difference)
 
     def produce_here(self, label: Labels, location: int, time: Time) -> None:
-        """Take note of a message to this worker itself: nothing is counted if it is consumed within the step."""
+        """Count a message to this worker itself: nothing is counted if it is consumed within the step."""
         place = id(label), location, time
         made = self._here.get(place)
         if made is None:
@@ -177,7 +177,7 @@ class SubstreamBooks:
             made[1] += 1
 
     def consume(self, label: Labels, location: int, time: Time) -> None:
-        """Take note of a message that was received here."""
+        """Count a message that was received here."""
         place = id(label), location, time
         made = self._here.get(place)
         if made is None:
@@ -188,26 +188,26 @@ class SubstreamBooks:
             made[1] -= 1
 
     def _record_left(self) -> None:
-        """Take note of the messages to this worker itself that were not consumed within the step."""
+        """Count the messages to this worker itself that were not consumed within the step."""
         for (_, location, time), (label, count) in self._here.items():
             self.record(label, location, time, count)
         self._here.clear()
 
     def close(self, declaration: int, keys: Collection[Key]) -> None:
-        """Take note that this worker lets in nothing more of some substreams."""
+        """Note that this worker lets in nothing more of some substreams."""
         if declaration in self._books:
             self._books[declaration].close(keys)
         else:  # nobody asks for their ends, so they are over
             self._pass_on(SubstreamNews(over={declaration: list(keys)}))
 
     def end(self, ending: Ending, open_keys: Collection[Key]) -> None:
-        """Take note that no more comes to this worker than what waits there, and that those still open are closed."""
+        """Note that no more comes to this worker than what waits there, and that those still open are closed."""
         if ending.declaration in self._books:
             self.close(ending.declaration, open_keys)
             self._mine.ending.append(ending)
 
     def finish(self, declaration: int, open_keys: Collection[Key]) -> None:
-        """Take note that this worker lets in nothing more of any substream of a declaration, those still open told."""
+        """Note that this worker lets in nothing more of any substream of a declaration, those still open told."""
         if declaration in self._books:
             self.close(declaration, open_keys)
             self._mine.finished.append(declaration)
@@ -264,7 +264,7 @@ class SubstreamBooks:
         return mine
 
     def receive(self, news: SubstreamNews) -> None:
-        """Take in what another worker has told."""
+        """Receive what another worker has told."""
         if self._view is None:
             self._hear(news)
         else:

@@ -231,7 +231,7 @@ class WorkerCore(OperatorHost):
                 self.activate(self._compiled.locations[number].operator)
 
     def count_tokens(self) -> None:
-        """Take note of what has happened to tokens."""
+        """Count what has happened to tokens."""
         if not self.ledger.is_empty:
             self._progress.record(self.ledger.drain())
             self._substreams.record_tokens(self.ledger.labelled)
