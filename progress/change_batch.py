@@ -129,7 +129,7 @@ class HeldBatch:
             return False
         earliest = self._earliest.get(location)
         if earliest:
-            less_equal = self._tracker.comparison(location)
+            less_equal = self._tracker.comparisons[location]
             if any(less_equal(one, time) for one in earliest):
                 return False
             earliest = [one for one in earliest if not less_equal(time, one)]

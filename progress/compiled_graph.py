@@ -18,6 +18,7 @@ Source: seed "Progress Tracking", section "A Compiled Representation".
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TypeAlias
 
 from tidewheel.progress.cycles import refuse_idle_cycles, strong_components
@@ -152,7 +153,6 @@ class Reachability:
         self.rank_of = {number: rank for rank, number in enumerate(self.stations)}
         self.entries: dict[int, list[Passage]] = {}
         self.onward: list[list[Passage]] = [[] for _ in self.stations]
-        self._covers: dict[int, list[Passage]] | None = None
         for end in self.stations:
             self._add_paths_to(end, component[end] if end in direct else None, component)
 
@@ -185,11 +185,10 @@ class Reachability:
 
         Complexity: on the first call, the size of the graph; then O(1).
         """
-        if self._covers is None:
-            self._covers = self._find_covers()
         return self._covers.get(location, [])
 
-    def _find_covers(self) -> dict[int, list[Passage]]:
+    @cached_property
+    def _covers(self) -> dict[int, list[Passage]]:
         found: dict[int, list[Passage]] = {}
         has_room = lambda number: number not in self.asked and len(found.get(number, ())) < _MOST_COVERS  # noqa: E731
         for rank, start in enumerate(self.stations):

@@ -23,7 +23,9 @@ def refuse_idle_cycles(graph: GraphShape) -> None:
     """Raise GraphError, showing the path, if some cycle of ``graph`` does not strictly advance time."""
     steps = list(graph.steps())
     for kept in sorted({len(step.summary.advances) for step in steps}):
-        idle = [step for step in steps if len(step.summary.advances) >= kept and not _advances(step, kept)]
+        idle = [
+            step for step in steps if len(step.summary.advances) >= kept and not step.summary.strictly_advances(kept)
+        ]
         cycle = _cycle_through(idle, kept)
         if cycle:
             path = " -> ".join(graph.describe(step.start) for step in cycle)
@@ -32,15 +34,6 @@ def refuse_idle_cycles(graph: GraphShape) -> None:
                 "A message could go round it for ever at one time. Close the cycle with scope.feedback(), in the "
                 "scope in which the whole cycle lies, so that each time round is a later round"
             )
-
-
-def _advances(step: Step, kept: int) -> bool:
-    return any(
-        not domain.summary_less_equal(summary, domain.identity())
-        for domain, summary in zip(
-            step.summary.source.coordinate_domains[:kept], step.summary.advances[:kept], strict=True
-        )
-    )
 
 
 def _cycle_through(steps: Iterable[Step], kept: int) -> list[Step]:

@@ -205,13 +205,17 @@ class PathSummary:
         least = domain.results_in(other.advances[index], domain.minimum())
         return least is None or domain.less_equal(mine, least)
 
-    def strictly_advances(self) -> bool:
-        """Tell whether a cycle with this summary brings every time back strictly later."""
+    def strictly_advances(self, coordinates: int | None = None) -> bool:
+        """Tell whether a cycle with this summary brings every time back strictly later.
+
+        Args:
+            coordinates: how many are looked at, the outermost first; by default all that the path keeps.
+        """
         if self.is_identity:
             return False
         return any(
             not domain.summary_less_equal(summary, domain.identity())
-            for domain, summary in zip(self.source.coordinate_domains, self.advances, strict=False)
+            for domain, summary in zip(self.source.coordinate_domains, self.advances[:coordinates], strict=False)
         )
 
 

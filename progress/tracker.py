@@ -10,7 +10,7 @@ Invariants:
 Source: seed "Progress Tracking", sections "Maintaining Capabilities" and "A Safety Property".
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple, TypeAlias
 
@@ -36,6 +36,9 @@ class Tracker:
         compiled: the graph.
         workers: how many workers run it.
         interesting: the locations whose frontiers are kept.
+
+    Attributes:
+        comparisons: what compares the times at a location, by its number.
     """
 
     def __init__(self, compiled: CompiledGraph, workers: int, interesting: Iterable[Location]) -> None:
@@ -44,7 +47,7 @@ class Tracker:
         self._occurrences: dict[int, MutableAntichain] = {}
         self._implications = [MutableAntichain(compiled.domains[number]) for number in reach.stations]
         self._live = 0
-        self._comparisons: dict[int, Callable[[Time, Time], bool]] = {}
+        self.comparisons = [domain.comparison() for domain in compiled.domains]
         self.update(
             (Pointstamp(number, compiled.domains[number].minimum()), workers)
             for number, location in enumerate(compiled.locations)
@@ -110,7 +113,7 @@ class Tracker:
         """
         for passage in self._reach.covers(location):
             station = self._reach.stations[passage.rank]
-            less_equal = self.comparison(location)
+            less_equal = self.comparisons[location]
             for element in self._implications[passage.rank].elements():
                 for path in passage.paths or (None,):
                     arrival = element if path is None else path.results_in(element)
@@ -118,13 +121,6 @@ class Tracker:
                     if arrival is not None and not itself and less_equal(arrival, time):
                         return station
         return None
-
-    def comparison(self, location: int) -> Callable[[Time, Time], bool]:
-        """Return what compares the times that there are at a location, given by its number."""
-        found = self._comparisons.get(location)
-        if found is None:
-            found = self._comparisons[location] = self._compiled.domains[location].comparison()
-        return found
 
     @property
     def is_complete(self) -> bool:

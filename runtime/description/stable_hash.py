@@ -92,10 +92,6 @@ def _fold_number(key: Any) -> int:
     return whole if whole == real else hash(key)
 
 
-def _fold_enum(key: enum.Enum) -> int:
-    return _fold(key.value)
-
-
 def _fold_tuple(key: tuple[Any, ...]) -> int:
     folded = _TUPLE
     for part in key:
@@ -144,7 +140,7 @@ def _fold_numpy(key: Any) -> int:
 _FOLDS: tuple[tuple[Any, Callable[[Any], int]], ...] = (
     (numbers.Number, _fold_number),  # before Enum: a member of an IntEnum is equal to its number
     (str, lambda key: _checksum(key.encode("utf-8", "surrogatepass"))),
-    (enum.Enum, _fold_enum),
+    (enum.Enum, lambda key: _fold(key.value)),
     (tuple, _fold_tuple),
     (bytes, _checksum),
     (uuid.UUID, lambda key: key.int),

@@ -18,6 +18,7 @@ Source: seed "Substream Management", on soft bounds and their traffic; `tidewhee
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from tidewheel.progress import CompiledGraph, Time
@@ -35,51 +36,35 @@ _MOST_STEPS = 16
 """A worker that is never out of work tells when so many substreams are about to end, or after so many steps."""
 
 
+@dataclass(slots=True)
 class DeclarationBook:
     """One worker's book of one declaration.
 
-    Args:
+    Attributes:
         number: of the declaration.
         relevant: the numbers of the locations from which something may get to those who are told of ends.
         closing_point: where those who will not send at a key any more take a count of it away.
         is_shared: whether every worker closes each key, so that it knows which are about to end; if only one does,
             worker 0 tells the others.
-
-    Attributes:
-        relevant: as given.
         counts: by key, what is not told yet.
         closing: keys that are about to end.
         due: those of which something is to be told, in the order in which they were closed.
+        all_closing: whether all keys are about to end.
         is_over: whether nothing is left, or can come.
     """
 
-    __slots__ = (
-        "_closing_point",
-        "_is_shared",
-        "_number",
-        "all_closing",
-        "closing",
-        "counts",
-        "due",
-        "is_over",
-        "relevant",
-    )
-
-    def __init__(
-        self, number: int, relevant: frozenset[int], closing_point: tuple[int, Time], *, is_shared: bool
-    ) -> None:
-        self._number = number
-        self._closing_point = closing_point
-        self._is_shared = is_shared
-        self.relevant = relevant
-        self.counts: dict[Key, Counts] = {}
-        self.closing: set[Key] = set()
-        self.all_closing = False
-        self.due: dict[Key, None] = {}
-        self.is_over = False
+    number: int
+    relevant: frozenset[int]
+    closing_point: tuple[int, Time]
+    is_shared: bool
+    counts: dict[Key, Counts] = field(default_factory=dict)
+    closing: set[Key] = field(default_factory=set)
+    due: dict[Key, None] = field(default_factory=dict)
+    all_closing: bool = False
+    is_over: bool = False
 
     def record(self, keys: Iterable[Key], point: tuple[int, Time], difference: int) -> None:
-        """Take note of a message or token of some substreams that has come to be, or is no more."""
+        """Count a message or token of some substreams that has come to be, or is no more."""
         counts, closing, due, all_closing = self.counts, self.closing, self.due, self.all_closing
         for key in keys:
             of_key = counts.get(key)
@@ -97,22 +82,22 @@ class DeclarationBook:
                 due[key] = None
 
     def close(self, keys: Collection[Key]) -> None:
-        """Take note that this worker lets in nothing more of some substreams."""
-        if self._is_shared:
+        """Note that this worker lets in nothing more of some substreams."""
+        if self.is_shared:
             self.closing.update(keys)
-        self.record(keys, self._closing_point, -1)
+        self.record(keys, self.closing_point, -1)
         due = self.due
         for key in keys:
             due.pop(key, None)  # what is left there of an earlier use of the key is no place in the order
             due[key] = None
 
     def begin_closing(self, keys: Iterable[Key]) -> None:
-        """Take note that substreams are about to end, so that what has happened to them is to be told."""
+        """Note that substreams are about to end, so that what has happened to them is to be told."""
         self.closing.update(keys)
         self.due.update(dict.fromkeys(key for key in keys if key in self.counts))
 
     def close_all(self) -> None:
-        """Take note that all substreams are about to end."""
+        """Note that all substreams are about to end."""
         self.all_closing = True
         self.due.update(dict.fromkeys(self.counts))
 
@@ -127,7 +112,7 @@ class DeclarationBook:
                 keys.append(key)
                 which.append(shapes.setdefault(tuple(counts.items()), len(shapes)))
         self.due.clear()
-        return Changes(self._number, keys, which, list(shapes)) if keys else None
+        return Changes(self.number, keys, which, list(shapes)) if keys else None
 
 
 class SubstreamBooks:
@@ -183,7 +168,7 @@ class SubstreamBooks:
             book.record(keys, (location, time), difference)
 
     def produce_here(self, label: Labels, location: int, time: Time) -> None:
-        """Take note of a message to this worker itself: nothing is counted if it is consumed within the step."""
+        """Count a message to this worker itself: nothing is counted if it is consumed within the step."""
         place = id(label), location, time
         made = self._here.get(place)
         if made is None:
@@ -192,7 +177,7 @@ class SubstreamBooks:
             made[1] += 1
 
     def consume(self, label: Labels, location: int, time: Time) -> None:
-        """Take note of a message that was received here."""
+        """Count a message that was received here."""
         place = id(label), location, time
         made = self._here.get(place)
         if made is None:
@@ -203,26 +188,26 @@ class SubstreamBooks:
             made[1] -= 1
 
     def _record_left(self) -> None:
-        """Take note of the messages to this worker itself that were not consumed within the step."""
+        """Count the messages to this worker itself that were not consumed within the step."""
         for (_, location, time), (label, count) in self._here.items():
             self.record(label, location, time, count)
         self._here.clear()
 
     def close(self, declaration: int, keys: Collection[Key]) -> None:
-        """Take note that this worker lets in nothing more of some substreams."""
+        """Note that this worker lets in nothing more of some substreams."""
         if declaration in self._books:
             self._books[declaration].close(keys)
         else:  # nobody asks for their ends, so they are over
             self._pass_on(SubstreamNews(over={declaration: list(keys)}))
 
     def end(self, ending: Ending, open_keys: Collection[Key]) -> None:
-        """Take note that no more comes to this worker than what waits there, and that those still open are closed."""
+        """Note that no more comes to this worker than what waits there, and that those still open are closed."""
         if ending.declaration in self._books:
             self.close(ending.declaration, open_keys)
             self._mine.ending.append(ending)
 
     def finish(self, declaration: int, open_keys: Collection[Key]) -> None:
-        """Take note that this worker lets in nothing more of any substream of a declaration, those still open told."""
+        """Note that this worker lets in nothing more of any substream of a declaration, those still open told."""
         if declaration in self._books:
             self.close(declaration, open_keys)
             self._mine.finished.append(declaration)
@@ -279,7 +264,7 @@ class SubstreamBooks:
         return mine
 
     def receive(self, news: SubstreamNews) -> None:
-        """Take in what another worker has told."""
+        """Receive what another worker has told."""
         if self._view is None:
             self._hear(news)
         else:

@@ -40,7 +40,7 @@ class CommonView:
         return bool(news.closing or news.all_closing or news.turns or news.ends or news.over)
 
     def take(self, news: SubstreamNews) -> None:
-        """Take in what a worker has told, which may be this one."""
+        """Receive what a worker has told, which may be this one."""
         for changes in news.changes:
             tracker = self._trackers[changes.declaration]
             self._end(changes.declaration, tracker.update(changes.keys, changes.which, changes.shapes))

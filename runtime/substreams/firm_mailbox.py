@@ -99,11 +99,6 @@ class FirmMailbox:
         """What is of no substream, and came within a turn."""
 
     @property
-    def takes_turns(self) -> bool:
-        """Whether the input is on a cycle."""
-        return self._turns is not None
-
-    @property
     def held(self) -> Iterator[Message]:
         """What waits here."""
         yield from self._between
@@ -155,7 +150,7 @@ class FirmMailbox:
             self._host.books.record(label, output, time, difference)
 
     def close(self, keys: Sequence[Key]) -> None:
-        """Take note that substreams come after all of which that was said before, in order; only on a cycle."""
+        """Note that substreams come after all of which that was said before, in order; only on a cycle."""
         assert self._turns is not None, "elsewhere nobody takes turns"
         is_first = not self._turns
         self._turns.extend(keys)

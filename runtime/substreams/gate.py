@@ -138,7 +138,7 @@ class SubstreamGate:
         )
 
     def over(self, keys: Iterable[Key]) -> None:
-        """Take note that substreams that were closed are over."""
+        """Note that substreams that were closed are over."""
         for key in keys:
             closed = self._closed.get(key)
             if closed is not None:

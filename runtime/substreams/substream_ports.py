@@ -157,7 +157,7 @@ class SubstreamInput(RunningInput):
         return self._receive(divided=False)
 
     def _receive(self, *, divided: bool) -> Iterator[tuple[LentToken, Batch]]:
-        queue, owner, host = self.queue, self.owner, self._host
+        queue, owner, host = self.queue, self.owner, self.host
         while queue:
             message = queue[0]
             if type(message) is EndOfPiece:
@@ -182,7 +182,7 @@ class SubstreamInput(RunningInput):
 
     def _count_received(self, label: Labels, time: Time) -> None:
         if self.firm is None:
-            self._host.books.consume(label, self.location, time)
+            self.host.books.consume(label, self.location, time)
         else:
             self.firm.receive(label, time)
 
@@ -197,7 +197,7 @@ class SubstreamInput(RunningInput):
         parts = self.queue.popleft().divided()
         self.queue.extendleft(reversed(parts))
         for part in parts[1:]:
-            self._host.produce(self.location, part.time)
+            self.host.produce(self.location, part.time)
 
     @property
     def ended(self) -> Iterator[Any]:

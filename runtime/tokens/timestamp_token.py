@@ -3,7 +3,6 @@
 Source: seed "Timestamp tokens" (Lattuada and McSherry), section 3.
 """
 
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from tidewheel.progress import Time, TimeDomain
@@ -137,9 +136,7 @@ class TimestampToken:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._live:
             self.discard()
 

@@ -4,7 +4,6 @@ Source: seed "Timestamp tokens" (Lattuada and McSherry), section 3; the set is w
 """
 
 from collections.abc import Iterable, Iterator
-from types import TracebackType
 from typing import Self
 
 from tidewheel.progress import Antichain, Time
@@ -139,9 +138,7 @@ class TokenSet:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.discard()
 
     def __repr__(self) -> str:

@@ -23,7 +23,6 @@ from tidewheel.transport.pickling import dump_frames, dumps, pack, pickled_size,
 
 _LARGE = 16 * 1024
 _MEASURED_EVERY = 16
-_NONE: Mapping[int, SubstreamNews] = {}
 
 FIRST_HANDLE = 0
 """The number of the handle with which an input begins; those of the others are drawn by chance."""
@@ -208,8 +207,8 @@ class Outbox:
         self,
         progress: Mapping[int, ProgressBatch],
         credit: Mapping[int, Credit],
-        substreams: Mapping[int, SubstreamNews] = _NONE,
-        heard: int = 0,
+        substreams: Mapping[int, SubstreamNews],
+        heard: int,
     ) -> list[tuple[int, Envelope]]:
         """Return an envelope for each peer for which there is anything, as (worker number, envelope).
 
@@ -217,30 +216,23 @@ class Outbox:
         """
         if progress:
             self._count(next(iter(progress.values())), len(progress))
-        return [
-            (
-                peer,
-                Envelope(
+        made: list[tuple[int, Envelope]] = []
+        for peer, messages in enumerate(self._messages):
+            if messages or peer in progress or peer in credit or peer in substreams:
+                envelope = Envelope(
                     self._worker,
                     self._incarnation,
-                    self._next_sequence(peer),
+                    self._sequences[peer],
                     messages,
                     progress.get(peer, []),
                     credit=credit.get(peer),
                     substreams=substreams.get(peer),
                     heard=heard,
-                ),
-            )
-            for peer, messages in enumerate(self._messages)
-            if messages or peer in progress or peer in credit or peer in substreams
-        ]
-
-    def _next_sequence(self, peer: int) -> int:
-        """Return the number of the envelope that takes along all messages for a peer."""
-        self._messages[peer] = []
-        sequence = self._sequences[peer]
-        self._sequences[peer] = sequence + 1
-        return sequence
+                )
+                made.append((peer, envelope))
+                self._messages[peer] = []
+                self._sequences[peer] += 1
+        return made
 
     def _count(self, batch: ProgressBatch, receivers: int) -> None:
         """Count a batch that several peers get."""

@@ -82,7 +82,7 @@ class FlowControl:
             self._due.add(sender)
 
     def receive(self, peer: int, credit: Credit) -> None:
-        """Take in what a peer says; in the order in which it was said."""
+        """Receive what a peer says; in the order in which it was said."""
         self._drop(credit.taken - self._acknowledged[peer])
         self._acknowledged[peer] = credit.taken
         if not credit.congested:

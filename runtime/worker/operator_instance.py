@@ -25,28 +25,16 @@ class RunningStage:
     """One stage on one worker, with counts of its work so far.
 
     Attributes:
-        with_keys: what it does to a batch of several substreams; None if it needs the records of each by themselves.
+        stage: its name, and what it does.
         messages_in, records_in: what it has received.
         messages_out, records_out: what it has sent.
         seconds: how long its function has run.
     """
 
-    __slots__ = (
-        "_clock",
-        "_transform",
-        "messages_in",
-        "messages_out",
-        "name",
-        "records_in",
-        "records_out",
-        "seconds",
-        "with_keys",
-    )
+    __slots__ = ("_clock", "messages_in", "messages_out", "records_in", "records_out", "seconds", "stage")
 
     def __init__(self, stage: Stage, clock: Callable[[], float]) -> None:
-        self.name = stage.name
-        self.with_keys = stage.with_keys
-        self._transform = stage.transform
+        self.stage = stage
         self._clock = clock
         self.messages_in = self.messages_out = self.records_in = self.records_out = 0
         self.seconds = 0.0
@@ -62,14 +50,14 @@ class RunningStage:
         started = self._clock()
         try:
             if keys is None:
-                result = self._transform(batch)
+                result = self.stage.transform(batch)
             else:
-                assert self.with_keys is not None, "others get the records of one key at a time"
-                result, keys = self.with_keys(batch, keys)
+                assert self.stage.with_keys is not None, "others get the records of one key at a time"
+                result, keys = self.stage.with_keys(batch, keys)
             if type(result) is not list:
                 check_batch(result)
         except (Exception, SystemExit, GeneratorExit) as error:
-            raise PartError(self.name, None, "failed") from error
+            raise PartError(self.stage.name, None, "failed") from error
         self.seconds += self._clock() - started
         count = length(result)
         if count:
@@ -167,9 +155,9 @@ class OperatorInstance(PortOwner):
 
     def statistics(self) -> Iterator[tuple[str, OperatorStatistics]]:
         """Yield its name and statistics, or those of each stage that it is made of; all stages run in one schedule."""
-        for stage in self.stages:
-            received, sent = (stage.messages_in, stage.records_in), (stage.messages_out, stage.records_out)
-            yield stage.name, OperatorStatistics(self.schedules, stage.seconds, *received, *sent)
+        for running in self.stages:
+            received, sent = (running.messages_in, running.records_in), (running.messages_out, running.records_out)
+            yield running.stage.name, OperatorStatistics(self.schedules, running.seconds, *received, *sent)
         if not self.stages:
             received = sum(port.consumed for port in self.inputs), sum(port.records for port in self.inputs)
             sent = sum(port.sent for port in self.outputs), sum(port.records for port in self.outputs)
@@ -182,12 +170,12 @@ def _send(stages: Sequence[RunningStage], token: LentToken, batch: Batch, output
     mixed = label if isinstance(label, MixedLabel) else None
     keys = None if mixed is None else mixed.keys
     count = length(batch)
-    for number, stage in enumerate(stages):
-        if mixed is not None and keys is not None and stage.with_keys is None:
+    for number, running in enumerate(stages):
+        if mixed is not None and keys is not None and running.stage.with_keys is None:
             for key, part in parts_by_key(batch, keys):
                 _send(stages[number:], token.of((mixed.declaration, key)), part, output)
             return
-        batch, count, keys = stage.run(batch, count, keys)
+        batch, count, keys = running.run(batch, count, keys)
         if not count:
             return
     if mixed is None or keys is None:

@@ -48,7 +48,7 @@ class RunningInput:
     """An input that operators receive from through an `InputPort`, and the lender of the tokens of its messages.
 
     Attributes:
-        owner: the operator.
+        host: the worker, and ``owner``, the operator.
         port: the number of the input, and ``location``, that of its location.
         queue: the messages that the operator has not received, in order.
         put: receives what arrives: into the queue, or where it waits until it may go there.
@@ -56,12 +56,12 @@ class RunningInput:
         looked_at: at how many ends of substreams it has looked.
     """
 
-    __slots__ = ("_host", "_paths", "consumed", "location", "looked_at", "owner", "port", "put", "queue", "records")
+    __slots__ = ("_paths", "consumed", "host", "location", "looked_at", "owner", "port", "put", "queue", "records")
 
     def __init__(
         self, host: OperatorHost, owner: PortOwner, port: int, location: int, paths: Sequence[tuple[PathSummary, ...]]
     ) -> None:
-        self._host = host
+        self.host = host
         self._paths = paths
         self.owner = owner
         self.port = port
@@ -73,7 +73,7 @@ class RunningInput:
         self.records = 0
 
     def __iter__(self) -> Iterator[tuple[LentToken, Batch]]:
-        queue, owner, host = self.queue, self.owner, self._host
+        queue, owner, host = self.queue, self.owner, self.host
         while queue:
             message = queue.popleft()
             time, batch = message.time, message.batch
@@ -104,20 +104,11 @@ class RunningInput:
         for index, message in enumerate(self.queue):
             if message.size:
                 self.queue[index] = message.taken()
-                self._host.flow.take(message.sender, message.size)
+                self.host.flow.take(message.sender, message.size)
                 released += 1
                 if released == most:
                     break
         return released > 0
-
-    @property
-    def frontier(self) -> Antichain:
-        """See `InputPort.frontier`."""
-        if not self.owner.notify:
-            raise TokenError(
-                f"operator {self.owner.name!r} was described with notify=False, so no frontier is kept for it"
-            )
-        return self._host.frontier(self.location)
 
     @property
     def ended(self) -> Iterator[Any]:
@@ -267,7 +258,12 @@ class InputPort:
         Raises:
             TokenError: the operator said, by ``notify=False``, that it does not look at frontiers.
         """
-        return self._running.frontier
+        running = self._running
+        if not running.owner.notify:
+            raise TokenError(
+                f"operator {running.owner.name!r} was described with notify=False, so no frontier is kept for it"
+            )
+        return running.host.frontier(running.location)
 
     @property
     def ended(self) -> Iterator[Any]:

@@ -1,6 +1,5 @@
 """The connections between the operators of one worker, made before these are built."""
 
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from tidewheel.progress import CompiledGraph, Source, Target
@@ -22,17 +21,11 @@ Edges: TypeAlias = list[tuple[Source, Target, Channel]]
 """The ends of each edge, and what this worker sends over it."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Kinds:
-    """The classes of which operators, ports and channels are."""
+_Kinds: TypeAlias = tuple[type[OperatorInstance], type[RunningInput], type[RunningOutput], type[Channel]]
+"""The classes of which operators, ports and channels are."""
 
-    instance: type[OperatorInstance] = OperatorInstance
-    input: type[RunningInput] = RunningInput
-    output: type[RunningOutput] = RunningOutput
-    channel: type[Channel] = Channel
-
-
-_OF_SUBSTREAMS = _Kinds(SubstreamInstance, SubstreamInput, SubstreamOutput, SubstreamChannel)
+_PLAIN: _Kinds = (OperatorInstance, RunningInput, RunningOutput, Channel)
+_OF_SUBSTREAMS: _Kinds = (SubstreamInstance, SubstreamInput, SubstreamOutput, SubstreamChannel)
 
 
 def wire(
@@ -42,9 +35,9 @@ def wire(
 
     Only a dataflow that declares substreams has ports and channels that know of them.
     """
-    kinds = _OF_SUBSTREAMS if declared else _Kinds()
+    make_instance, make_input, make_output, make_channel = _OF_SUBSTREAMS if declared else _PLAIN
     instances = [
-        kinds.instance(index, operator.name, operator.notify, host.clock)
+        make_instance(index, operator.name, operator.notify, host.clock)
         for index, operator in enumerate(plan.operators)
     ]
     for index, (operator, instance) in enumerate(zip(plan.operators, instances, strict=True)):
@@ -54,11 +47,10 @@ def wire(
             for port in range(len(shape.inputs))
         ]
         instance.inputs = tuple(
-            kinds.input(host, instance, port, compiled.index[Target(index, port)], out)
-            for port, out in enumerate(paths)
+            make_input(host, instance, port, compiled.index[Target(index, port)], out) for port, out in enumerate(paths)
         )
         instance.outputs = tuple(
-            kinds.output(host, instance, port, compiled.index[Source(index, port)], nesting.domain)
+            make_output(host, instance, port, compiled.index[Source(index, port)], nesting.domain)
             for port, nesting in enumerate(shape.outputs)
         )
         for entry in instance.inputs if operator.ends is not None else ():
@@ -71,7 +63,7 @@ def wire(
         for port, source in enumerate(operator.sources):
             asking = operator.stages[0].name if operator.stages else operator.name
             entry = instances[index].inputs[port]
-            channel = kinds.channel(host, entry.location, entry.put, index, asking, operator.pacts[port])
+            channel = make_channel(host, entry.location, entry.put, index, asking, operator.pacts[port])
             instances[source.operator].outputs[source.port].channels.append(channel)
             edges.append((source, Target(index, port), channel))
     return instances, edges

@@ -11,7 +11,7 @@ Source: seed "Progress Tracking", section "Maintaining Capabilities"; seed "Time
 """
 
 import logging
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -33,13 +33,13 @@ from tidewheel.runtime.substreams.declared import declared_substreams
 from tidewheel.runtime.substreams.worker_substreams import WorkerSubstreams
 from tidewheel.runtime.tokens.token_ledger import Leak, TokenLedger
 from tidewheel.runtime.worker.agenda import Agenda
-from tidewheel.runtime.worker.envelope import Envelope, Outbox
+from tidewheel.runtime.worker.envelope import Envelope, Message, Outbox
 from tidewheel.runtime.worker.failure import operator_failure, raise_step_failure
 from tidewheel.runtime.worker.flow_control import DEFAULT_BYTES_IN_FLIGHT, FlowControl
 from tidewheel.runtime.worker.operator_context import OperatorContext
 from tidewheel.runtime.worker.operator_host import Closing, OperatorHost, ProbeWatch
 from tidewheel.runtime.worker.wiring import wire
-from tidewheel.runtime.worker.worker_report import BusyWorker, WorkerReport, awaited_by, edges_of, held_at, unread_at
+from tidewheel.runtime.worker.worker_report import BusyWorker, WorkerReport
 from tidewheel.transport.batches import Batch
 from tidewheel.transport.link import OrderedInbox
 
@@ -231,7 +231,7 @@ class WorkerCore(OperatorHost):
                 self.activate(self._compiled.locations[number].operator)
 
     def count_tokens(self) -> None:
-        """Take note of what has happened to tokens."""
+        """Count what has happened to tokens."""
         if not self.ledger.is_empty:
             self._progress.record(self.ledger.drain())
             self._substreams.record_tokens(self.ledger.labelled)
@@ -254,12 +254,15 @@ class WorkerCore(OperatorHost):
 
     def report(self) -> WorkerReport:
         """Return what this worker knows and has done, for `Job.explain` and `Job.statistics`; between steps only."""
+        ports, plan = self._ports.values(), self.plan
+        notificators = (notificator for instance in self._instances for notificator in instance.notificators)
+        unread = ((port, message) for port in ports for message in port.queue if isinstance(message, Message))
         return WorkerReport(
             self.worker,
             self._progress.knowledge(),
             self.ledger.tokens(),
-            awaited_by(self._instances),
-            unread_at(self._ports.values()),
+            Counter(token.stamp for notificator in notificators for token in notificator.tokens),
+            Counter((port.location, message.time) for port, message in unread),
             self.agenda.scheduled(),
             WorkerStatistics(
                 self.worker,
@@ -270,10 +273,10 @@ class WorkerCore(OperatorHost):
                 len(self.leaks),
                 self.flow.load,
                 dict(part for instance in self._instances for part in instance.statistics()),
-                edges_of(self._edges, self.plan),
+                tuple(edge.statistics(plan.describe(start), plan.describe(end)) for start, end, edge in self._edges),
             ),
             self._substreams.open_substreams(),
-            held_at(self._ports.values()),
+            Counter((port.location, message.time) for port in ports for message in port.held),
         )
 
     def running(self) -> BusyWorker:

@@ -298,14 +298,13 @@ class WorkerLoop:
 
     def _tell(self, feeder: int, steps: int | None = None) -> None:
         """Send a feeder the status; sending the failure of this worker does not fail again."""
-        probes, failure = self._status.probes, self._status.failure
         taken, heard = self._core.intake.taken_from(feeder), self._core.heard(feeder)
-        status = WorkerStatus(self._status.phase, probes, failure, taken, heard, steps)
+        status = replace(self._status, taken=taken, heard=heard, steps=steps)
         self._statuses_sent += 1
         try:
             envelope = Envelope(self._worker, self._incarnation, self._statuses_sent, status=status)
             self._routes[feeder].send(feeder, envelope)
         except PeerLost as error:
-            if failure is None:
+            if status.failure is None:
                 raise
             _LOGGER.warning("worker %d cannot tell why it has failed: %s", self._worker, error)

@@ -1,22 +1,15 @@
 """The report of a worker on itself between two steps, for `Job.explain` and `Job.statistics`."""
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from tidewheel.progress import Knowledge, Time
-from tidewheel.runtime.description.plan import Plan
 from tidewheel.runtime.explaining.statistics import (
-    EdgeStatistics,
     InputStatistics,
     WorkerStatistics,
 )
 from tidewheel.runtime.substreams.gate import OpenSubstreams
-from tidewheel.runtime.worker.envelope import Message
-from tidewheel.runtime.worker.operator_instance import OperatorInstance
-from tidewheel.runtime.worker.ports import RunningInput
-from tidewheel.runtime.worker.wiring import Edges
 
 Counts: TypeAlias = Mapping[tuple[int, Time], int]
 """How many, by (location number, time)."""
@@ -62,26 +55,3 @@ class BusyWorker:
     operator: str | None = None
     time: Time | None = None
     seconds: float = 0.0
-
-
-def awaited_by(instances: Iterable[OperatorInstance]) -> Counts:
-    """Return how many tokens the notificators of some operators hold."""
-    notificators = (notificator for instance in instances for notificator in instance.notificators)
-    return Counter(token.stamp for notificator in notificators for token in notificator.tokens)
-
-
-def unread_at(ports: Iterable[RunningInput]) -> Counts:
-    """Return the number of messages that operators have not received, by location and time."""
-    return Counter(
-        (port.location, message.time) for port in ports for message in port.queue if isinstance(message, Message)
-    )
-
-
-def held_at(ports: Iterable[RunningInput]) -> Counts:
-    """Return the number of messages that have arrived and that operators may not receive yet, by location and time."""
-    return Counter((port.location, message.time) for port in ports for message in port.held)
-
-
-def edges_of(edges: Edges, plan: Plan) -> tuple[EdgeStatistics, ...]:
-    """Return what was sent over each edge of a plan."""
-    return tuple(edge.statistics(plan.describe(source), plan.describe(target)) for source, target, edge in edges)

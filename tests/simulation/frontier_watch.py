@@ -7,6 +7,7 @@ from tests.simulation.possible_times import Pointstamp, PossibleTimes
 from tests.simulation.truth import Truth
 from tidewheel.progress import Antichain, Location, Target, Time
 from tidewheel.runtime.description.plan import Plan
+from tidewheel.runtime.worker.ports import InputPort
 from tidewheel.runtime.worker.worker_core import WorkerCore
 
 
@@ -81,7 +82,7 @@ class FrontierWatch:
 
 def port_frontier(number: int) -> Callable[[WorkerCore], Antichain]:
     """Return what reads the frontier of an input port as its operator does."""
-    return lambda core: core._ports[number].frontier
+    return lambda core: InputPort(core._ports[number]).frontier
 
 
 def probe_frontier(name: str) -> Callable[[WorkerCore], Antichain]:

@@ -181,7 +181,7 @@ class World:
     def _waits_whole(self, location: int) -> bool:
         """Tell whether all of a substream waits there until it has come."""
         port = self.cores[0]._ports[location]
-        return isinstance(port, SubstreamInput) and port.firm is not None and not port.firm.takes_turns
+        return isinstance(port, SubstreamInput) and port.firm is not None and port.firm._turns is None
 
     def _live(self, but_waiting_at: int | None) -> Iterator[tuple[Life, int]]:
         """Yield the life and location of whatever may become a record: tokens, messages, and what is fed."""

@@ -340,7 +340,7 @@ def test_memory_is_of_live_substreams_only() -> None:
                 handle.send(list(range(epoch * sessions, (epoch + 1) * sessions)))
                 settle(job)
                 cores = job._cores  # type: ignore[attr-defined]
-                gates = [gate for core in cores for gate in core._substreams.gates.values()]
+                gates = [gate for core in cores for gate in core._substreams.gates]
                 states = [one.states for core in cores for one in core._instances if one.name != "keys"]
                 sizes.append(len(pickle.dumps(states)))
                 assert sum(map(len, gates)) <= 3 * sessions

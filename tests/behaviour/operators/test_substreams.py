@@ -173,7 +173,7 @@ def assert_nothing_left(job: tw.Job) -> None:
         assert not core._substreams._early
         if books._view is not None:
             assert all(len(tracker) == 0 for tracker in books._view._trackers.values())
-        for gate in core._substreams.gates.values():
+        for gate in core._substreams.gates:
             assert all(closed.is_over for closed in gate._closed.values())
             assert not gate._open
         assert not any(message for port in core._ports.values() for message in (*port.queue, *port.held))
@@ -214,7 +214,7 @@ def test_memory_is_of_live_substreams_only() -> None:
                 handle.end_substream(epoch)
                 while job.run_round():  # type: ignore[attr-defined]
                     pass
-                gates = [gate for core in job._cores for gate in core._substreams.gates.values()]  # type: ignore[attr-defined]
+                gates = [gate for core in job._cores for gate in core._substreams.gates]  # type: ignore[attr-defined]
                 most = max(most, *map(len, gates))
         job.wait(DEADLINE_S)
         assert sorted(rows(job, "keys")) == list(range(50))
