@@ -16,8 +16,9 @@ from tidewheel.operators.sinks.write_files import EpochFolders, WrittenEpoch, bu
 from tidewheel.operators.stream_base import Record, Result, StreamBase, check_function, check_positive
 from tidewheel.progress import GraphError, ProductDomain, Time
 from tidewheel.pubsub.catalog.catalog import Delivery
+from tidewheel.pubsub.exactly_once.living_readers import RETENTION_S
 from tidewheel.pubsub.protocol.publisher import DEFAULT_CAPACITY_BYTES
-from tidewheel.pubsub.publishers.publication import RETENTION_S, Publication, topic_log
+from tidewheel.pubsub.publishers.publication import Publication, topic_log
 from tidewheel.runtime.description.pacts import SubstreamPact
 from tidewheel.runtime.description.plan import EndsWanted
 from tidewheel.runtime.worker.operator_context import OperatorContext

@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeAlias, get_origin
 from tidewheel.operators.substreams.labeller import Labeller, SubstreamKeys
 from tidewheel.operators.tables.columns import check_schema, is_schema
 from tidewheel.progress import GraphError, Time
-from tidewheel.pubsub.catalog.record_classes import classes_of
+from tidewheel.pubsub.catalog.topic_schema import classes_of
 from tidewheel.runtime import OutputPort, Schedule, TimestampToken
 from tidewheel.runtime.worker.envelope import FIRST_HANDLE, InputCommand
 from tidewheel.runtime.worker.operator_context import OperatorContext, instance_of

@@ -14,8 +14,8 @@ from typing import Any, Final, Literal, TypeAlias
 from tidewheel.progress import IntegerDomain, TimeDomain
 from tidewheel.pubsub.catalog.topic_schema import DeclaredSchema, topic_schema
 from tidewheel.pubsub.errors import DeliveryError
-from tidewheel.pubsub.messages.payload import encode
-from tidewheel.pubsub.messages.wire import DataMessage, FeedEvent, LowerFrontierUpdate
+from tidewheel.pubsub.messages.encoded_message import encode_batch
+from tidewheel.pubsub.messages.wire import FeedEvent, LowerFrontierUpdate
 
 RESERVED: Final = "tidewheel/"
 """The prefix of the names that no job may publish."""
@@ -191,8 +191,7 @@ def messages(events: Sequence[TopicEvent]) -> list[FeedEvent]:
     """Return the messages with which the topic's publisher publishes successive events, each an epoch."""
     told: list[FeedEvent] = []
     for event in events:
-        encoded = encode([event])
-        told.append(DataMessage(event.version, encoded.payload, encoded.encoding, encoded.records))
+        told.append(encode_batch(event.version, [event]))
         told.append(LowerFrontierUpdate([(event.version, -1), (event.version + 1, 1)]))
     return told
 

@@ -16,8 +16,8 @@ from typing import Any, Final
 from tidewheel.progress import TidewheelError
 from tidewheel.pubsub.catalog.catalog import CATALOG_TOPIC, ENDED, Catalog, Listing, TopicEvent, TopicInfo
 from tidewheel.pubsub.catalog.catalog_topic import CatalogTopic
+from tidewheel.pubsub.catalog.publisher_life import publisher_death, publishers_live
 from tidewheel.pubsub.errors import DeliveryError, NoCluster
-from tidewheel.pubsub.publishers.ray_publishers import publisher_death, publishers_live
 from tidewheel.transport.change_signal import ChangeSignal
 from tidewheel.transport.ray_cluster import connect_to_running, namespace
 

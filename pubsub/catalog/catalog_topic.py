@@ -13,9 +13,7 @@ from tidewheel.pubsub.messages.wire import FeedEvent
 from tidewheel.pubsub.protocol.publisher import DEFAULT_CAPACITY_BYTES
 from tidewheel.pubsub.publishers.live_partition import LEASE_S, LivePartition
 from tidewheel.pubsub.publishers.publisher_actor import PublisherActor
-from tidewheel.transport.change_signal import ChangeSignal
 from tidewheel.transport.link import OrderedInbox
-from tidewheel.transport.ordered_inbox import OrderedInbox
 
 _LOG = logging.getLogger(__name__)
 

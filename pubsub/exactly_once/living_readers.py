@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from math import inf
 from typing import NamedTuple
 
-from tidewheel.pubsub.publishers.publication import RETENTION_S
-
 LEASE_S = 60.0
+RETENTION_S = 7 * 24 * 3600.0
 
 
 class Overdue(NamedTuple):

@@ -12,7 +12,7 @@ from pathlib import Path
 from tidewheel.progress import TimeDomain
 from tidewheel.pubsub.exactly_once.fanout import Outgoing
 from tidewheel.pubsub.exactly_once.frames import ChildMessage, Join
-from tidewheel.pubsub.exactly_once.living_readers import LEASE_S, LivingReaders
+from tidewheel.pubsub.exactly_once.living_readers import LEASE_S, RETENTION_S, LivingReaders
 from tidewheel.pubsub.exactly_once.messages import Ack, Nack, Rejected
 from tidewheel.pubsub.log.errors import LogError
 from tidewheel.pubsub.log.record_format import LogIdentity
@@ -20,7 +20,6 @@ from tidewheel.pubsub.log.segmented_log import SEGMENT_BYTES
 from tidewheel.pubsub.publishers.audience import Audience
 from tidewheel.pubsub.publishers.durable_pubend import DurablePubend
 from tidewheel.pubsub.publishers.partition import Partition
-from tidewheel.pubsub.publishers.publication import RETENTION_S
 
 _LOG = logging.getLogger(__name__)
 

@@ -24,12 +24,8 @@ from tidewheel.pubsub.protocol.outgoing_queue import size_of
 from tidewheel.pubsub.protocol.publisher import Publisher
 from tidewheel.pubsub.publishers.partition import Confirmed, Partition
 from tidewheel.transport import tickets
-from tidewheel.transport.change_signal import ChangeSignal
 from tidewheel.transport.stream_link import HAS_GONE
 from tidewheel.transport.tickets import SocketOffer
-from tidewheel.transport import socket_offer
-from tidewheel.transport.codec import HAS_GONE
-from tidewheel.transport.socket_offer import SocketOffer
 
 _LOG = logging.getLogger(__name__)
 

@@ -14,16 +14,15 @@ from typing import Literal, TypeAlias, get_args
 from urllib.parse import quote
 
 from tidewheel.progress import Time, TimeDomain
-from tidewheel.pubsub.catalog.catalog import TopicInfo
+from tidewheel.pubsub.catalog.catalog import ENDED, RESERVED, Delivery, TopicInfo
 from tidewheel.pubsub.catalog.local_catalog import LOCAL_CATALOG
-from tidewheel.pubsub.catalog.topic_event import ENDED, RESERVED, Delivery
 from tidewheel.pubsub.catalog.topic_schema import TopicSchema
 from tidewheel.pubsub.errors import DeliveryError
+from tidewheel.pubsub.exactly_once.living_readers import RETENTION_S
 from tidewheel.pubsub.protocol.publisher import DEFAULT_CAPACITY_BYTES, Publisher
 from tidewheel.pubsub.publishers.connection import LocalConnection, LocalPublisher, PublisherConnection
 from tidewheel.transport.attachment import AttachmentHost
 
-RETENTION_S = 7 * 24 * 3600.0
 STOPPED_EARLY = "the job was stopped before the topic ended"
 
 Partition: TypeAlias = Literal["worker", "merged"]
@@ -121,7 +120,7 @@ class Publication:
 
     def entry(self, host: AttachmentHost, partitions: Sequence[object]) -> TopicInfo:
         """Return a catalog entry for a new life of this topic, with the addresses of its publishers."""
-        declared = None if self.schema is None else self.schema.declared()
+        declared = None if self.schema is None else self.schema.declared
         delivery: Delivery = "best_effort" if self.log is None else "exactly_once"
         return TopicInfo(self.topic, host.job, self.domain, tuple(partitions), uuid.uuid4().hex, declared, delivery)
 

@@ -19,15 +19,9 @@ from typing import Any, Final, TypeAlias
 from tidewheel.progress import TidewheelError
 from tidewheel.pubsub.errors import DeliveryError, PublisherLost
 from tidewheel.pubsub.exactly_once.frames import CODEC, ChildMessage
-from tidewheel.pubsub.messages.delivery_options import DeliveryOptions
 from tidewheel.transport.call_link import CallParent
-from tidewheel.transport.frames import MOST_AT_ONCE, STEADILY
+from tidewheel.transport.frames import MOST_AT_ONCE
 from tidewheel.transport.stream_link import ParentLink
-from tidewheel.pubsub.exactly_once.codec import CODEC
-from tidewheel.pubsub.exactly_once.frames import ChildMessage
-from tidewheel.transport.call_parent import CallParent
-from tidewheel.transport.parent_link import ParentLink
-from tidewheel.transport.socket_frames import MOST_AT_ONCE
 
 _LOG = logging.getLogger(__name__)
 

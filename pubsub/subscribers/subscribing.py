@@ -11,8 +11,7 @@ from tidewheel.pubsub.catalog.catalog import CATALOG_TOPIC, TopicInfo
 from tidewheel.pubsub.catalog.local_catalog import LOCAL_CATALOG
 from tidewheel.pubsub.catalog.topic_schema import TopicSchema, topic_schema
 from tidewheel.pubsub.errors import DeliveryError, NoCluster, PublisherLost, SchemaMismatch, UnknownTopic
-from tidewheel.pubsub.exactly_once.codec import CODEC
-from tidewheel.pubsub.exactly_once.frames import Join
+from tidewheel.pubsub.exactly_once.frames import CODEC, Join
 from tidewheel.pubsub.exactly_once.subend import Order
 from tidewheel.pubsub.messages.delivery_options import BLOCK_LIMIT_S, DeliveryOptions, Slow, Where
 from tidewheel.pubsub.subscribers.local_reader import LocalTopicReader
@@ -25,9 +24,9 @@ from tidewheel.pubsub.subscribers.subscription_options import (
     check_options,
 )
 from tidewheel.pubsub.subscribers.topic_reader import ActorReader, Finds, TopicReader
-from tidewheel.transport.parent_link import ParentLink
+from tidewheel.transport.frames import MOST_AT_ONCE, STEADILY
 from tidewheel.transport.ray_cluster import connect_to_running, node_id, process_id
-from tidewheel.transport.socket_frames import MOST_AT_ONCE, STEADILY
+from tidewheel.transport.stream_link import ParentLink
 
 _LOOKUP_S = 2.0
 _PING_TIMEOUT_S = 10.0

@@ -12,8 +12,7 @@ from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.exactly_once.subend import Order
 from tidewheel.pubsub.exactly_once.tick_set import FOREVER
 from tidewheel.pubsub.messages.delivery_options import DeliveryOptions
-from tidewheel.pubsub.messages.epoch import Epoch
-from tidewheel.pubsub.messages.events import Batch, Event, SubstreamsEnded
+from tidewheel.pubsub.messages.events import Batch, Epoch, Event, SubstreamsEnded
 
 Acknowledging: TypeAlias = Literal["auto", "manual"]
 """Who says what the consumer is done with: the subscription, when it is asked for what comes next, or the consumer."""

@@ -24,10 +24,6 @@ from tidewheel.pubsub.exactly_once.frames import Join
 from tidewheel.pubsub.messages.wire import DataMessage, InitialFrontierSnapshot, LastMessage, Numbered, PartitionEnded
 from tidewheel.pubsub.protocol.subscriber import Subscriber
 from tidewheel.pubsub.subscribers.parents import Find, KeptParent
-from tidewheel.pubsub.errors import DeliveryError
-from tidewheel.pubsub.messages.delivery_options import EVERYTHING, DeliveryOptions
-from tidewheel.pubsub.messages.wire import InitialFrontierSnapshot, Numbered
-from tidewheel.pubsub.publishers.connection import LocalPublisher
 
 WAIT_S: Final = 5.0
 """A reader waits so long for news before it returns without any, in seconds."""
