@@ -22,12 +22,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from tidewheel.pubsub.log.directory_lock import DirectoryLock
 from tidewheel.pubsub.log.errors import LogError, LogFailed, LogFull
+from tidewheel.pubsub.log.file_lock import lock_log
 from tidewheel.pubsub.log.files import FILES, FULL, Files, check_private, make_directory
-from tidewheel.pubsub.log.mark import Mark, MarkFile
 from tidewheel.pubsub.log.record_format import Entry, LogIdentity, SegmentHeader
-from tidewheel.pubsub.log.recovery import find_segments, recover, segment_path
+from tidewheel.pubsub.log.recovery import Mark, MarkFile, find_segments, recover, segment_path
 from tidewheel.pubsub.log.segment import Segment
 from tidewheel.pubsub.log.segment_writer import SegmentWriter, name_segment, prepare_segment
 from tidewheel.pubsub.log.spare_segments import SpareSegments
@@ -121,7 +120,7 @@ class Log(StoredSegments):
             try:
                 make_directory(files, directory)
                 check_private(directory)
-                resources.callback(DirectoryLock.acquire(directory, wait_s).release)
+                resources.callback(os.close, lock_log(directory, wait_s))
                 log = cls(directory, identity, snapshot=snapshot, segment_bytes=segment_bytes, clock=clock, files=files)
             except OSError as error:
                 kind = LogFull if error.errno in FULL else LogFailed
@@ -208,6 +207,7 @@ class Log(StoredSegments):
             old = self._writer.segment
             writer = self._new_segment(old.number + 1, old.last_tick, old.size, snapshot)
             self._close_writer()
+            old.ended_s = writer.segment.begun_s
             self._segments.append(writer.segment)
             self._writer = writer
 

@@ -23,8 +23,9 @@ from tests.kit.log.faulty_files import (
     segments_in,
     ticks_of,
 )
-from tidewheel.pubsub.log import Entry, Log, LogError, LogFailed, LogFull
-from tidewheel.pubsub.log.record_format import HEAD_BYTES, Part
+from tidewheel.pubsub.log.errors import LogError, LogFailed, LogFull
+from tidewheel.pubsub.log.record_format import HEAD_BYTES, Entry, Part
+from tidewheel.pubsub.log.segmented_log import Log
 
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG], ids=errno.errorcode.get)
@@ -97,7 +98,9 @@ def test_a_file_that_may_not_grow(tmp_path: Path) -> None:
 import json, resource, sys
 from pathlib import Path
 from tests.kit.log.faulty_files import ALL, IDENTITY, entry
-from tidewheel.pubsub.log import Entry, Log, LogFull
+from tidewheel.pubsub.log.errors import LogFull
+from tidewheel.pubsub.log.record_format import Entry
+from tidewheel.pubsub.log.segmented_log import Log
 
 resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, resource.RLIM_INFINITY))
 with Log.open(Path(sys.argv[1]), IDENTITY) as log:

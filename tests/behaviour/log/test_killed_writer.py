@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from tests.kit.log.writing_processes import IDENTITY, KEPT_TICKS, entry
-from tidewheel.pubsub.log import Log
+from tidewheel.pubsub.log.segmented_log import Log
 
 KILLS = 100
 MOST_ACKNOWLEDGED = 12

@@ -5,9 +5,10 @@ import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from tidewheel.pubsub.log import Entry, Log, LogError, LogIdentity, Record
+from tidewheel.pubsub.log.errors import LogError
 from tidewheel.pubsub.log.files import Files
-from tidewheel.pubsub.log.record_format import Part
+from tidewheel.pubsub.log.record_format import Entry, LogIdentity, Part, Record
+from tidewheel.pubsub.log.segmented_log import Log
 
 IDENTITY = LogIdentity("orders", 0, 2, "IntegerDomain()")
 ALL = 1 << 40

@@ -11,9 +11,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from tidewheel.pubsub.log import Entry, Log, LogIdentity
 from tidewheel.pubsub.log.files import Files
-from tidewheel.pubsub.log.record_format import Part
+from tidewheel.pubsub.log.record_format import Entry, LogIdentity, Part
+from tidewheel.pubsub.log.segmented_log import Log
 
 IDENTITY = LogIdentity("killed", 0, 1, "IntegerDomain()")
 SEGMENT_BYTES = 100_000

@@ -22,8 +22,10 @@ from tests.kit.log.faulty_files import (
     ticks_of,
 )
 from tests.waiting import eventually
-from tidewheel.pubsub.log import Entry, Log, LogCorrupted, LogError, LogFailed, LogIdentity, LogLocked, LogMismatch
-from tidewheel.pubsub.log.record_format import HEAD_BYTES
+from tidewheel.pubsub.log.errors import LogCorrupted, LogError, LogFailed, LogLocked, LogMismatch
+from tidewheel.pubsub.log.record_format import HEAD_BYTES, Entry, LogIdentity
+from tidewheel.pubsub.log.segment import Segment
+from tidewheel.pubsub.log.segmented_log import Log
 
 
 def test_what_was_synced_is_read_in_order(tmp_path: Path) -> None:
@@ -228,6 +230,10 @@ def test_the_state_at_a_tick_is_a_snapshot_and_what_came_after(tmp_path: Path) -
             log.snapshot_at(1)
 
 
+def status_of(segment: Segment) -> tuple[tuple[float, float | None], tuple[int | None, int], int]:
+    return (segment.begun_s, segment.ended_s), (segment.first_tick, segment.last_tick), segment.size
+
+
 def test_segments_tell_their_age(tmp_path: Path) -> None:
     """Everything in a segment is older than when the next was begun, also after the log was opened anew."""
     now_s = [100.0]
@@ -239,12 +245,12 @@ def test_segments_tell_their_age(tmp_path: Path) -> None:
         log.begin_segment(b"")
         log.append(entries([7]))
         log.sync()
-        first = log.segments()
+        first = [status_of(segment) for segment in log.segments()]
     with Log.open(tmp_path, IDENTITY, clock=lambda: now_s[0], files=FaultyFiles()) as log:
-        assert log.segments() == first
-    assert [(one.begun_s, one.ended_s) for one in first] == [(100.0, 160.0), (160.0, 200.0), (200.0, None)]
-    assert [(one.first_tick, one.last_tick) for one in first] == [(1, 2), (None, 2), (7, 7)]
-    assert [one.size for one in first] == [path.stat().st_size for path in segments_in(tmp_path)]
+        assert [status_of(segment) for segment in log.segments()] == first
+    assert [times for times, _, _ in first] == [(100.0, 160.0), (160.0, 200.0), (200.0, None)]
+    assert [ticks for _, ticks, _ in first] == [(1, 2), (None, 2), (7, 7)]
+    assert [size for _, _, size in first] == [path.stat().st_size for path in segments_in(tmp_path)]
 
 
 @pytest.mark.parametrize(
@@ -290,7 +296,7 @@ def test_the_lock_of_a_process_goes_with_it(tmp_path: Path) -> None:
 import sys
 from pathlib import Path
 from tests.kit.log.faulty_files import IDENTITY
-from tidewheel.pubsub.log import Log
+from tidewheel.pubsub.log.segmented_log import Log
 log = Log.open(Path(sys.argv[1]), IDENTITY)
 print("open", flush=True)
 sys.stdin.read()

@@ -15,7 +15,8 @@ import pytest
 from tests.waiting import eventually
 from tidewheel.progress import IntegerDomain
 from tidewheel.pubsub.exactly_once.sent_events import SentEvents
-from tidewheel.pubsub.log import Log, LogIdentity
+from tidewheel.pubsub.log.record_format import LogIdentity
+from tidewheel.pubsub.log.segmented_log import Log
 from tidewheel.pubsub.messages.encoded_message import decode
 from tidewheel.pubsub.messages.wire import DataMessage, FeedEvent, LowerFrontierUpdate, PartitionEnded
 from tidewheel.pubsub.publishers.durable_pubend import DurablePubend
