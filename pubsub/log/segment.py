@@ -50,6 +50,7 @@ class Segment:
     Attributes:
         begun_s: the time of its beginning, in seconds since 1970.
         ended_s: the time of the next segment's beginning; all its records are older. None for the last segment.
+        readers: the number of readers that have the file open. No reader opens a file that has lost its name.
         size: the size of its durable part.
         last_tick: the tick of the last durable record, here or in an earlier segment; -1 without any.
     """
@@ -68,12 +69,7 @@ class Segment:
         self.size = start
         self.last_tick = header.tick_before
         self._lock = threading.Lock()
-        self._readers = 0
-
-    @property
-    def is_read(self) -> bool:
-        """Whether a reader has the file open. No reader opens a file that has lost its name."""
-        return self._readers > 0
+        self.readers = 0
 
     @contextmanager
     def reading(self, size: int | None = None) -> Iterator["SegmentReader"]:
@@ -86,7 +82,7 @@ class Segment:
             FileNotFoundError: the file has been removed.
         """
         with self._lock:
-            self._readers += 1
+            self.readers += 1
         try:
             descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
             try:
@@ -95,7 +91,7 @@ class Segment:
                 os.close(descriptor)
         finally:
             with self._lock:
-                self._readers -= 1
+                self.readers -= 1
 
     @property
     def first_tick(self) -> int | None:

@@ -19,7 +19,6 @@ import time
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 from tidewheel.pubsub.log.errors import LogError, LogFailed, LogFull
@@ -61,7 +60,7 @@ class Log(StoredSegments):
         clock: Callable[[], float],
         files: Files,
     ) -> None:
-        self._spares = SpareSegments(directory, files, 2 * segment_bytes, time.monotonic)
+        self._spares = SpareSegments(directory, files, 2 * segment_bytes)
         super().__init__(directory, self._spares)
         self._files = files
         self._identity = identity
@@ -287,11 +286,3 @@ class Log(StoredSegments):
 
     def _close_writer(self) -> None:
         self._writer.close()
-
-    def __enter__(self) -> "Self":
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()

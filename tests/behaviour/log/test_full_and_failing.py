@@ -13,6 +13,7 @@ from tests.kit.log.faulty_files import (
     ALL,
     IDENTITY,
     FaultyFiles,
+    ScopedLog,
     abandon,
     contents_of,
     entries,
@@ -97,13 +98,12 @@ def test_a_file_that_may_not_grow(tmp_path: Path) -> None:
     program = """
 import json, resource, sys
 from pathlib import Path
-from tests.kit.log.faulty_files import ALL, IDENTITY, entry
+from tests.kit.log.faulty_files import ALL, IDENTITY, ScopedLog, entry
 from tidewheel.pubsub.log.errors import LogFull
 from tidewheel.pubsub.log.record_format import Entry
-from tidewheel.pubsub.log.segmented_log import Log
 
 resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, resource.RLIM_INFINITY))
-with Log.open(Path(sys.argv[1]), IDENTITY) as log:
+with ScopedLog.open(Path(sys.argv[1]), IDENTITY) as log:
     full = 0
     for tick in range(20):
         try:
@@ -126,7 +126,7 @@ with Log.open(Path(sys.argv[1]), IDENTITY) as log:
     assert "File too large" in said
     assert before == list(range(12))
     assert after == [*range(12), 100]
-    with Log.open(tmp_path, IDENTITY) as log:
+    with ScopedLog.open(tmp_path, IDENTITY) as log:
         assert (log.last_tick, log.cut_bytes) == (100, 0)
 
 

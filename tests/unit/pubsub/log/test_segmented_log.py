@@ -12,6 +12,7 @@ from tests.kit.log.faulty_files import (
     ALL,
     IDENTITY,
     FaultyFiles,
+    ScopedLog,
     abandon,
     entries,
     entry,
@@ -30,7 +31,7 @@ from tidewheel.pubsub.log.segmented_log import Log
 
 def test_what_was_synced_is_read_in_order(tmp_path: Path) -> None:
     """By the process that wrote it, and by one that opens the log later; on a real disk."""
-    with Log.open(tmp_path / "new" / "log", IDENTITY) as log:
+    with ScopedLog.open(tmp_path / "new" / "log", IDENTITY) as log:
         assert (log.first_tick, log.last_tick) == (0, -1)
         log.append(entries([3, 5]))
         log.append(entries([8]))
@@ -39,7 +40,7 @@ def test_what_was_synced_is_read_in_order(tmp_path: Path) -> None:
         assert log.read(4, ALL) == records([5, 8])
         assert log.read(9, ALL) == []
         assert (log.first_tick, log.last_tick) == (3, 8)
-    with Log.open(tmp_path / "new" / "log", IDENTITY) as log:
+    with ScopedLog.open(tmp_path / "new" / "log", IDENTITY) as log:
         assert log.read(0, ALL) == records([3, 5, 8])
         assert (log.first_tick, log.last_tick, log.cut_bytes) == (3, 8, 0)
 
@@ -237,7 +238,7 @@ def status_of(segment: Segment) -> tuple[tuple[float, float | None], tuple[int |
 def test_segments_tell_their_age(tmp_path: Path) -> None:
     """Everything in a segment is older than when the next was begun, also after the log was opened anew."""
     now_s = [100.0]
-    with Log.open(tmp_path, IDENTITY, clock=lambda: now_s[0], files=FaultyFiles()) as log:
+    with ScopedLog.open(tmp_path, IDENTITY, clock=lambda: now_s[0], files=FaultyFiles()) as log:
         log.append(entries([1, 2]))
         now_s[0] = 160.0
         log.begin_segment(b"")
@@ -246,7 +247,7 @@ def test_segments_tell_their_age(tmp_path: Path) -> None:
         log.append(entries([7]))
         log.sync()
         first = [status_of(segment) for segment in log.segments()]
-    with Log.open(tmp_path, IDENTITY, clock=lambda: now_s[0], files=FaultyFiles()) as log:
+    with ScopedLog.open(tmp_path, IDENTITY, clock=lambda: now_s[0], files=FaultyFiles()) as log:
         assert [status_of(segment) for segment in log.segments()] == first
     assert [times for times, _, _ in first] == [(100.0, 160.0), (160.0, 200.0), (200.0, None)]
     assert [ticks for _, ticks, _ in first] == [(1, 2), (None, 2), (7, 7)]
@@ -281,8 +282,8 @@ def test_one_at_a_time_has_a_log_open(tmp_path: Path) -> None:
         for wait_s in (0.0, 0.05):
             with pytest.raises(LogLocked, match=r"in use by process \d+ on "):
                 Log.open(tmp_path, IDENTITY, wait_s=wait_s)
-        found: list[Log] = []
-        waiting = threading.Thread(target=lambda: found.append(Log.open(tmp_path, IDENTITY, wait_s=10)))
+        found: list[ScopedLog] = []
+        waiting = threading.Thread(target=lambda: found.append(ScopedLog.open(tmp_path, IDENTITY, wait_s=10)))
         waiting.start()
         log.append(entries([1]))
     waiting.join(10)
@@ -295,7 +296,7 @@ def test_the_lock_of_a_process_goes_with_it(tmp_path: Path) -> None:
     program = """
 import sys
 from pathlib import Path
-from tests.kit.log.faulty_files import IDENTITY
+from tests.kit.log.faulty_files import IDENTITY, ScopedLog
 from tidewheel.pubsub.log.segmented_log import Log
 log = Log.open(Path(sys.argv[1]), IDENTITY)
 print("open", flush=True)
@@ -314,7 +315,7 @@ sys.stdin.read()
         with pytest.raises(LogLocked, match=f"process {process.pid} on "):
             Log.open(tmp_path, IDENTITY)
         process.kill()
-        with Log.open(tmp_path, IDENTITY, wait_s=10) as log:
+        with ScopedLog.open(tmp_path, IDENTITY, wait_s=10) as log:
             assert log.last_tick == -1
 
 
