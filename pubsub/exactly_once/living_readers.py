@@ -7,10 +7,12 @@ the retention time of its messages, and the pubend warns after half of it.
 The module has no clock; times are seconds of a clock that never goes back.
 """
 
-from collections.abc import Container
-from dataclasses import dataclass
+from collections.abc import Container, Mapping
 from math import inf
 from typing import NamedTuple
+
+from tidewheel.pubsub.exactly_once.subscriptions import Subscription
+from tidewheel.pubsub.publishers.topic_log import RETENTION_S
 
 LEASE_S = 60.0
 RETENTION_S = 7 * 24 * 3600.0
@@ -21,102 +23,84 @@ class Overdue(NamedTuple):
 
     Attributes:
         to_warn: durable subscriptions whose time is half over.
-        over: subscriptions whose time is over; `LivingReaders` has forgotten them.
+        over: subscriptions whose time is over.
     """
 
     to_warn: list[str]
     over: list[str]
 
 
-@dataclass(slots=True)
-class _Seat:
-    """One subscription.
-
-    Attributes:
-        reader: its reader.
-        is_durable: whether it is durable.
-        until_s: the end of its reader's life; from then on it has no reader.
-        is_warned: whether the pubend has warned that it has no reader.
-    """
-
-    reader: str | None
-    is_durable: bool
-    until_s: float
-    is_warned: bool = False
-
-
 class LivingReaders:
     """The readers of the subscriptions of one pubend.
 
     Args:
+        known: the subscriptions, by name; the owner of this object removes those whose time is over.
         lease_s: the time that a reader lives after a message, and that a subscription that is not durable waits.
         retention_s: the time that a durable subscription waits.
 
-    >>> readers = LivingReaders(lease_s=60.0, retention_s=600.0)
-    >>> readers.seat("live", "reader 1", durable=False, now_s=0.0)
-    >>> readers.seat("billing", "reader 2", durable=True, now_s=0.0)
+    >>> from tidewheel.pubsub.exactly_once.tick_set import TickSet
+    >>> known = {"live": Subscription(TickSet(), reader="reader 1")}
+    >>> known["billing"] = Subscription(TickSet(), reader="reader 2", is_durable=True)
+    >>> readers = LivingReaders(known, lease_s=60.0, retention_s=600.0)
+    >>> readers.seat("live", now_s=0.0)
+    >>> readers.seat("billing", now_s=0.0)
     >>> readers.look({"reader 1"}, now_s=100.0), readers.living(100.0)
     (Overdue(to_warn=[], over=[]), ['live'])
     >>> readers.look((), now_s=400.0), readers.look((), now_s=460.0)
     (Overdue(to_warn=['billing'], over=[]), Overdue(to_warn=[], over=['live']))
     """
 
-    def __init__(self, lease_s: float = LEASE_S, retention_s: float = RETENTION_S) -> None:
+    def __init__(
+        self, known: Mapping[str, Subscription], lease_s: float = LEASE_S, retention_s: float = RETENTION_S
+    ) -> None:
+        self._known = known
         self._lease_s = lease_s
         self._retention_s = retention_s
-        self._seats: dict[str, _Seat] = {}
 
-    def seat(self, name: str, reader: str | None, *, durable: bool, now_s: float, is_here: bool = True) -> None:
-        """Assign a subscription to a reader that has just come, or that had it before and may come back."""
-        self._seats[name] = _Seat(reader, durable, now_s + self._lease_s if is_here else now_s)
+    def seat(self, name: str, now_s: float) -> None:
+        """Record that the reader of a subscription has just come."""
+        one = self._known[name]
+        one.has_left, one.until_s, one.is_warned = False, now_s + self._lease_s, False
 
     def heard(self, name: str, now_s: float) -> None:
         """Record a message of the reader of a subscription; do nothing if it has left."""
-        seat = self._seats.get(name)
-        if seat is not None and seat.reader is not None:
-            seat.until_s = max(seat.until_s, now_s + self._lease_s)
-            seat.is_warned = False
+        if self.has_reader(name):
+            one = self._known[name]
+            one.until_s, one.is_warned = max(one.until_s, now_s + self._lease_s), False
 
     def leave(self, name: str, now_s: float) -> None:
         """Record that the reader of a subscription has left."""
-        seat = self._seats.get(name)
-        if seat is not None:
-            seat.reader, seat.until_s = None, min(seat.until_s, now_s)
+        if name in self._known:
+            one = self._known[name]
+            one.has_left, one.until_s = True, min(one.until_s, now_s)
 
-    def forget(self, name: str) -> None:
-        """Forget a subscription; do nothing if it is unknown."""
-        self._seats.pop(name, None)
-
-    def look(self, connected: Container[str], now_s: float) -> Overdue:
+    def look(self, connected: Container[str | None], now_s: float) -> Overdue:
         """Record the connected readers; return the subscriptions without a reader that need an action."""
         to_warn: list[str] = []
         over: list[str] = []
-        for name, seat in self._seats.items():
-            if seat.reader is not None and seat.reader in connected:
-                seat.until_s, seat.is_warned = inf, False
+        for name, one in self._known.items():
+            if not one.has_left and one.reader in connected:
+                one.until_s, one.is_warned = inf, False
                 continue
-            if seat.until_s == inf:
-                seat.until_s = now_s
-            away_s = now_s - seat.until_s
-            limit_s = self._retention_s if seat.is_durable else self._lease_s
+            if one.until_s == inf:
+                one.until_s = now_s
+            away_s = now_s - one.until_s
+            limit_s = self._retention_s if one.is_durable else self._lease_s
             if away_s >= limit_s:
                 over.append(name)
-            elif seat.is_durable and away_s >= limit_s / 2 and not seat.is_warned:
-                seat.is_warned = True
+            elif one.is_durable and away_s >= limit_s / 2 and not one.is_warned:
+                one.is_warned = True
                 to_warn.append(name)
-        for name in over:
-            del self._seats[name]
         return Overdue(to_warn, over)
 
     def has_reader(self, name: str) -> bool:
         """Tell whether a subscription has a reader that has not left, alive or not."""
-        seat = self._seats.get(name)
-        return seat is not None and seat.reader is not None
+        return name in self._known and not self._known[name].has_left
 
     def living(self, now_s: float) -> list[str]:
         """Return the subscriptions with a living reader."""
-        return [name for name, seat in self._seats.items() if seat.until_s > now_s]
+        return [name for name, one in self._known.items() if one.until_s > now_s]
 
     def away_s(self, name: str, now_s: float) -> float:
         """Return the time since a subscription had a living reader, in seconds."""
-        return max(0.0, now_s - self._seats[name].until_s)
+        return max(0.0, now_s - self._known[name].until_s)

@@ -281,7 +281,7 @@ class Asked:
 
     def ask(self, ticks: TickSet, now_s: float) -> TickSet:
         """Return the ticks to ask for now, and record the question."""
-        rest, in_vain = ticks.copy(), 0
+        rest, in_vain = TickSet(ticks), 0
         self.questions = [question for question in self.questions if now_s < question.late_s + _REMEMBERED_S]
         for question in list(self.questions):
             both = rest.intersection(question.ticks)
@@ -294,7 +294,7 @@ class Asked:
                 self._answer(question, both)
         if rest:
             late_s = now_s + self._trips.wait_s(in_vain)
-            self.questions.append(_Question(rest.copy(), late_s, now_s, in_vain))
+            self.questions.append(_Question(TickSet(rest), late_s, now_s, in_vain))
         return rest
 
     def answered(self, ticks: TickSet, now_s: float, *, more: bool) -> None:
@@ -305,8 +305,7 @@ class Asked:
         if not self.questions or not ticks:
             return
         if more:
-            ticks = ticks.copy()
-            ticks.add(ticks.end, FOREVER)
+            ticks = TickSet([*ticks, (ticks.end, FOREVER)])
         for question in list(self.questions):
             both = question.ticks.intersection(ticks)
             if not both:

@@ -37,7 +37,14 @@ from tidewheel.pubsub.publishers.partition_log import Cursor, Standing
 
 @dataclass(slots=True)
 class Subscription:
-    """The state of one subscription, as `Standing` describes it; only `Subscriptions` changes it."""
+    """The state of one subscription, as `Standing` describes it, and the life of its reader.
+
+    Attributes:
+        is_durable: whether it is kept over restarts.
+        has_left: whether its reader has left; until another reader takes over, late acknowledgements of it count.
+        until_s: the end of its reader's life; from then on it has no reader.
+        is_warned: whether the pubend has warned that it has no reader.
+    """
 
     acknowledged: TickSet
     first: bytes = b""
@@ -45,6 +52,9 @@ class Subscription:
     lost_end: int = 0
     everywhere: tuple[Ranges, ...] = ()
     is_durable: bool = False
+    has_left: bool = False
+    until_s: float = 0.0
+    is_warned: bool = False
 
     def standing(self) -> Standing:
         """Return what the log says of it."""
@@ -174,21 +184,17 @@ class Subscriptions:
         if before is not None:
             del self._names[before]
 
-    def leave(self, reader: str, acknowledged: Ranges, everywhere: tuple[Ranges, ...] = ()) -> str | None:
-        """Receive the last message of a leaving reader; return its subscription if that is durable, and so stays.
-
-        Until another reader takes over, late acknowledgements of this reader count.
-        """
+    def leave(self, reader: str, acknowledged: Ranges, everywhere: tuple[Ranges, ...] = ()) -> None:
+        """Receive the last message of a leaving reader; its subscription stays if that is durable."""
         name = self.name_of(reader)
         if name is None:
-            return None
+            return
         self.known[name].acknowledge(acknowledged, everywhere)
-        if not self.known[name].is_durable:
+        if self.known[name].is_durable:
+            self.known[name].lost_end = 0
+            self._must_note.add(name)
+        else:
             self.end(name)
-            return None
-        self.known[name].lost_end = 0
-        self._must_note.add(name)
-        return name
 
     def end(self, name: str) -> None:
         """End a subscription, durable, abandoned or not; do nothing if it is unknown."""
@@ -220,11 +226,6 @@ class Subscriptions:
         return strangers
 
     # ------------------------------------------------------------------ the log
-
-    @property
-    def is_due(self) -> bool:
-        """Whether entries may be `due`."""
-        return bool(self._moved or self._must_note)
 
     def due(self) -> list[Cursor]:
         """Return the entries to log now: required ones, and acknowledgements of messages, but not of silence alone.

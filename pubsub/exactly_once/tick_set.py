@@ -165,12 +165,6 @@ class TickSet:
 
     # New sets
 
-    def copy(self) -> "TickSet":
-        """Return an independent copy."""
-        copied = TickSet()
-        copied._bounds = self._bounds.copy()
-        return copied
-
     def intersection(self, other: "TickSet") -> "TickSet":
         """Return the ticks that are in both. Complexity: O(fewer ranges * log of more + ranges of the result)."""
         small, large = sorted((self, other), key=len)

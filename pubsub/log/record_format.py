@@ -33,10 +33,13 @@ checksum of its own. So a reader can skip a record without its payload, and know
 """
 
 import struct
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import msgspec
 from crc32c import crc32c
+
+from tidewheel.pubsub.log.errors import LogMismatch, corrupted
 
 FORMAT_VERSION = 2
 
@@ -142,14 +145,6 @@ class RecordHead(msgspec.Struct, frozen=True):
         return HEAD_BYTES + self.length
 
 
-class HeaderDamaged(ValueError):  # noqa: N818  it names what is so
-    """The bytes are not the header of a segment."""
-
-
-class UnknownFormat(ValueError):  # noqa: N818  it names what is so
-    """The header is whole, but of another version."""
-
-
 def encode_header(header: SegmentHeader) -> bytes:
     """Return the first bytes of a segment."""
     body = msgspec.msgpack.encode(header)
@@ -157,31 +152,32 @@ def encode_header(header: SegmentHeader) -> bytes:
     return start + _CHECKSUM.pack(crc32c(body, crc32c(start))) + body
 
 
-def header_bytes(prefix: bytes) -> int:
-    """Return the length of a header, given its first `PREFIX_BYTES`.
+def header_bytes(prefix: bytes, path: Path) -> int:
+    """Return the length of the header of a file, given its first `PREFIX_BYTES`.
 
     Raises:
-        HeaderDamaged: the bytes do not begin a header.
+        LogCorrupted: the bytes do not begin a header.
     """
     if len(prefix) < PREFIX_BYTES or not prefix.startswith(_FILE_MAGIC):
-        raise HeaderDamaged("it does not begin as a segment of a log does")
+        raise corrupted(path, 0, "it does not begin as a segment of a log does")
     length: int = _FILE.unpack_from(prefix)[2]
     return PREFIX_BYTES + length
 
 
-def decode_header(data: bytes) -> SegmentHeader:
-    """Return the header whose bytes are ``data``.
+def decode_header(data: bytes, path: Path) -> SegmentHeader:
+    """Return the header of a file whose bytes are ``data``.
 
     Raises:
-        HeaderDamaged: the checksum does not match.
-        UnknownFormat: the header is whole, but of another version.
+        LogCorrupted: the checksum does not match.
+        LogMismatch: the header is whole, but of another version.
     """
     body = memoryview(data)[PREFIX_BYTES:]
     if crc32c(body, crc32c(data[: _FILE.size])) != salt_of(data):
-        raise HeaderDamaged("its header does not match its checksum")
+        raise corrupted(path, 0, "its header does not match its checksum")
     version = _FILE.unpack_from(data)[1]
     if version != FORMAT_VERSION:
-        raise UnknownFormat(f"it is of format {version}, and this is a reader of format {FORMAT_VERSION}")
+        text = f"{path} cannot be read: it is of format {version}, and this is a reader of format {FORMAT_VERSION}"
+        raise LogMismatch(text, path=path)
     return msgspec.msgpack.decode(body, type=SegmentHeader)
 
 

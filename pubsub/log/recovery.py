@@ -3,7 +3,7 @@
 Every segment but the last was durable before the next one began, and the header of the next one states its size. In the
 last segment some bytes are known to be durable:
 
-- the bytes that the mark counts (`mark.py`), and
+- the bytes that the mark counts (`MarkFile`), and
 - the bytes that a whole record behind them counts (``durable`` in `record_format.py`).
 
 If the first record that is not whole lies among the durable bytes, the log is damaged: `LogCorrupted`. Otherwise the
@@ -28,16 +28,80 @@ clean, and a second sync succeeds without writing. So recovery writes these byte
 Sources: fsync(2); "PostgreSQL's fsync() surprise", LWN 2018.
 """
 
+import logging
 import os
+import struct
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
+from crc32c import crc32c
+
 from tidewheel.pubsub.log.errors import LogCorrupted, corrupted
 from tidewheel.pubsub.log.files import Files, write_all
-from tidewheel.pubsub.log.mark import Mark
 from tidewheel.pubsub.log.record_format import HEAD_BYTES, MAGIC, LogIdentity, RecordHead
-from tidewheel.pubsub.log.segment import READ_BYTES, SUFFIX, Segment, SegmentReader, open_segment, read_segment
+from tidewheel.pubsub.log.segment import READ_BYTES, SUFFIX, Segment, SegmentReader, open_segment
+
+_LOG = logging.getLogger(__name__)
+_MARK = struct.Struct("<QQ")
+_CHECKSUM = struct.Struct("<I")
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """The number of a segment and the size of its durable part; all earlier segments are durable."""
+
+    segment: int
+    size: int
+
+
+class MarkFile:
+    """The file of the mark beside a log, made if it is missing.
+
+    The log writes it after each sync, but does not sync it, so it costs a microsecond. After a loss of power the mark
+    may be an older one, but it never counts bytes that are not durable. A killed process leaves the latest mark.
+    """
+
+    def __init__(self, path: Path, files: Files) -> None:
+        self._path = path
+        self._files = files
+        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._warned = False
+
+    def read(self) -> Mark | None:
+        """Return the mark; None for an empty file; None with a warning for a damaged one."""
+        data = os.pread(self._descriptor, _MARK.size + _CHECKSUM.size + 1, 0)
+        if not data:
+            return None
+        content = data[: _MARK.size]
+        if data[_MARK.size :] != _CHECKSUM.pack(crc32c(content)):
+            _LOG.warning(
+                "%s is damaged: the log is recovered without, but damage to what was logged last would be taken for a "
+                "write that was never finished",
+                self._path,
+            )
+            return None
+        return Mark(*_MARK.unpack(content))
+
+    def write(self, mark: Mark) -> None:
+        """Replace the mark; warn once if that fails."""
+        content = _MARK.pack(mark.segment, mark.size)
+        try:
+            write_all(self._files, self._descriptor, [content + _CHECKSUM.pack(crc32c(content))], 0)
+        except OSError as error:
+            if not self._warned:
+                _LOG.warning("%s cannot be written (%s): the log goes on without", self._path, error)
+            self._warned = True
+
+    def close(self) -> None:
+        """Make the mark durable, as the log may not be written for long, and close the file."""
+        try:
+            self._files.sync(self._descriptor)
+        except OSError as error:
+            _LOG.warning("%s cannot be made durable (%s)", self._path, error)
+        finally:
+            os.close(self._descriptor)
 
 
 def find_segments(directory: Path, identity: LogIdentity, mark: Mark | None) -> list[Segment]:
@@ -60,8 +124,9 @@ def find_segments(directory: Path, identity: LogIdentity, mark: Mark | None) -> 
             what = f"it has {size} bytes and had {following.bytes_before} when the next segment was begun"
             raise corrupted(segment.path, min(size, following.bytes_before), what)
         segment.size, segment.last_tick = following.bytes_before, following.tick_before
+        segment.ended_s = following.begun_s
         if segment.size > segment.start:
-            with read_segment(segment, segment.size) as reader:
+            with segment.reading() as reader:
                 reader.head(segment.start)  # so that its first tick is known
     if mark is not None and mark.segment > (segments[-1].number if segments else 0):
         raise _missing(directory, mark.segment)
@@ -109,7 +174,7 @@ def _check(segment: Segment, size: int, marked: int) -> tuple[int, int]:
     Raises:
         LogCorrupted: durable bytes lie behind the last whole record.
     """
-    with read_segment(segment, size) as reader:
+    with segment.reading(size) as reader:
         reader.ahead = READ_BYTES
         offset = segment.start
         while (head := reader.peek(offset)) is not None and reader.peek_payload(offset, head) is not None:
@@ -137,7 +202,7 @@ def _heads(reader: SegmentReader, offset: int, size: int) -> Iterator[tuple[int,
             offset += max(1, len(data) - start - len(MAGIC) + 1)
             continue
         offset += found - start
-        head = reader.peek_head(offset)
+        head = reader.peek(offset)
         if head is not None:
             yield offset, head
         offset += 1

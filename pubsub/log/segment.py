@@ -9,6 +9,8 @@ Invariants:
 
 import os
 import threading
+from array import array
+from bisect import bisect_left
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,19 +19,16 @@ from tidewheel.pubsub.log.errors import LogMismatch, corrupted
 from tidewheel.pubsub.log.record_format import (
     HEAD_BYTES,
     PREFIX_BYTES,
-    HeaderDamaged,
     LogIdentity,
     Record,
     RecordHead,
     SegmentHeader,
-    UnknownFormat,
     decode_head,
     decode_header,
     header_bytes,
     payload_matches,
     salt_of,
 )
-from tidewheel.pubsub.log.sparse_index import SparseIndex
 
 SUFFIX = ".segment"
 
@@ -49,6 +48,9 @@ class Segment:
         salt: the salt of its records.
 
     Attributes:
+        begun_s: the time of its beginning, in seconds since 1970.
+        ended_s: the time of the next segment's beginning; all its records are older. None for the last segment.
+        readers: the number of readers that have the file open. No reader opens a file that has lost its name.
         size: the size of its durable part.
         last_tick: the tick of the last durable record, here or in an earlier segment; -1 without any.
     """
@@ -59,38 +61,37 @@ class Segment:
         self.tick_before = header.tick_before
         self.bytes_before = header.bytes_before
         self.begun_s = header.begun_s
+        self.ended_s: float | None = None
         self.spare_bytes = header.spare_bytes
         self.start = start
         self.salt = salt
-        self.index = SparseIndex(_INDEX_BYTES)
+        self.index = _SparseIndex(_INDEX_BYTES)
         self.size = start
         self.last_tick = header.tick_before
         self._lock = threading.Lock()
-        self._readers = 0
-
-    @property
-    def is_read(self) -> bool:
-        """Whether a reader has the file open. No reader opens a file that has lost its name."""
-        return self._readers > 0
+        self.readers = 0
 
     @contextmanager
-    def reading(self) -> Iterator[int]:
-        """Return a descriptor of the file, which keeps the contents while it is open.
+    def reading(self, size: int | None = None) -> Iterator["SegmentReader"]:
+        """Yield a reader for the block; it keeps the contents of the file meanwhile.
+
+        Args:
+            size: the reader reads nothing at or behind this offset; by default the size of the durable part.
 
         Raises:
             FileNotFoundError: the file has been removed.
         """
         with self._lock:
-            self._readers += 1
+            self.readers += 1
         try:
             descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
             try:
-                yield descriptor
+                yield SegmentReader(self, descriptor, self.size if size is None else size)
             finally:
                 os.close(descriptor)
         finally:
             with self._lock:
-                self._readers -= 1
+                self.readers -= 1
 
     @property
     def first_tick(self) -> int | None:
@@ -109,7 +110,7 @@ class Segment:
         """
         if self.size == self.start:
             return left
-        with read_segment(self, self.size) as reader:
+        with self.reading() as reader:
             offset = reader.seek(first_tick)
             while offset < reader.size:
                 reader.ahead = max(_STEP_BYTES, min(left, READ_BYTES))
@@ -150,35 +151,15 @@ def read_snapshot(segment: Segment) -> bytes:
         LogCorrupted: the header is damaged.
         FileNotFoundError: the file has been removed.
     """
-    with segment.reading() as descriptor:
-        return _read_header(segment.path, descriptor)[0].snapshot
+    with segment.reading() as reader:
+        return _read_header(segment.path, reader.descriptor)[0].snapshot
 
 
 def _read_header(path: Path, descriptor: int) -> tuple[SegmentHeader, bytes]:
-    try:
-        with open(descriptor, "rb", closefd=False) as file:
-            prefix = file.read(PREFIX_BYTES)
-            data = prefix + file.read(header_bytes(prefix) - PREFIX_BYTES)
-        return decode_header(data), data
-    except HeaderDamaged as error:
-        raise corrupted(path, 0, str(error)) from None
-    except UnknownFormat as error:
-        raise LogMismatch(f"{path} cannot be read: {error}", path=path) from None
-
-
-@contextmanager
-def read_segment(segment: Segment, size: int) -> Iterator["SegmentReader"]:
-    """Yield a reader of a segment, for the block.
-
-    Args:
-        segment: the segment to read.
-        size: the reader reads nothing at or behind this offset.
-
-    Raises:
-        FileNotFoundError: the file has been removed.
-    """
-    with segment.reading() as descriptor:
-        yield SegmentReader(segment, descriptor, size)
+    with open(descriptor, "rb", closefd=False) as file:
+        prefix = file.read(PREFIX_BYTES)
+        data = prefix + file.read(header_bytes(prefix, path) - PREFIX_BYTES)
+    return decode_header(data, path), data
 
 
 class SegmentReader:
@@ -186,7 +167,7 @@ class SegmentReader:
 
     Args:
         segment: the segment to read.
-        descriptor: the descriptor of its file.
+        descriptor: the descriptor of its file, also an attribute.
         size: the reader reads nothing at or behind this offset.
 
     Attributes:
@@ -197,7 +178,7 @@ class SegmentReader:
         self._segment = segment
         self.size = size
         self.ahead = _STEP_BYTES
-        self._descriptor = descriptor
+        self.descriptor = descriptor
         self._data = b""
         self._data_offset = 0
 
@@ -210,18 +191,13 @@ class SegmentReader:
         start = offset - self._data_offset
         if start < 0 or start + least > len(self._data):
             try:
-                self._data = os.pread(self._descriptor, min(max(least, self.ahead), self.size - offset), offset)
+                self._data = os.pread(self.descriptor, min(max(least, self.ahead), self.size - offset), offset)
             except OSError as error:
                 raise corrupted(self._segment.path, offset, f"it cannot be read ({error})") from error
             self._data_offset, start = offset, 0
         return self._data, start
 
     def peek(self, offset: int) -> RecordHead | None:
-        """Return the head of the record at ``offset``; None unless the whole record lies before `size`."""
-        head = self.peek_head(offset)
-        return None if head is None or offset + head.size > self.size else head
-
-    def peek_head(self, offset: int) -> RecordHead | None:
         """Return the head at ``offset``; None if there is none."""
         if self.size - offset < HEAD_BYTES:
             return None
@@ -229,7 +205,7 @@ class SegmentReader:
         return decode_head(data, start, offset, self._segment.salt)
 
     def peek_payload(self, offset: int, head: RecordHead) -> bytes | None:
-        """Return the payload of the record at ``offset``; None if it is damaged."""
+        """Return the payload of the record at ``offset``; None if it is damaged, or not whole."""
         data, start = self.bytes_at(offset, head.size)
         payload = data[start + HEAD_BYTES : start + head.size]
         return payload if payload_matches(head, payload) else None
@@ -241,7 +217,7 @@ class SegmentReader:
             LogCorrupted: there is no record.
         """
         head = self.peek(offset)
-        if head is None:
+        if head is None or offset + head.size > self.size:
             raise corrupted(self._segment.path, offset, "the head of a record does not match its checksum")
         if offset >= self._segment.index.wanted:
             self._segment.index.add(head.tick, offset)
@@ -273,3 +249,45 @@ class SegmentReader:
                 return offset
             offset += head.size
         return self.size
+
+
+class _SparseIndex:
+    """The offsets of some records of one segment, in order, including the first. Threads may share it.
+
+    It costs sixteen bytes for each interval of the file.
+
+    Invariant: between two neighbouring entries lie less than ``spacing`` bytes plus one record.
+
+    >>> index = _SparseIndex(spacing=100)
+    >>> for tick, offset in [(10, 50), (11, 149), (12, 151), (12, 250), (12, 260)]:
+    ...     index.add(tick, offset)
+    >>> index.seek(11), index.seek(12), index.seek(13)
+    (50, 50, 260)
+    """
+
+    def __init__(self, spacing: int) -> None:
+        self.spacing = spacing
+        self._ticks = array("q")
+        self._offsets = array("q")
+        self._lock = threading.Lock()
+        self.wanted = 0
+        """The least offset at which the index needs another record."""
+
+    def add(self, tick: int, offset: int) -> None:
+        """Add a record behind the known ones; ignore a record before `wanted`. O(1)."""
+        with self._lock:
+            if offset >= self.wanted:
+                self._ticks.append(tick)
+                self._offsets.append(offset)
+                self.wanted = offset + self.spacing
+
+    def seek(self, tick: int) -> int | None:
+        """Return an offset with no record at or after ``tick`` before it; None for the first. O(log records)."""
+        with self._lock:
+            place = bisect_left(self._ticks, tick)
+            return self._offsets[place - 1] if place else None
+
+    def first(self) -> tuple[int, int] | None:
+        """Return the tick and offset of the first record; None if they are unknown."""
+        with self._lock:
+            return (self._ticks[0], self._offsets[0]) if self._ticks else None

@@ -19,15 +19,13 @@ import time
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING
 
-from tidewheel.pubsub.log.directory_lock import DirectoryLock
 from tidewheel.pubsub.log.errors import LogError, LogFailed, LogFull
+from tidewheel.pubsub.log.file_lock import lock_log
 from tidewheel.pubsub.log.files import FILES, FULL, Files, check_private, make_directory
-from tidewheel.pubsub.log.mark import Mark, MarkFile
 from tidewheel.pubsub.log.record_format import Entry, LogIdentity, SegmentHeader
-from tidewheel.pubsub.log.recovery import find_segments, recover, segment_path
+from tidewheel.pubsub.log.recovery import Mark, MarkFile, find_segments, recover, segment_path
 from tidewheel.pubsub.log.segment import Segment
 from tidewheel.pubsub.log.segment_writer import SegmentWriter, name_segment, prepare_segment
 from tidewheel.pubsub.log.spare_segments import SpareSegments
@@ -62,7 +60,7 @@ class Log(StoredSegments):
         clock: Callable[[], float],
         files: Files,
     ) -> None:
-        self._spares = SpareSegments(directory, files, 2 * segment_bytes, time.monotonic)
+        self._spares = SpareSegments(directory, files, 2 * segment_bytes)
         super().__init__(directory, self._spares)
         self._files = files
         self._identity = identity
@@ -121,7 +119,7 @@ class Log(StoredSegments):
             try:
                 make_directory(files, directory)
                 check_private(directory)
-                resources.callback(DirectoryLock.acquire(directory, wait_s).release)
+                resources.callback(os.close, lock_log(directory, wait_s))
                 log = cls(directory, identity, snapshot=snapshot, segment_bytes=segment_bytes, clock=clock, files=files)
             except OSError as error:
                 kind = LogFull if error.errno in FULL else LogFailed
@@ -208,6 +206,7 @@ class Log(StoredSegments):
             old = self._writer.segment
             writer = self._new_segment(old.number + 1, old.last_tick, old.size, snapshot)
             self._close_writer()
+            old.ended_s = writer.segment.begun_s
             self._segments.append(writer.segment)
             self._writer = writer
 
@@ -287,11 +286,3 @@ class Log(StoredSegments):
 
     def _close_writer(self) -> None:
         self._writer.close()
-
-    def __enter__(self) -> "Self":
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()

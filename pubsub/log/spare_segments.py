@@ -15,8 +15,8 @@ Source: PostgreSQL's documentation, 28.5 "WAL Configuration": old segments are r
 """
 
 import threading
+import time
 from collections import deque
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -36,17 +36,15 @@ class SpareSegments:
         directory: the directory of the log; spare files of a killed process are removed.
         files: the calls that change files.
         largest_bytes: larger files are removed.
-        clock: returns seconds of a clock that never goes back.
 
     Raises:
         OSError: a file cannot be removed.
     """
 
-    def __init__(self, directory: Path, files: Files, largest_bytes: int, clock: Callable[[], float]) -> None:
+    def __init__(self, directory: Path, files: Files, largest_bytes: int) -> None:
         self._directory = directory
         self._files = files
         self._largest_bytes = largest_bytes
-        self._clock = clock
         self._lock = threading.Lock()
         self._spare: deque[tuple[float, Path]] = deque()
         for path in directory.iterdir():
@@ -64,9 +62,9 @@ class SpareSegments:
         if not is_spare:
             self._files.remove(segment.path)
         self._files.sync_directory(self._directory)
-        if is_spare and not segment.is_read:
+        if is_spare and not segment.readers:
             with self._lock:
-                self._spare.append((self._clock(), spare))
+                self._spare.append((time.monotonic(), spare))
         else:
             self._files.remove(spare)
 
@@ -87,20 +85,14 @@ class SpareSegments:
 
     def expire(self) -> None:
         """Remove files that were not used for long. The log calls it regularly."""
-        before_s = self._clock() - _KEPT_S
-        with self._lock:
-            over = [self._spare.popleft()[1] for kept_s, _ in tuple(self._spare) if kept_s < before_s]
-        self._remove(over)
+        self.free(_KEPT_S)
 
-    def free(self) -> bool:
-        """Remove all files to free disk space; return whether there were any."""
+    def free(self, kept_s: float = 0.0) -> bool:
+        """Remove all files that are kept for at least ``kept_s`` seconds; return whether there were any."""
+        until_s = time.monotonic() - kept_s
         with self._lock:
-            paths = [path for _, path in self._spare]
-            self._spare.clear()
-        self._remove(paths)
-        return bool(paths)
-
-    def _remove(self, paths: list[Path]) -> None:
-        for path in paths:
+            over = [self._spare.popleft()[1] for since_s, _ in tuple(self._spare) if since_s <= until_s]
+        for path in over:
             with suppress(OSError):
                 self._files.remove(path)
+        return bool(over)

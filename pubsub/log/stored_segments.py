@@ -6,32 +6,12 @@ Threads may share them while another thread writes: a reader reads a copy of the
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 
 from tidewheel.pubsub.log.errors import LogCorrupted, LogError, corrupted
 from tidewheel.pubsub.log.record_format import Record
 from tidewheel.pubsub.log.segment import READ_BYTES, Segment, read_snapshot
 from tidewheel.pubsub.log.spare_segments import SpareSegments
-
-
-@dataclass(frozen=True, slots=True)
-class SegmentStatus:
-    """The state of one segment.
-
-    Args:
-        first_tick: the tick of its first record; None without records.
-        last_tick: the tick of its last record, or of the last record before it; -1 without any.
-        size: the size of its durable part, in bytes.
-        begun_s: the time of its beginning, in seconds since 1970.
-        ended_s: the time of the next segment's beginning; all its records are older. None for the last segment.
-    """
-
-    first_tick: int | None
-    last_tick: int
-    size: int
-    begun_s: float
-    ended_s: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +46,7 @@ class StoredSegments:
     @property
     def first_tick(self) -> int:
         """The tick of the oldest record; one more than `last_tick` without records."""
-        ticks = (segment.first_tick for segment in tuple(self._segments))
+        ticks = (segment.first_tick for segment in self.segments())
         return next((tick for tick in ticks if tick is not None), self.last_tick + 1)
 
     @property
@@ -82,21 +62,11 @@ class StoredSegments:
     @property
     def total_bytes(self) -> int:
         """The size of the durable parts of all segments."""
-        return sum(segment.size for segment in tuple(self._segments))
+        return sum(segment.size for segment in self.segments())
 
-    def segments(self) -> list[SegmentStatus]:
-        """Return the state of each segment, oldest first."""
-        return [
-            SegmentStatus(
-                segment.first_tick,
-                segment.last_tick,
-                segment.size,
-                segment.begun_s,
-                None if following is None else following.begun_s,
-            )
-            for segment, following in pairwise((*self._segments, None))
-            if segment is not None
-        ]
+    def segments(self) -> tuple[Segment, ...]:
+        """Return the segments of now, oldest first; only the log changes them."""
+        return tuple(self._segments)
 
     def read(self, first_tick: int, max_bytes: int) -> list[Record]:
         """Return durable records at or after ``first_tick``, in order; an empty list if there are none.
@@ -115,7 +85,7 @@ class StoredSegments:
         """
         found: list[Record] = []
         left = max_bytes
-        for segment in tuple(self._segments):
+        for segment in self.segments():
             if segment.last_tick < first_tick:
                 continue
             if found and left <= 0 and segment.tick_before != found[-1].tick:
@@ -144,7 +114,7 @@ class StoredSegments:
 
         Complexity: the records of one segment at most.
         """
-        segments = [segment for segment in tuple(self._segments) if segment.tick_before <= tick]
+        segments = [segment for segment in self.segments() if segment.tick_before <= tick]
         if not segments:
             raise self._begins_later(tick)
         segment = segments[-1]

@@ -36,7 +36,7 @@ class Audience:
         where: what they read, for messages.
         pubend: it.
         changed: wakes those who wait, here too.
-        living: who lives; of the subscriptions that the log knows nothing yet.
+        living: who lives; nobody of the subscriptions that the log knows.
         grace_s: so long after the start nothing is forgotten: who was connected before may come back.
     """
 
@@ -60,9 +60,6 @@ class Audience:
         self._is_over = False
         self._leaving: list[str] | None = None
         self._leave_until_s = 0.0
-        for name in pubend.subscriptions.known:
-            reader = pubend.subscriptions.reader_of(name)
-            living.seat(name, reader, durable=True, now_s=0.0, is_here=False)
 
     def expect_nobody(self) -> None:
         """Take note that nobody was connected before, so that it need not be waited for who may be about to return."""
@@ -82,7 +79,7 @@ class Audience:
         """
         begun = self._pubend.subscribe(name, reader, start, durable=durable, again=again, acknowledged=acknowledged)
         is_durable = self._pubend.subscriptions.is_durable(name)
-        self._living.seat(name, reader, durable=is_durable, now_s=self._now_s)
+        self._living.seat(name, self._now_s)
         self._changed.notify()
         if is_durable:
             await self._be_logged(name)
@@ -98,10 +95,7 @@ class Audience:
         if name is None:
             return
         self._pubend.unsubscribe(reader, acknowledged, everywhere)
-        if self._pubend.subscriptions.is_durable(name):
-            self._living.leave(name, self._now_s)
-        else:
-            self._living.forget(name)
+        self._living.leave(name, self._now_s)
         self._changed.notify()
         await self._be_logged(name)
 
@@ -114,7 +108,6 @@ class Audience:
         names = self._pubend.subscriptions.durable_names
         if name in names:
             self._pubend.end(name)
-            self._living.forget(name)
             self._changed.notify()
         elif not self._pubend.subscriptions.is_logged(name):
             names.append(name)  # it was ended just now, and that is not durable

@@ -84,9 +84,8 @@ class DurablePartition(Partition):
             wait_s=PREDECESSOR_ENDS_WITHIN_S,
             segment_bytes=segment_bytes,
         )
-        self.audience = Audience(
-            self._name, self.core, self.changed, LivingReaders(lease_s, retention_s), grace_s=lease_s
-        )
+        living = LivingReaders(self.core.subscriptions.known, lease_s, retention_s)
+        self.audience = Audience(self._name, self.core, self.changed, living, grace_s=lease_s)
         self._timer = self._loop.call_soon(self._look)
 
     @property

@@ -199,8 +199,6 @@ class DurablePubend:
 
     def _note(self) -> None:
         """Have logged what there is to say of durable subscriptions."""
-        if not self.subscriptions.is_due:
-            return
         due = self.subscriptions.due()
         if due:
             tick = self._pubend.pass_over(self._now())
@@ -304,11 +302,10 @@ class DurablePubend:
             epochs = recover(self.log, self._domain, tick - 1).journal.epochs()
         return InitialFrontierSnapshot(list(epochs.lower), epochs.upper())
 
-    def unsubscribe(self, reader: str, acknowledged: Ranges = (), everywhere: tuple[Ranges, ...] = ()) -> str | None:
-        """Take the last word of a reader, which leaves; return its subscription if that is durable, and so stays."""
-        name = self.subscriptions.leave(reader, acknowledged, everywhere)
+    def unsubscribe(self, reader: str, acknowledged: Ranges = (), everywhere: tuple[Ranges, ...] = ()) -> None:
+        """Take the last word of a reader, which leaves; its subscription stays if that is durable."""
+        self.subscriptions.leave(reader, acknowledged, everywhere)
         self._note()
-        return name
 
     def end(self, name: str) -> None:
         """End a subscription for good, and tell who reads it."""

@@ -123,7 +123,7 @@ class TakesAcksOfWhoHasGone(Subscriptions):
 
 class _FinalWhenForgotten(KnowledgeStream[Any]):
     def forget_oldest_data(self, max_bytes: int) -> None:
-        known = self.known.copy()
+        known = TickSet(self.known)
         super().forget_oldest_data(max_bytes)
         for first, end in known.difference(self.known):
             self.accumulate_final(first, end)
@@ -173,7 +173,7 @@ class AcknowledgesForAll(Relay):
         names = self.__dict__.setdefault("_names", set())
         names.update(line._acks)
         for name in names:
-            line._acks[name] = everything.copy()
+            line._acks[name] = TickSet(everything)
 
 
 # ---------------------------------------------------------------------- subends

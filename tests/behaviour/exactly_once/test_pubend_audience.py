@@ -116,7 +116,7 @@ def test_an_end_that_is_not_durable_is_tried_again(tmp_path: Path, monkeypatch: 
             loop.call_soon_threadsafe(changed.notify)
 
         core = DurablePubend(tmp_path, IDENTITY, DOMAIN, tell=lambda _: None, later=later, files=files)
-        seats = audience.Audience("topic 'bills'", core, changed, LivingReaders(10.0, 1000.0))
+        seats = audience.Audience("topic 'bills'", core, changed, LivingReaders(core.subscriptions.known, 10.0, 1000.0))
         await seats.subscribe("billing", "reader", 0, durable=True, again=False)
         room, files.room = files.room, 0
         for _ in range(2):

@@ -27,7 +27,7 @@ from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.exactly_once.frames import CODEC, Join
 from tidewheel.pubsub.exactly_once.messages import KnowledgeMessage, Rejected
 from tidewheel.pubsub.exactly_once.sent_events import SentEvents
-from tidewheel.pubsub.log import LogError
+from tidewheel.pubsub.log.errors import LogError
 from tidewheel.pubsub.log.files import FILES
 from tidewheel.pubsub.messages.wire import LowerFrontierUpdate
 from tidewheel.pubsub.publishers.feed import Feed, FeedRefused

@@ -13,6 +13,7 @@ from tests.kit.log.faulty_files import (
     ALL,
     IDENTITY,
     FaultyFiles,
+    ScopedLog,
     abandon,
     contents_of,
     entries,
@@ -23,8 +24,9 @@ from tests.kit.log.faulty_files import (
     segments_in,
     ticks_of,
 )
-from tidewheel.pubsub.log import Entry, Log, LogError, LogFailed, LogFull
-from tidewheel.pubsub.log.record_format import HEAD_BYTES, Part
+from tidewheel.pubsub.log.errors import LogError, LogFailed, LogFull
+from tidewheel.pubsub.log.record_format import HEAD_BYTES, Entry, Part
+from tidewheel.pubsub.log.segmented_log import Log
 
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG], ids=errno.errorcode.get)
@@ -96,11 +98,12 @@ def test_a_file_that_may_not_grow(tmp_path: Path) -> None:
     program = """
 import json, resource, sys
 from pathlib import Path
-from tests.kit.log.faulty_files import ALL, IDENTITY, entry
-from tidewheel.pubsub.log import Entry, Log, LogFull
+from tests.kit.log.faulty_files import ALL, IDENTITY, ScopedLog, entry
+from tidewheel.pubsub.log.errors import LogFull
+from tidewheel.pubsub.log.record_format import Entry
 
 resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, resource.RLIM_INFINITY))
-with Log.open(Path(sys.argv[1]), IDENTITY) as log:
+with ScopedLog.open(Path(sys.argv[1]), IDENTITY) as log:
     full = 0
     for tick in range(20):
         try:
@@ -123,7 +126,7 @@ with Log.open(Path(sys.argv[1]), IDENTITY) as log:
     assert "File too large" in said
     assert before == list(range(12))
     assert after == [*range(12), 100]
-    with Log.open(tmp_path, IDENTITY) as log:
+    with ScopedLog.open(tmp_path, IDENTITY) as log:
         assert (log.last_tick, log.cut_bytes) == (100, 0)
 
 

@@ -7,8 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.kit.log.faulty_files import ScopedLog
 from tests.kit.log.writing_processes import IDENTITY, KEPT_TICKS, entry
-from tidewheel.pubsub.log import Log
+from tidewheel.pubsub.log.segmented_log import Log
 
 KILLS = 100
 MOST_ACKNOWLEDGED = 12
@@ -46,7 +47,7 @@ def test_a_hundred_kills_lose_nothing_that_was_acknowledged(tmp_path: Path) -> N
         written_over = 0
         for _ in range(KILLS):
             acknowledged = kill_one(process, choices.randrange(MOST_ACKNOWLEDGED))
-            with Log.open(tmp_path, IDENTITY) as log:
+            with ScopedLog.open(tmp_path, IDENTITY) as log:
                 last_tick = log.last_tick
                 assert check(log) == last_tick >= acknowledged, f"seed {seed}"
                 assert log.removed_end <= max(0, last_tick - KEPT_TICKS), f"seed {seed}"

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from tests.kit.log.faulty_files import IDENTITY, FaultyFiles, abandon, segments_in
-from tidewheel.pubsub.log import Entry, Log, LogFull, Record
-from tidewheel.pubsub.log.record_format import HEAD_BYTES
+from tidewheel.pubsub.log.errors import LogFull
+from tidewheel.pubsub.log.record_format import HEAD_BYTES, Entry, Record
+from tidewheel.pubsub.log.segmented_log import Log
 
 payloads = st.binary(max_size=30) | st.integers(1000, 70_000).map(lambda size: b"%d" % size * (size // 5))
 groups = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 255), st.lists(payloads, max_size=3)), max_size=4)

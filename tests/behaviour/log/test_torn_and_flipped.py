@@ -22,8 +22,8 @@ from tests.kit.log.faulty_files import (
     ticks_of,
 )
 from tidewheel.pubsub import DeliveryError
-from tidewheel.pubsub.log import Entry, LogCorrupted, LogMismatch
-from tidewheel.pubsub.log.record_format import HEAD_BYTES
+from tidewheel.pubsub.log.errors import LogCorrupted, LogMismatch
+from tidewheel.pubsub.log.record_format import HEAD_BYTES, Entry
 
 PATTERNS = (0x01, 0x80, 0xFF)
 

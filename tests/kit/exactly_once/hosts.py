@@ -23,7 +23,7 @@ from tidewheel.pubsub.exactly_once.messages import KnowledgeMessage
 from tidewheel.pubsub.exactly_once.sent_events import SentEvents
 from tidewheel.pubsub.exactly_once.subend import Subend
 from tidewheel.pubsub.exactly_once.tick_set import TickSet
-from tidewheel.pubsub.log import LogIdentity
+from tidewheel.pubsub.log.record_format import LogIdentity
 from tidewheel.pubsub.messages.encoded_message import EncodedMessage, decode, size_of
 from tidewheel.pubsub.messages.wire import DataMessage, LowerFrontierUpdate
 from tidewheel.pubsub.publishers.durable_partition import DurablePartition

@@ -17,7 +17,7 @@ from tidewheel.pubsub.exactly_once.frames import Join
 from tidewheel.pubsub.exactly_once.messages import RELAY_PREFIX, KnowledgeMessage, Stranger
 from tidewheel.pubsub.exactly_once.sent_events import SentEvents
 from tidewheel.pubsub.exactly_once.subend import Subend
-from tidewheel.pubsub.log import LogIdentity
+from tidewheel.pubsub.log.record_format import LogIdentity
 from tidewheel.pubsub.messages.encoded_message import decode, size_of
 from tidewheel.pubsub.messages.wire import DataMessage, LowerFrontierUpdate
 from tidewheel.pubsub.publishers.feed import Feed, FeedLost

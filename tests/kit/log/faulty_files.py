@@ -4,10 +4,12 @@ import errno
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Self
 
-from tidewheel.pubsub.log import Entry, Log, LogError, LogIdentity, Record
+from tidewheel.pubsub.log.errors import LogError
 from tidewheel.pubsub.log.files import Files
-from tidewheel.pubsub.log.record_format import Part
+from tidewheel.pubsub.log.record_format import Entry, LogIdentity, Part, Record
+from tidewheel.pubsub.log.segmented_log import Log
 
 IDENTITY = LogIdentity("orders", 0, 2, "IntegerDomain()")
 ALL = 1 << 40
@@ -129,9 +131,21 @@ def records(ticks: Iterable[int]) -> list[Record]:
     return [record(tick) for tick in ticks]
 
 
-def open_log(directory: Path, files: Files | None = None, segment_bytes: int = ALL, snapshot: bytes = b"") -> Log:
+class ScopedLog(Log):
+    """A log that is closed at the end of a with statement."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
+def open_log(directory: Path, files: Files | None = None, segment_bytes: int = ALL, snapshot: bytes = b"") -> ScopedLog:
     """Open the log of these tests, quickly."""
-    return Log.open(directory, IDENTITY, files=files or FaultyFiles(), segment_bytes=segment_bytes, snapshot=snapshot)
+    return ScopedLog.open(
+        directory, IDENTITY, files=files or FaultyFiles(), segment_bytes=segment_bytes, snapshot=snapshot
+    )
 
 
 def ticks_of(log: Log, max_bytes: int = ALL) -> list[int]:

@@ -9,11 +9,12 @@ are forked, so that a hundred of them take no hundred times as long to start.
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 
-from tidewheel.pubsub.log import Entry, Log, LogIdentity
 from tidewheel.pubsub.log.files import Files
-from tidewheel.pubsub.log.record_format import Part
+from tidewheel.pubsub.log.record_format import Entry, LogIdentity, Part
+from tidewheel.pubsub.log.segmented_log import Log
 
 IDENTITY = LogIdentity("killed", 0, 1, "IntegerDomain()")
 SEGMENT_BYTES = 100_000
@@ -37,7 +38,7 @@ def entry(tick: int) -> Entry:
 
 def write(directory: Path) -> None:
     """Write groups of a size that varies, as fast as that goes, and say what is durable; files are written over."""
-    with Log.open(directory, IDENTITY, segment_bytes=SEGMENT_BYTES, wait_s=10, files=SlowFiles()) as log:
+    with closing(Log.open(directory, IDENTITY, segment_bytes=SEGMENT_BYTES, wait_s=10, files=SlowFiles())) as log:
         tick = log.last_tick + 1
         log.trim(log.last_tick - KEPT_TICKS)
         while True:

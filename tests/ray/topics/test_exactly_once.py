@@ -11,7 +11,7 @@ import pytest
 
 import tidewheel as tw
 from tidewheel.pubsub import DeliveryError, PublisherLost
-from tidewheel.pubsub.log import LogMismatch
+from tidewheel.pubsub.log.errors import LogMismatch
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
 

@@ -3,15 +3,24 @@
 import pytest
 
 from tidewheel.pubsub.exactly_once.living_readers import LivingReaders, Overdue
+from tidewheel.pubsub.exactly_once.subscriptions import Subscription
+from tidewheel.pubsub.exactly_once.tick_set import TickSet
 
 NOTHING = Overdue([], [])
 
 
-def readers() -> LivingReaders:
+def subscription(reader: str, *, durable: bool) -> Subscription:
+    return Subscription(TickSet(), reader=reader, is_durable=durable)
+
+
+def readers(known: dict[str, Subscription] | None = None) -> LivingReaders:
     """A lease of 10 s and a retention of 100 s, and a subscription of each kind."""
-    found = LivingReaders(lease_s=10.0, retention_s=100.0)
-    found.seat("live", "reader 1", durable=False, now_s=0.0)
-    found.seat("billing", "reader 2", durable=True, now_s=0.0)
+    known = {} if known is None else known
+    known["live"] = subscription("reader 1", durable=False)
+    known["billing"] = subscription("reader 2", durable=True)
+    found = LivingReaders(known, lease_s=10.0, retention_s=100.0)
+    found.seat("live", 0.0)
+    found.seat("billing", 0.0)
     return found
 
 
@@ -50,7 +59,8 @@ def test_who_is_heard_of_lives() -> None:
 @pytest.mark.parametrize("comes_back", [False, True])
 def test_a_durable_one_waits_for_long_and_warns_once(comes_back: bool) -> None:
     """Half way through; who comes back has all the time again."""
-    living = readers()
+    known: dict[str, Subscription] = {}
+    living = readers(known)
     living.leave("billing", 0.0)
     living.heard("live", 300.0)
     assert (living.look((), 49.0), living.look((), 50.0), living.look((), 99.0)) == (
@@ -60,21 +70,23 @@ def test_a_durable_one_waits_for_long_and_warns_once(comes_back: bool) -> None:
     )
     assert living.away_s("billing", 99.0) == 99.0
     if comes_back:
-        living.seat("billing", "reader 3", durable=True, now_s=99.0)
+        known["billing"].reader = "reader 3"
+        living.seat("billing", 99.0)
         assert (living.look((), 150.0), living.look((), 159.0)) == (NOTHING, Overdue(["billing"], []))
     else:
-        assert (living.look((), 100.0), living.look((), 200.0)) == (Overdue([], ["billing"]), NOTHING)
+        assert living.look((), 100.0) == Overdue([], ["billing"])
+        del known["billing"]
+        assert living.look((), 200.0) == NOTHING
 
 
 def test_one_that_the_log_knows_waits_from_the_start() -> None:
     """Whoever had it before may come back, or be heard of, and does not live until then."""
-    living = LivingReaders(lease_s=10.0, retention_s=100.0)
-    living.seat("billing", "reader 1", durable=True, now_s=0.0, is_here=False)
-    living.seat("other", "reader 2", durable=True, now_s=0.0, is_here=False)
+    known = {"billing": subscription("reader 1", durable=True), "other": subscription("reader 2", durable=True)}
+    living = LivingReaders(known, lease_s=10.0, retention_s=100.0)
     assert living.living(0.0) == []
     assert living.look({"reader 2"}, 1.0) == NOTHING
     assert living.living(1.0) == ["other"]
-    living.forget("other")
+    del known["other"]
     living.heard("billing", 5.0)
     assert living.living(14.0) == ["billing"]
     assert living.look((), 114.0) == Overdue(["billing"], [])
@@ -83,9 +95,9 @@ def test_one_that_the_log_knows_waits_from_the_start() -> None:
 
 def test_what_was_ended_is_forgotten() -> None:
     """And so is who has left, also if it is connected for a while, or is heard of."""
-    living = readers()
-    living.forget("live")
-    living.forget("live")
+    known: dict[str, Subscription] = {}
+    living = readers(known)
+    del known["live"]
     living.leave("billing", 1.0)
     living.leave("live", 1.0)
     living.heard("billing", 1.5)

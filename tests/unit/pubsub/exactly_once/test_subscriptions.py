@@ -28,7 +28,7 @@ def test_without_subscriptions_nobody_knows_what_is_needed() -> None:
     subscriptions = subscriptions_of()
     assert subscriptions.needed_from is None
     assert acknowledge(subscriptions, "a", ((0, 10),)) == ["a"]
-    assert (subscriptions.known, subscriptions.is_due, subscriptions.reader_of("a")) == ({}, False, None)
+    assert (subscriptions.known, subscriptions.due(), subscriptions.reader_of("a")) == ({}, [], None)
 
 
 def test_the_slowest_says_what_is_needed() -> None:

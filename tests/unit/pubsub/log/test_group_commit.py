@@ -10,8 +10,10 @@ import pytest
 
 from tests.kit.log.faulty_files import ALL, FaultyFiles, entries, open_log, payload_of, records, ticks_of
 from tests.waiting import WITHIN_S
-from tidewheel.pubsub.log import Entry, GroupCommit, Log, LogError, LogFailed, LogFull
-from tidewheel.pubsub.log.record_format import Part
+from tidewheel.pubsub.log.errors import LogError, LogFailed, LogFull
+from tidewheel.pubsub.log.group_commit import GroupCommit
+from tidewheel.pubsub.log.record_format import Entry, Part
+from tidewheel.pubsub.log.segmented_log import Log
 
 
 class Gate(FaultyFiles):

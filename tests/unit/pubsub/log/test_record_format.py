@@ -1,6 +1,7 @@
 """The bytes of headers and records."""
 
 import struct
+from pathlib import Path
 
 import pytest
 from crc32c import crc32c
@@ -8,16 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.kit.log.faulty_files import IDENTITY
+from tidewheel.pubsub.log.errors import LogCorrupted, LogMismatch
 from tidewheel.pubsub.log.record_format import (
     FORMAT_VERSION,
     HEAD_BYTES,
     PREFIX_BYTES,
     Entry,
-    HeaderDamaged,
     Part,
     RecordHead,
     SegmentHeader,
-    UnknownFormat,
     decode_head,
     decode_header,
     encode_header,
@@ -26,6 +26,7 @@ from tidewheel.pubsub.log.record_format import (
     payload_matches,
 )
 
+PATH = Path("1.segment")
 HEADER = SegmentHeader(IDENTITY, 7, 41, 1000, 12.5, b"snapshot")
 
 
@@ -94,8 +95,8 @@ def test_parts_are_not_copied() -> None:
 def test_a_header_says_what_was_put_into_it() -> None:
     """And how long it is, from its first bytes."""
     data = encode_header(HEADER)
-    assert header_bytes(data[:PREFIX_BYTES]) == len(data)
-    assert decode_header(data) == HEADER
+    assert header_bytes(data[:PREFIX_BYTES], PATH) == len(data)
+    assert decode_header(data, PATH) == HEADER
 
 
 def test_every_flipped_bit_of_a_header_is_noticed() -> None:
@@ -104,14 +105,14 @@ def test_every_flipped_bit_of_a_header_is_noticed() -> None:
     for bit in range(8 * len(data)):
         flipped = bytearray(data)
         flipped[bit // 8] ^= 1 << bit % 8
-        with pytest.raises(HeaderDamaged):
-            decode_header(bytes(flipped)[: header_bytes(bytes(flipped[:PREFIX_BYTES]))])
+        with pytest.raises(LogCorrupted):
+            decode_header(bytes(flipped)[: header_bytes(bytes(flipped[:PREFIX_BYTES]), PATH)], PATH)
 
 
 def test_a_header_of_another_version_is_not_read() -> None:
     """Whatever it may say; that it is whole can be told, as the first bytes mean the same in all versions."""
     start = struct.pack("<8sHI", b"tidewlog", FORMAT_VERSION + 1, 3)
     data = start + struct.pack("<I", crc32c(start + b"new")) + b"new"
-    assert header_bytes(data) == len(data)
-    with pytest.raises(UnknownFormat, match=f"format {FORMAT_VERSION + 1}, and this is a reader of format"):
-        decode_header(data)
+    assert header_bytes(data, PATH) == len(data)
+    with pytest.raises(LogMismatch, match=f"format {FORMAT_VERSION + 1}, and this is a reader of format"):
+        decode_header(data, PATH)

@@ -12,6 +12,7 @@ from tests.kit.log.faulty_files import (
     ALL,
     IDENTITY,
     FaultyFiles,
+    ScopedLog,
     abandon,
     entries,
     entry,
@@ -22,13 +23,15 @@ from tests.kit.log.faulty_files import (
     ticks_of,
 )
 from tests.waiting import eventually
-from tidewheel.pubsub.log import Entry, Log, LogCorrupted, LogError, LogFailed, LogIdentity, LogLocked, LogMismatch
-from tidewheel.pubsub.log.record_format import HEAD_BYTES
+from tidewheel.pubsub.log.errors import LogCorrupted, LogError, LogFailed, LogLocked, LogMismatch
+from tidewheel.pubsub.log.record_format import HEAD_BYTES, Entry, LogIdentity
+from tidewheel.pubsub.log.segment import Segment
+from tidewheel.pubsub.log.segmented_log import Log
 
 
 def test_what_was_synced_is_read_in_order(tmp_path: Path) -> None:
     """By the process that wrote it, and by one that opens the log later; on a real disk."""
-    with Log.open(tmp_path / "new" / "log", IDENTITY) as log:
+    with ScopedLog.open(tmp_path / "new" / "log", IDENTITY) as log:
         assert (log.first_tick, log.last_tick) == (0, -1)
         log.append(entries([3, 5]))
         log.append(entries([8]))
@@ -37,7 +40,7 @@ def test_what_was_synced_is_read_in_order(tmp_path: Path) -> None:
         assert log.read(4, ALL) == records([5, 8])
         assert log.read(9, ALL) == []
         assert (log.first_tick, log.last_tick) == (3, 8)
-    with Log.open(tmp_path / "new" / "log", IDENTITY) as log:
+    with ScopedLog.open(tmp_path / "new" / "log", IDENTITY) as log:
         assert log.read(0, ALL) == records([3, 5, 8])
         assert (log.first_tick, log.last_tick, log.cut_bytes) == (3, 8, 0)
 
@@ -228,10 +231,14 @@ def test_the_state_at_a_tick_is_a_snapshot_and_what_came_after(tmp_path: Path) -
             log.snapshot_at(1)
 
 
+def status_of(segment: Segment) -> tuple[tuple[float, float | None], tuple[int | None, int], int]:
+    return (segment.begun_s, segment.ended_s), (segment.first_tick, segment.last_tick), segment.size
+
+
 def test_segments_tell_their_age(tmp_path: Path) -> None:
     """Everything in a segment is older than when the next was begun, also after the log was opened anew."""
     now_s = [100.0]
-    with Log.open(tmp_path, IDENTITY, clock=lambda: now_s[0], files=FaultyFiles()) as log:
+    with ScopedLog.open(tmp_path, IDENTITY, clock=lambda: now_s[0], files=FaultyFiles()) as log:
         log.append(entries([1, 2]))
         now_s[0] = 160.0
         log.begin_segment(b"")
@@ -239,12 +246,12 @@ def test_segments_tell_their_age(tmp_path: Path) -> None:
         log.begin_segment(b"")
         log.append(entries([7]))
         log.sync()
-        first = log.segments()
-    with Log.open(tmp_path, IDENTITY, clock=lambda: now_s[0], files=FaultyFiles()) as log:
-        assert log.segments() == first
-    assert [(one.begun_s, one.ended_s) for one in first] == [(100.0, 160.0), (160.0, 200.0), (200.0, None)]
-    assert [(one.first_tick, one.last_tick) for one in first] == [(1, 2), (None, 2), (7, 7)]
-    assert [one.size for one in first] == [path.stat().st_size for path in segments_in(tmp_path)]
+        first = [status_of(segment) for segment in log.segments()]
+    with ScopedLog.open(tmp_path, IDENTITY, clock=lambda: now_s[0], files=FaultyFiles()) as log:
+        assert [status_of(segment) for segment in log.segments()] == first
+    assert [times for times, _, _ in first] == [(100.0, 160.0), (160.0, 200.0), (200.0, None)]
+    assert [ticks for _, ticks, _ in first] == [(1, 2), (None, 2), (7, 7)]
+    assert [size for _, _, size in first] == [path.stat().st_size for path in segments_in(tmp_path)]
 
 
 @pytest.mark.parametrize(
@@ -275,8 +282,8 @@ def test_one_at_a_time_has_a_log_open(tmp_path: Path) -> None:
         for wait_s in (0.0, 0.05):
             with pytest.raises(LogLocked, match=r"in use by process \d+ on "):
                 Log.open(tmp_path, IDENTITY, wait_s=wait_s)
-        found: list[Log] = []
-        waiting = threading.Thread(target=lambda: found.append(Log.open(tmp_path, IDENTITY, wait_s=10)))
+        found: list[ScopedLog] = []
+        waiting = threading.Thread(target=lambda: found.append(ScopedLog.open(tmp_path, IDENTITY, wait_s=10)))
         waiting.start()
         log.append(entries([1]))
     waiting.join(10)
@@ -289,8 +296,8 @@ def test_the_lock_of_a_process_goes_with_it(tmp_path: Path) -> None:
     program = """
 import sys
 from pathlib import Path
-from tests.kit.log.faulty_files import IDENTITY
-from tidewheel.pubsub.log import Log
+from tests.kit.log.faulty_files import IDENTITY, ScopedLog
+from tidewheel.pubsub.log.segmented_log import Log
 log = Log.open(Path(sys.argv[1]), IDENTITY)
 print("open", flush=True)
 sys.stdin.read()
@@ -308,7 +315,7 @@ sys.stdin.read()
         with pytest.raises(LogLocked, match=f"process {process.pid} on "):
             Log.open(tmp_path, IDENTITY)
         process.kill()
-        with Log.open(tmp_path, IDENTITY, wait_s=10) as log:
+        with ScopedLog.open(tmp_path, IDENTITY, wait_s=10) as log:
             assert log.last_tick == -1
 
 

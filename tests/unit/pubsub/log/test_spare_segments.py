@@ -23,8 +23,10 @@ from tests.kit.log.faulty_files import (
     segments_in,
     ticks_of,
 )
-from tidewheel.pubsub.log import Log, LogCorrupted, LogFull, spare_segments
+from tidewheel.pubsub.log import spare_segments
+from tidewheel.pubsub.log.errors import LogCorrupted, LogFull
 from tidewheel.pubsub.log.record_format import HEAD_BYTES, Part
+from tidewheel.pubsub.log.segmented_log import Log
 
 PREAD = os.pread
 

@@ -22,7 +22,7 @@ from tests.kit.exactly_once.hosts import (
 from tidewheel.pubsub.exactly_once.frames import CODEC, Join
 from tidewheel.pubsub.exactly_once.messages import Nack, Rejected
 from tidewheel.pubsub.exactly_once.sent_events import SentEvents
-from tidewheel.pubsub.log import LogLocked
+from tidewheel.pubsub.log.errors import LogLocked
 from tidewheel.pubsub.messages.wire import LowerFrontierUpdate
 from tidewheel.pubsub.publishers.feed import Feed
 from tidewheel.transport.stream_link import ParentLink

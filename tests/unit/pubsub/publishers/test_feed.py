@@ -12,10 +12,11 @@ from typing import Any
 
 import pytest
 
+from tests.kit.log.faulty_files import ScopedLog
 from tests.waiting import eventually
 from tidewheel.progress import IntegerDomain
 from tidewheel.pubsub.exactly_once.sent_events import SentEvents
-from tidewheel.pubsub.log import Log, LogIdentity
+from tidewheel.pubsub.log.record_format import LogIdentity
 from tidewheel.pubsub.messages.encoded_message import decode
 from tidewheel.pubsub.messages.wire import DataMessage, FeedEvent, LowerFrontierUpdate, PartitionEnded
 from tidewheel.pubsub.publishers.durable_pubend import DurablePubend
@@ -145,7 +146,7 @@ def events_of(epochs: int, random: Random) -> list[FeedEvent]:
 
 def logged(directory: Path) -> list[Any]:
     """Return all that is in the log."""
-    with Log.open(directory, IDENTITY, wait_s=DEADLINE_S) as log:
+    with ScopedLog.open(directory, IDENTITY, wait_s=DEADLINE_S) as log:
         found, _ = PartitionLog(log).read(0, 1 << 62, 1 << 40)
     return [decode(message) for _, message in found]
 
