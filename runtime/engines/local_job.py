@@ -306,4 +306,4 @@ class _LocalFeed(Feed):
             self._job._fail(error)
 
     def _taken(self, worker: int) -> int:
-        return self._job._cores[worker].intake.taken_from(DRIVER)
+        return self._job._cores[worker].intake.taken.get(DRIVER, 0)

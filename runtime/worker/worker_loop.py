@@ -307,7 +307,7 @@ class WorkerLoop:
     def _tell(self, feeder: int, steps: int | None = None) -> None:
         """Send a feeder the status; sending the failure of this worker does not fail again."""
         probes, failure = self._status.probes, self._status.failure
-        taken, heard = self._core.intake.taken_from(feeder), self._core.heard(feeder)
+        taken, heard = self._core.intake.taken.get(feeder, 0), self._core.heard(feeder)
         status = WorkerStatus(self._status.phase, probes, failure, taken, heard, steps)
         self._statuses_sent += 1
         try:

@@ -94,10 +94,12 @@ def _watch_topics() -> None:
 
 
 def _tail(options: argparse.Namespace) -> None:
-    show = _json if options.json else _plain
     with tw.subscribe(options.topic, timeout=options.timeout, where=options.where) as topic:
         for time, record in _records(topic, whole=options.epochs):
-            print(show(time, record), flush=True)
+            if options.json:
+                print(msgspec.json.encode({"time": time, "record": record}, enc_hook=str).decode(), flush=True)
+            else:
+                print(f"{time!r}\t{record!r}", flush=True)
 
 
 def _records(topic: tw.Subscription, *, whole: bool) -> Iterator[tuple[Any, Any]]:
@@ -108,14 +110,6 @@ def _records(topic: tw.Subscription, *, whole: bool) -> Iterator[tuple[Any, Any]
     for event in topic:
         if isinstance(event, tw.Batch):
             yield from ((event.time, record) for record in event.records)
-
-
-def _plain(time: Any, record: Any) -> str:
-    return f"{time!r}\t{record!r}"
-
-
-def _json(time: Any, record: Any) -> str:
-    return msgspec.json.encode({"time": time, "record": record}, enc_hook=str).decode()
 
 
 if __name__ == "__main__":
