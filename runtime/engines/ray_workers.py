@@ -228,7 +228,10 @@ class RayWorkers:
             return
         done, _ = ray.wait(calls, num_returns=len(calls), timeout=2 * _DROP_TIMEOUT_S)
         for worker, call in enumerate(calls):
-            busy = _answer(call) if call in done else "there, and does not answer"
+            try:
+                busy = ray.get(call) if call in done else "there, and does not answer"
+            except ray.exceptions.RayError:  # it has died, of which the watching thread tells
+                continue
             if busy is not None:
                 _LOGGER.warning(
                     "job %r was dropped, but worker %d is still %s; there it ends after that, or with job %r",
@@ -269,7 +272,7 @@ class RayWorkers:
             if time.monotonic() >= next_check:
                 next_check = time.monotonic() + _CHECK_S
                 self._watch.check()
-                for job in self._snapshot():
+                for job in list(self._hosted.values()):
                     try:
                         job._attachments.check()
                     except TidewheelError as error:
@@ -289,12 +292,9 @@ class RayWorkers:
             if self._released:
                 return
             self._error = error
-        for job in reversed(self._snapshot()):
+            jobs = list(self._hosted.values())
+        for job in reversed(jobs):
             job._fail(error)
-
-    def _snapshot(self) -> list[Job]:
-        with self._lock:
-            return list(self._hosted.values())
 
 
 def _failure_of(deployment: Any) -> Exception | None:
@@ -309,13 +309,3 @@ def _failure_of(deployment: Any) -> Exception | None:
     except ray.exceptions.RayError as error:
         return JobError(f"a worker died while it came up: {error}")
     return None
-
-
-def _answer(call: Any) -> str | None:
-    import ray
-
-    try:
-        answer: str | None = ray.get(call)
-    except ray.exceptions.RayError:  # it has died, of which the watching thread tells
-        return None
-    return answer

@@ -77,20 +77,16 @@ def _say(line: str) -> None:
 
 def _topics(options: argparse.Namespace) -> None:
     if options.watch:
-        _watch_topics()
+        with tw.watch_topics() as watch:
+            for event in watch:
+                what = event.reason or event.schema
+                print(f"{event.event}\t{event.topic}\t{event.job}\t{event.partitions}\t{what}", flush=True)
         return
     rows = [("TOPIC", "JOB", "PARTITIONS", "TIMES", "SCHEMA")]
     rows += [(topic.name, topic.job, str(topic.partitions), topic.times, topic.schema) for topic in tw.topics()]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
-
-
-def _watch_topics() -> None:
-    with tw.watch_topics() as watch:
-        for event in watch:
-            what = event.reason or event.schema
-            print(f"{event.event}\t{event.topic}\t{event.job}\t{event.partitions}\t{what}", flush=True)
 
 
 def _tail(options: argparse.Namespace) -> None:

@@ -151,7 +151,7 @@ def test_a_worker_that_fails_and_goes_is_heard(
         raise PeerLost("the connection to worker 1 has broken")
 
     monkeypatch.setattr(workers, "check", tell_and_break)
-    feed.join(soon())
+    feed.join()
     assert eventually(lambda: bool(feed.lost))
     assert feed.lost[0] is failure
 
