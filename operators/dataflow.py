@@ -301,7 +301,7 @@ class Dataflow(Described):
             iterate/exchange  <= iterate/concat (by 'key')
             leave             <- iterate/exchange  [probe 'done']
         """
-        from tidewheel.runtime.drawing import text_of
+        from tidewheel.runtime.drawing.outline import text_of
 
         return text_of(self._description.outline(), fused=fused)
 
@@ -322,13 +322,13 @@ class Dataflow(Described):
           n1 ==>|"by str.lower"| n2
           n2 --> n3
         """
-        from tidewheel.runtime.drawing import mermaid_of
+        from tidewheel.runtime.drawing.mermaid import mermaid_of
 
         return mermaid_of(self._description.outline())
 
     def _repr_html_(self) -> str:
         """Return a picture of the dataflow, complete or not, for a notebook that ends a cell with it."""
-        from tidewheel.runtime.drawing import picture_of
+        from tidewheel.runtime.drawing.picture import picture_of
 
         return picture_of(self._description.outline())
 

@@ -1,13 +1,19 @@
-"""The outline of a dataflow, complete or not, from which it is drawn."""
+"""The outline of a dataflow, complete or not, from which it is drawn, and the outline as text."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from operator import attrgetter, itemgetter
 from typing import Any
 
 from tidewheel.progress import Source
 from tidewheel.runtime.description.pacts import Exchange, Key, Pact
+from tidewheel.runtime.description.exchange import Exchange, Key
+from tidewheel.runtime.description.fusion import chains_of
+from tidewheel.runtime.description.pacts import Pact
 from tidewheel.runtime.description.scope import Scope
+
+_WIDEST = 32
+_INDENT = "  "
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,3 +155,68 @@ def _describe_key(key: Key) -> str:
     name = str(getattr(key, "__qualname__", type(key).__qualname__)).rpartition("<locals>.")[2]
     code = getattr(key, "__code__", None)
     return f"lambda in line {code.co_firstlineno}" if name == "<lambda>" and code is not None else name
+
+
+def text_of(outline: Outline, *, fused: bool = False) -> str:
+    """Return the dataflow as text, the same each time. Linear.
+
+    Args:
+        outline: the dataflow.
+        fused: show operators that run as one as one; otherwise each has a line of its own.
+    """
+    shown = _fused(outline) if fused else outline
+    title = f"dataflow {outline.name!r}"
+    return "\n".join([title, *_lines(shown, shown.blocks(), _INDENT)])
+
+
+def printable(name: str) -> str:
+    """Return a name as it is if it fits into a line, else quoted."""
+    return name if name.isprintable() else repr(name)
+
+
+def _lines(outline: Outline, block: Block, indent: str) -> Iterator[str]:
+    names = [printable(outline.operators[item].name) for item in block.items if isinstance(item, int)]
+    width = max((len(name) for name in names if len(name) <= _WIDEST), default=0)
+    for item in block.items:
+        if isinstance(item, Block):
+            yield f"{indent}{item.scope.describe()}"
+            yield from _lines(outline, item, indent + _INDENT)
+        else:
+            yield f"{indent}{_line(outline, item, width)}"
+
+
+def _line(outline: Outline, index: int, width: int) -> str:
+    operator = outline.operators[index]
+    parts = [printable(operator.name).ljust(width)]
+    if operator.sources:
+        parts.append(", ".join(_edge(outline, edge) for edge in outline.edges_to(index)))
+    parts += [f"[{mark}]" for mark in operator.marks]
+    return "  ".join(parts).rstrip()
+
+
+def _edge(outline: Outline, edge: Edge) -> str:
+    if edge.source is None:
+        return "<- (not connected)"
+    name = printable(outline.output_name(edge.source))
+    if edge.pact is not None:
+        return f"<= {name} ({describe_pact(edge.pact)})"
+    return f"<- {name}{' (goes back)' * edge.goes_back}"
+
+
+def _fused(outline: Outline) -> Outline:
+    chains = chains_of(outline.operators)
+    place = {index: number for number, chain in enumerate(chains.values()) for index in chain}
+
+    def moved(source: Source | None) -> Source | None:
+        return None if source is None else Source(place[source.operator], source.port)
+
+    def joined(chain: list[int]) -> OperatorOutline:
+        parts = [outline.operators[index] for index in chain]
+        return replace(
+            parts[0],
+            name=" > ".join(part.name for part in parts),
+            sources=tuple(map(moved, parts[0].sources)),
+            marks=tuple(mark for part in parts for mark in part.marks),
+        )
+
+    return replace(outline, operators=tuple(map(joined, chains.values())))

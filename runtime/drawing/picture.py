@@ -6,8 +6,7 @@ from itertools import pairwise
 from unicodedata import east_asian_width
 
 from tidewheel.runtime.drawing.layout import Box, Layout, Point, Route, layout_of
-from tidewheel.runtime.drawing.outline import OperatorOutline, Outline, describe_pact
-from tidewheel.runtime.drawing.text import text_of
+from tidewheel.runtime.drawing.outline import OperatorOutline, Outline, describe_pact, text_of
 
 _MOST_DRAWN = 300
 _LONGEST = 44

@@ -109,20 +109,17 @@ class CapturedOnWorkers(CapturedBatches):
 
     @property
     def _batches(self) -> list[Captured]:
-        with self._fetching:
-            if self._fetched is None:
-                self._fetched = self._fetch()
-                self._packed = []
-            return self._fetched
-
-    def _fetch(self) -> list[Captured]:
         import ray
 
-        try:
-            parts = ray.get(self._packed, timeout=_FETCH_TIMEOUT_S)
-        except ray.exceptions.RayError as error:
-            raise self._error(error) from error
-        return [Captured(at, unpack(batch)) for part in parts for at, batch in part]
+        with self._fetching:
+            if self._fetched is None:
+                try:
+                    parts = ray.get(self._packed, timeout=_FETCH_TIMEOUT_S)
+                except ray.exceptions.RayError as error:
+                    raise self._error(error) from error
+                self._fetched = [Captured(at, unpack(batch)) for part in parts for at, batch in part]
+                self._packed = []
+            return self._fetched
 
     def _error(self, error: Exception) -> JobError:
         return JobError(f"capture {self._name!r} cannot be fetched from the workers: {error}")

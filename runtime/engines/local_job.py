@@ -159,7 +159,11 @@ class LocalJob(Job):
         try:
             for worker, core in enumerate(self._cores):
                 self.stepping = worker
-                self._step(worker, core)
+                arrived, self._in_flight[worker] = self._in_flight[worker], deque()
+                for envelope in arrived:
+                    core.receive(envelope)
+                for peer, envelope in core.step():
+                    self._in_flight[peer].append(envelope)
         except TidewheelError as error:
             self._fail(error)
         except BaseException as error:
@@ -193,13 +197,6 @@ class LocalJob(Job):
         """Return for how many seconds it has nothing to do; None if that depends on others."""
         left_s = [left for core in self._cores if (left := core.agenda.left_s()) is not None]
         return None if not self._started or not left_s else min(left_s)
-
-    def _step(self, worker: int, core: WorkerCore) -> None:
-        arrived, self._in_flight[worker] = self._in_flight[worker], deque()
-        for envelope in arrived:
-            core.receive(envelope)
-        for peer, envelope in core.step():
-            self._in_flight[peer].append(envelope)
 
     def _let_sources_go_on(self) -> bool:
         """Where sources are held back and nothing else is left to do, let them send more; return whether that helps."""
@@ -306,4 +303,4 @@ class _LocalFeed(Feed):
             self._job._fail(error)
 
     def _taken(self, worker: int) -> int:
-        return self._job._cores[worker].intake.taken_from(DRIVER)
+        return self._job._cores[worker].intake.taken.get(DRIVER, 0)

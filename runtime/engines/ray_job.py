@@ -32,6 +32,9 @@ class RayJob(Job):
     Args:
         plan, workers, config: as for `run`.
         shared: the workers of another job, on which to run; None makes some.
+
+    Attributes:
+        pids: the numbers of the workers' processes, by worker.
     """
 
     engine = "ray"
@@ -45,16 +48,12 @@ class RayJob(Job):
         self._workers = RayWorkers(self.name, plan.name, workers, config) if shared is None else shared
         self._shared = self._workers
 
-    @property
-    def pids(self) -> Sequence[int]:
-        """The numbers of the workers' processes, by worker."""
-        return self._workers.pids
-
     def _deploy(self, attachments: Mapping[str, Attachment]) -> None:
         nodes: Sequence[str] = self._workers.nodes
         self._attachments.start(attachments, AttachmentHost(self.name, self.engine, self.workers, nodes=nodes))
         if self._is_host:
             self._workers.come_up()
+        self.pids = self._workers.pids
         if any(attachment.needs_same_batches for attachment in attachments.values()):
             nodes = [""] * self.workers  # sources read what is near, and another run may have its workers elsewhere
         by = time.monotonic() + self.config.deploy_timeout_s
@@ -130,7 +129,13 @@ class RayJob(Job):
 
         calls = [actor.report.remote(self.name, _REPORT_TIMEOUT_S) for actor in self._workers.actors]
         ray.wait(calls, num_returns=len(calls), timeout=2 * _REPORT_TIMEOUT_S)
-        return [_report_of(worker, call) for worker, call in enumerate(calls)]
+        reports: list[WorkerReport | BusyWorker] = []
+        for worker, call in enumerate(calls):
+            try:
+                reports.append(ray.get(call, timeout=0))
+            except ray.exceptions.RayError:  # too late, or the worker has died, of which the watch tells
+                reports.append(BusyWorker(worker))
+        return reports
 
     def _release(self) -> None:
         with self._changed:
@@ -189,13 +194,3 @@ def _pack(plan: Plan) -> Any:
                     "Make what its function uses inside the function, or in build()"
                 ) from error
         raise
-
-
-def _report_of(worker: int, call: Any) -> WorkerReport | BusyWorker:
-    import ray
-
-    try:
-        report: WorkerReport | BusyWorker = ray.get(call, timeout=0)
-    except ray.exceptions.RayError:  # too late, or it has died, of which whoever watches it will tell
-        return BusyWorker(worker)
-    return report

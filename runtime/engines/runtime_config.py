@@ -16,8 +16,6 @@ _Name: TypeAlias = Annotated[str, msgspec.Meta(min_length=1)]
 _Amount: TypeAlias = Annotated[float, msgspec.Meta(ge=0.0001)]
 _Label: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^([a-zA-Z0-9]([a-zA-Z0-9_.-]{0,61}[a-zA-Z0-9])?)?$")]
 
-_PREFIX = "TIDEWHEEL_"
-
 
 class _Variable(str):
     """The text of an environment variable, which has yet to become a setting."""
@@ -36,7 +34,7 @@ def _setting(name: str, default: Any) -> Any:
 
 
 def _variable(name: str) -> str:
-    return _PREFIX + name.upper()
+    return f"TIDEWHEEL_{name.upper()}"
 
 
 class RuntimeConfig(msgspec.Struct, frozen=True, kw_only=True):

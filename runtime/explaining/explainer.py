@@ -1,7 +1,6 @@
 """The search for what holds a frontier back, by which path, and what you can do about it."""
 
 from collections import deque
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
 
@@ -16,6 +15,12 @@ _MOST_REASONS = 5
 _UNREAD = (
     "is scheduled again only when something new comes: iterate over the input to its end, or call context.activate()"
 )
+_HELD_UNTIL_WHOLE = (
+    'with bound="firm" a substream waits there until all of it has come: end it. In a loop it also waits for the end '
+    "of the substreams that were closed before it. So no operator of the loop must keep their tokens until a time is "
+    "complete"
+)
+_HELD_UNTIL_MARKED = "their key is used again, and waits until the marker of what had it before has gone on"
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,16 +285,18 @@ class Explainer:
         )
 
     def _of_messages(self, at: Target, reach: Reach) -> _Account:
-        stamp, time = (reach.location, reach.time), reach.time
-        waiting = self._view.queued.get(stamp, {})
-        where, workers = self._plan.describe(at), tuple(waiting)
-        if not waiting and (held := self._view.held.get(stamp)):
-            return self._of_held(at, time, held)
-        if not waiting:
+        stamp, time, where = (reach.location, reach.time), reach.time, self._plan.describe(at)
+        waiting = self._view.queued.get(stamp)
+        counts = waiting or self._view.held.get(stamp)
+        if not counts:
             count = _several(self._view.live[stamp], "message")
             return _Account(f"{count} at time {time!r} on the way to {where}", "they have yet to arrive")
-        what = f"{_several(sum(waiting.values()), 'message')} at time {time!r} at {where}{_on(workers)}"
+        workers = tuple(counts)
+        what = f"{_several(sum(counts.values()), 'message')} at time {time!r} at {where}{_on(workers)}"
         operator, plan = self._plan.name_at(at), self._plan.operators[at.operator]
+        if not waiting:
+            is_firm = plan.ends is not None and plan.ends.firm
+            return _Account(f"{what}, held", _HELD_UNTIL_WHOLE if is_firm else _HELD_UNTIL_MARKED, workers)
         if self._runs_next(at.operator, workers):
             return _Account(what, f"{operator!r} takes them when it runs next", workers)
         advice = f"{operator!r} returned without reading them, and {_UNREAD}"
@@ -300,20 +307,6 @@ class Explainer:
         if behind:
             advice += f"; or it waits until {self._something_new(behind, plan)}"
         return _Account(f"{what}, unread", advice, workers, behind, told_last=bool(behind))
-
-    def _of_held(self, at: Target, time: Time, held: Mapping[int, int]) -> _Account:
-        where, workers = self._plan.describe(at), tuple(held)
-        what = f"{_several(sum(held.values()), 'message')} at time {time!r} at {where}{_on(workers)}, held"
-        ends = self._plan.operators[at.operator].ends
-        if ends is not None and ends.firm:
-            why = (
-                'with bound="firm" a substream waits there until all of it has come: end it. In a loop it also waits '
-                "for the end of the substreams that were closed before it. So no operator of the loop must keep their "
-                "tokens until a time is complete"
-            )
-        else:
-            why = "their key is used again, and waits until the marker of what had it before has gone on"
-        return _Account(what, why, workers)
 
     def _in_loop(self, at: Location, time: Time) -> str:
         nesting = self._compiled.graph.nesting(at)

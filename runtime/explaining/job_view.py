@@ -80,9 +80,8 @@ class JobView:
         self.held = _by_worker({report.worker: report.held for report in self.reports})
         self.live = self._live()
         # If nobody answers, all that is sure is that nothing comes before the minimum time.
-        everywhere = Tracker(compiled, 0 if self.reports else 1, compiled.locations)
-        everywhere.update(self.live.items())
-        self._everywhere = everywhere
+        self._everywhere = Tracker(compiled, 0 if self.reports else 1, compiled.locations)
+        self._everywhere.update(self.live.items())
         self._views: dict[int, Tracker] = {}
 
     def substreams_of(self, operator: int) -> list[OpenSubstreams]:

@@ -5,12 +5,12 @@ workers restore the order.
 """
 
 import logging
-import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from pickle import PicklingError
+from threading import Lock, RLock
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tidewheel.progress import Antichain, Time, TimeDomain
@@ -31,6 +31,9 @@ _LOGGER = logging.getLogger(__name__)
 WORKER_THREAD = "tidewheel-worker-"
 """How the names of threads begin that run operators; workers wait for them, so they must not wait for workers."""
 
+
+Domains: TypeAlias = Mapping[str, TimeDomain]
+"""The times of some inputs or probes, by name."""
 
 EndCall: TypeAlias = Callable[[Exception | None], None]
 """Told that a job is over, with why it has failed, if it has."""
@@ -103,14 +106,7 @@ class Feed(ABC):
 
     sender: Sender[Envelope]
 
-    def __init__(
-        self,
-        number: int,
-        workers: int,
-        lock: threading.RLock,
-        config: RuntimeConfig,
-        probes: Mapping[str, TimeDomain],
-    ) -> None:
+    def __init__(self, number: int, workers: int, lock: RLock, config: RuntimeConfig, probes: Domains) -> None:
         self.number = number
         self.workers = workers
         self.lock = lock
@@ -121,7 +117,7 @@ class Feed(ABC):
         self._probes = probes
         self._limit = config.bytes_in_flight
         self._submitted = [0] * workers
-        self._ending = threading.Lock()
+        self._ending = Lock()
         self._is_over = False
         self._failure: Exception | None = None
         self._end_calls: list[EndCall] = []

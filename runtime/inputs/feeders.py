@@ -154,20 +154,17 @@ class Feeders:
             missed_s = max(0.0, self._checked_at - before - _LONGEST_LOOK_S)
             for feeder in self._feeders.values():
                 feeder.heard = min(feeder.heard + missed_s, self._checked_at)
-                self._check(feeder)
-
-    def _check(self, feeder: _Feeder) -> None:
-        if feeder.status.given_up is not None:
-            raise JobError(
-                f"{feeder.name.process} has given up a handle that it had not closed, so what it had to send is "
-                f"incomplete: {feeder.status.given_up}"
-            )
-        reason = feeder.death()
-        silent_s = self._clock() - feeder.heard
-        if reason is None and silent_s > self._silence_s:
-            reason = f"it has given no sign of life for {silent_s:.0f} s (RuntimeConfig.hang_timeout_s)"
-        if reason is not None:
-            raise feeder.gone(reason)
+                if feeder.status.given_up is not None:
+                    raise JobError(
+                        f"{feeder.name.process} has given up a handle that it had not closed, so what it had to send "
+                        f"is incomplete: {feeder.status.given_up}"
+                    )
+                reason = feeder.death()
+                silent_s = self._checked_at - feeder.heard
+                if reason is None and silent_s > self._silence_s:
+                    reason = f"it has given no sign of life for {silent_s:.0f} s (RuntimeConfig.hang_timeout_s)"
+                if reason is not None:
+                    raise feeder.gone(reason)
 
     def processes(self) -> tuple[str, ...]:
         """Return who they are that have open handles, in words."""

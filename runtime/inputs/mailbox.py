@@ -7,25 +7,17 @@ from tidewheel.runtime.worker.envelope import FIRST_HANDLE, InputCommand
 
 
 class Intake:
-    """How many bytes of what each feeder has sent this worker's inputs have taken, since the beginning."""
+    """How many bytes this worker's inputs have taken: of each feeder that still sends, and in total."""
 
     def __init__(self) -> None:
-        self._taken: dict[int, int] = {}
+        self.taken: dict[int, int] = {}
         self.total = 0
 
     def count(self, feeder: int, size: int) -> None:
         """Count a batch as taken."""
         if size:
-            self._taken[feeder] = self._taken.get(feeder, 0) + size
+            self.taken[feeder] = self.taken.get(feeder, 0) + size
             self.total += size
-
-    def forget(self, feeder: int) -> None:
-        """Forget a feeder that will not send any more."""
-        self._taken.pop(feeder, None)
-
-    def taken_from(self, feeder: int) -> int:
-        """Return how many bytes of a feeder were taken."""
-        return self._taken.get(feeder, 0)
 
 
 class Mailbox:

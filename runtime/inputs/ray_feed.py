@@ -3,14 +3,14 @@
 import threading
 import time as clock
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from tidewheel.progress import Antichain, TidewheelError, Time, TimeDomain
 from tidewheel.runtime.engines.runtime_config import RuntimeConfig
 from tidewheel.runtime.errors import JobError, lost_peers_fail_the_job
-from tidewheel.runtime.inputs.feed import Admission, Feed
+from tidewheel.runtime.inputs.feed import Admission, Domains, Feed
 from tidewheel.runtime.inputs.feeders import FeederStatus
 from tidewheel.runtime.worker.envelope import ENVELOPES, Envelope, Phase, WorkerStatus
 from tidewheel.transport.link import PeerLost, Receiver
@@ -41,8 +41,8 @@ class FeedAddress:
     job: str
     actors: Sequence[Any]
     sockets: SocketPeers | None
-    inputs: Mapping[str, TimeDomain]
-    probes: Mapping[str, TimeDomain]
+    inputs: Domains
+    probes: Domains
     config: RuntimeConfig
 
 
@@ -111,12 +111,10 @@ class RayFeed(Feed):
 
     def close(self) -> None:
         """Disconnect, and receive nothing more; from any thread. Idempotent."""
-        with self.lock:
-            self._is_closed = True
-            self.sender.close()
+        self._is_closed = True
         self._receiver.wake()
         if self._thread.ident is None:
-            self._receiver.close()
+            self._disconnect()
         elif self._thread is not threading.current_thread():
             self._thread.join(_END_TIMEOUT_S)
 

@@ -297,7 +297,7 @@ class WorkerCore(OperatorHost):
     def forget(self, feeder: int) -> None:
         """Forget a feeder that will not send any more; between steps only."""
         self._inbox.forget(feeder)
-        self.intake.forget(feeder)
+        self.intake.taken.pop(feeder, None)
 
     def heard(self, feeder: int) -> int:
         """Return how many envelopes of a feeder have come, without a gap."""

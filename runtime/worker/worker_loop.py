@@ -298,7 +298,7 @@ class WorkerLoop:
 
     def _tell(self, feeder: int, steps: int | None = None) -> None:
         """Send a feeder the status; sending the failure of this worker does not fail again."""
-        taken, heard = self._core.intake.taken_from(feeder), self._core.heard(feeder)
+        taken, heard = self._core.intake.taken.get(feeder, 0), self._core.heard(feeder)
         status = replace(self._status, taken=taken, heard=heard, steps=steps)
         self._statuses_sent += 1
         try:

@@ -77,7 +77,10 @@ def _say(line: str) -> None:
 
 def _topics(options: argparse.Namespace) -> None:
     if options.watch:
-        _watch_topics()
+        with tw.watch_topics() as watch:
+            for event in watch:
+                what = event.reason or event.schema
+                print(f"{event.event}\t{event.topic}\t{event.job}\t{event.partitions}\t{what}", flush=True)
         return
     rows = [("TOPIC", "JOB", "PARTITIONS", "TIMES", "SCHEMA")]
     rows += [(topic.name, topic.job, str(topic.partitions), topic.times, topic.schema) for topic in tw.topics()]
@@ -86,18 +89,13 @@ def _topics(options: argparse.Namespace) -> None:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
-def _watch_topics() -> None:
-    with tw.watch_topics() as watch:
-        for event in watch:
-            what = event.reason or event.schema
-            print(f"{event.event}\t{event.topic}\t{event.job}\t{event.partitions}\t{what}", flush=True)
-
-
 def _tail(options: argparse.Namespace) -> None:
-    show = _json if options.json else _plain
     with tw.subscribe(options.topic, timeout=options.timeout, where=options.where) as topic:
         for time, record in _records(topic, whole=options.epochs):
-            print(show(time, record), flush=True)
+            if options.json:
+                print(msgspec.json.encode({"time": time, "record": record}, enc_hook=str).decode(), flush=True)
+            else:
+                print(f"{time!r}\t{record!r}", flush=True)
 
 
 def _records(topic: tw.Subscription, *, whole: bool) -> Iterator[tuple[Any, Any]]:
@@ -108,14 +106,6 @@ def _records(topic: tw.Subscription, *, whole: bool) -> Iterator[tuple[Any, Any]
     for event in topic:
         if isinstance(event, tw.Batch):
             yield from ((event.time, record) for record in event.records)
-
-
-def _plain(time: Any, record: Any) -> str:
-    return f"{time!r}\t{record!r}"
-
-
-def _json(time: Any, record: Any) -> str:
-    return msgspec.json.encode({"time": time, "record": record}, enc_hook=str).decode()
 
 
 if __name__ == "__main__":

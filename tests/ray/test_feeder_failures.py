@@ -1,5 +1,6 @@
 """Whoever feeds a job on Ray can fail it, here or in another process, and is told when it is over."""
 
+import time
 from functools import partial
 from typing import Any
 
@@ -13,6 +14,13 @@ pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
 
 DEADLINE_S = 30.0
 ENDS_WITHIN_S = 10.0
+TOLD_WITHIN_S = 2.5
+
+
+def fed_flow(name: str) -> tw.Dataflow:
+    flow = tw.Dataflow(name)
+    flow.input("numbers").probe("done")
+    return flow
 
 
 class Feeder:
@@ -39,9 +47,7 @@ def has_been_told(feeder: Any) -> bool:
 
 def test_another_process_fails_the_job() -> None:
     """Soon, with its reason; one more, which feeds the job as well, is told without having sent anything."""
-    flow = tw.Dataflow("fed")
-    flow.input("numbers").probe("done")
-    job = tw.run(flow)
+    job = tw.run(fed_flow("fed"))
     actor: Any = ray.remote(Feeder)
     feeders = [actor.options(num_cpus=0).remote([job.input("numbers").clone()]) for _ in range(2)]
     try:
@@ -56,6 +62,23 @@ def test_another_process_fails_the_job() -> None:
     finally:
         job.stop()
         for feeder in feeders:
+            ray.kill(feeder)
+
+
+@pytest.mark.parametrize("added", [False, True])
+def test_another_process_learns_soon_that_the_job_was_stopped(added: bool) -> None:
+    """Nothing tells it why its workers are gone, so it does not wait for that; also where the workers go on."""
+    with tw.run(fed_flow("host")) as host:
+        job = host.add(fed_flow("added")) if added else host
+        actor: Any = ray.remote(Feeder)
+        feeder = actor.options(num_cpus=0).remote([job.input("numbers")])
+        try:
+            ray.get(feeder.__ray_ready__.remote(), timeout=DEADLINE_S)
+            job.stop()
+            stopped_at = time.monotonic()
+            assert eventually(partial(has_been_told, feeder))
+            assert time.monotonic() - stopped_at < TOLD_WITHIN_S
+        finally:
             ray.kill(feeder)
 
 

@@ -18,7 +18,7 @@ from tests.ray.driver_program import WORKERS, halving, send_epoch
 from tests.ray.leftovers import hosts, nothing_left
 from tests.waiting import eventually
 from tidewheel.runtime.engines.ray_job import RayJob
-from tidewheel.runtime.engines.worker_watch import WorkerWatch
+from tidewheel.runtime.engines.ray_workers import WorkerWatch
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
 
@@ -136,7 +136,7 @@ def test_a_death_is_told_before_lost_connections(topic: str) -> None:
 
         # The driver does nothing about what its connections or the workers tell it, and hears of no death.
         vars(feed)["_lose"] = lose_later
-        vars(job)["check"] = look
+        vars(vars(job)["_attachments"])["check"] = look
         assert looks.wait(DEADLINE_S)
         os.kill(job.pids[1], signal.SIGKILL)
         lost_peer = told.get(timeout=DEADLINE_S)

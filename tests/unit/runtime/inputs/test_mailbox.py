@@ -60,9 +60,9 @@ def test_what_is_taken_counts_for_its_feeder() -> None:
     mailbox.put(-1, clone(3, 0))
     assert mailbox.next_sends
     mailbox.take()
-    assert (intake.taken_from(-1), intake.taken_from(-7), intake.total, mailbox.next_sends) == (5, 0, 5, False)
+    assert (intake.taken.get(-1), intake.taken.get(-7), intake.total, mailbox.next_sends) == (5, None, 5, False)
     taken(mailbox)
-    assert (intake.taken_from(-1), intake.taken_from(-7), intake.total) == (5, 10, 15)
+    assert (intake.taken.get(-1), intake.taken.get(-7), intake.total) == (5, 10, 15)
 
 
 def conversation(random: Random) -> tuple[list[list[InputCommand]], dict[int, list[Any]]]:

@@ -14,6 +14,9 @@ from tidewheel.runtime.inputs.feed import Admission
 from tidewheel.runtime.inputs.feeders import FeederStatus
 from tidewheel.runtime.inputs.ray_feed import FeedAddress, RayFeed
 from tidewheel.runtime.worker.envelope import Envelope, InputCommand, Phase, WorkerStatus
+from tidewheel.runtime.worker.envelope import Envelope, InputCommand
+from tidewheel.runtime.worker.worker_status import Phase, WorkerStatus
+from tidewheel.transport.errors import PeerLost
 from tidewheel.transport.link import Sender
 from tidewheel.transport.ray_link import CallReceiver
 
@@ -136,6 +139,22 @@ def test_what_goes_wrong_is_told(feed: OwnFeed, workers: Workers, breaks: Callab
     with pytest.raises(tw.JobError):
         feed.wait(never, None)
     assert eventually(lambda: workers.is_closed)
+
+
+def test_a_worker_that_fails_and_goes_is_heard(
+    feed: OwnFeed, workers: Workers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its last status says why; that its connection has broken does not, though it is noticed first."""
+    failure = tw.JobError("an operator has failed")
+
+    def tell_and_break() -> None:
+        workers.tell(1, WorkerStatus(Phase.FAILED, failure=failure))
+        raise PeerLost("the connection to worker 1 has broken")
+
+    monkeypatch.setattr(workers, "check", tell_and_break)
+    feed.join()
+    assert eventually(lambda: bool(feed.lost))
+    assert feed.lost[0] is failure
 
 
 def test_closing_ends_the_thread(feed: OwnFeed, workers: Workers) -> None:

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 import tidewheel as tw
-from tidewheel.runtime.engines import worker_watch
-from tidewheel.runtime.engines.worker_watch import WorkerWatch
+from tidewheel.runtime.engines import ray_workers
+from tidewheel.runtime.engines.ray_workers import WorkerWatch
 
 HANG_TIMEOUT_S = 5.0
 
@@ -25,7 +25,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(worker_watch, "time", clock)
+    monkeypatch.setattr(ray_workers, "time", clock)
     return clock
 
 
