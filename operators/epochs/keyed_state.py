@@ -5,13 +5,13 @@ came. In a loop all rounds of an epoch come before the next epoch's; of times of
 order come as they are complete.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from copy import copy
 from dataclasses import dataclass
 from reprlib import repr as short
 from typing import Any, Protocol, TypeAlias
 
-from tidewheel.operators.epochs.gathered_epochs import GatheredEpoch, build_gathered, joined
+from tidewheel.operators.epochs.gathered_epochs import build_gathered, joined
 from tidewheel.operators.epochs.key_fold import KeyFold
 from tidewheel.operators.keys.record_keys import Keys
 from tidewheel.operators.keys.record_order import Order
@@ -34,11 +34,7 @@ class EpochStep(Protocol):
 
 def build_keyed_state(step: EpochStep) -> Build:
     """Return the build function of an operator that processes whole epochs one after the other, and keeps state."""
-
-    def process(kept: Kept, epoch: GatheredEpoch) -> Sequence[list[Batch]]:
-        return ([step.process(kept, epoch.batches[0])],)
-
-    return build_gathered(1, process, sequential=True)
+    return build_gathered(1, lambda kept, batches, _: ([step.process(kept, batches[0])],), sequential=True)
 
 
 def _rows_by_key(keys: Keys, batches: list[Batch], order: Order | None) -> dict[Any, list[Any]]:

@@ -196,6 +196,6 @@ class Sampler:
 
         if self.keys is None:
             return np.asarray(record_hashes(batch), dtype=np.uint64)
-        if is_arrow(batch) and isinstance(self.keys.key, str | tuple):
-            return hash_rows(batch, self.keys.key)
+        if is_arrow(batch) and not callable(self.keys.key):
+            return hash_rows(batch, self.keys)
         return np.array([stable_hash(value) for value in self.keys.of(batch)], dtype=np.uint64)

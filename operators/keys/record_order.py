@@ -18,7 +18,7 @@ from tidewheel.operators.keys.record_hash import record_hash
 from tidewheel.operators.keys.record_keys import Keys
 from tidewheel.operators.tables.columns import check_names
 from tidewheel.progress import GraphError
-from tidewheel.transport.batches import Batch, is_arrow, records
+from tidewheel.transport.batches import Batch, concatenate, is_arrow, length, records
 
 if TYPE_CHECKING:
     import numpy as np
@@ -69,6 +69,26 @@ class Order:
         if not self._is_columnar(batch):
             return self._ranked(batch, limit)
         return (self._arrow_indices(batch) if is_arrow(batch) else self._numpy_indices(batch))[:limit]
+
+    def merged(self, streams: Sequence[Batch]) -> Batch:
+        """Return the records of several batches as one, in order; of equal ones those of the earlier batch come first.
+
+        It is of the kind that all batches are of, or else a list.
+        """
+        assert not self.reverse, "ties stay in their order, and so no order is turned round"
+        merged = concatenate([self.sorted(stream) for stream in streams])
+        return merged if len(streams) == 1 else take(merged, self._stable_indices(merged))
+
+    def _stable_indices(self, batch: Batch) -> "Sequence[int] | npt.NDArray[np.int64]":
+        """Return the places in order, by nothing but ``by``: of equal records the first stays first."""
+        if not self.uses_columns(batch):
+            return self._sort(range(length(batch)), self._keys(batch).__getitem__)
+        names = self._names(batch.schema.names if is_arrow(batch) else batch.dtype.names or ())
+        if is_arrow(batch):
+            return _sort_columns([(sortable(batch.column(name)), "ascending") for name in names])
+        import numpy as np
+
+        return np.lexsort([batch[name] for name in reversed(names)])
 
     def _is_columnar(self, batch: Batch) -> bool:
         return self.uses_columns(batch) and (is_arrow(batch) or not (batch.dtype.hasobject or batch.ndim > 1))
@@ -153,19 +173,10 @@ class Order:
         return names
 
     def _arrow_indices(self, batch: Batch) -> "npt.NDArray[np.int64]":
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         names = self._names(batch.schema.names)
-        columns = [sortable(batch.column(name)) for name in names]
-        columns += [_telling_apart(batch.column(name)) for name in sorted(set(batch.schema.names) - set(names))]
-        directions = ["descending" if self.reverse else "ascending"] * len(names)
-        directions += ["ascending"] * (len(columns) - len(names))
-        labels = [str(place) for place in range(len(columns))]
-        found: npt.NDArray[np.int64] = pc.sort_indices(
-            pa.table(columns, names=labels), sort_keys=list(zip(labels, directions, strict=True))
-        ).to_numpy()
-        return found
+        columns = [(sortable(batch.column(name)), "descending" if self.reverse else "ascending") for name in names]
+        others = sorted(set(batch.schema.names) - set(names))
+        return _sort_columns(columns + [(_telling_apart(batch.column(name)), "ascending") for name in others])
 
     def _numpy_indices(self, batch: Batch) -> "npt.NDArray[np.int64]":
         import numpy as np
@@ -178,6 +189,18 @@ class Order:
             return found
         columns = [batch] if names is None else [batch[name] for name in names]
         return _with_nan_last(found[::-1], columns)
+
+
+def _sort_columns(columns: "Sequence[tuple[pa.ChunkedArray, str]]") -> "npt.NDArray[np.int64]":
+    """Return the places of rows in order, the first column first; each comes with its direction."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    labels = [str(place) for place in range(len(columns))]
+    table = pa.table([column for column, _ in columns], names=labels)
+    keys = [(label, direction) for label, (_, direction) in zip(labels, columns, strict=True)]
+    found: npt.NDArray[np.int64] = pc.sort_indices(table, sort_keys=keys).to_numpy()
+    return found
 
 
 def _with_nan_last(found: "npt.NDArray[np.int64]", columns: "list[npt.NDArray[Any]]") -> "npt.NDArray[np.int64]":

@@ -9,11 +9,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from tidewheel.operators.epochs.gathered_epochs import GatheredEpoch
 from tidewheel.operators.sinks.epoch_folders import EpochFolders, WrittenEpoch
 from tidewheel.operators.sinks.file_formats import FileFormat
 from tidewheel.progress import Time
-from tidewheel.runtime import Build, InputPort, OperatorContext, OutputPort, Schedule
+from tidewheel.runtime import Build, InputPort, OperatorContext, OutputPort, Schedule, TimestampToken
 from tidewheel.transport.batches import Batch, length, size_in_bytes
 
 
@@ -79,10 +78,10 @@ class EpochCommit:
 
     folders: EpochFolders
 
-    def process(self, kept: object, epoch: GatheredEpoch) -> Sequence[list[Batch]]:
+    def process(self, kept: object, batches: list[list[Batch]], token: TimestampToken) -> Sequence[list[Batch]]:
         """Return what was made visible."""
-        parts: list[tuple[int, int]] = [part for batch in epoch.batches[0] for part in batch]
-        path = self.folders.commit(epoch.time)
+        parts: list[tuple[int, int]] = [part for batch in batches[0] for part in batch]
+        path = self.folders.commit(token.time)
         files, records = (sum(counts) for counts in zip(*parts, strict=True))
-        made: Any = WrittenEpoch(epoch.time, str(path), files, records)
+        made: Any = WrittenEpoch(token.time, str(path), files, records)
         return [[[made]]]

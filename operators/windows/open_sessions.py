@@ -12,9 +12,8 @@ from reprlib import repr as shortened
 from typing import Any
 
 from tidewheel.operators.windows.event_time import EVENT_TIME, TimedRecord
-from tidewheel.operators.windows.open_windows import by_keys, missed
+from tidewheel.operators.windows.open_windows import LateRecord, WindowResult, by_keys, missed
 from tidewheel.operators.windows.window_fold import WindowFold
-from tidewheel.operators.windows.window_records import LateRecord, WindowResult
 from tidewheel.operators.windows.windows import Duration, EventTime
 
 
@@ -58,7 +57,7 @@ class SessionBook:
 
 
 class OpenSessions:
-    """Sessions that are open on one worker; see `OpenWindows`.
+    """Sessions that are open on one worker, with the methods of `NumberedWindows`.
 
     Args:
         gap: how long nothing happens once a session is over.
@@ -76,7 +75,7 @@ class OpenSessions:
         return bool(self._book.by_key)
 
     def take(self, timed: list[TimedRecord], watermark: EventTime | None) -> list[LateRecord[Any]]:
-        """Take in all records of an epoch; return those whose sessions are over already. See `OpenWindows`.
+        """Receive all records of an epoch; return those whose sessions are closed already. See `NumberedWindows`.
 
         A record is late if the session that it makes, with others of its epoch that are near, ends at the watermark or
         before. One that lies near a session that is open belongs to it, however old it is.
@@ -137,7 +136,7 @@ class OpenSessions:
         return session
 
     def close(self, watermark: EventTime | None) -> list[WindowResult[Any]]:
-        """Close sessions; return what they have. See `OpenWindows`; O(log n) for each that closes or has grown."""
+        """Close sessions; return what they have. See `NumberedWindows`; O(log n) for each that closes or has grown."""
         ends, closed = self._book.ends, []
         while ends and (watermark is None or ends[0][0] <= watermark):
             _, number, session = heappop(ends)

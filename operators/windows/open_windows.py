@@ -1,4 +1,4 @@
-"""Windows of one worker that are open: they take the records of one epoch after the other, and close by a watermark.
+"""The open windows of one worker: they receive the records of one epoch after the other, and close by a watermark.
 
 What comes out depends on which records an epoch has, and not on the order in which they came: they are sorted first.
 Those of one key and one event time are put in an order by their content.
@@ -8,34 +8,51 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 from operator import itemgetter
-from typing import Any, Protocol
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from tidewheel.operators.keys.record_hash import record_hash
 from tidewheel.operators.windows.event_time import EVENT_TIME, TimedRecord
 from tidewheel.operators.windows.window_fold import WindowFold
-from tidewheel.operators.windows.window_records import LateRecord, WindowResult
 from tidewheel.operators.windows.windows import EventTime, SlidingWindows, TumblingWindows
 
+Record = TypeVar("Record")
+Value = TypeVar("Value")
 
-class OpenWindows(Protocol):
-    """The windows that are open on a worker."""
 
-    def __bool__(self) -> bool:
-        """Tell whether any is open."""
+class WindowResult(NamedTuple, Generic[Value]):
+    """What was made of the records of one key in one window.
 
-    def take(self, timed: list[TimedRecord], watermark: EventTime | None) -> list[LateRecord[Any]]:
-        """Take in all records of an epoch, in any order; return those that missed a window.
+    Attributes:
+        key: the key that these records have in common.
+        start: where the window starts; of a session, when its first record happened.
+        end: the first time after the window; of a session, the gap after its last record.
+        value: what the fold made of the records.
+    """
 
-        Args:
-            timed: is sorted here.
-            watermark: that of the epochs before; windows that end there or before are closed. None: there is none yet.
-        """
+    key: Any
+    start: Any
+    end: Any
+    value: Value
 
-    def close(self, watermark: EventTime | None) -> list[WindowResult[Any]]:
-        """Close the windows that end at ``watermark`` or before, all of them if it is None; return what they have."""
 
-    def first_end(self) -> EventTime:
-        """Return where the first of the windows ends, at least; there must be one."""
+class LateRecord(NamedTuple, Generic[Record]):
+    """A record that came after a window it belongs to was closed; if it missed several, there is one for each.
+
+    Attributes:
+        key: its key.
+        start: where the window that it missed starts.
+        end: where that window ends: at or before the watermark, which is why it was closed.
+        at: when the record happened.
+        record: the record itself.
+        watermark: how far event time had come when the epoch of the record began.
+    """
+
+    key: Any
+    start: Any
+    end: Any
+    at: Any
+    record: Record
+    watermark: Any
 
 
 class NumberedWindow:
@@ -70,7 +87,12 @@ class NumberedWindows:
         return bool(self._opened)
 
     def take(self, timed: list[TimedRecord], watermark: EventTime | None) -> list[LateRecord[Any]]:
-        """Take in all records of an epoch; return those that missed a window. See `OpenWindows`."""
+        """Receive all records of an epoch, in any order; return those that missed a window.
+
+        Args:
+            timed: is sorted here.
+            watermark: that of the epochs before; windows that end there or before are closed. None: there is none yet.
+        """
         late: list[LateRecord[Any]] = []
         for number, by_key in self._by_window(timed):
             start, end = self._kind.bounds(number, timed[0][1])
@@ -101,7 +123,10 @@ class NumberedWindows:
             states[key] = fold.add(states[key] if key in states else fold.start(), entries)
 
     def close(self, watermark: EventTime | None) -> list[WindowResult[Any]]:
-        """Close windows, the first first; return what they have. See `OpenWindows`; O(open windows)."""
+        """Close the windows that end at ``watermark`` or before, all if it is None; return what they have.
+
+        O(open windows).
+        """
         due = [number for number, window in self._opened.items() if watermark is None or window.end <= watermark]
         closed = [self._opened.pop(number) for number in sorted(due)]
         finish = self._fold.finish

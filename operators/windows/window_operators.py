@@ -8,9 +8,10 @@ from tidewheel.operators.keys.record_keys import Keys
 from tidewheel.operators.keys.total_order import check_total_order
 from tidewheel.operators.stream_base import Record, State, StreamBase, Value
 from tidewheel.operators.windows.event_time import EventTimeReader
+from tidewheel.operators.windows.open_windows import LateRecord, WindowResult
+from tidewheel.operators.windows.watermark import build_reading
 from tidewheel.operators.windows.window_fold import make_fold
-from tidewheel.operators.windows.window_records import LateRecord, WindowResult
-from tidewheel.operators.windows.windowing import build_epoch_windows, build_event_windows, build_reading
+from tidewheel.operators.windows.windowing import build_epoch_windows, build_event_windows
 from tidewheel.operators.windows.windows import (
     Duration,
     SessionWindows,
@@ -174,7 +175,7 @@ class WindowOperators(StreamBase[Record]):
             build = build_epoch_windows(windows, fold, keys, self.nesting.domain)
             return _windowed(*self._operator("window", [], 2, build, [key]))
         reader = EventTimeReader(keys, at, length_of(windows))
-        timed, latest = self._operator("window times", [], 2, build_reading(reader), [key], notify=False)
+        timed, latest = self._operator("window times", [], 2, build_reading(reader.read), [key], notify=False)
         build = build_event_windows(windows, fold, lateness, flush_at)
         return _windowed(*timed._operator("window", [latest], 2, build, [None, BroadcastPact()]))
 
