@@ -66,13 +66,26 @@ class Accumulation:
 
 
 @dataclass(frozen=True, slots=True)
-class StatefulMap:
-    """Gives the records of a key to ``step(state, record)`` one after the other, which returns (state, result)."""
+class KeyedSteps:
+    """The functions of an operator that processes the records of a key one after the other.
+
+    Attributes:
+        keys: how keys are found.
+        start: makes the state of a key.
+        step: processes a record.
+        order: the order of a key's records within an epoch; None if they may come in any.
+    """
 
     keys: Keys
     start: Callable[[], Any]
-    step: Callable[[Any, Any], Any]
+    step: Callable[..., Any]
     order: Order | None
+
+
+class StatefulMap(KeyedSteps):
+    """Gives the records of a key to ``step(state, record)``, which returns (state, result)."""
+
+    __slots__ = ()
 
     def process(self, kept: Kept, batches: list[Batch]) -> Batch:
         """Return the result of each record. A state that is None is forgotten."""
@@ -92,14 +105,10 @@ class StatefulMap:
         return results
 
 
-@dataclass(frozen=True, slots=True)
-class StateMachine:
+class StateMachine(KeyedSteps):
     """Gives the records of a key to ``step(key, state, record)``, which returns (done, outputs)."""
 
-    keys: Keys
-    start: Callable[[], Any]
-    step: Callable[[Any, Any, Any], Any]
-    order: Order | None
+    __slots__ = ()
 
     def process(self, kept: Kept, batches: list[Batch]) -> Batch:
         """Return all outputs. The state of a key that is done is forgotten."""

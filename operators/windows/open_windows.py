@@ -6,6 +6,7 @@ Those of one key and one event time are put in an order by their content.
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from itertools import groupby
 from operator import itemgetter
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -55,36 +56,32 @@ class LateRecord(NamedTuple, Generic[Record]):
     watermark: Any
 
 
+@dataclass(slots=True)
 class NumberedWindow:
     """A tumbling or sliding window that is open, with the state of each key."""
 
-    __slots__ = ("end", "start", "states")
-
-    def __init__(self, start: EventTime, end: EventTime) -> None:
-        self.start = start
-        self.end = end
-        self.states: dict[Any, Any] = {}
+    start: EventTime
+    end: EventTime
+    states: dict[Any, Any] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
 class NumberedWindows:
     """Tumbling or sliding windows that are open on one worker.
 
-    Args:
+    Attributes:
         kind: which windows a time lies in.
         fold: what is kept of the records of each key.
         opened: those that are open, by number; kept up to date.
     """
 
-    def __init__(
-        self, kind: TumblingWindows | SlidingWindows, fold: WindowFold, opened: dict[int, NumberedWindow]
-    ) -> None:
-        self._kind = kind
-        self._fold = fold
-        self._opened = opened
+    kind: TumblingWindows | SlidingWindows
+    fold: WindowFold
+    opened: dict[int, NumberedWindow]
 
     def __bool__(self) -> bool:
         """Tell whether any window is open."""
-        return bool(self._opened)
+        return bool(self.opened)
 
     def take(self, timed: list[TimedRecord], watermark: EventTime | None) -> list[LateRecord[Any]]:
         """Receive all records of an epoch, in any order; return those that missed a window.
@@ -95,7 +92,7 @@ class NumberedWindows:
         """
         late: list[LateRecord[Any]] = []
         for number, by_key in self._by_window(timed):
-            start, end = self._kind.bounds(number, timed[0][1])
+            start, end = self.kind.bounds(number, timed[0][1])
             if watermark is None or end > watermark:
                 self._add(number, start, end, by_key)
             else:
@@ -107,18 +104,18 @@ class NumberedWindows:
         """Yield the number of each window that some records lie in, with these by key, once for each of its panes."""
         timed.sort(key=EVENT_TIME)
         begin = 0
-        for pane, run in groupby(self._kind.panes(list(map(EVENT_TIME, timed)))):
+        for pane, run in groupby(self.kind.panes(list(map(EVENT_TIME, timed)))):
             end = begin + len(list(run))
             by_key = by_keys(timed[begin:end])
-            for number in self._kind.windows(pane):
+            for number in self.kind.windows(pane):
                 yield number, by_key
             begin = end
 
     def _add(self, number: int, start: EventTime, end: EventTime, by_key: dict[Any, list[TimedRecord]]) -> None:
-        window = self._opened.get(number)
+        window = self.opened.get(number)
         if window is None:
-            window = self._opened[number] = NumberedWindow(start, end)
-        fold, states = self._fold, window.states
+            window = self.opened[number] = NumberedWindow(start, end)
+        fold, states = self.fold, window.states
         for key, entries in by_key.items():
             states[key] = fold.add(states[key] if key in states else fold.start(), entries)
 
@@ -127,9 +124,9 @@ class NumberedWindows:
 
         O(open windows).
         """
-        due = [number for number, window in self._opened.items() if watermark is None or window.end <= watermark]
-        closed = [self._opened.pop(number) for number in sorted(due)]
-        finish = self._fold.finish
+        due = [number for number, window in self.opened.items() if watermark is None or window.end <= watermark]
+        closed = [self.opened.pop(number) for number in sorted(due)]
+        finish = self.fold.finish
         return [
             WindowResult(key, window.start, window.end, finish(state))
             for window in closed
@@ -138,7 +135,7 @@ class NumberedWindows:
 
     def first_end(self) -> EventTime:
         """Return where the first window ends. O(open windows)."""
-        return min(window.end for window in self._opened.values())
+        return min(window.end for window in self.opened.values())
 
 
 def by_keys(timed: Iterable[TimedRecord]) -> dict[Any, list[TimedRecord]]:

@@ -21,7 +21,6 @@ from tidewheel.operators.windows.windows import (
     check_alike,
     check_duration,
     durations_of,
-    length_of,
 )
 from tidewheel.progress import GraphError, IntegerDomain, Time, TimeDomain
 from tidewheel.runtime.description.exchange import Key
@@ -174,7 +173,7 @@ class WindowOperators(StreamBase[Record]):
         if at is None:
             build = build_epoch_windows(windows, fold, keys, self.nesting.domain)
             return _windowed(*self._operator("window", [], 2, build, [key]))
-        reader = EventTimeReader(keys, at, length_of(windows))
+        reader = EventTimeReader(keys, at, durations_of(windows)[0])
         timed, latest = self._operator("window times", [], 2, build_reading(reader.read), [key], notify=False)
         build = build_event_windows(windows, fold, lateness, flush_at)
         return _windowed(*timed._operator("window", [latest], 2, build, [None, BroadcastPact()]))
@@ -221,7 +220,7 @@ def _check_event_time(domain: TimeDomain, windows: Windows, lateness: object, fl
     """Raise GraphError unless there can be windows of event times."""
     if lateness is not None:
         check_duration("operator 'window'", "lateness", lateness, least="zero")
-        check_alike("operator 'window'", "lateness", lateness, length_of(windows))
+        check_alike("operator 'window'", "lateness", lateness, durations_of(windows)[0])
     if flush_at is not None and not domain.contains(flush_at):
         raise GraphError(
             f"operator 'window': flush_at is a time of the dataflow, like {domain.minimum()!r}, not {flush_at!r}"
