@@ -41,13 +41,6 @@ class TimedTable(NamedTuple):
         """Return the rows for which ``wanted`` is true."""
         return self if wanted.all() else TimedTable(self.rows.filter(wanted), self.times[wanted])
 
-    def with_rows_of(self, other: "TimedTable") -> "TimedTable":
-        """Return the rows of both."""
-        import numpy as np
-
-        rows = concatenate_tables([self.rows, other.rows]).combine_chunks()
-        return TimedTable(rows, np.concatenate([self.times, other.times]))
-
 
 def timed_table(rows: "pa.Table", at: str, length: Duration) -> TimedTable:
     """Return the rows with the event times that column ``at`` has.
@@ -156,9 +149,13 @@ class IntervalTableJoin:
 
 
 def _both(one: TimedTable | None, other: TimedTable | None) -> TimedTable | None:
+    """Return the rows of both."""
     if one is None or other is None:
         return other if one is None else one
-    return one.with_rows_of(other)
+    import numpy as np
+
+    rows = concatenate_tables([one.rows, other.rows]).combine_chunks()
+    return TimedTable(rows, np.concatenate([one.times, other.times]))
 
 
 def _check_zones(left: "pa.ChunkedArray", right: "pa.ChunkedArray") -> None:

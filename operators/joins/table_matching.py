@@ -107,24 +107,17 @@ def _number_values(left: "pa.ChunkedArray", right: "pa.ChunkedArray") -> KeyNumb
 def have_same_keys(lefts: "Sequence[pa.ChunkedArray]", rights: "Sequence[pa.ChunkedArray]") -> "npt.NDArray[np.bool_]":
     """Tell for each row of equally long columns whether its keys on both sides are equal, as in `number_keys`."""
     import numpy as np
-
-    every = [_are_equal(left, right) for left, right in zip(lefts, rights, strict=True)]
-    same: npt.NDArray[np.bool_] = np.logical_and.reduce(every)
-    return same
-
-
-def _are_equal(left: "pa.ChunkedArray", right: "pa.ChunkedArray") -> "npt.NDArray[np.bool_]":
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    left, right = _comparable(left), _comparable(right)
-    same: npt.NDArray[np.bool_]
-    # Intervals of months, days and nanoseconds Arrow has, and does not compare.
-    if left.type == right.type and left.type != pa.month_day_nano_interval():
-        same = pc.fill_null(pc.equal(left, right), False).to_numpy()
-    else:
-        keys = _number_values(left, right)
-        same = (keys.left == keys.right) & (keys.left >= 0)
+    same = np.ones(len(lefts[0]), np.bool_)
+    for left, right in zip(map(_comparable, lefts), map(_comparable, rights), strict=True):
+        # Intervals of months, days and nanoseconds Arrow has, and does not compare.
+        if left.type == right.type and left.type != pa.month_day_nano_interval():
+            same &= pc.fill_null(pc.equal(left, right), False).to_numpy()
+        else:
+            numbers = _number_values(left, right)
+            same &= (numbers.left == numbers.right) & (numbers.left >= 0)
     return same
 
 
