@@ -14,8 +14,8 @@ from tidewheel.operators.sources.replay_source import ReplaySource
 from tidewheel.operators.sources.source import IterableSource
 from tidewheel.operators.stream import Stream
 from tidewheel.operators.tables.column_operators import Grouping
+from tidewheel.operators.windows.open_windows import LateRecord, WindowResult
 from tidewheel.operators.windows.window_operators import Windowed
-from tidewheel.operators.windows.window_records import LateRecord, WindowResult
 from tidewheel.operators.windows.windows import SessionWindows, SlidingWindows, TumblingWindows
 
 __all__ = [

@@ -182,7 +182,7 @@ class EpochOperators(StreamBase[Record]):
         """
         check_order("sort", order, self.schema)
         by = Order(order, reverse)
-        build = build_gathered(1, lambda _, epoch: ([by.sorted(joined(epoch.batches[0]))],))
+        build = build_gathered(1, lambda _, batches, __: ([by.sorted(joined(batches[0]))],))
         return self._unary("sort", build, GatherPact(), schema=self.schema)
 
     def top_k(

@@ -1,32 +1,19 @@
-"""Operators of several inputs that do something with all records of an epoch, once no more can come at any input."""
+"""Operators that process all records of an epoch, once no more can come at any of their inputs."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from tidewheel.operators.records.arrow_rows import as_table
-from tidewheel.progress import Time, TimeDomain
-from tidewheel.runtime import Build, InputPort, Notificator, OperatorContext, OutputPort, Schedule
+from tidewheel.progress import Time
+from tidewheel.runtime import Build, InputPort, Notificator, OperatorContext, OutputPort, Schedule, TimestampToken
 from tidewheel.transport.batches import Batch, concatenate, is_arrow, is_numpy
 
+Process: TypeAlias = Callable[[Any, list[list[Batch]], TimestampToken], Sequence[Iterable[Batch]]]
+"""Processes a complete epoch of one worker; returns the batches to send, for each output.
 
-@dataclass(frozen=True, slots=True)
-class GatheredEpoch:
-    """A complete epoch on one worker.
-
-    Attributes:
-        time: its time.
-        domain: the order of times.
-        batches: what came, for each input a list of batches in any order.
-    """
-
-    time: Time
-    domain: TimeDomain
-    batches: Sequence[list[Batch]]
-
-
-Process: TypeAlias = Callable[[Any, GatheredEpoch], Sequence[Iterable[Batch]]]
-"""Gets what the operator keeps from one epoch to the next, and an epoch; returns what to send, for each output."""
+It gets what the operator keeps from one epoch to the next, the batches that came at each input, in any order, and the
+token of the epoch for the first output.
+"""
 
 
 def build_gathered(
@@ -53,7 +40,7 @@ def build_gathered(
             _gather(receivers, epochs, senders)
             made: dict[Time, Sequence[Iterable[Batch]]] = {}
             for token in notificator.ready(*receivers, sequential=sequential):
-                sent, *made[token.time] = process(kept, GatheredEpoch(token.time, token.domain, epochs.pop(token.time)))
+                sent, *made[token.time] = process(kept, epochs.pop(token.time), token)
                 for batch in sent:
                     output.send(token, batch)
             for number, (following, other) in enumerate(others):

@@ -12,7 +12,7 @@ from reprlib import repr as short
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from tidewheel.operators.epochs.fold import Fold
-from tidewheel.operators.keys.record_keys import Keys, as_key, as_records, may_have_nan
+from tidewheel.operators.keys.record_keys import Keys, as_key, as_record, may_have_nan
 from tidewheel.operators.records.arrow_rows import as_table
 from tidewheel.progress import GraphError
 from tidewheel.transport.batches import Batch, is_arrow
@@ -202,4 +202,4 @@ def _pairs(states: States) -> list[Any]:
 
 
 def _records_and_counts(counts: States) -> list[Any]:
-    return list(zip(as_records(counts), counts.values(), strict=True))
+    return [(as_record(key), count) for key, count in counts.items()]

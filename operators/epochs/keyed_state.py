@@ -5,13 +5,13 @@ came. In a loop all rounds of an epoch come before the next epoch's; of times of
 order come as they are complete.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from copy import copy
 from dataclasses import dataclass
 from reprlib import repr as short
 from typing import Any, Protocol, TypeAlias
 
-from tidewheel.operators.epochs.gathered_epochs import GatheredEpoch, build_gathered, joined
+from tidewheel.operators.epochs.gathered_epochs import build_gathered, joined
 from tidewheel.operators.epochs.key_fold import KeyFold
 from tidewheel.operators.keys.record_keys import Keys
 from tidewheel.operators.keys.record_order import Order
@@ -34,11 +34,7 @@ class EpochStep(Protocol):
 
 def build_keyed_state(step: EpochStep) -> Build:
     """Return the build function of an operator that processes whole epochs one after the other, and keeps state."""
-
-    def process(kept: Kept, epoch: GatheredEpoch) -> Sequence[list[Batch]]:
-        return ([step.process(kept, epoch.batches[0])],)
-
-    return build_gathered(1, process, sequential=True)
+    return build_gathered(1, lambda kept, batches, _: ([step.process(kept, batches[0])],), sequential=True)
 
 
 def _rows_by_key(keys: Keys, batches: list[Batch], order: Order | None) -> dict[Any, list[Any]]:
@@ -70,13 +66,26 @@ class Accumulation:
 
 
 @dataclass(frozen=True, slots=True)
-class StatefulMap:
-    """Gives the records of a key to ``step(state, record)`` one after the other, which returns (state, result)."""
+class KeyedSteps:
+    """The functions of an operator that processes the records of a key one after the other.
+
+    Attributes:
+        keys: how keys are found.
+        start: makes the state of a key.
+        step: processes a record.
+        order: the order of a key's records within an epoch; None if they may come in any.
+    """
 
     keys: Keys
     start: Callable[[], Any]
-    step: Callable[[Any, Any], Any]
+    step: Callable[..., Any]
     order: Order | None
+
+
+class StatefulMap(KeyedSteps):
+    """Gives the records of a key to ``step(state, record)``, which returns (state, result)."""
+
+    __slots__ = ()
 
     def process(self, kept: Kept, batches: list[Batch]) -> Batch:
         """Return the result of each record. A state that is None is forgotten."""
@@ -96,14 +105,10 @@ class StatefulMap:
         return results
 
 
-@dataclass(frozen=True, slots=True)
-class StateMachine:
+class StateMachine(KeyedSteps):
     """Gives the records of a key to ``step(key, state, record)``, which returns (done, outputs)."""
 
-    keys: Keys
-    start: Callable[[], Any]
-    step: Callable[[Any, Any, Any], Any]
-    order: Order | None
+    __slots__ = ()
 
     def process(self, kept: Kept, batches: list[Batch]) -> Batch:
         """Return all outputs. The state of a key that is done is forgotten."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from tidewheel.operators.epochs.gathered_epochs import joined
 from tidewheel.operators.keys.key_columns import as_key_column, hash_rows, number_rows, sortable
 from tidewheel.operators.keys.record_hash import record_hashes
-from tidewheel.operators.keys.record_keys import Keys, as_key, may_have_nan, places_by_key
+from tidewheel.operators.keys.record_keys import Keys, as_key, check_column, may_have_nan, places_by_key
 from tidewheel.operators.keys.record_order import Order, first_by_content, take
 from tidewheel.operators.records.arrow_rows import as_table
 from tidewheel.runtime.description.stable_hash import stable_hash
@@ -118,13 +118,10 @@ class TopK:
             places = places_by_key(keys.hashable(ranked)).values()
             return take(ranked, [place for found in places for place in found[: self.k]])
         for name in keys.names:
-            if name not in ranked.schema.names:
-                raise KeyError(f"no column {name!r} for the key; the batch has {ranked.schema.names}")
-        return take(ranked, _first_rows(number_rows([_key_column(ranked, name) for name in keys.names]), self.k))
-
-
-def _key_column(batch: Batch, name: str) -> Any:
-    return as_key_column(sortable(as_table(batch).column(name)))
+            check_column(ranked, name)
+        rows = as_table(ranked)
+        numbers = number_rows([as_key_column(sortable(rows.column(name))) for name in keys.names])
+        return take(ranked, _first_rows(numbers, self.k))
 
 
 def _first_rows(numbers: "npt.NDArray[np.int64]", k: int) -> "npt.NDArray[np.int64]":
@@ -196,6 +193,6 @@ class Sampler:
 
         if self.keys is None:
             return np.asarray(record_hashes(batch), dtype=np.uint64)
-        if is_arrow(batch) and isinstance(self.keys.key, str | tuple):
-            return hash_rows(batch, self.keys.key)
+        if is_arrow(batch) and not callable(self.keys.key):
+            return hash_rows(batch, self.keys)
         return np.array([stable_hash(value) for value in self.keys.of(batch)], dtype=np.uint64)

@@ -8,16 +8,16 @@ Source: Flink's interval join.
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from operator import itemgetter
 from typing import Any
 
-from tidewheel.operators.epochs.gathered_epochs import GatheredEpoch
-from tidewheel.operators.joins.pair_join import Pair
-from tidewheel.operators.keys.join_keys import Groups, split_off_unmatchable
+from tidewheel.operators.joins.join_keys import Groups, split_off_unmatchable
+from tidewheel.operators.joins.record_join import Pair
 from tidewheel.operators.keys.record_keys import Keys
-from tidewheel.operators.windows.event_time import TimedRecord
+from tidewheel.operators.windows.event_time import EVENT_TIME, TimedRecord
 from tidewheel.operators.windows.watermark import Watermark
 from tidewheel.operators.windows.windows import Duration, check_duration
 from tidewheel.progress import GraphError
@@ -74,7 +74,7 @@ class TimedRecords:
         for key, added in groups.items():
             known = self.by_key.setdefault(key, [])
             known.extend(added)
-            known.sort(key=_at)
+            known.sort(key=EVENT_TIME)
             self.count += len(added)
 
     def drop_before(self, bound: Any, position: Callable[[TimedRecord], Any]) -> None:
@@ -92,13 +92,18 @@ class TimedRecords:
 
 
 @dataclass(slots=True)
-class KeptRecords:
-    """What is kept of earlier epochs, for each side: the records that are needed and the watermark."""
+class Kept:
+    """What an interval join keeps of earlier epochs, for each side: what is needed and the watermark."""
 
-    lefts: TimedRecords
-    rights: TimedRecords
+    lefts: Any
+    rights: Any
     watermark: Watermark
     other_watermark: Watermark
+
+    def advance(self, latest: list[Batch], other_latest: list[Batch]) -> None:
+        """Receive the greatest event times of an epoch on all workers, for each side."""
+        self.watermark.advance(chain.from_iterable(latest))
+        self.other_watermark.advance(chain.from_iterable(other_latest))
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,22 +116,23 @@ class IntervalJoin:
     interval: Interval
     lateness: Duration | None
 
-    def start(self) -> KeptRecords:
+    def start(self) -> Kept:
         """Return what is kept before the first epoch."""
-        return KeptRecords(TimedRecords(), TimedRecords(), Watermark(self.lateness), Watermark(self.lateness))
+        return Kept(TimedRecords(), TimedRecords(), Watermark(self.lateness), Watermark(self.lateness))
 
-    def process(self, kept: KeptRecords, epoch: GatheredEpoch) -> Sequence[Iterable[Batch]]:
+    def process(self, kept: Kept, batches: list[list[Batch]], token: object) -> Sequence[list[Batch]]:
         """Return the pairs that an epoch brings, and what is late on both sides."""
-        lefts, rights, latest, other_latest = ([record for batch in part for record in batch] for part in epoch.batches)
-        new_lefts, late = _in_time(lefts, kept.watermark.value)
-        new_rights, other_late = _in_time(rights, kept.other_watermark.value)
+        new_lefts, late = _in_time(batches[0], kept.watermark.value)
+        new_rights, other_late = _in_time(batches[1], kept.other_watermark.value)
         found = self._with_lefts(kept.lefts.by_key, new_rights)
         kept.rights.add(new_rights)
         found += self._with_rights(new_lefts, kept.rights.by_key)
         kept.lefts.add(new_lefts)
-        kept.watermark.advance(latest)
-        kept.other_watermark.advance(other_latest)
-        self._drop_unneeded(kept)
+        kept.advance(*batches[2:])
+        if kept.other_watermark.value is not None:
+            kept.lefts.drop_before(kept.other_watermark.value, self._shifts[1])
+        if kept.watermark.value is not None:
+            kept.rights.drop_before(kept.watermark.value + self.interval.lower, EVENT_TIME)
         return [found], [late], [other_late]
 
     def _with_rights(self, new: Groups, kept: Groups) -> list[Pair]:
@@ -135,7 +141,8 @@ class IntervalJoin:
         for key, entries in new.items():
             known = kept.get(key, ())
             for _, at, record in entries:
-                first, last = bisect_left(known, at + lower, key=_at), bisect_right(known, at + upper, key=_at)
+                first = bisect_left(known, at + lower, key=EVENT_TIME)
+                last = bisect_right(known, at + upper, key=EVENT_TIME)
                 found += [(record, partner) for _, _, partner in known[first:last]]
         return found
 
@@ -149,12 +156,6 @@ class IntervalJoin:
                 found += [(partner, record) for _, _, partner in known[first:last]]
         return found
 
-    def _drop_unneeded(self, kept: KeptRecords) -> None:
-        if kept.other_watermark.value is not None:
-            kept.lefts.drop_before(kept.other_watermark.value, self._shifts[1])
-        if kept.watermark.value is not None:
-            kept.rights.drop_before(kept.watermark.value + self.interval.lower, _at)
-
     @property
     def _shifts(self) -> tuple[Callable[[TimedRecord], Any], Callable[[TimedRecord], Any]]:
         """The event times from which on and up to which a record on the left has partners."""
@@ -162,11 +163,9 @@ class IntervalJoin:
         return lambda timed: timed[1] + lower, lambda timed: timed[1] + upper
 
 
-_at = itemgetter(1)
-
-
-def _in_time(timed: list[TimedRecord], watermark: Any) -> tuple[Groups, list[Any]]:
+def _in_time(batches: list[list[TimedRecord]], watermark: Any) -> tuple[Groups, list[Any]]:
     """Return the records that are in time, without those whose keys match nothing, by key; and the late ones."""
+    timed = list(chain.from_iterable(batches))
     late: list[Any] = []
     if watermark is not None:
         late = [record for _, at, record in timed if at < watermark]

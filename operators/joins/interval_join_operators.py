@@ -3,23 +3,22 @@
 The event times of both sides are read where they are, told to all workers, and brought to the join.
 """
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, overload
 
 from tidewheel.operators.epochs.gathered_epochs import build_gathered
 from tidewheel.operators.joins.interval_join import Interval, IntervalJoin, make_interval
-from tidewheel.operators.joins.interval_table_join import IntervalTableJoin, build_table_reading
+from tidewheel.operators.joins.interval_table_join import IntervalTableJoin, read_table
+from tidewheel.operators.joins.join_keys import JoinKeys, make_keys
 from tidewheel.operators.joins.table_join import JoinedColumns
-from tidewheel.operators.keys.join_keys import KeyColumns, KeyFunctions, make_keys
-from tidewheel.operators.keys.record_keys import Keys
 from tidewheel.operators.keys.total_order import check_total_order
 from tidewheel.operators.records.arrow_rows import table_schema
 from tidewheel.operators.stream_base import Other, Record, Result, StreamBase, check_stream
 from tidewheel.operators.tables.columns import check_names
 from tidewheel.operators.windows.event_time import EventTimeReader
-from tidewheel.operators.windows.watermark import At
-from tidewheel.operators.windows.windowing import build_reading
+from tidewheel.operators.windows.watermark import At, build_reading
 from tidewheel.operators.windows.windows import Duration
 from tidewheel.progress import GraphError
 from tidewheel.runtime import Build, Key
@@ -139,44 +138,44 @@ class IntervalJoinOperators(StreamBase[Record]):
         check_total_order(name, self._outlet.scope)
         keys = make_keys(name, on, other_on, suffix)
         times = (at, at if other_at is None else other_at)
-        reads, join = _builds(keys, times, make_interval(name, within, lateness), lateness, suffix)
-        known = _schemas(keys, times, suffix, (self.schema, other.schema))
-        left, latest = self._operator("event times", [], 2, reads[0], keys.exchanges[:1], notify=False)
-        right, other_latest = other._operator("event times", [], 2, reads[1], keys.exchanges[1:], notify=False)
+        interval = make_interval(name, within, lateness)
+        builds, known = _builds(keys, times, interval, lateness, suffix, (self.schema, other.schema))
+        left, latest = self._operator("event times", [], 2, builds[0], keys.exchanges[:1], notify=False)
+        right, other_latest = other._operator("event times", [], 2, builds[1], keys.exchanges[1:], notify=False)
         pacts = (None, None, BroadcastPact(), BroadcastPact())
-        made = left._operator(name, [right, latest, other_latest], 3, join, pacts)
+        made = left._operator(name, [right, latest, other_latest], 3, builds[2], pacts)
         for stream, schema in zip(made, known, strict=True):
             stream.schema = schema
         return IntervalJoined(*made)
 
 
-def _schemas(
-    keys: KeyFunctions | KeyColumns,
-    at: tuple[At, At],
-    suffix: str,
-    schemas: "tuple[pa.Schema | None, pa.Schema | None]",
-) -> "tuple[pa.Schema | None, pa.Schema | None, pa.Schema | None]":
-    """Return what is known of the results, and of what is late on both sides; raise GraphError if it cannot be."""
-    if isinstance(keys, KeyFunctions):
-        return None, None, None
-    joined = JoinedColumns(keys, suffix).schema_of("interval_join", *schemas)
-    for schema, time in zip(schemas, at, strict=True):
-        check_names("interval_join", schema, [time] if isinstance(time, str) else [])
-    late, other_late = (None if schema is None else table_schema(schema) for schema in schemas)
-    return joined, late, other_late
-
-
 def _builds(
-    keys: KeyFunctions | KeyColumns, at: tuple[At, At], interval: Interval, lateness: Duration | None, suffix: str
-) -> tuple[list[Build], Build]:
-    if isinstance(keys, KeyFunctions):
-        functions = (keys.left, keys.right)
-        readers = [EventTimeReader(Keys(key), times, interval.lower) for key, times in zip(functions, at, strict=True)]
-        pairs = IntervalJoin(interval, lateness)
-        return [build_reading(reader) for reader in readers], build_gathered(4, pairs.process, pairs.start, 3)
-    columns = [name for name in at if isinstance(name, str)]
-    if len(columns) < 2:
+    keys: JoinKeys,
+    at: tuple[At, At],
+    interval: Interval,
+    lateness: Duration | None,
+    suffix: str,
+    schemas: "Sequence[pa.Schema | None]",
+) -> "tuple[list[Build], list[pa.Schema | None]]":
+    """Return the builds of the operators that read both sides, and of the join; and the schemas of its outputs.
+
+    Raises:
+        GraphError: the columns cannot be joined.
+    """
+    join: IntervalJoin | IntervalTableJoin
+    if not keys.are_columns:
+        readers = [EventTimeReader(side, times, interval.lower) for side, times in zip(keys, at, strict=True)]
+        join = IntervalJoin(interval, lateness)
+        reads = [build_reading(reader.read) for reader in readers]
+        return [*reads, build_gathered(4, join.process, join.start, 3)], [None] * 3
+    names = [name for name in at if isinstance(name, str)]
+    if len(names) < len(at):
         raise GraphError(f"operator 'interval_join': where keys are columns event times are columns too, not {at!r}")
-    tables = IntervalTableJoin(keys, columns[0], columns[1], interval, lateness, suffix)
-    reads = [build_table_reading(name, interval.lower) for name in columns]
-    return reads, build_gathered(4, tables.process, tables.start, 3)
+    columns = JoinedColumns(keys, suffix)
+    known = [columns.schema_of("interval_join", *schemas)]
+    for name, schema in zip(names, schemas, strict=True):
+        check_names("interval_join", schema, [name])
+        known.append(None if schema is None else table_schema(schema))
+    join = IntervalTableJoin(columns, names, interval, lateness)
+    reads = [build_reading(partial(read_table, name, interval.lower)) for name in names]
+    return [*reads, build_gathered(4, join.process, join.start, 3)], known

@@ -1,25 +1,34 @@
-"""Interval joins by names of columns: what comes in and what comes out are Arrow tables."""
+"""Interval joins by names of columns, of Arrow tables.
 
-from collections.abc import Iterable, Sequence
+Event times of whole columns are compared, and moved by distances, without ever going round: NumPy wraps integers that
+get too large, and times of nanoseconds have room for 292 years from 1970 only. So single instants and distances are
+Python's: numbers, or for timestamps, dates and durations whole nanoseconds.
+"""
+
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from tidewheel.operators.epochs.gathered_epochs import GatheredEpoch
-from tidewheel.operators.joins.column_times import Number, are_before, bounds, distance, greatest, reach
-from tidewheel.operators.joins.interval_join import Interval
+from tidewheel.operators.joins.interval_join import Interval, Kept
 from tidewheel.operators.joins.table_join import JoinedColumns
-from tidewheel.operators.joins.table_matching import match_within, number_rows
-from tidewheel.operators.keys.join_keys import KeyColumns
+from tidewheel.operators.joins.table_matching import match_within, number_keys
 from tidewheel.operators.records.arrow_rows import as_table, one_table
-from tidewheel.operators.windows.watermark import LatestTimes, Watermark
+from tidewheel.operators.windows.watermark import Watermark
 from tidewheel.operators.windows.windows import Duration
-from tidewheel.runtime import Build, InputPort, OutputPort
 from tidewheel.transport.batches import Batch, concatenate_tables
 
 if TYPE_CHECKING:
     import numpy.typing as npt
     import pyarrow as pa
+
+    Times: TypeAlias = npt.NDArray[Any]
+
+
+Number: TypeAlias = int | float
+
+_NANOSECONDS = {"D": 86_400 * 10**9, "s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
+_LEAST, _MOST = -(2**63), 2**63 - 1
 
 
 class TimedTable(NamedTuple):
@@ -31,13 +40,6 @@ class TimedTable(NamedTuple):
     def where(self, wanted: "npt.NDArray[Any]") -> "TimedTable":
         """Return the rows for which ``wanted`` is true."""
         return self if wanted.all() else TimedTable(self.rows.filter(wanted), self.times[wanted])
-
-    def with_rows_of(self, other: "TimedTable") -> "TimedTable":
-        """Return the rows of both."""
-        import numpy as np
-
-        rows = concatenate_tables([self.rows, other.rows]).combine_chunks()
-        return TimedTable(rows, np.concatenate([self.times, other.times]))
 
 
 def timed_table(rows: "pa.Table", at: str, length: Duration) -> TimedTable:
@@ -80,28 +82,10 @@ def timed_table(rows: "pa.Table", at: str, length: Duration) -> TimedTable:
     return TimedTable(rows, times)
 
 
-def build_table_reading(at: str, length: Duration) -> Build:
-    """Return the build function of an operator that sends tables, and the greatest event time of those at hand."""
-
-    def schedule(input: InputPort, tables: OutputPort, latest: OutputPort) -> None:
-        times = LatestTimes()
-        for lent, batch in input:
-            timed = timed_table(as_table(batch), at, length)
-            tables.send(lent, timed.rows)
-            times.add(lent, [greatest(timed.times)])
-        times.send(latest)
-
-    return lambda context: schedule
-
-
-@dataclass(slots=True)
-class KeptRows:
-    """What is kept of earlier epochs, for each side: the rows that are needed and the watermark."""
-
-    watermark: Watermark
-    other_watermark: Watermark
-    left: TimedTable | None = None
-    right: TimedTable | None = None
+def read_table(at: str, length: Duration, batch: Batch) -> "tuple[pa.Table, list[Number]]":
+    """Return a batch as a table, and the greatest of its event times; see `timed_table`."""
+    timed = timed_table(as_table(batch), at, length)
+    return timed.rows, [greatest(timed.times)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,32 +93,39 @@ class IntervalTableJoin:
     """Pairs rows epoch by epoch; O(n log n) an epoch in the rows that are new or kept.
 
     Its inputs are the tables of both sides, and after them the greatest event times of both on all workers.
+
+    Attributes:
+        columns: what the result is made of.
+        at: the columns of both sides that have the event times.
+        interval: how far apart these may be.
+        lateness: how far records may come after later ones of their side.
     """
 
-    keys: KeyColumns
-    at: str
-    other_at: str
+    columns: JoinedColumns
+    at: Sequence[str]
     interval: Interval
     lateness: Duration | None
-    suffix: str
 
-    def start(self) -> KeptRows:
-        """Return what is kept before the first epoch."""
+    def start(self) -> Kept:
+        """Return what is kept before the first epoch: no rows of either side."""
         lateness = None if self.lateness is None else distance(self.lateness)
-        return KeptRows(Watermark(lateness), Watermark(lateness))
+        return Kept(None, None, Watermark(lateness), Watermark(lateness))
 
-    def process(self, kept: KeptRows, epoch: GatheredEpoch) -> Sequence[Iterable[Batch]]:
+    def process(self, kept: Kept, batches: list[list[Batch]], token: object) -> Sequence[list[Batch]]:
         """Return the rows that an epoch brings, and what is late on both sides."""
-        lefts, rights, latest, other_latest = epoch.batches
-        left, late = self._in_time(lefts, self.at, kept.watermark.value)
-        right, other_late = self._in_time(rights, self.other_at, kept.other_watermark.value)
-        found = self._join(kept.left, right)
-        kept.right = _both(kept.right, right)
-        found += self._join(left, kept.right)
-        kept.left = _both(kept.left, left)
-        kept.watermark.advance(time for batch in latest for time in batch)
-        kept.other_watermark.advance(time for batch in other_latest for time in batch)
-        self._drop_unneeded(kept)
+        left, late = self._in_time(batches[0], self.at[0], kept.watermark.value)
+        right, other_late = self._in_time(batches[1], self.at[1], kept.other_watermark.value)
+        found = self._join(kept.lefts, right)
+        kept.rights = _both(kept.rights, right)
+        found += self._join(left, kept.rights)
+        kept.lefts = _both(kept.lefts, left)
+        kept.advance(*batches[2:])
+        if kept.lefts is not None and kept.other_watermark.value is not None:
+            upper = distance(self.interval.upper)
+            kept.lefts = kept.lefts.where(reach(kept.lefts.times, upper, kept.other_watermark.value))
+        if kept.rights is not None and kept.watermark.value is not None:
+            bound = kept.watermark.value + distance(self.interval.lower)
+            kept.rights = kept.rights.where(~are_before(kept.rights.times, bound))
         return found, late, other_late
 
     def _in_time(self, batches: list[Batch], at: str, watermark: Any) -> "tuple[TimedTable | None, list[pa.Table]]":
@@ -150,27 +141,21 @@ class IntervalTableJoin:
     def _join(self, left: TimedTable | None, right: TimedTable | None) -> "list[pa.Table]":
         if left is None or right is None or not (len(left.rows) and len(right.rows)):
             return []
-        _check_zones(left.rows.column(self.at), right.rows.column(self.other_at))
-        keys = number_rows(self.keys, left.rows, right.rows)
-        matches = match_within(keys, *bounds(left.times, *self._distances, right.times))
-        return [JoinedColumns(self.keys, self.suffix).combine(left.rows, right.rows, matches)]
-
-    def _drop_unneeded(self, kept: KeptRows) -> None:
-        lower, upper = self._distances
-        if kept.left is not None and kept.other_watermark.value is not None:
-            kept.left = kept.left.where(reach(kept.left.times, upper, kept.other_watermark.value))
-        if kept.right is not None and kept.watermark.value is not None:
-            kept.right = kept.right.where(~are_before(kept.right.times, kept.watermark.value + lower))
-
-    @property
-    def _distances(self) -> tuple[Number, Number]:
-        return distance(self.interval.lower), distance(self.interval.upper)
+        _check_zones(left.rows.column(self.at[0]), right.rows.column(self.at[1]))
+        numbers = number_keys(self.columns.keys, left.rows, right.rows)
+        lower, upper = distance(self.interval.lower), distance(self.interval.upper)
+        matches = match_within(numbers, *bounds(left.times, lower, upper, right.times))
+        return [self.columns.combine(left.rows, right.rows, matches)]
 
 
 def _both(one: TimedTable | None, other: TimedTable | None) -> TimedTable | None:
+    """Return the rows of both."""
     if one is None or other is None:
         return other if one is None else one
-    return one.with_rows_of(other)
+    import numpy as np
+
+    rows = concatenate_tables([one.rows, other.rows]).combine_chunks()
+    return TimedTable(rows, np.concatenate([one.times, other.times]))
 
 
 def _check_zones(left: "pa.ChunkedArray", right: "pa.ChunkedArray") -> None:
@@ -179,3 +164,83 @@ def _check_zones(left: "pa.ChunkedArray", right: "pa.ChunkedArray") -> None:
     kinds = (left.type, right.type)
     if len({getattr(kind, "tz", None) is None for kind in kinds}) > 1 or len(set(map(pa.types.is_duration, kinds))) > 1:
         raise TypeError(f"event times of {left.type} and of {right.type} cannot be compared: cast one of them before")
+
+
+class Bounds(NamedTuple):
+    """From when and up to when each row on the left has partners, and when those on the right happened.
+
+    All three can be sorted together.
+    """
+
+    lows: "Times"
+    highs: "Times"
+    instants: "Times"
+
+
+def distance(duration: Duration) -> Number:
+    """Return a duration as a number.
+
+    >>> distance(2.5), distance(timedelta(days=200_000))
+    (2.5, 17280000000000000000)
+    """
+    return duration // timedelta(microseconds=1) * 1000 if isinstance(duration, timedelta) else duration
+
+
+def greatest(times: "Times") -> Number:
+    """Return the greatest of some times, at least one, as a number."""
+    if times.dtype.kind == "f":
+        return float(times.max())
+    return int(_ticks(times).max()) * _tick(times)
+
+
+def are_before(times: "Times", instant: Number) -> "npt.NDArray[Any]":
+    """Tell which times are before ``instant``."""
+    if times.dtype.kind == "f":
+        return times < instant
+    return _ticks(times) < -(-instant // _tick(times))
+
+
+def reach(times: "Times", farthest: Number, instant: Number) -> "npt.NDArray[Any]":
+    """Tell which times would, moved by ``farthest``, not be before ``instant``."""
+    if times.dtype.kind == "f" or isinstance(farthest, float) or isinstance(instant, float):
+        return times + float(farthest) >= instant
+    return ~are_before(times, instant - farthest)
+
+
+def bounds(times: "Times", lower: Number, upper: Number, instants: "Times") -> Bounds:
+    """Return the times moved by ``lower`` and by ``upper``, and ``instants``; there is one of both at least.
+
+    >>> import numpy as np
+    >>> bounds(np.array([5]), -(2**63), 2**70, np.array([1, 9]))
+    Bounds(lows=array([0]), highs=array([10]), instants=array([1, 9]))
+    """
+    if "f" in {times.dtype.kind, instants.dtype.kind} or isinstance(lower, float) or isinstance(upper, float):
+        return Bounds(times + float(lower), times + float(upper), instants)
+    unit = min(_tick(times), _tick(instants))
+    times, instants = _in_units(times, unit), _in_units(instants, unit)
+    earliest, latest = int(times.min()), int(times.max())
+    # Just beyond all of the instants is as far as farther away.
+    least, most = int(instants.min()) - latest - 1, int(instants.max()) - earliest + 1
+    ends = [min(max(end, least), most) for end in (-(-lower // unit), upper // unit)]
+    if min(ends) + min(earliest, 0) < _LEAST or max(ends) + max(latest, 0) > _MOST:
+        times = times.astype(object)
+    return Bounds(times + ends[0], times + ends[1], instants)
+
+
+def _tick(times: "Times") -> int:
+    """Return how many nanoseconds a time's unit has; 1 for numbers."""
+    import numpy as np
+
+    return _NANOSECONDS[np.datetime_data(times.dtype)[0]] if times.dtype.kind in "mM" else 1
+
+
+def _ticks(times: "Times") -> "Times":
+    return times.view("int64") if times.dtype.kind in "mM" else times
+
+
+def _in_units(times: "Times", unit: int) -> "Times":
+    """Return times as whole numbers of some nanoseconds, of Python's if NumPy's are too small."""
+    factor, ticks = _tick(times) // unit, _ticks(times)
+    if factor > 1 and max(-int(ticks.min()), int(ticks.max())) * factor > _MOST:
+        ticks = ticks.astype(object)
+    return ticks * factor if factor > 1 else ticks

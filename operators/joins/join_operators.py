@@ -3,22 +3,26 @@
 from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, overload
 
-from tidewheel.operators.epochs.gathered_epochs import build_gathered
-from tidewheel.operators.epochs.merge_in_order import MergeInOrder
-from tidewheel.operators.joins.cogroup import Cogroup
-from tidewheel.operators.joins.known_schemas import build_announce
-from tidewheel.operators.joins.pair_join import How, PairJoin, PairJoinAcrossEpochs, check_how
-from tidewheel.operators.joins.table_index import TableJoinAcrossEpochs
-from tidewheel.operators.joins.table_join import TableJoin
-from tidewheel.operators.keys.join_keys import KeyColumns, make_keys
+from tidewheel.operators.epochs.gathered_epochs import arrays_as_tables, build_gathered
+from tidewheel.operators.joins.join_keys import make_keys
+from tidewheel.operators.joins.record_join import (
+    How,
+    build_cogroup,
+    build_pair_join,
+    build_pair_join_across_epochs,
+    check_how,
+)
+from tidewheel.operators.joins.table_index import build_table_join_across_epochs
+from tidewheel.operators.joins.table_join import JoinedColumns, build_announce, build_table_join
 from tidewheel.operators.keys.record_hash import GatherPact
-from tidewheel.operators.keys.record_order import check_order
+from tidewheel.operators.keys.record_order import Order, check_order
 from tidewheel.operators.keys.total_order import check_total_order
 from tidewheel.operators.stream_base import Other, Record, StreamBase, check_stream
 from tidewheel.operators.tables.columns import common_schema
 from tidewheel.progress import GraphError
 from tidewheel.runtime import Key
-from tidewheel.runtime.description.pacts import BroadcastPact
+from tidewheel.runtime.description.pacts import BroadcastPact, Pact
+from tidewheel.transport.batches import Batch, concatenate
 
 if TYPE_CHECKING:
     from tidewheel.operators.stream import Stream
@@ -113,20 +117,19 @@ class JoinOperators(StreamBase[Record]):
         """
         check_how("join", how)
         keys = make_keys("join", on, other_on, suffix)
-        if not isinstance(keys, KeyColumns):
-            build = build_gathered(2, PairJoin(keys, how).process)
-            return self._operator("join", [other], 1, build, keys.exchanges)[0]
+        if not keys.are_columns:
+            return self._operator("join", [other], 1, build_pair_join(keys, how), keys.exchanges)[0]
         check_stream("join", other)
-        table_join = TableJoin(keys, how, suffix, (self.schema, other.schema))
-        schema = table_join.columns.schema_of("join", self.schema, other.schema)
-        if how == "inner":
-            build = build_gathered(2, table_join.process, table_join.start)
-            return self._operator("join", [other], 1, build, keys.exchanges, schema=schema)[0]
-        announce = build_announce(self.nesting.domain)
-        announced = [side._unary("join schema", announce, notify=False) for side in (self, other)]
-        pacts = (*keys.exchanges, BroadcastPact(), BroadcastPact())
-        build = build_gathered(4, table_join.process, table_join.start)
-        return self._operator("join", [other, *announced], 1, build, pacts, schema=schema)[0]
+        columns = JoinedColumns(keys, suffix, takes_either=how in {"right", "outer"})
+        schema = columns.schema_of("join", self.schema, other.schema)
+        others: list[StreamBase[Any]] = [other]
+        pacts: list[Key | Pact | None] = [*keys.exchanges]
+        if how != "inner":
+            announce = build_announce(self.nesting.domain)
+            others += [side._unary("join schema", announce, notify=False) for side in (self, other)]
+            pacts += [BroadcastPact(), BroadcastPact()]
+        build = build_table_join(columns, how, (self.schema, other.schema), len(pacts))
+        return self._operator("join", others, 1, build, pacts, schema=schema)[0]
 
     @overload
     def join_across_epochs(
@@ -179,14 +182,14 @@ class JoinOperators(StreamBase[Record]):
         name = "join_across_epochs"
         check_total_order(name, self._outlet.scope)
         keys = make_keys(name, on, other_on, suffix)
-        if isinstance(keys, KeyColumns):
-            check_stream(name, other)
-            tables = TableJoinAcrossEpochs(keys, suffix)
-            schema = tables.columns.schema_of(name, self.schema, other.schema)
-            build = build_gathered(2, tables.process, tables.start)
-            return self._operator(name, [other], 1, build, keys.exchanges, schema=schema)[0]
-        pairs = PairJoinAcrossEpochs(keys)
-        return self._operator(name, [other], 1, build_gathered(2, pairs.process, pairs.start), keys.exchanges)[0]
+        if not keys.are_columns:
+            return self._operator(name, [other], 1, build_pair_join_across_epochs(keys), keys.exchanges)[0]
+        check_stream(name, other)
+        columns = JoinedColumns(keys, suffix)
+        schema = columns.schema_of(name, self.schema, other.schema)
+        return self._operator(name, [other], 1, build_table_join_across_epochs(columns), keys.exchanges, schema=schema)[
+            0
+        ]
 
     def cogroup(
         self,
@@ -220,7 +223,7 @@ class JoinOperators(StreamBase[Record]):
         [Captured(time=0, batch=[(1, [1, 3], [5]), (0, [2], [])])]
         """
         keys = make_keys("cogroup", on, other_on)
-        return self._operator("cogroup", [other], 1, build_gathered(2, Cogroup(keys).process), keys.exchanges)[0]
+        return self._operator("cogroup", [other], 1, build_cogroup(keys), keys.exchanges)[0]
 
     def merge(self, *others: "Stream[Record]", by: Callable[[Record], Any] | str | tuple[str, ...]) -> "Stream[Record]":
         """Bring the records of all streams into one order: each epoch is one sorted batch, all on worker 0.
@@ -255,5 +258,10 @@ class JoinOperators(StreamBase[Record]):
         for other in others:
             check_stream("merge", other)
         schema = common_schema("merge", [self.schema, *(other.schema for other in others)])
-        build = build_gathered(inputs, MergeInOrder(by).process)
+        build = build_gathered(inputs, lambda _, batches, __: ([_merged(Order(by), batches)],))
         return self._operator("merge", others, 1, build, [GatherPact()] * inputs, schema=schema)[0]
+
+
+def _merged(order: Order, batches: list[list[Batch]]) -> Batch:
+    every = [batch for side in batches for batch in side]
+    return order.merged([concatenate(arrays_as_tables(side, every)) for side in batches if side])

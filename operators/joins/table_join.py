@@ -1,18 +1,23 @@
-"""Joins by names of columns: what comes in and what comes out are Arrow tables."""
+"""Joins of the tables of an epoch by names of columns.
+
+In an outer join a worker fills the columns of the other side with nulls, also if no row of it came here. So workers
+tell each other the columns of a stream: its schema goes to all workers at the first times at which there are rows, and
+at any time it is known or unknown everywhere.
+"""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from tidewheel.operators.epochs.gathered_epochs import GatheredEpoch
-from tidewheel.operators.joins.known_schemas import KnownSchemas
-from tidewheel.operators.joins.pair_join import How
-from tidewheel.operators.joins.table_matching import Matches, match_equal, number_rows
-from tidewheel.operators.keys.join_keys import KeyColumns
+from tidewheel.operators.epochs.gathered_epochs import build_gathered
+from tidewheel.operators.joins.join_keys import JoinKeys
+from tidewheel.operators.joins.record_join import How
+from tidewheel.operators.joins.table_matching import Matches, match_equal, number_keys
 from tidewheel.operators.records.arrow_rows import as_table, one_table
 from tidewheel.operators.tables.columns import check_names, shown
-from tidewheel.progress import GraphError
-from tidewheel.transport.batches import Batch
+from tidewheel.progress import GraphError, Time, TimeDomain
+from tidewheel.runtime import Build, InputPort, OperatorContext, OutputPort, Schedule, TimestampToken
+from tidewheel.transport.batches import Batch, take_slice
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,7 +33,7 @@ class JoinedColumns:
         takes_either: whether a row may come from the other side alone, whose keys are in it then.
     """
 
-    keys: KeyColumns
+    keys: JoinKeys
     suffix: str = ""
     takes_either: bool = False
 
@@ -44,10 +49,10 @@ class JoinedColumns:
         taken, others = left.take(left_rows), right.take(right_rows)
         columns = {name: taken.column(name) for name in left.column_names}
         if self.takes_either:
-            for name, other_name in zip(self.keys.left, self.keys.right, strict=True):
+            for name, other_name in zip(self.keys.left.names, self.keys.right.names, strict=True):
                 columns[name] = _either(name, columns[name], other_name, others.column(other_name))
         for name in right.column_names:
-            if name not in self.keys.right:
+            if name not in self.keys.right.names:
                 columns[self._free_name(name, left.column_names, columns)] = others.column(name)
         return pa.table(columns)
 
@@ -59,14 +64,13 @@ class JoinedColumns:
         """
         import pyarrow as pa
 
-        check_names(operator, left, self.keys.left)
-        check_names(operator, right, self.keys.right)
+        check_names(operator, left, self.keys.left.names)
+        check_names(operator, right, self.keys.right.names)
         if left is None or right is None:
             return None
         one, other = as_table(left.empty_table()), as_table(right.empty_table())
         try:
-            keys = number_rows(self.keys, one, other)
-            return self.combine(one, other, match_equal(keys)).schema
+            return self.combine(one, other, match_equal(number_keys(self.keys, one, other))).schema
         except (TypeError, ValueError, pa.ArrowException) as error:
             raise GraphError(
                 f"operator {operator!r}: {error}; one side has {shown(left)}, the other {shown(right)}"
@@ -100,69 +104,52 @@ def _either(name: str, left: "pa.ChunkedArray", other_name: str, right: "pa.Chun
         ) from error
 
 
-@dataclass(frozen=True, slots=True)
-class TableJoin:
-    """Joins the tables of an epoch; O(n log n) in its rows.
+def build_table_join(columns: JoinedColumns, how: How, promised: "Sequence[pa.Schema | None]", inputs: int) -> Build:
+    """Return the build function of an operator that joins the tables of each epoch; O(n log n) in its rows.
 
-    Attributes:
-        keys: the columns that keys stand in.
+    Args:
+        columns: what the result is made of.
         how: which rows without a partner are kept.
-        suffix: is put behind names that both sides have.
         promised: the schemas of both sides, where they are known beforehand.
+        inputs: 2 for an inner join; else 4, the last two with the schemas that workers tell each other.
     """
 
-    keys: KeyColumns
-    how: How
-    suffix: str
-    promised: "tuple[pa.Schema | None, pa.Schema | None]" = (None, None)
-
-    def start(self) -> tuple[KnownSchemas, KnownSchemas]:
-        """Return what is kept: what is known of the columns of both sides."""
-        left, right = self.promised
-        return KnownSchemas(left), KnownSchemas(right)
-
-    @property
-    def columns(self) -> JoinedColumns:
-        """What the result is made of."""
-        return JoinedColumns(self.keys, self.suffix, takes_either=self.how in {"right", "outer"})
-
-    def process(self, kept: tuple[KnownSchemas, KnownSchemas], epoch: GatheredEpoch) -> Sequence[list[Batch]]:
-        """Return the table of an epoch; unless the join is inner there are inputs with the schemas of both sides."""
-        for known, announcements in zip(kept, epoch.batches[2:], strict=False):
+    def process(kept: list[KnownSchemas], batches: list[list[Batch]], token: TimestampToken) -> Sequence[list[Batch]]:
+        for known, announcements in zip(kept, batches[2:], strict=False):
             for schema in [schema for batch in announcements for schema in batch]:
-                known.learn(epoch.domain, epoch.time, schema)
-        if not (epoch.batches[0] or epoch.batches[1]):
+                known.learn(token.domain, token.time, schema)
+        if not (batches[0] or batches[1]):
             return ([],)
         left, right = (
-            one_table(batches) if batches else known.empty_table(epoch.domain, epoch.time)
-            for batches, known in zip(epoch.batches, kept, strict=False)
+            one_table(side) if side else known.empty_table(token.domain, token.time)
+            for side, known in zip(batches, kept, strict=False)
         )
-        return ([] if (table := self._join(left, right)) is None else [table],)
+        return ([] if (table := _join(columns, how, left, right)) is None else [table],)
 
-    def _join(self, left: "pa.Table | None", right: "pa.Table | None") -> "pa.Table | None":
-        columns = self.columns
-        if left is None and right is not None and columns.takes_either:
-            pairs = zip(self.keys.left, self.keys.right, strict=True)
-            left = right.select([]).slice(0, 0)
-            for name, other_name in pairs:
-                left = left.append_column(name, right.column(other_name).slice(0, 0))
-        if right is None and left is not None and self.how in {"left", "outer"}:
-            return left
-        if left is None or right is None:
-            return None
-        keys = number_rows(self.keys, left, right)
-        return columns.combine(left, right, self._with_lonely(match_equal(keys), len(left), len(right)))
+    return build_gathered(inputs, process, lambda: list(map(KnownSchemas, promised)))
 
-    def _with_lonely(self, matches: Matches, lefts: int, rights: int) -> Matches:
-        """Add a pair with -1 for each row without a partner that is to be kept."""
-        import numpy as np
 
-        lonely_left = _missing(matches.left, lefts) if self.how in {"left", "outer"} else np.empty(0, np.int64)
-        lonely_right = _missing(matches.right, rights) if self.how in {"right", "outer"} else np.empty(0, np.int64)
-        return Matches(
-            np.concatenate([matches.left, lonely_left, np.full(len(lonely_right), -1)]),
-            np.concatenate([matches.right, np.full(len(lonely_left), -1), lonely_right]),
-        )
+def _join(columns: JoinedColumns, how: How, left: "pa.Table | None", right: "pa.Table | None") -> "pa.Table | None":
+    if left is None and right is not None and columns.takes_either:
+        left = right.select(columns.keys.right.names).slice(0, 0).rename_columns(columns.keys.left.names)
+    if right is None and left is not None and how in {"left", "outer"}:
+        return left
+    if left is None or right is None:
+        return None
+    matches = match_equal(number_keys(columns.keys, left, right))
+    return columns.combine(left, right, _with_lonely(matches, how, len(left), len(right)))
+
+
+def _with_lonely(matches: Matches, how: How, lefts: int, rights: int) -> Matches:
+    """Add a pair with -1 for each row without a partner that is to be kept."""
+    import numpy as np
+
+    lonely_left = _missing(matches.left, lefts) if how in {"left", "outer"} else np.empty(0, np.int64)
+    lonely_right = _missing(matches.right, rights) if how in {"right", "outer"} else np.empty(0, np.int64)
+    return Matches(
+        np.concatenate([matches.left, lonely_left, np.full(len(lonely_right), -1)]),
+        np.concatenate([matches.right, np.full(len(lonely_left), -1), lonely_right]),
+    )
 
 
 def _missing(rows: Any, count: int) -> Any:
@@ -171,3 +158,52 @@ def _missing(rows: Any, count: int) -> Any:
     missing = np.ones(count, np.bool_)
     missing[rows] = False
     return np.flatnonzero(missing)
+
+
+@dataclass(slots=True)
+class KnownSchemas:
+    """The schemas of a stream by the least times from which on they are known.
+
+    Attributes:
+        promised: the schema that is known before anything has come, if there is one.
+        schemas: those that were learned.
+    """
+
+    promised: "pa.Schema | None" = None
+    schemas: "dict[Time, pa.Schema]" = field(default_factory=dict)
+
+    def learn(self, domain: TimeDomain, time: Time, schema: "pa.Schema") -> bool:
+        """Take in that the stream has ``schema`` at ``time``; return whether that was not known."""
+        if self._at(domain, time) is not None:
+            return False
+        for later in [known for known in self.schemas if domain.less_equal(time, known)]:
+            del self.schemas[later]
+        self.schemas[time] = schema
+        return True
+
+    def empty_table(self, domain: TimeDomain, time: Time) -> "pa.Table | None":
+        """Return a table without rows that has the columns known at ``time``, None if none are."""
+        schema = self._at(domain, time)
+        return None if schema is None else as_table(schema.empty_table())
+
+    def _at(self, domain: TimeDomain, time: Time) -> "pa.Schema | None":
+        if self.promised is not None:
+            return self.promised
+        return next((schema for known, schema in self.schemas.items() if domain.less_equal(known, time)), None)
+
+
+def build_announce(domain: TimeDomain) -> Build:
+    """Return the build function of an operator that sends a stream's schema where those who listen do not know it."""
+
+    def build(context: OperatorContext) -> Schedule:
+        known = context.state("known", KnownSchemas)
+
+        def schedule(input: InputPort, output: OutputPort) -> None:
+            for lent, batch in input:
+                schema = as_table(take_slice(batch, 0, 0)).schema
+                if known.learn(domain, lent.time, schema):
+                    output.send(lent, [schema])
+
+        return schedule
+
+    return build

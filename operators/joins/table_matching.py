@@ -6,7 +6,8 @@ Arrow's own ``Table.join`` is no faster, takes no lists or structs along, tells 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from tidewheel.operators.keys.join_keys import KeyColumns, matches_nothing
+from tidewheel.operators.joins.join_keys import JoinKeys, matches_nothing
+from tidewheel.operators.keys.key_columns import number_rows
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,49 +24,39 @@ class Matches(NamedTuple):
     right: "Numbers"
 
 
-class Keys(NamedTuple):
+class KeyNumbers(NamedTuple):
     """The number of each row's key on both sides: equal for equal keys, -1 for those that match nothing."""
 
     left: "Numbers"
     right: "Numbers"
 
 
-def number_rows(keys: KeyColumns, left: "pa.Table", right: "pa.Table") -> Keys:
-    """Return numbers from 0 for the keys of the rows of two tables; see `number_keys`."""
-    return number_keys([left.column(name) for name in keys.left], [right.column(name) for name in keys.right])
-
-
-def number_keys(lefts: "Sequence[pa.ChunkedArray]", rights: "Sequence[pa.ChunkedArray]") -> Keys:
-    """Return numbers from 0 for the keys in some columns, the same for keys that are equal.
+def number_keys(keys: JoinKeys, left: "pa.Table", right: "pa.Table") -> KeyNumbers:
+    """Return numbers from 0 for the keys of the rows of two tables, the same for keys that are equal.
 
     Columns of one type, and of types with the same values, are vectorised; for others it costs a look-up in a dict for
     each distinct value.
     """
-    keys = _number_column(lefts[0], rights[0])
-    for left, right in zip(lefts[1:], rights[1:], strict=True):
-        keys = _number_pairs(keys, _number_column(left, right))
-    return keys
-
-
-def _number_pairs(one: Keys, other: Keys) -> Keys:
     import numpy as np
-    import pyarrow as pa
+    import pyarrow.compute as pc
 
-    firsts, seconds = np.concatenate(one), np.concatenate(other)
-    both = firsts * (seconds.max(initial=0) + 1) + seconds
-    numbers = pa.array(both).dictionary_encode().indices.to_numpy().astype(np.int64)
-    numbers[(firsts < 0) | (seconds < 0)] = -1
-    return Keys(numbers[: len(one.left)], numbers[len(one.left) :])
+    names = zip(keys.left.names, keys.right.names, strict=True)
+    columns = [_one_column(left.column(name), right.column(other_name)) for name, other_name in names]
+    numbers = number_rows(columns)
+    for column in columns:
+        if column.null_count:
+            numbers = np.where(pc.is_null(column).to_numpy(), -1, numbers)
+    return KeyNumbers(numbers[: len(left)], numbers[len(left) :])
 
 
-def _number_column(left: "pa.ChunkedArray", right: "pa.ChunkedArray") -> Keys:
+def _one_column(left: "pa.ChunkedArray", right: "pa.ChunkedArray") -> "pa.ChunkedArray":
+    """Return the keys on both sides as one column, with null for what matches nothing."""
     import pyarrow as pa
 
     left, right = _comparable(left), _comparable(right)
-    if left.type != right.type:
-        return _number_values(left, right)
-    indices = _indices(pa.chunked_array([*left.chunks, *right.chunks], left.type).dictionary_encode())
-    return Keys(indices[: len(left)], indices[len(left) :])
+    if left.type == right.type:
+        return pa.chunked_array([*left.chunks, *right.chunks], left.type)
+    return pa.chunked_array([pa.array(numbers, mask=numbers < 0) for numbers in _number_values(left, right)])
 
 
 def _comparable(column: "pa.ChunkedArray") -> "pa.ChunkedArray":
@@ -99,7 +90,7 @@ def _indices(encoded: "pa.ChunkedArray") -> "Numbers":
     return np.concatenate([*parts, np.empty(0, np.int64)]).astype(np.int64)
 
 
-def _number_values(left: "pa.ChunkedArray", right: "pa.ChunkedArray") -> Keys:
+def _number_values(left: "pa.ChunkedArray", right: "pa.ChunkedArray") -> KeyNumbers:
     """Number the keys as Python holds them equal: 1, 1.0, Decimal(1)."""
     import numpy as np
 
@@ -110,34 +101,27 @@ def _number_values(left: "pa.ChunkedArray", right: "pa.ChunkedArray") -> Keys:
         values = encoded.chunk(0).dictionary.to_pylist() if encoded.num_chunks else []
         numbers = [-1 if matches_nothing(value) else known.setdefault(value, len(known)) for value in values]
         found.append(np.array([*numbers, -1], dtype=np.int64)[_indices(encoded)])
-    return Keys(*found)
+    return KeyNumbers(*found)
 
 
 def have_same_keys(lefts: "Sequence[pa.ChunkedArray]", rights: "Sequence[pa.ChunkedArray]") -> "npt.NDArray[np.bool_]":
     """Tell for each row of equally long columns whether its keys on both sides are equal, as in `number_keys`."""
     import numpy as np
-
-    every = [_are_equal(left, right) for left, right in zip(lefts, rights, strict=True)]
-    same: npt.NDArray[np.bool_] = np.logical_and.reduce(every)
-    return same
-
-
-def _are_equal(left: "pa.ChunkedArray", right: "pa.ChunkedArray") -> "npt.NDArray[np.bool_]":
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    left, right = _comparable(left), _comparable(right)
-    same: npt.NDArray[np.bool_]
-    # Intervals of months, days and nanoseconds Arrow has, and does not compare.
-    if left.type == right.type and left.type != pa.month_day_nano_interval():
-        same = pc.fill_null(pc.equal(left, right), False).to_numpy()
-    else:
-        keys = _number_values(left, right)
-        same = (keys.left == keys.right) & (keys.left >= 0)
+    same = np.ones(len(lefts[0]), np.bool_)
+    for left, right in zip(map(_comparable, lefts), map(_comparable, rights), strict=True):
+        # Intervals of months, days and nanoseconds Arrow has, and does not compare.
+        if left.type == right.type and left.type != pa.month_day_nano_interval():
+            same &= pc.fill_null(pc.equal(left, right), False).to_numpy()
+        else:
+            numbers = _number_values(left, right)
+            same &= (numbers.left == numbers.right) & (numbers.left >= 0)
     return same
 
 
-def match_equal(keys: Keys) -> Matches:
+def match_equal(keys: KeyNumbers) -> Matches:
     """Return the pairs of rows whose keys have the same number."""
     import numpy as np
 
@@ -149,7 +133,7 @@ def match_equal(keys: Keys) -> Matches:
     return _spread(starts[places], counts[places], order)
 
 
-def match_within(keys: Keys, lows: Any, highs: Any, instants: Any) -> Matches:
+def match_within(keys: KeyNumbers, lows: Any, highs: Any, instants: Any) -> Matches:
     """Return the pairs of rows whose keys have the same number, and where ``low <= instant <= high``.
 
     Args:

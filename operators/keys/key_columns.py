@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
-from tidewheel.operators.keys.record_keys import Names
+from tidewheel.operators.keys.record_keys import Keys
 from tidewheel.runtime.description.stable_hash import hash_column, hash_tuples
 from tidewheel.transport.batches import Batch
 
@@ -58,11 +58,10 @@ def number_rows(columns: "Sequence[pa.ChunkedArray]") -> "npt.NDArray[np.int64]"
     return numbers
 
 
-def hash_rows(batch: Batch, names: Names) -> "npt.NDArray[np.uint64]":
-    """Return the `stable_hash` of the key of each row; one name alone does not make keys tuples."""
-    if isinstance(names, str):
-        return hash_column(batch.column(names))
-    return hash_tuples([hash_column(batch.column(name)) for name in names])
+def hash_rows(batch: Batch, keys: Keys) -> "npt.NDArray[np.uint64]":
+    """Return the `stable_hash` of the key of each row of an Arrow batch; the keys stand in columns."""
+    columns = [hash_column(batch.column(name)) for name in keys.names]
+    return columns[0] if isinstance(keys.key, str) else hash_tuples(columns)
 
 
 def sortable(column: "Column") -> "Column":

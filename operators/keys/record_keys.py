@@ -7,7 +7,7 @@ key `math.nan`, also as a part of a tuple; NumPy's NaT, which no number is, is o
 import math
 import sys
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import date
 from itertools import chain
@@ -19,6 +19,8 @@ from tidewheel.operators.tables.columns import check_names
 from tidewheel.progress import GraphError
 from tidewheel.runtime.description.pacts import Key
 from tidewheel.transport.batches import Batch, is_arrow, is_numpy, records
+from tidewheel.runtime.description.exchange import Key
+from tidewheel.transport.batches import Batch, is_arrow, records
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -144,11 +146,6 @@ def as_record(key: Any) -> Any:
     return _rebuilt(key, [as_record(part) for part in key]) if isinstance(key, tuple) else key
 
 
-def as_records(keys: Iterable[Any]) -> list[Any]:
-    """Return the records of which `as_key` has made keys."""
-    return [as_record(key) if isinstance(key, tuple) else key for key in keys]
-
-
 def may_have_nan(keys: Collection[Any]) -> bool:
     """Tell whether there is a key, or may be one, that is not equal to itself, or is made of a record."""
     kinds = set(map(type, keys))
@@ -156,6 +153,19 @@ def may_have_nan(keys: Collection[Any]) -> bool:
         kinds.discard(tuple)
         kinds.update(map(type, chain.from_iterable(key for key in keys if type(key) is tuple)))
     return not kinds <= _EQUAL_TO_THEMSELVES
+
+
+def check_by(operator: str, what: str, by: object, schema: "pa.Schema | None") -> None:
+    """Raise GraphError unless an operator on a stream with ``schema``, if that is known, can look at records so."""
+    names = by if isinstance(by, tuple) else (by,)
+    if callable(by):
+        return
+    if not (names and all(isinstance(part, str) for part in names)):
+        raise GraphError(
+            f"operator {operator!r}: {what} a function of a record, the name of a column or a tuple of names, "
+            f"not {by!r}"
+        )
+    check_names(operator, schema, names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,15 +184,8 @@ class Keys:
 
         ``schema`` is that of the stream, if it is known.
         """
-        names = key if isinstance(key, tuple) else (key,)
-        if callable(key):
-            return cls(key)
-        if names and all(isinstance(part, str) for part in names):
-            check_names(name, schema, names)
-            return cls(key)
-        raise GraphError(
-            f"operator {name!r}: a key is a function of a record, the name of a column or a tuple of names, not {key!r}"
-        )
+        check_by(name, "a key is", key, schema)
+        return cls(key)
 
     @property
     def names(self) -> list[str]:
@@ -284,16 +287,20 @@ def _column(batch: Batch, name: str) -> list[Any]:
             for record in batch:
                 _check_field(record, name)
             raise
+    check_column(batch, name)
+    if not is_arrow(batch):
+        return records(batch[name])
+    _check_times(batch, [name])
+    column: list[Any] = batch.column(name).to_pylist()
+    return column
+
+
+def check_column(batch: Batch, name: str) -> None:
+    """Raise KeyError if an Arrow or NumPy batch has no column of a name."""
     names = batch.schema.names if is_arrow(batch) else batch.dtype.names or ()
     if name not in names:
         what = list(names) if is_arrow(batch) else f"dtype {batch.dtype}"
         raise KeyError(f"no column {name!r} for the key; the batch has {what}")
-    if is_arrow(batch):
-        _check_times(batch, [name])
-        column: list[Any] = batch.column(name).to_pylist()
-        return column
-    assert is_numpy(batch), "a batch is a list, of Arrow or of NumPy"
-    return records(batch[name])
 
 
 def _check_field(record: Any, name: str) -> None:

@@ -8,25 +8,24 @@ whichever way round.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import islice, pairwise
-from operator import gt, lt
+from math import isnan
+from operator import gt, itemgetter, lt, ne
 from reprlib import repr as short
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from tidewheel.operators.keys.key_columns import sortable
-from tidewheel.operators.keys.nan_last import nan_last
 from tidewheel.operators.keys.record_hash import record_hash
-from tidewheel.operators.keys.record_keys import Keys
-from tidewheel.operators.tables.columns import check_names
-from tidewheel.progress import GraphError
-from tidewheel.transport.batches import Batch, is_arrow, records
+from tidewheel.operators.keys.record_keys import Keys, check_by, is_nan
+from tidewheel.runtime.description.exchange import Key
+from tidewheel.transport.batches import Batch, concatenate, is_arrow, length, records
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
     import pyarrow as pa
 
-Comparable: TypeAlias = Callable[[Any], Any] | str | tuple[str, ...]
-"""What records are compared by: a function of a record, the name of a column or field, or a tuple of names."""
+_NO_NAN: tuple[type, ...] = (str, bytes)
+"""Types that are comparable with themselves only, and have no NaN."""
 
 _EQUAL_IF_COMPARED: frozenset[type] = frozenset({int, str, bytes, bool, float})
 """Types of which two that are equal in order are the same."""
@@ -43,7 +42,7 @@ class Order:
     (['a', 'bb', 'ccc'], ['ccc', 'bb'])
     """
 
-    by: Comparable | None
+    by: Key | None
     reverse: bool = False
 
     @classmethod
@@ -69,6 +68,26 @@ class Order:
         if not self._is_columnar(batch):
             return self._ranked(batch, limit)
         return (self._arrow_indices(batch) if is_arrow(batch) else self._numpy_indices(batch))[:limit]
+
+    def merged(self, streams: Sequence[Batch]) -> Batch:
+        """Return the records of several batches as one, in order; of equal ones those of the earlier batch come first.
+
+        It is of the kind that all batches are of, or else a list.
+        """
+        assert not self.reverse, "ties stay in their order, and so no order is turned round"
+        merged = concatenate([self.sorted(stream) for stream in streams])
+        return merged if len(streams) == 1 else take(merged, self._stable_indices(merged))
+
+    def _stable_indices(self, batch: Batch) -> "Sequence[int] | npt.NDArray[np.int64]":
+        """Return the places in order, by nothing but ``by``: of equal records the first stays first."""
+        if not self.uses_columns(batch):
+            return self._sort(range(length(batch)), self._keys(batch).__getitem__)
+        names = self._names(batch.schema.names if is_arrow(batch) else batch.dtype.names or ())
+        if is_arrow(batch):
+            return _sort_columns([(sortable(batch.column(name)), "ascending") for name in names])
+        import numpy as np
+
+        return np.lexsort([batch[name] for name in reversed(names)])
 
     def _is_columnar(self, batch: Batch) -> bool:
         return self.uses_columns(batch) and (is_arrow(batch) or not (batch.dtype.hasobject or batch.ndim > 1))
@@ -153,19 +172,10 @@ class Order:
         return names
 
     def _arrow_indices(self, batch: Batch) -> "npt.NDArray[np.int64]":
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         names = self._names(batch.schema.names)
-        columns = [sortable(batch.column(name)) for name in names]
-        columns += [_telling_apart(batch.column(name)) for name in sorted(set(batch.schema.names) - set(names))]
-        directions = ["descending" if self.reverse else "ascending"] * len(names)
-        directions += ["ascending"] * (len(columns) - len(names))
-        labels = [str(place) for place in range(len(columns))]
-        found: npt.NDArray[np.int64] = pc.sort_indices(
-            pa.table(columns, names=labels), sort_keys=list(zip(labels, directions, strict=True))
-        ).to_numpy()
-        return found
+        columns = [(sortable(batch.column(name)), "descending" if self.reverse else "ascending") for name in names]
+        others = sorted(set(batch.schema.names) - set(names))
+        return _sort_columns(columns + [(_telling_apart(batch.column(name)), "ascending") for name in others])
 
     def _numpy_indices(self, batch: Batch) -> "npt.NDArray[np.int64]":
         import numpy as np
@@ -178,6 +188,18 @@ class Order:
             return found
         columns = [batch] if names is None else [batch[name] for name in names]
         return _with_nan_last(found[::-1], columns)
+
+
+def _sort_columns(columns: "Sequence[tuple[pa.ChunkedArray, str]]") -> "npt.NDArray[np.int64]":
+    """Return the places of rows in order, the first column first; each comes with its direction."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    labels = [str(place) for place in range(len(columns))]
+    table = pa.table([column for column, _ in columns], names=labels)
+    keys = [(label, direction) for label, (_, direction) in zip(labels, columns, strict=True)]
+    found: npt.NDArray[np.int64] = pc.sort_indices(table, sort_keys=keys).to_numpy()
+    return found
 
 
 def _with_nan_last(found: "npt.NDArray[np.int64]", columns: "list[npt.NDArray[Any]]") -> "npt.NDArray[np.int64]":
@@ -196,14 +218,8 @@ def _with_nan_last(found: "npt.NDArray[np.int64]", columns: "list[npt.NDArray[An
 
 def check_order(name: str, by: object, schema: "pa.Schema | None" = None) -> None:
     """Raise GraphError unless records, of a stream with ``schema`` if that is known, can be ordered by ``by``."""
-    if by is None or callable(by):
-        return
-    names = by if isinstance(by, tuple) else (by,)
-    if not (names and all(isinstance(part, str) for part in names)):
-        raise GraphError(
-            f"operator {name!r}: order by a function of a record, the name of a column or a tuple of names, not {by!r}"
-        )
-    check_names(name, schema, names)
+    if by is not None:
+        check_by(name, "order by", by, schema)
 
 
 def take(batch: Batch, indices: "Sequence[int] | npt.NDArray[np.int64]") -> Batch:
@@ -268,3 +284,43 @@ def _telling_apart(column: Any) -> Any:
     if kinds.is_nested(column.type) and not kinds.is_dictionary(column.type):
         return pa.array([record_hash(value) for value in column.to_pylist()], pa.uint64())
     return sortable(column)
+
+
+def nan_last(keys: Sequence[Any], *, reverse: bool = False) -> Sequence[Any]:
+    """Return ``keys``, or if NaN may be among them, or in tuples and lists of them, others in the order that they have.
+
+    In that NaN comes after all else; if what is returned is to be sorted with ``reverse``, then too.
+
+    >>> numbers = [3.0, float("nan"), 1.0]
+    >>> [numbers[place] for place in sorted(range(3), key=nan_last(numbers).__getitem__)]
+    [1.0, 3.0, nan]
+    """
+    if len(keys) < 2 or not _may_have_nan(keys):
+        return keys
+    return [_placed(key, reverse) for key in keys]
+
+
+def _may_have_nan(keys: Sequence[Any]) -> bool:
+    first = keys[0]
+    if type(first) in _NO_NAN:
+        return False
+    try:
+        if type(first) is float or type(first) is int:
+            return isnan(sum(keys))  # by far the fastest way to find out
+        if isinstance(first, tuple | list):
+            places = range(max(map(len, keys)))
+            return any(_may_have_nan(list(map(itemgetter(place), keys))) for place in places)
+        return any(map(ne, keys, keys))
+    except (TypeError, ValueError, IndexError, ArithmeticError):  # of several types or lengths, or too large
+        return True
+
+
+def _placed(key: Any, reverse: bool) -> Any:
+    """Return a tuple that compares as the key does, before that of NaN, or after it in reverse."""
+    if isinstance(key, tuple) and type(key).__lt__ is tuple.__lt__:  # no named one with an order of its own
+        return tuple([_placed(part, reverse) for part in key])
+    if type(key) is list:
+        return [_placed(part, reverse) for part in key]
+    if is_nan(key):
+        return (0,) if reverse else (1,)
+    return (1, key) if reverse else (0, key)

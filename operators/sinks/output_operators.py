@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self
 
-from tidewheel.operators.epochs.gathered_epochs import GatheredEpoch, build_gathered
+from tidewheel.operators.epochs.gathered_epochs import build_gathered
 from tidewheel.operators.keys.record_hash import GatherPact
 from tidewheel.operators.sinks.capture import build_capture, build_capture_to
 from tidewheel.operators.sinks.file_formats import FILE_FORMATS
@@ -19,6 +19,9 @@ from tidewheel.pubsub.catalog.catalog import Delivery
 from tidewheel.pubsub.exactly_once.living_readers import RETENTION_S
 from tidewheel.pubsub.protocol.publisher import DEFAULT_CAPACITY_BYTES
 from tidewheel.pubsub.publishers.publication import Publication, topic_log
+from tidewheel.pubsub.publishers.publication import Publication
+from tidewheel.pubsub.publishers.topic_log import RETENTION_S, topic_log
+from tidewheel.runtime import TimestampToken
 from tidewheel.runtime.description.pacts import SubstreamPact
 from tidewheel.runtime.description.plan import EndsWanted
 from tidewheel.runtime.worker.operator_context import OperatorContext
@@ -200,8 +203,8 @@ class OutputOperators(StreamBase[Record]):
         """
         check_function("for_each_epoch", function)
 
-        def process(_: object, epoch: GatheredEpoch) -> list[list[Batch]]:
-            return [[[function(epoch.time, [record for batch in epoch.batches[0] for record in records(batch)])]]]
+        def process(_: object, batches: list[list[Batch]], token: TimestampToken) -> list[list[Batch]]:
+            return [[[function(token.time, [record for batch in batches[0] for record in records(batch)])]]]
 
         return self._unary("for_each_epoch", build_gathered(1, process), GatherPact())
 

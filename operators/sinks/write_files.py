@@ -16,11 +16,14 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from tidewheel.operators.epochs.gathered_epochs import GatheredEpoch, Process
+from tidewheel.operators.epochs.gathered_epochs import Process
 from tidewheel.operators.sinks.file_formats import write_file
 from tidewheel.progress import Time
 from tidewheel.pubsub.log.files import FILES
 from tidewheel.runtime import Build, InputPort, OperatorContext, OutputPort, Schedule
+from tidewheel.operators.sinks.epoch_folders import EpochFolders, WrittenEpoch
+from tidewheel.operators.sinks.file_formats import FileFormat
+from tidewheel.runtime import Build, InputPort, OperatorContext, OutputPort, Schedule, TimestampToken
 from tidewheel.transport.batches import Batch, length, size_in_bytes
 
 _EPOCH = "epoch="
@@ -172,11 +175,11 @@ def _begin(folders: EpochFolders, worker: int) -> dict[Time, _Part]:
 def commit_epochs(folders: EpochFolders) -> Process:
     """Return what makes epochs visible of which all parts are written, and returns what was made visible."""
 
-    def process(_: object, epoch: GatheredEpoch) -> Sequence[list[Batch]]:
-        parts: list[tuple[int, int]] = [part for batch in epoch.batches[0] for part in batch]
-        path = folders.commit(epoch.time)
+    def process(_: object, batches: list[list[Batch]], token: TimestampToken) -> Sequence[list[Batch]]:
+        parts: list[tuple[int, int]] = [part for batch in batches[0] for part in batch]
+        path = folders.commit(token.time)
         files, records = (sum(counts) for counts in zip(*parts, strict=True))
-        made: Any = WrittenEpoch(epoch.time, str(path), files, records)
+        made: Any = WrittenEpoch(token.time, str(path), files, records)
         return [[[made]]]
 
     return process

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeGuard
 
 from tidewheel.operators.records.arrow_rows import as_table
 from tidewheel.progress import GraphError
-from tidewheel.transport.batches import Batch, type_of_values
+from tidewheel.transport.batches import Batch, is_arrow, type_of_values
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -145,14 +145,8 @@ def check_schema(batch: Batch, schema: "pa.Schema") -> Batch:
     Raises:
         TypeError: it has others, or none.
     """
-    import pyarrow as pa
-
-    table = batch if isinstance(batch, pa.Table | pa.RecordBatch) else _as_table(batch, schema)
-    check_same(table.schema, schema)
-    return table
-
-
-def _as_table(batch: Batch, schema: "pa.Schema") -> "pa.Table":
     if isinstance(batch, list):
         raise TypeError(f"a list came, where an Arrow table is expected with {shown(schema)}")
-    return as_table(batch)
+    table = batch if is_arrow(batch) else as_table(batch)
+    check_same(table.schema, schema)
+    return table

@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
     import pyarrow as pa
-    import pyarrow.compute as pc
 
 
 def group(
@@ -28,6 +27,7 @@ def group(
     {'word': ['a', 'b'], 'n': [2, 1], 'first': ['a', 'b']}
     """
     import pyarrow as pa
+    import pyarrow.compute as pc
 
     given = [column for _, column in keys] + [column for _, column, _ in columns if column is not None]
     table = pa.table(given, names=[str(number) for number in range(len(given))])
@@ -35,16 +35,13 @@ def group(
         table = table.unify_dictionaries()
     names = iter(table.column_names)
     by = [next(names) for _ in keys]
-    asked = [([] if column is None else next(names), function, _options(function)) for _, column, function in columns]
+    # Null is one of the distinct values, so that no list of them is empty.
+    options = {"distinct": pc.CountOptions(mode="all")}
+    asked = [
+        ([] if column is None else next(names), function, options.get(function)) for _, column, function in columns
+    ]
     made = table.group_by(by, use_threads=False).aggregate(asked)
     return made.rename_columns([*(name for name, _ in keys), *(name for name, _, _ in columns)])
-
-
-def _options(function: str) -> "pc.FunctionOptions | None":
-    """Have null be one of the distinct values, so that no list of them is empty."""
-    import pyarrow.compute as pc
-
-    return pc.CountOptions(mode="all") if function == "distinct" else None
 
 
 def group_numbers(groups: "pa.ChunkedArray") -> "npt.NDArray[np.int64]":

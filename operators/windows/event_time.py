@@ -33,15 +33,15 @@ class EventTimeReader:
 
     >>> reader = EventTimeReader(Keys("user"), "minute", length=10)
     >>> reader.read([{"user": "ann", "minute": 3}])
-    [('ann', 3, {'user': 'ann', 'minute': 3})]
+    ([('ann', 3, {'user': 'ann', 'minute': 3})], [3])
     """
 
     keys: Keys
     at: At
     length: Duration
 
-    def read(self, batch: Batch) -> list[TimedRecord]:
-        """Return (key, event time, record) for each record; datetimes of any zone become those of UTC.
+    def read(self, batch: Batch) -> tuple[list[TimedRecord], list[EventTime]]:
+        """Return (key, event time, record) for each record, and the event times; those of any zone become UTC.
 
         Raises:
             KeyError: the batch has no such column.
@@ -49,7 +49,8 @@ class EventTimeReader:
             TypeError: it is of another type than goes with such durations, or cannot be compared with the others.
         """
         rows = records(batch)
-        return list(zip(read_keys(batch, rows, self.keys), self._times(batch, rows), rows, strict=True))
+        times = self._times(batch, rows)
+        return list(zip(read_keys(batch, rows, self.keys), times, rows, strict=True)), times
 
     def columns(self, batch: Batch) -> tuple[list[Any], list[EventTime]]:
         """Return the keys and the event times of all records; columns are read without making records of them.
@@ -62,19 +63,17 @@ class EventTimeReader:
 
     def _times(self, batch: Batch, rows: Any) -> list[EventTime]:
         """Return the event times; ``rows`` are the `records` of the batch if a function is to read them."""
-        return self._checked(self._found(batch, rows), batch)
-
-    def _found(self, batch: Batch, rows: Any) -> list[EventTime]:
         if callable(self.at):
             at = self.at
-            return [at(record) for record in rows]
+            return self._checked([at(record) for record in rows], batch)
         try:
-            return Keys(self.at).of(batch)
+            found = Keys(self.at).of(batch)
         except (KeyError, TypeError, IndexError) as error:
             first = shortened(records(batch)[0])
             raise TypeError(
                 f"records have no field or column {self.at!r} for the event time, such as {first}"
             ) from error
+        return self._checked(found, batch)
 
     def _checked(self, times: list[EventTime], batch: Batch) -> list[EventTime]:
         kinds = set(map(type, times))

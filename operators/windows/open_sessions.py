@@ -5,19 +5,19 @@ after it, and windows of a key that overlap are merged.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from operator import attrgetter
 from reprlib import repr as shortened
 from typing import Any
 
 from tidewheel.operators.windows.event_time import EVENT_TIME, TimedRecord
-from tidewheel.operators.windows.open_windows import by_keys, missed
+from tidewheel.operators.windows.open_windows import LateRecord, WindowResult, by_keys, missed
 from tidewheel.operators.windows.window_fold import WindowFold
-from tidewheel.operators.windows.window_records import LateRecord, WindowResult
 from tidewheel.operators.windows.windows import Duration, EventTime
 
 
+@dataclass(slots=True, eq=False)
 class OpenSession:
     """A session that is open.
 
@@ -29,16 +29,14 @@ class OpenSession:
         is_open: whether it is neither closed nor has become a part of another.
     """
 
-    __slots__ = ("end", "is_open", "key", "start", "state")
-
-    def __init__(self, key: Any, start: EventTime, end: EventTime, state: Any) -> None:
-        self.key = key
-        self.start = start
-        self.end = end
-        self.state = state
-        self.is_open = True
+    key: Any
+    start: EventTime
+    end: EventTime
+    state: Any
+    is_open: bool = True
 
 
+@dataclass(slots=True)
 class SessionBook:
     """All sessions of a worker: by key, and by where they end.
 
@@ -49,34 +47,31 @@ class SessionBook:
         opened: how many were opened so far.
     """
 
-    __slots__ = ("by_key", "ends", "opened")
-
-    def __init__(self) -> None:
-        self.by_key: dict[Any, list[OpenSession]] = {}
-        self.ends: list[tuple[EventTime, int, OpenSession]] = []
-        self.opened = 0
+    by_key: dict[Any, list[OpenSession]] = field(default_factory=dict)
+    ends: list[tuple[EventTime, int, OpenSession]] = field(default_factory=list)
+    opened: int = 0
 
 
+@dataclass(frozen=True, slots=True)
 class OpenSessions:
-    """Sessions that are open on one worker; see `OpenWindows`.
+    """Sessions that are open on one worker, with the methods of `NumberedWindows`.
 
-    Args:
+    Attributes:
         gap: how long nothing happens once a session is over.
         fold: what is kept of the records of each key.
         book: those that are open; kept up to date.
     """
 
-    def __init__(self, gap: Duration, fold: WindowFold, book: SessionBook) -> None:
-        self._gap = gap
-        self._fold = fold
-        self._book = book
+    gap: Duration
+    fold: WindowFold
+    book: SessionBook
 
     def __bool__(self) -> bool:
         """Tell whether any session is open."""
-        return bool(self._book.by_key)
+        return bool(self.book.by_key)
 
     def take(self, timed: list[TimedRecord], watermark: EventTime | None) -> list[LateRecord[Any]]:
-        """Take in all records of an epoch; return those whose sessions are over already. See `OpenWindows`.
+        """Receive all records of an epoch; return those whose sessions are closed already. See `NumberedWindows`.
 
         A record is late if the session that it makes, with others of its epoch that are near, ends at the watermark or
         before. One that lies near a session that is open belongs to it, however old it is.
@@ -89,7 +84,7 @@ class OpenSessions:
 
     def _take_key(self, key: Any, entries: list[TimedRecord], watermark: EventTime | None) -> Iterator[LateRecord[Any]]:
         """Put new records of a key, sorted by time, into sessions; yield those that are late."""
-        stretches = [_Stretch(session.start, session.end, [session], []) for session in self._book.by_key.get(key, ())]
+        stretches = [_Stretch(session.start, session.end, [session], []) for session in self.book.by_key.get(key, ())]
         stretches += self._new_stretches(entries)
         sessions: list[OpenSession] = []
         for stretch in _joined(stretches):
@@ -100,17 +95,17 @@ class OpenSessions:
             else:
                 yield from missed(stretch.added, stretch.start, stretch.end, watermark)
         if sessions:
-            self._book.by_key[key] = sessions
+            self.book.by_key[key] = sessions
 
     def _new_stretches(self, entries: list[TimedRecord]) -> Iterator["_Stretch"]:
         """Yield what new records alone would make."""
         begin = 0
         try:
-            ends = [at + self._gap for _, at, _ in entries]
+            ends = [at + self.gap for _, at, _ in entries]
         except OverflowError as error:
             at, record = entries[-1][1:]
             raise ValueError(
-                f"the event time of record {shortened(record)} is {at!r}: there is no time {self._gap!r} after that"
+                f"the event time of record {shortened(record)} is {at!r}: there is no time {self.gap!r} after that"
             ) from error
         for index in range(1, len(entries) + 1):
             if index == len(entries) or entries[index][1] >= ends[index - 1]:
@@ -121,24 +116,24 @@ class OpenSessions:
         """Make all sessions of a stretch one, with the records that were added to it."""
         session, *others = stretch.sessions
         for other in others:
-            session.state = self._fold.combine(session.state, other.state)
+            session.state = self.fold.combine(session.state, other.state)
             other.state = None
             other.is_open = False
         if stretch.added:
-            session.state = self._fold.add(session.state, stretch.added)
+            session.state = self.fold.add(session.state, stretch.added)
         session.start = stretch.start
         session.end = stretch.end
         return session
 
     def _open(self, key: Any, stretch: "_Stretch") -> OpenSession:
-        session = OpenSession(key, stretch.start, stretch.end, self._fold.add(self._fold.start(), stretch.added))
-        heappush(self._book.ends, (session.end, self._book.opened, session))
-        self._book.opened += 1
+        session = OpenSession(key, stretch.start, stretch.end, self.fold.add(self.fold.start(), stretch.added))
+        heappush(self.book.ends, (session.end, self.book.opened, session))
+        self.book.opened += 1
         return session
 
     def close(self, watermark: EventTime | None) -> list[WindowResult[Any]]:
-        """Close sessions; return what they have. See `OpenWindows`; O(log n) for each that closes or has grown."""
-        ends, closed = self._book.ends, []
+        """Close sessions; return what they have. See `NumberedWindows`; O(log n) for each that closes or has grown."""
+        ends, closed = self.book.ends, []
         while ends and (watermark is None or ends[0][0] <= watermark):
             _, number, session = heappop(ends)
             if not session.is_open:
@@ -147,19 +142,19 @@ class OpenSessions:
                 heappush(ends, (session.end, number, session))
                 continue
             self._remove(session)
-            closed.append(WindowResult(session.key, session.start, session.end, self._fold.finish(session.state)))
+            closed.append(WindowResult(session.key, session.start, session.end, self.fold.finish(session.state)))
         return closed
 
     def _remove(self, session: OpenSession) -> None:
         session.is_open = False
-        sessions = self._book.by_key[session.key]
+        sessions = self.book.by_key[session.key]
         sessions.remove(session)
         if not sessions:
-            del self._book.by_key[session.key]
+            del self.book.by_key[session.key]
 
     def first_end(self) -> EventTime:
         """Return where the first session ends, or ended before it grew."""
-        return self._book.ends[0][0]
+        return self.book.ends[0][0]
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""Windows of one worker that are open: they take the records of one epoch after the other, and close by a watermark.
+"""The open windows of one worker: they receive the records of one epoch after the other, and close by a watermark.
 
 What comes out depends on which records an epoch has, and not on the order in which they came: they are sorted first.
 Those of one key and one event time are put in an order by their content.
@@ -6,74 +6,93 @@ Those of one key and one event time are put in an order by their content.
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from itertools import groupby
 from operator import itemgetter
-from typing import Any, Protocol
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from tidewheel.operators.keys.record_hash import record_hash
 from tidewheel.operators.windows.event_time import EVENT_TIME, TimedRecord
 from tidewheel.operators.windows.window_fold import WindowFold
-from tidewheel.operators.windows.window_records import LateRecord, WindowResult
 from tidewheel.operators.windows.windows import EventTime, SlidingWindows, TumblingWindows
 
-
-class OpenWindows(Protocol):
-    """The windows that are open on a worker."""
-
-    def __bool__(self) -> bool:
-        """Tell whether any is open."""
-
-    def take(self, timed: list[TimedRecord], watermark: EventTime | None) -> list[LateRecord[Any]]:
-        """Take in all records of an epoch, in any order; return those that missed a window.
-
-        Args:
-            timed: is sorted here.
-            watermark: that of the epochs before; windows that end there or before are closed. None: there is none yet.
-        """
-
-    def close(self, watermark: EventTime | None) -> list[WindowResult[Any]]:
-        """Close the windows that end at ``watermark`` or before, all of them if it is None; return what they have."""
-
-    def first_end(self) -> EventTime:
-        """Return where the first of the windows ends, at least; there must be one."""
+Record = TypeVar("Record")
+Value = TypeVar("Value")
 
 
+class WindowResult(NamedTuple, Generic[Value]):
+    """What was made of the records of one key in one window.
+
+    Attributes:
+        key: the key that these records have in common.
+        start: where the window starts; of a session, when its first record happened.
+        end: the first time after the window; of a session, the gap after its last record.
+        value: what the fold made of the records.
+    """
+
+    key: Any
+    start: Any
+    end: Any
+    value: Value
+
+
+class LateRecord(NamedTuple, Generic[Record]):
+    """A record that came after a window it belongs to was closed; if it missed several, there is one for each.
+
+    Attributes:
+        key: its key.
+        start: where the window that it missed starts.
+        end: where that window ends: at or before the watermark, which is why it was closed.
+        at: when the record happened.
+        record: the record itself.
+        watermark: how far event time had come when the epoch of the record began.
+    """
+
+    key: Any
+    start: Any
+    end: Any
+    at: Any
+    record: Record
+    watermark: Any
+
+
+@dataclass(slots=True)
 class NumberedWindow:
     """A tumbling or sliding window that is open, with the state of each key."""
 
-    __slots__ = ("end", "start", "states")
-
-    def __init__(self, start: EventTime, end: EventTime) -> None:
-        self.start = start
-        self.end = end
-        self.states: dict[Any, Any] = {}
+    start: EventTime
+    end: EventTime
+    states: dict[Any, Any] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
 class NumberedWindows:
     """Tumbling or sliding windows that are open on one worker.
 
-    Args:
+    Attributes:
         kind: which windows a time lies in.
         fold: what is kept of the records of each key.
         opened: those that are open, by number; kept up to date.
     """
 
-    def __init__(
-        self, kind: TumblingWindows | SlidingWindows, fold: WindowFold, opened: dict[int, NumberedWindow]
-    ) -> None:
-        self._kind = kind
-        self._fold = fold
-        self._opened = opened
+    kind: TumblingWindows | SlidingWindows
+    fold: WindowFold
+    opened: dict[int, NumberedWindow]
 
     def __bool__(self) -> bool:
         """Tell whether any window is open."""
-        return bool(self._opened)
+        return bool(self.opened)
 
     def take(self, timed: list[TimedRecord], watermark: EventTime | None) -> list[LateRecord[Any]]:
-        """Take in all records of an epoch; return those that missed a window. See `OpenWindows`."""
+        """Receive all records of an epoch, in any order; return those that missed a window.
+
+        Args:
+            timed: is sorted here.
+            watermark: that of the epochs before; windows that end there or before are closed. None: there is none yet.
+        """
         late: list[LateRecord[Any]] = []
         for number, by_key in self._by_window(timed):
-            start, end = self._kind.bounds(number, timed[0][1])
+            start, end = self.kind.bounds(number, timed[0][1])
             if watermark is None or end > watermark:
                 self._add(number, start, end, by_key)
             else:
@@ -85,26 +104,29 @@ class NumberedWindows:
         """Yield the number of each window that some records lie in, with these by key, once for each of its panes."""
         timed.sort(key=EVENT_TIME)
         begin = 0
-        for pane, run in groupby(self._kind.panes(list(map(EVENT_TIME, timed)))):
+        for pane, run in groupby(self.kind.panes(list(map(EVENT_TIME, timed)))):
             end = begin + len(list(run))
             by_key = by_keys(timed[begin:end])
-            for number in self._kind.windows(pane):
+            for number in self.kind.windows(pane):
                 yield number, by_key
             begin = end
 
     def _add(self, number: int, start: EventTime, end: EventTime, by_key: dict[Any, list[TimedRecord]]) -> None:
-        window = self._opened.get(number)
+        window = self.opened.get(number)
         if window is None:
-            window = self._opened[number] = NumberedWindow(start, end)
-        fold, states = self._fold, window.states
+            window = self.opened[number] = NumberedWindow(start, end)
+        fold, states = self.fold, window.states
         for key, entries in by_key.items():
             states[key] = fold.add(states[key] if key in states else fold.start(), entries)
 
     def close(self, watermark: EventTime | None) -> list[WindowResult[Any]]:
-        """Close windows, the first first; return what they have. See `OpenWindows`; O(open windows)."""
-        due = [number for number, window in self._opened.items() if watermark is None or window.end <= watermark]
-        closed = [self._opened.pop(number) for number in sorted(due)]
-        finish = self._fold.finish
+        """Close the windows that end at ``watermark`` or before, all if it is None; return what they have.
+
+        O(open windows).
+        """
+        due = [number for number, window in self.opened.items() if watermark is None or window.end <= watermark]
+        closed = [self.opened.pop(number) for number in sorted(due)]
+        finish = self.fold.finish
         return [
             WindowResult(key, window.start, window.end, finish(state))
             for window in closed
@@ -113,7 +135,7 @@ class NumberedWindows:
 
     def first_end(self) -> EventTime:
         """Return where the first window ends. O(open windows)."""
-        return min(window.end for window in self._opened.values())
+        return min(window.end for window in self.opened.values())
 
 
 def by_keys(timed: Iterable[TimedRecord]) -> dict[Any, list[TimedRecord]]:

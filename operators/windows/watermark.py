@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from tidewheel.progress import Time
-from tidewheel.runtime import LentToken, OutputPort
+from tidewheel.runtime import Build, InputPort, LentToken, OutputPort
+from tidewheel.transport.batches import Batch
 
 At: TypeAlias = Callable[[Any], Any] | str
 """How the event time of a record is found: a function, or the name of a column or field."""
@@ -93,6 +94,24 @@ class LatestTimes:
         """Send them, each at its epoch, to an output that all workers read."""
         for lent, found in self._found.values():
             output.send(lent, [latest_of(found)])
+
+
+def build_reading(read: Callable[[Batch], tuple[Batch, Iterable[Any]]]) -> Build:
+    """Return the build function of an operator that reads event times where records are.
+
+    It sends what ``read`` makes of each batch, and on its second output, for all workers, the greatest event time of
+    those at hand. ``read`` returns both: a batch to go on with, and event times of which it has at least the greatest.
+    """
+
+    def schedule(input: InputPort, timed: OutputPort, latest: OutputPort) -> None:
+        greatest = LatestTimes()
+        for lent, batch in input:
+            made, times = read(batch)
+            timed.send(lent, made)
+            greatest.add(lent, times)
+        greatest.send(latest)
+
+    return lambda context: schedule
 
 
 def latest_of(times: Sequence[Any]) -> Any:

@@ -1,88 +1,30 @@
-"""The fold of a window: records are folded one by one, or kept together until the window closes."""
+"""The fold of a window: records are folded epoch by epoch, or kept together until the window closes."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from operator import iadd
+from typing import Any
 
 from tidewheel.operators.epochs.key_fold import added, combined_to_none
 from tidewheel.operators.windows.event_time import EVENT_TIME, RECORD, TimedRecord
 from tidewheel.progress import GraphError
 
 
-class WindowFold(Protocol):
-    """What is kept of the records of one key in a window, and what is made of it in the end."""
-
-    def start(self) -> Any:
-        """Return what is kept before the first record."""
-
-    def add(self, state: Any, records: list[TimedRecord]) -> Any:
-        """Return what is kept once ``records``, sorted by event time, have come too; ``state`` may be changed."""
-
-    def combine(self, state: Any, later: Any) -> Any:
-        """Return what is kept of two sessions that have become one, the second of which began later."""
-
-    def finish(self, state: Any) -> Any:
-        """Return the value of the window."""
-
-
 @dataclass(frozen=True, slots=True)
-class Reduction:
-    """Adds each record to a state as its epoch completes, in order of event time within the epoch."""
+class WindowFold:
+    """What is kept of the records of one key in a window, and what is made of it in the end.
 
-    make: Callable[[], Any]
-    add_one: Callable[[Any, Any], Any]
-    value: Callable[[Any], Any] | None
-    both: Callable[[Any, Any], Any] | None
+    Attributes:
+        start: returns what is kept before the first record.
+        add: returns what is kept with at least one more record, sorted by event time; it may change what it gets.
+        combine: returns what is kept of two sessions that have become one, the second of which began later.
+        finish: returns the value of the window.
+    """
 
-    def start(self) -> Any:
-        """Return what is kept before the first record."""
-        return self.make()
-
-    def add(self, state: Any, records: list[TimedRecord]) -> Any:
-        """Return the state with all records, at least one, added; raise TypeError if it becomes None."""
-        return added(self.add_one, state, list(map(RECORD, records)), "add")
-
-    def combine(self, state: Any, later: Any) -> Any:
-        """Return the state of two sessions that have become one."""
-        assert self.both is not None, "sessions without combine keep their records"
-        both = self.both(state, later)
-        if both is None and state is not None:
-            raise combined_to_none("the states of two sessions")
-        return both
-
-    def finish(self, state: Any) -> Any:
-        """Return what finish makes of the state."""
-        return state if self.value is None else self.value(state)
-
-
-@dataclass(frozen=True, slots=True)
-class Collection:
-    """Keeps the records; when the window closes they are put in order of event time, and folded if there is a fold."""
-
-    value: Callable[[list[Any]], Any] | None = None
-    then: Reduction | None = None
-
-    def start(self) -> list[TimedRecord]:
-        """Return what is kept before the first record."""
-        return []
-
-    def add(self, state: list[TimedRecord], records: list[TimedRecord]) -> list[TimedRecord]:
-        """Return all records so far."""
-        state.extend(records)
-        return state
-
-    def combine(self, state: list[TimedRecord], later: list[TimedRecord]) -> list[TimedRecord]:
-        """Return the records of both sessions."""
-        state.extend(later)
-        return state
-
-    def finish(self, state: list[TimedRecord]) -> Any:
-        """Return what is made of the records."""
-        state.sort(key=EVENT_TIME)
-        if self.then is not None:
-            return self.then.finish(self.then.add(self.then.start(), state))
-        records = list(map(RECORD, state))
-        return records if self.value is None else self.value(records)
+    start: Callable[[], Any]
+    add: Callable[[Any, list[TimedRecord]], Any]
+    combine: Callable[[Any, Any], Any]
+    finish: Callable[[Any], Any]
 
 
 def make_fold(
@@ -102,7 +44,44 @@ def make_fold(
             "operator 'window': start makes the state of a window, and add returns it with one record more. They go "
             "together, and combine goes with both. Leave them out to have the records themselves"
         )
+    value = finish or _itself
     if not callable(start) or not callable(add):
-        return Collection(finish)
-    reduction = Reduction(start, add, finish, combine)
-    return Collection(then=reduction) if sessions and combine is None else reduction
+        return _collection(value)
+    if sessions and combine is None:
+        return _collection(lambda records: value(added(add, start(), records, "add")))
+    return _reduction(start, add, combine, value)
+
+
+def _itself(state: Any) -> Any:
+    return state
+
+
+def _collection(value: Callable[[list[Any]], Any]) -> WindowFold:
+    """Return the fold that keeps the records, and makes the value of them in order of event time."""
+
+    def finish(state: list[TimedRecord]) -> Any:
+        state.sort(key=EVENT_TIME)
+        return value(list(map(RECORD, state)))
+
+    return WindowFold(list, iadd, iadd, finish)
+
+
+def _reduction(
+    start: Callable[[], Any],
+    add: Callable[[Any, Any], Any],
+    combine: Callable[[Any, Any], Any] | None,
+    finish: Callable[[Any], Any],
+) -> WindowFold:
+    """Return the fold that adds each record to a state as its epoch completes."""
+
+    def add_all(state: Any, timed: list[TimedRecord]) -> Any:
+        return added(add, state, list(map(RECORD, timed)), "add")
+
+    def combine_two(state: Any, later: Any) -> Any:
+        assert combine is not None, "sessions without combine keep their records"
+        both = combine(state, later)
+        if both is None and state is not None:
+            raise combined_to_none("the states of two sessions")
+        return both
+
+    return WindowFold(start, add_all, combine_two, finish)

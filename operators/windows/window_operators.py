@@ -8,9 +8,10 @@ from tidewheel.operators.keys.record_keys import Keys
 from tidewheel.operators.keys.total_order import check_total_order
 from tidewheel.operators.stream_base import Record, State, StreamBase, Value
 from tidewheel.operators.windows.event_time import EventTimeReader
+from tidewheel.operators.windows.open_windows import LateRecord, WindowResult
+from tidewheel.operators.windows.watermark import build_reading
 from tidewheel.operators.windows.window_fold import make_fold
-from tidewheel.operators.windows.window_records import LateRecord, WindowResult
-from tidewheel.operators.windows.windowing import build_epoch_windows, build_event_windows, build_reading
+from tidewheel.operators.windows.windowing import build_epoch_windows, build_event_windows
 from tidewheel.operators.windows.windows import (
     Duration,
     SessionWindows,
@@ -20,10 +21,12 @@ from tidewheel.operators.windows.windows import (
     check_alike,
     check_duration,
     durations_of,
-    length_of,
 )
 from tidewheel.progress import GraphError, IntegerDomain, Time, TimeDomain
 from tidewheel.runtime.description.pacts import BroadcastPact, Key
+from tidewheel.progress import GraphError, IntegerDomain, Time
+from tidewheel.runtime.description.exchange import Key
+from tidewheel.runtime.description.pacts import BroadcastPact
 
 if TYPE_CHECKING:
     from tidewheel.operators.stream import Stream
@@ -172,8 +175,8 @@ class WindowOperators(StreamBase[Record]):
         if at is None:
             build = build_epoch_windows(windows, fold, keys, self.nesting.domain)
             return _windowed(*self._operator("window", [], 2, build, [key]))
-        reader = EventTimeReader(keys, at, length_of(windows))
-        timed, latest = self._operator("window times", [], 2, build_reading(reader), [key], notify=False)
+        reader = EventTimeReader(keys, at, durations_of(windows)[0])
+        timed, latest = self._operator("window times", [], 2, build_reading(reader.read), [key], notify=False)
         build = build_event_windows(windows, fold, lateness, flush_at)
         return _windowed(*timed._operator("window", [latest], 2, build, [None, BroadcastPact()]))
 
@@ -183,44 +186,32 @@ def _windowed(results: "Stream[Any]", late: "Stream[Any]") -> Windowed[Any, Any]
     return Windowed(results, late._stage("window late", lambda batch: batch))
 
 
-def _check(stream: StreamBase[Any], windows: object, at: object, lateness: object, flush_at: object) -> None:
+def _check(stream: StreamBase[Any], windows: Windows, at: object, lateness: object, flush_at: object) -> None:
     """Raise GraphError unless there can be such windows of a stream."""
     check_total_order("window", stream._outlet.scope)
-    if not isinstance(windows, TumblingWindows | SlidingWindows | SessionWindows):
-        raise GraphError(
-            f"operator 'window': windows are TumblingWindows, SlidingWindows or SessionWindows, not {windows!r}"
-        )
+    _require(
+        isinstance(windows, TumblingWindows | SlidingWindows | SessionWindows),
+        f"windows are TumblingWindows, SlidingWindows or SessionWindows, not {windows!r}",
+    )
+    domain = stream.nesting.domain
     if at is None:
-        _check_epochs(stream.nesting.domain, windows, lateness, flush_at)
-    elif callable(at) or isinstance(at, str):
-        _check_event_time(stream.nesting.domain, windows, lateness, flush_at)
-    else:
-        raise GraphError(f"operator 'window': at is a function of a record, a name of a column, or None, not {at!r}")
-
-
-def _check_epochs(domain: TimeDomain, windows: Windows, lateness: object, flush_at: object) -> None:
-    """Raise GraphError unless there can be windows of epochs."""
-    if not isinstance(domain, IntegerDomain):
-        raise GraphError(
-            "operator 'window': at=None takes the epoch as event time, which has to be an integer; give at="
-        )
-    if lateness is not None or flush_at is not None:
-        raise GraphError(
-            "operator 'window': with at=None, no record is late and nothing is left: no lateness, no flush_at"
-        )
-    durations = durations_of(windows)
-    if not all(isinstance(duration, int) for duration in durations):
-        raise GraphError(
-            f"operator 'window': at=None takes the epoch as event time, so windows last a number of epochs: {windows!r}"
-        )
-
-
-def _check_event_time(domain: TimeDomain, windows: Windows, lateness: object, flush_at: object) -> None:
-    """Raise GraphError unless there can be windows of event times."""
+        epochs = "at=None takes the epoch as event time"
+        _require(isinstance(domain, IntegerDomain), f"{epochs}, which has to be an integer; give at=")
+        late = "with at=None, no record is late and nothing is left: no lateness, no flush_at"
+        _require(lateness is None and flush_at is None, late)
+        are_epochs = all(isinstance(duration, int) for duration in durations_of(windows))
+        _require(are_epochs, f"{epochs}, so windows last a number of epochs: {windows!r}")
+        return
+    found = f"at is a function of a record, a name of a column, or None, not {at!r}"
+    _require(callable(at) or isinstance(at, str), found)
     if lateness is not None:
         check_duration("operator 'window'", "lateness", lateness, least="zero")
-        check_alike("operator 'window'", "lateness", lateness, length_of(windows))
-    if flush_at is not None and not domain.contains(flush_at):
-        raise GraphError(
-            f"operator 'window': flush_at is a time of the dataflow, like {domain.minimum()!r}, not {flush_at!r}"
-        )
+        check_alike("operator 'window'", "lateness", lateness, durations_of(windows)[0])
+    if flush_at is not None:
+        time = f"flush_at is a time of the dataflow, like {domain.minimum()!r}, not {flush_at!r}"
+        _require(domain.contains(flush_at), time)
+
+
+def _require(is_right: bool, why: str) -> None:
+    if not is_right:
+        raise GraphError(f"operator 'window': {why}")

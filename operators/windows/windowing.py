@@ -13,57 +13,48 @@ Source: "The Dataflow Model" (VLDB 2015), section 2.3; the watermark by the grea
 lateness.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import chain
+from typing import TypeAlias
 
+from tidewheel.operators.epochs.gathered_epochs import build_gathered
 from tidewheel.operators.keys.record_keys import Keys
-from tidewheel.operators.windows.event_time import EVENT_TIME, EventTimeReader, TimedRecord, read_keys
+from tidewheel.operators.windows.event_time import TimedRecord, read_keys
 from tidewheel.operators.windows.open_sessions import OpenSessions, SessionBook
-from tidewheel.operators.windows.open_windows import NumberedWindow, NumberedWindows, OpenWindows
-from tidewheel.operators.windows.watermark import EpochWatermark, LatestTimes, Watermark
+from tidewheel.operators.windows.open_windows import NumberedWindow, NumberedWindows
+from tidewheel.operators.windows.watermark import Watermark
 from tidewheel.operators.windows.window_fold import WindowFold
 from tidewheel.operators.windows.windows import Duration, SessionWindows, Windows
 from tidewheel.progress import IntegerDomain, Time, TimeDomain
-from tidewheel.runtime import Build, InputPort, Notificator, OperatorContext, OutputPort, Schedule, TimestampToken
-from tidewheel.transport.batches import records
+from tidewheel.runtime import Build, InputPort, OperatorContext, OutputPort, Schedule, TimestampToken
+from tidewheel.transport.batches import Batch, records
 
-
-def build_reading(reader: EventTimeReader) -> Build:
-    """Return the build function of an operator that sends timed records, and the greatest time of those at hand."""
-
-    def schedule(input: InputPort, timed: OutputPort, latest: OutputPort) -> None:
-        times = LatestTimes()
-        for lent, batch in input:
-            read = reader.read(batch)
-            timed.send(lent, read)
-            times.add(lent, map(EVENT_TIME, read))
-        times.send(latest)
-
-    return lambda context: schedule
+OpenWindows: TypeAlias = NumberedWindows | OpenSessions
 
 
 def build_event_windows(windows: Windows, fold: WindowFold, lateness: Duration | None, flush_at: Time | None) -> Build:
     """Return the build function of an operator that makes windows of timed records, by what event time has come to."""
 
     def build(context: OperatorContext) -> Schedule:
-        waiting: dict[Time, list[TimedRecord]] = context.state("waiting", dict)
-        watermark: EpochWatermark = context.state("watermark", lambda: EpochWatermark(Watermark(lateness)))
+        watermark: Watermark = context.state("watermark", lambda: Watermark(lateness))
         opened = _open_windows(windows, fold, context)
-        complete, complete_late, ending = context.notificator(), context.notificator(), context.notificator()
+        ending = context.notificator()
+
+        def process(kept: object, batches: list[list[Batch]], token: TimestampToken) -> Sequence[list[Batch]]:
+            timed, latest = (list(chain.from_iterable(side)) for side in batches)
+            late = opened.take(timed, watermark.value)
+            watermark.advance(latest)
+            results = opened.close(watermark.value)
+            for time in ending.times:
+                ending.take(time).discard()
+            if opened:
+                ending.notify_at(token.delayed(token.time if flush_at is None else max(flush_at, token.time)))
+            return [results], [late]
+
+        schedule_epochs = build_gathered(2, process, outputs=2)(context)
 
         def schedule(timed: InputPort, latest: InputPort, results: OutputPort, late: OutputPort) -> None:
-            for lent, batch in timed:
-                waiting.setdefault(lent.time, []).extend(batch)
-            for lent, batch in latest:
-                watermark.hear(lent.time, batch)
-                complete.notify_at(lent, results)
-                complete_late.notify_at(lent, late)
-            for token, late_token in zip(
-                complete.ready(timed, latest), complete_late.ready(timed, latest), strict=True
-            ):
-                late.send(late_token, opened.take(waiting.pop(token.time, []), watermark.value))
-                watermark.complete(token.time)
-                results.send(token, opened.close(watermark.value))
-                _end_later(ending, token if opened else None, flush_at, timed, latest)
+            schedule_epochs(timed, latest, results, late)
             if not len(timed.frontier) and not len(latest.frontier):
                 for token in ending.ready(timed, latest):
                     results.send(token, opened.close(None))
@@ -71,14 +62,6 @@ def build_event_windows(windows: Windows, fold: WindowFold, lateness: Duration |
         return schedule
 
     return build
-
-
-def _end_later(ending: Notificator, token: TimestampToken | None, flush_at: Time | None, *inputs: InputPort) -> None:
-    """Hold what is needed for a last result, if the input ends now, and nothing that is not."""
-    for _ in ending.ready(*inputs):
-        """What was held for an earlier epoch is given up."""
-    if token is not None:
-        ending.notify_at(token.delayed(token.time if flush_at is None else max(flush_at, token.time)))
 
 
 def build_epoch_windows(windows: Windows, fold: WindowFold, keys: Keys, domain: TimeDomain) -> Build:

@@ -7,7 +7,7 @@ made by the records themselves.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from datetime import UTC, datetime, timedelta
 from numbers import Real
 from typing import Any, TypeAlias
@@ -197,17 +197,9 @@ Windows: TypeAlias = TumblingWindows | SlidingWindows | SessionWindows
 """Any kind of windows."""
 
 
-def length_of(windows: Windows) -> Duration:
-    """Return how long windows last, at least."""
-    return windows.gap if isinstance(windows, SessionWindows) else windows.length
-
-
 def durations_of(windows: Windows) -> list[Duration]:
-    """Return all durations that describe windows."""
-    if isinstance(windows, SessionWindows):
-        return [windows.gap]
-    given = [windows.length, windows.offset, windows.step if isinstance(windows, SlidingWindows) else None]
-    return [duration for duration in given if duration is not None]
+    """Return all durations that describe windows; the first is how long they last, at least."""
+    return [duration for duration in astuple(windows) if duration is not None]
 
 
 def _check_offset(where: str, offset: object, length: Duration) -> None:

@@ -28,6 +28,7 @@ from tests.kit.operators.two_sides import (
     table_of,
 )
 from tidewheel.operators.joins.table_index import TableIndex, sort_by_key
+from tidewheel.operators.keys.record_keys import Keys
 
 
 def pairs_so_far(one: Any, other: Any, result: Any) -> Any:
@@ -120,15 +121,15 @@ def test_two_columns_can_be_the_key(left: Feed, right: Feed, workers: int) -> No
 @given(st.lists(st.lists(st.sampled_from([None, *range(6)]), max_size=8), max_size=30))
 def test_an_index_stays_a_few_tables(batches: list[list[int | None]]) -> None:
     """However many tables are added, there are at most log2 of the rows, all rows are found, and it can be pickled."""
-    index = TableIndex(("k",))
+    index = TableIndex(Keys("k"))
     for number, keys in enumerate(batches):
-        index.add(sort_by_key(pa.table({"k": pa.array(keys, pa.int64()), "number": [number] * len(keys)}), ("k",)))
+        index.add(sort_by_key(pa.table({"k": pa.array(keys, pa.int64()), "number": [number] * len(keys)}), Keys("k")))
     rows = sum(key is not None for keys in batches for key in keys)
     assert len(index.tables) <= max(rows, 1).bit_length()
-    asked = sort_by_key(pa.table({"k": pa.array([3, None, 5], pa.float32())}), ("k",))
+    asked = sort_by_key(pa.table({"k": pa.array([3, None, 5], pa.float32())}), Keys("k"))
     found = Counter(
         (asked.rows["k"][place].as_py(), rows["number"][row].as_py())
-        for rows, matches in pickle.loads(pickle.dumps(index)).match(asked, ("k",))
+        for rows, matches in pickle.loads(pickle.dumps(index)).match(asked, Keys("k"))
         for place, row in zip(matches.left.tolist(), matches.right.tolist(), strict=True)
     )
     wanted = Counter((key, number) for number, keys in enumerate(batches) for key in keys if key in {3, 5})
@@ -137,12 +138,12 @@ def test_an_index_stays_a_few_tables(batches: list[list[int | None]]) -> None:
 
 def test_keys_with_one_hash_are_told_apart() -> None:
     """Hashes only say where to look: the greatest uint64 and -1 have the same one and are two keys."""
-    kept = sort_by_key(pa.table({"k": pa.array([2**64 - 1, 5], pa.uint64())}), ("k",))
-    wanted = sort_by_key(pa.table({"k": pa.array([-1, 5], pa.int64())}), ("k",))
+    kept = sort_by_key(pa.table({"k": pa.array([2**64 - 1, 5], pa.uint64())}), Keys("k"))
+    wanted = sort_by_key(pa.table({"k": pa.array([-1, 5], pa.int64())}), Keys("k"))
     assert kept.hashes.tolist() == wanted.hashes.tolist()
-    index = TableIndex(("k",))
+    index = TableIndex(Keys("k"))
     index.add(kept)
-    ((rows, matches),) = index.match(wanted, ("k",))
+    ((rows, matches),) = index.match(wanted, Keys("k"))
     assert rows["k"].take(matches.right).to_pylist() == wanted.rows["k"].take(matches.left).to_pylist() == [5]
 
 
@@ -167,12 +168,12 @@ def test_arguments_are_checked_as_those_of_join_are() -> None:
 def test_intervals_can_be_keys() -> None:
     """Of months, days and nanoseconds, which Arrow itself does not compare."""
     keys = pa.array([(1, 2, 3), (0, 1, 0), None], pa.month_day_nano_interval())
-    index = TableIndex(("k",))
-    index.add(sort_by_key(pa.table({"k": keys, "n": [1, 2, 3]}), ("k",)))
-    wanted = sort_by_key(pa.table({"k": keys[:2]}), ("k",))
+    index = TableIndex(Keys("k"))
+    index.add(sort_by_key(pa.table({"k": keys, "n": [1, 2, 3]}), Keys("k")))
+    wanted = sort_by_key(pa.table({"k": keys[:2]}), Keys("k"))
     found = [
         (wanted.rows["k"][int(left)].as_py(), rows["n"][int(right)].as_py())
-        for rows, matches in index.match(wanted, ("k",))
+        for rows, matches in index.match(wanted, Keys("k"))
         for left, right in zip(*matches, strict=True)
     ]
     assert sorted(found) == [((0, 1, 0), 2), ((1, 2, 3), 1)]

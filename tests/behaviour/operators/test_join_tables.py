@@ -23,7 +23,7 @@ from tests.kit.operators.two_sides import (
     run_two,
     table_of,
 )
-from tidewheel.operators.joins.known_schemas import KnownSchemas
+from tidewheel.operators.joins.table_join import KnownSchemas
 from tidewheel.progress import IntegerDomain, ProductDomain
 
 TYPES: dict[str, tuple[pa.DataType, list[Any]]] = {

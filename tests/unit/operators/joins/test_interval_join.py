@@ -16,11 +16,10 @@ from tests.kit.operators.harness import Bags, operator_settings
 from tests.kit.operators.harness import Feed as Numbers
 from tests.kit.operators.operator_case import ALL_KINDS, ONLY_ARROW, OperatorCase, by_time, number_of
 from tests.kit.operators.two_sides import NAN, WORKERS, run_two
-from tidewheel.operators.epochs.gathered_epochs import GatheredEpoch
 from tidewheel.operators.joins.interval_join import Interval, IntervalJoin
 from tidewheel.operators.joins.interval_table_join import IntervalTableJoin
-from tidewheel.operators.keys.join_keys import KeyColumns
-from tidewheel.progress import IntegerDomain
+from tidewheel.operators.joins.join_keys import make_keys
+from tidewheel.operators.joins.table_join import JoinedColumns
 
 
 class Event(NamedTuple):
@@ -209,8 +208,13 @@ CASES = [
 ]
 
 
-def epoch(time: int, *parts: Any) -> GatheredEpoch:
-    return GatheredEpoch(time, IntegerDomain(), [[part] if len(part) else [] for part in parts])
+def batches(*parts: Any) -> list[list[Any]]:
+    return [[part] if len(part) else [] for part in parts]
+
+
+def table_join(left: str, right: str, interval: Interval, lateness: int, suffix: str = "") -> IntervalTableJoin:
+    columns = JoinedColumns(make_keys("test", "k", None), suffix)
+    return IntervalTableJoin(columns, [left, right], interval, lateness)
 
 
 def test_records_without_partners_to_come_are_dropped() -> None:
@@ -220,7 +224,7 @@ def test_records_without_partners_to_come_are_dropped() -> None:
     most = 0
     for time in range(2000):
         events = [(key, time, (key, time)) for key in range(10)]
-        found, late, other_late = join.process(kept, epoch(time, events, events, [time], [time]))
+        found, late, other_late = join.process(kept, batches(events, events, [time], [time]), None)
         assert (late, other_late) == ([[]], [[]])
         assert len(next(iter(found))) == 10 * (1 + min(time, 2) + min(time, 3))
         most = max(most, kept.lefts.count, kept.rights.count)
@@ -231,14 +235,14 @@ def test_records_without_partners_to_come_are_dropped() -> None:
 
 def test_rows_without_partners_to_come_are_dropped() -> None:
     """Of tables no row is kept that nothing in time can match."""
-    join = IntervalTableJoin(KeyColumns(("k",), ("k",)), "a", "b", Interval(-2, 3), 1, "")
+    join = table_join("a", "b", Interval(-2, 3), 1)
     kept: Any = join.start()
     for time in range(50):
         left, right = pa.table({"k": [1, 2], "a": [time, time]}), pa.table({"k": [1, 2], "b": [time, time]})
-        join.process(kept, epoch(time, left, right, [time], [time]))
-        assert len(kept.left.rows) <= 2 * 5
-        assert len(kept.right.rows) <= 2 * 4
-    assert pickle.loads(pickle.dumps(kept)).left.rows == kept.left.rows
+        join.process(kept, batches(left, right, [time], [time]), None)
+        assert len(kept.lefts.rows) <= 2 * 5
+        assert len(kept.rights.rows) <= 2 * 4
+    assert pickle.loads(pickle.dumps(kept)).lefts.rows == kept.lefts.rows
 
 
 MANY = [("other", 3, number) for number in range(3000)]
@@ -249,10 +253,10 @@ def test_the_last_partner_that_may_come_is_waited_for() -> None:
     """What is kept reaches just as far as what is in time: a record at the watermark meets all of its partners."""
     join = IntervalJoin(Interval(1, 5), 0)
     kept = join.start()
-    join.process(kept, epoch(0, [("k", 0, "l"), *MANY], [("k", 1, "r"), ("k", 5, "s"), *MANY], [0], [5]))
+    join.process(kept, batches([("k", 0, "l"), *MANY], [("k", 1, "r"), ("k", 5, "s"), *MANY], [0], [5]), None)
     assert kept.lefts.needed
     assert kept.rights.needed
-    ((found,), *late) = join.process(kept, epoch(1, [("k", 0, "m")], [("k", 5, "t")], [0], [5]))
+    ((found,), *late) = join.process(kept, batches([("k", 0, "m")], [("k", 5, "t")], [0], [5]), None)
     assert late == [[[]], [[]]]
     assert sorted(found) == [("l", "t"), ("m", "r"), ("m", "s"), ("m", "t")]
 
@@ -263,10 +267,10 @@ def test_the_last_partner_in_a_table_is_waited_for() -> None:
     def events(*rows: tuple[int, str]) -> pa.Table:
         return pa.table({"k": [1] * len(rows), "at": [at for at, _ in rows], "name": [name for _, name in rows]})
 
-    join = IntervalTableJoin(KeyColumns(("k",), ("k",)), "at", "at", Interval(1, 5), 0, "_2")
+    join = table_join("at", "at", Interval(1, 5), 0, "_2")
     kept = join.start()
-    join.process(kept, epoch(0, events((0, "l")), events((1, "r"), (5, "s")), [0], [5]))
-    found, *_ = join.process(kept, epoch(1, events((0, "m")), events((5, "t")), [0], [5]))
+    join.process(kept, batches(events((0, "l")), events((1, "r"), (5, "s")), [0], [5]), None)
+    found, *_ = join.process(kept, batches(events((0, "m")), events((5, "t")), [0], [5]), None)
     pairs = sorted((row["name"], row["name_2"]) for table in found for row in table.to_pylist())
     assert pairs == [("l", "t"), ("m", "r"), ("m", "s"), ("m", "t")]
 

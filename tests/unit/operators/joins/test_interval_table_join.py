@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.laws.strategies import law_settings
-from tidewheel.operators.joins.column_times import are_before, bounds, distance, greatest, reach
+from tidewheel.operators.joins.interval_table_join import are_before, bounds, distance, greatest, reach
 
 UNITS = {"D": 86_400 * 10**9, "s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 TICKS = st.integers(-(2**63) + 1, 2**63 - 1) | st.integers(-9, 9) | st.sampled_from([2**63 - 1, 1 - 2**63])

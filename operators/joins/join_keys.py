@@ -1,0 +1,73 @@
+"""Keys of joins: how they are found, and which of them match nothing.
+
+As in SQL, a key that is None matches nothing, not even None; nor does NaN, nor a tuple with either of them in it. Other
+keys match where Python holds them equal: ``1``, ``1.0`` and ``True`` are one key.
+"""
+
+from typing import Any, NamedTuple, TypeAlias
+
+from tidewheel.operators.keys.record_keys import Keys
+from tidewheel.progress import GraphError
+from tidewheel.runtime.description.exchange import Key
+
+Groups: TypeAlias = dict[Any, list[Any]]
+"""Records by key."""
+
+_PLAIN = frozenset({int, str, bool, bytes})
+"""Types all of whose values match themselves."""
+
+
+class JoinKeys(NamedTuple):
+    """How the keys of both sides are found: by functions of a record, or by names of equally many columns."""
+
+    left: Keys
+    right: Keys
+
+    @property
+    def are_columns(self) -> bool:
+        """Tell whether keys stand in columns."""
+        return not callable(self.left.key)
+
+    @property
+    def exchanges(self) -> tuple[Key | None, Key | None]:
+        """The keys that both sides are exchanged by."""
+        return self.left.key, self.right.key
+
+
+def make_keys(name: str, key: Key, other_key: Key | None, suffix: str = "") -> JoinKeys:
+    """Return the keys of both sides, those of the other by ``key`` too if ``other_key`` is None.
+
+    Raises:
+        GraphError: one is no key, they do not fit together, or there is a ``suffix`` where they are no columns.
+    """
+    left, right = (Keys.checked(name, side) for side in (key, key if other_key is None else other_key))
+    if callable(left.key) != callable(right.key):
+        raise GraphError(
+            f"operator {name!r}: the keys of both sides are functions of a record, or names of columns. They are "
+            f"{left.key!r} on one side and {right.key!r} on the other"
+        )
+    if callable(left.key):
+        if suffix:
+            raise GraphError(f"operator {name!r}: suffix={suffix!r} is for names of columns; functions make pairs")
+        return JoinKeys(left, right)
+    if len(left.names) != len(right.names):
+        raise GraphError(
+            f"operator {name!r}: {tuple(left.names)} and {tuple(right.names)} are not equally many columns"
+        )
+    return JoinKeys(*(Keys(side.names[0]) if len(side.names) == 1 else side for side in (left, right)))
+
+
+def matches_nothing(key: Any) -> bool:
+    """Tell whether a key is None or NaN, or a tuple with one of them in it.
+
+    >>> matches_nothing(None), matches_nothing((1, None)), matches_nothing(0)
+    (True, True, False)
+    """
+    return key is None or (any(map(matches_nothing, key)) if isinstance(key, tuple) else bool(key != key))  # noqa: PLR0124
+
+
+def split_off_unmatchable(groups: Groups) -> list[Any]:
+    """Take the keys that match nothing out of ``groups``; return their records."""
+    if _PLAIN.issuperset(map(type, groups)):
+        return []
+    return [record for key in [key for key in groups if matches_nothing(key)] for record in groups.pop(key)]

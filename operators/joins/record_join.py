@@ -1,0 +1,101 @@
+"""Joins of records by key, in dicts: pairs of an epoch or of all epochs, and groups with the records of both sides."""
+
+from collections.abc import Sequence
+from typing import Any, Literal, TypeAlias, get_args
+
+from tidewheel.operators.epochs.gathered_epochs import build_gathered
+from tidewheel.operators.joins.join_keys import Groups, JoinKeys, split_off_unmatchable
+from tidewheel.operators.records.arrow_rows import as_table
+from tidewheel.progress import GraphError
+from tidewheel.runtime import Build
+from tidewheel.transport.batches import Batch, is_numpy, records
+
+How: TypeAlias = Literal["inner", "left", "right", "outer"]
+"""Which records without a partner are kept, with None in its place: none, this stream's, the other's, or both."""
+
+_HOW = get_args(How)
+
+Pair: TypeAlias = tuple[Any, Any]
+
+
+def check_how(name: str, how: object) -> None:
+    """Raise GraphError unless ``how`` is one of the ways to join."""
+    if how not in _HOW:
+        raise GraphError(f"operator {name!r}: how is one of {', '.join(map(repr, _HOW))}, not {how!r}")
+
+
+def build_pair_join(keys: JoinKeys, how: How) -> Build:
+    """Return the build function of an operator that pairs the records of each epoch whose keys are equal.
+
+    Linear in records and pairs.
+    """
+
+    def process(kept: object, batches: list[list[Batch]], token: object) -> Sequence[list[Batch]]:
+        (lefts, lonely_lefts), (rights, lonely_rights) = _matchable(batches, keys)
+        found = pairs(lefts, rights)
+        if how in {"left", "outer"}:
+            found += [(record, None) for key in lefts if key not in rights for record in lefts[key]]
+            found += [(record, None) for record in lonely_lefts]
+        if how in {"right", "outer"}:
+            found += [(None, record) for key in rights if key not in lefts for record in rights[key]]
+            found += [(None, record) for record in lonely_rights]
+        return ([found],)
+
+    return build_gathered(2, process)
+
+
+def build_pair_join_across_epochs(keys: JoinKeys) -> Build:
+    """Return the build function of an operator that pairs an epoch's records with each other and with all before.
+
+    Linear in what is new.
+    """
+
+    def process(kept: tuple[Groups, Groups], batches: list[list[Batch]], token: object) -> Sequence[list[Batch]]:
+        kept_lefts, kept_rights = kept
+        (lefts, _), (rights, _) = _matchable(batches, keys)
+        found = pairs(kept_lefts, rights)
+        _add(kept_rights, rights)
+        found += pairs(lefts, kept_rights)
+        _add(kept_lefts, lefts)
+        return ([found],)
+
+    return build_gathered(2, process, lambda: ({}, {}))
+
+
+def build_cogroup(keys: JoinKeys) -> Build:
+    """Return the build function of an operator that gathers the records of each epoch by key on both sides. Linear."""
+
+    def process(kept: object, batches: list[list[Batch]], token: object) -> Sequence[list[Batch]]:
+        lefts, rights = _grouped(batches, keys)
+        both = dict.fromkeys([*lefts, *rights])
+        return ([[(key, lefts.get(key, []), rights.get(key, [])) for key in both]],)
+
+    return build_gathered(2, process)
+
+
+def pairs(lefts: Groups, rights: Groups) -> list[Pair]:
+    """Return the pairs of records whose keys are equal. Linear in the side with fewer keys and in the result.
+
+    >>> pairs({1: ["a"], 2: ["b"]}, {2: ["x", "y"], 3: ["z"]})
+    [('b', 'x'), ('b', 'y')]
+    """
+    few, many = (lefts, rights) if len(lefts) <= len(rights) else (rights, lefts)
+    return [(left, right) for key in few if key in many for left in lefts[key] for right in rights[key]]
+
+
+def _matchable(batches: list[list[Batch]], keys: JoinKeys) -> list[tuple[Groups, list[Any]]]:
+    """Return, for both sides, the records by key, and those whose keys match nothing."""
+    return [(groups, split_off_unmatchable(groups)) for groups in _grouped(batches, keys)]
+
+
+def _grouped(batches: list[list[Batch]], keys: JoinKeys) -> list[Groups]:
+    """Return, for both sides, all records by key, as Python objects: dicts if keys stand in columns."""
+    if keys.are_columns:
+        batches = [[as_table(batch) if is_numpy(batch) else batch for batch in side] for side in batches]
+    rows = [[record for batch in side for record in records(batch)] for side in batches]
+    return [side.grouped(found) for side, found in zip(keys, rows, strict=True)]
+
+
+def _add(kept: Groups, new: Groups) -> None:
+    for key, added in new.items():
+        kept.setdefault(key, []).extend(added)
