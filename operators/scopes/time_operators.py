@@ -107,11 +107,9 @@ class TimeOperators(StreamBase[Record]):
             )
         return self._move("leave", inner.parent, build_pass, PathSummary.leave(inner.nesting))
 
-    def _move(self, name: str, to: Scope, build: Build, path: PathSummary) -> "Stream[Record]":
-        inputs, paths = [self._outlet], {(0, 0): (path,)}
-        (made,) = self._description.add_operator(
-            name, inputs, [to], build, summaries=paths, notify=False, by_substream=True
-        )
+    def _move(self, name: str, scope: Scope, build: Build, path: PathSummary) -> "Stream[Record]":
+        options: Any = {"summaries": {(0, 0): (path,)}, "notify": False, "by_substream": True}
+        (made,) = self._description.add_operator(name, [self._outlet], [scope], build, **options)
         return self._made(made, self.schema)
 
     @overload
@@ -160,17 +158,15 @@ class TimeOperators(StreamBase[Record]):
             check_positive(f"iterate {name!r}", "rounds", rounds)
         loop = Loop(self.flow, self._outlet.scope.inside(name))
         with self._description.all_or_nothing():
-            return self._iterate(body, loop, rounds)
-
-    def _iterate(self, body: Callable[..., Any], loop: "Loop", rounds: int | None) -> "Stream[Any]":
-        feedback = loop.feedback()
-        again, leaving = _checked(body(self.enter(loop).concat(feedback)), loop, rounds)
-        if rounds is not None:
-            again, left_over = again._pass_on("rounds", build_batchwise(by_time(lambda time: time[1] + 1 < rounds)), 2)
-            leaving.append(left_over)
-        feedback.connect(again)
-        first, *others = leaving
-        return (first.concat(*others) if others else first).leave()
+            feedback = loop.feedback()
+            again, leaving = _checked(body(self.enter(loop).concat(feedback)), loop, rounds)
+            if rounds is not None:
+                go_round = build_batchwise(by_time(lambda time: time[1] + 1 < rounds))
+                again, left_over = again._pass_on("rounds", go_round, 2)
+                leaving.append(left_over)
+            feedback.connect(again)
+            first, *others = leaving
+            return (first.concat(*others) if others else first).leave()
 
     def delay(self, function: Callable[[Record, Any], Time]) -> "Stream[Record]":
         """Move each record to the time ``function(record, time)``, which must not be before its own.

@@ -65,7 +65,7 @@ class OutputOperators(StreamBase[Record]):
         ([Captured(time=0, batch=['to', 'be'])], [Captured(time=0, batch=['TO', 'BE'])])
         """
         self._description.register("capture", name, self._description.size)
-        self._sink(f"capture {name}", build_capture, notify=False)
+        self._operator(f"capture {name}", [], 0, build_capture, notify=False)
         return self
 
     def capture_to(self, folder: str | os.PathLike[str], *, overwrite: bool = False) -> Self:
@@ -94,9 +94,8 @@ class OutputOperators(StreamBase[Record]):
         [Captured(time=0, batch=['to', 'be'])]
         """
         path = _folder("capture_to", folder)
-        self._sink(
-            f"capture_to {path.name}", build_capture_to(path, uuid.uuid4().hex, overwrite=overwrite), notify=True
-        )
+        build = build_capture_to(path, uuid.uuid4().hex, overwrite=overwrite)
+        self._operator(f"capture_to {path.name}", [], 0, build)
         return self
 
     def publish(
@@ -164,7 +163,7 @@ class OutputOperators(StreamBase[Record]):
         pact = GatherPact() if partition == "merged" else SubstreamPact() if ends else None
         wanted = EndsWanted(ordered=False) if ends else False
         build = build_publish(topic, declared, published)
-        self._sink(f"publish {topic}", build, pact, notify=True, by_substream=wanted)
+        self._operator(f"publish {topic}", [], 0, build, [pact], by_substream=wanted)
         return self
 
     def _published_ends(self, publication: Publication) -> Callable[[OperatorContext], PublishedEnds]:

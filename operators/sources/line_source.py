@@ -11,7 +11,6 @@ from typing import IO, Any, Literal
 from tidewheel.operators.sources.found_files import Paths, found_files
 from tidewheel.operators.sources.record_source import epoch_of
 from tidewheel.operators.stream_base import check_positive
-from tidewheel.progress import GraphError
 
 _COMPRESSED = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 
@@ -95,8 +94,5 @@ class LineSource:
 
 def check_epoch_every(source: str, epoch_every: object) -> None:
     """Raise GraphError unless this is "file", a whole number above 0, or None."""
-    if epoch_every in ("file", None):
-        return
-    if isinstance(epoch_every, str):
-        raise GraphError(f'{source}: epoch_every is "file", a number or None, not {epoch_every!r}')
-    check_positive(source, "epoch_every", epoch_every)
+    if epoch_every not in ("file", None):
+        check_positive(source, 'epoch_every, unless "file" or None,', epoch_every)
