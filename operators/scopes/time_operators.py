@@ -13,8 +13,7 @@ from tidewheel.runtime.description.plan import Build
 from tidewheel.runtime.description.scope import Scope
 
 if TYPE_CHECKING:
-    from tidewheel.operators.scopes.loop import Loop
-    from tidewheel.operators.stream import Stream
+    from tidewheel.operators.stream import Loop, Stream
 
 
 Body: TypeAlias = "Callable[[Stream[Record]], tuple[Stream[Record], Stream[Result]]]"
@@ -72,7 +71,7 @@ class TimeOperators(StreamBase[Record]):
         return self._enter("enter_at", loop, build_delay("enter_at", by_record(times)))
 
     def _enter(self, name: str, loop: "Loop", build: Build) -> "Stream[Record]":
-        from tidewheel.operators.scopes.loop import Loop
+        from tidewheel.operators.stream import Loop
 
         if not isinstance(loop, Loop):
             raise GraphError(f"{name}: a stream enters a loop of flow.scope(name), not {loop!r}")
@@ -107,9 +106,11 @@ class TimeOperators(StreamBase[Record]):
             )
         return self._move("leave", inner.parent, build_pass, PathSummary.leave(inner.nesting))
 
-    def _move(self, name: str, scope: Scope, build: Build, path: PathSummary) -> "Stream[Record]":
-        options: Any = {"summaries": {(0, 0): (path,)}, "notify": False, "by_substream": True}
-        (made,) = self._description.add_operator(name, [self._outlet], [scope], build, **options)
+    def _move(self, name: str, to: Scope, build: Build, path: PathSummary) -> "Stream[Record]":
+        inputs, paths = [self._outlet], {(0, 0): (path,)}
+        (made,) = self._description.add_operator(
+            name, inputs, [to], build, summaries=paths, notify=False, by_substream=True
+        )
         return self._made(made, self.schema)
 
     @overload
@@ -152,7 +153,7 @@ class TimeOperators(StreamBase[Record]):
         ...     [captured.batch for captured in job.captured("halved") + job.captured("three times")]
         [[1], [1], [5.0, 1.125]]
         """
-        from tidewheel.operators.scopes.loop import Loop
+        from tidewheel.operators.stream import Loop
 
         if rounds is not None:
             check_positive(f"iterate {name!r}", "rounds", rounds)

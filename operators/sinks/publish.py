@@ -10,6 +10,7 @@ Invariants of these ends:
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING, Any, cast
 
@@ -217,23 +218,23 @@ def moved(before: Antichain | None, now: Antichain) -> list[tuple[Time, int]]:
     return [*((time, -1) for time in old if time not in now), *((time, 1) for time in now if time not in old)]
 
 
+@dataclass(slots=True)
 class WaitingForRoom:
     """Has a publish operator scheduled again when there is room; what is unread until then holds back the sources."""
 
-    def __init__(self, context: OperatorContext, connection: PublisherConnection, clock: Callable[[], float]) -> None:
-        self._context = context
-        self._clock = clock
-        self._connection = connection
-        self._alarm_s = -inf
+    context: OperatorContext
+    connection: PublisherConnection
+    clock: Callable[[], float]
+    _alarm_s: float = -inf
 
     def begin(self) -> None:
         """Wait, or go on waiting."""
-        again_s = self._connection.wait_for_room(self._context.activate)
-        self._context.expect_activation()
+        again_s = self.connection.wait_for_room(self.context.activate)
+        self.context.expect_activation()
         if again_s is None:
             return
-        now_s = self._clock()
+        now_s = self.clock()
         # One timer at a time, however often the operator is scheduled while it waits.
         if not now_s < self._alarm_s <= now_s + again_s + _AS_GOOD_S:
             self._alarm_s = now_s + again_s
-            self._context.activator.after(again_s)
+            self.context.activator.after(again_s)
