@@ -3,7 +3,6 @@
 import os
 import uuid
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self
 
@@ -11,7 +10,7 @@ from tidewheel.operators.epochs.gathered_epochs import GatheredEpoch, build_gath
 from tidewheel.operators.keys.record_hash import GatherPact
 from tidewheel.operators.sinks.capture import build_capture, build_capture_to
 from tidewheel.operators.sinks.file_formats import FILE_FORMATS
-from tidewheel.operators.sinks.publish import PublishedEnds, build_publish, declared_schema
+from tidewheel.operators.sinks.publish import build_publish, declared_schema
 from tidewheel.operators.sinks.write_files import EpochFolders, WrittenEpoch, build_write_parts, commit_epochs
 from tidewheel.operators.stream_base import Record, Result, StreamBase, check_function, check_positive
 from tidewheel.progress import GraphError, ProductDomain, Time
@@ -21,7 +20,6 @@ from tidewheel.pubsub.publishers.publication import Publication
 from tidewheel.pubsub.publishers.topic_log import RETENTION_S, topic_log
 from tidewheel.runtime.description.pacts import SubstreamPact
 from tidewheel.runtime.description.plan import EndsWanted
-from tidewheel.runtime.worker.operator_context import OperatorContext
 from tidewheel.transport.batches import Batch, records
 
 if TYPE_CHECKING:
@@ -157,17 +155,17 @@ class OutputOperators(StreamBase[Record]):
             topic_log(topic, delivery, log, retention),
             ends,
         )
-        published = self._published_ends(publication) if ends else None
+        if ends:
+            self._check_ends(publication)
         self._description.attach(topic, publication)
         self._description.register("topic", topic, self._description.size)
         pact = GatherPact() if partition == "merged" else SubstreamPact() if ends else None
         wanted = EndsWanted(ordered=False) if ends else False
-        build = build_publish(topic, declared, published)
-        self._operator(f"publish {topic}", [], 0, build, [pact], by_substream=wanted)
+        self._operator(f"publish {topic}", [], 0, build_publish(publication), [pact], by_substream=wanted)
         return self
 
-    def _published_ends(self, publication: Publication) -> Callable[[OperatorContext], PublishedEnds]:
-        """Return what makes each worker's ends; raise GraphError if none can be told with an epoch of this stream."""
+    def _check_ends(self, publication: Publication) -> None:
+        """Raise GraphError if no ends can be told with an epoch of this stream."""
         where = f"publish {publication.topic!r} with ends=True"
         if not self._outlet.substreams:
             raise GraphError(
@@ -179,7 +177,6 @@ class OutputOperators(StreamBase[Record]):
                 f"{where}: inside a loop, or at pairs, times are in no order, so a substream ends with no one epoch. "
                 "Publish what leaves the loop"
             )
-        return partial(PublishedEnds, publication.topic, publication.domain, publication.partition == "merged")
 
     def for_each_epoch(self, function: Callable[[Time, list[Record]], Result]) -> "Stream[Result]":
         """Call ``function(time, records)`` with all records of each epoch, once that is complete; send what it returns.
