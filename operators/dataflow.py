@@ -5,11 +5,10 @@ from functools import partial
 from types import UnionType
 from typing import Any, overload
 
-from tidewheel.operators.scopes.loop import Feedback, Loop
 from tidewheel.operators.sources.input import InputBuild, Schema, check_for
 from tidewheel.operators.sources.source import source_build
 from tidewheel.operators.sources.topic_source import TopicSource
-from tidewheel.operators.stream import Stream
+from tidewheel.operators.stream import Feedback, Loop, Stream
 from tidewheel.operators.stream_base import Record, check_list, check_stream, make_pact
 from tidewheel.operators.substreams.substream_operators import Bound, ends_wanted
 from tidewheel.operators.tables.columns import is_schema

@@ -1,22 +1,29 @@
-"""Streams: what operators send, and the methods by which the next operator is added."""
+"""Streams: what operators send, with the methods that add the next operator; and the loops in which they go round."""
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from tidewheel.operators.epochs.epoch_operators import EpochOperators
 from tidewheel.operators.epochs.keyed_operators import KeyedOperators
 from tidewheel.operators.joins.interval_join_operators import IntervalJoinOperators
 from tidewheel.operators.joins.join_operators import JoinOperators
+from tidewheel.operators.records.batchwise import build_pass
 from tidewheel.operators.records.record_operators import RecordOperators
 from tidewheel.operators.records.routing_operators import RoutingOperators
 from tidewheel.operators.scopes.time_operators import TimeOperators
 from tidewheel.operators.sinks.output_operators import OutputOperators
+from tidewheel.operators.stream_base import Record, check_positive, check_stream
 from tidewheel.operators.substreams.substream_operators import Bound, SubstreamOperators, ends_wanted
 from tidewheel.operators.tables.column_operators import ColumnOperators
 from tidewheel.operators.windows.window_operators import WindowOperators
-from tidewheel.progress import GraphError
+from tidewheel.progress import GraphError, IntegerDomain, PathSummary
 from tidewheel.runtime import Build, Key
+from tidewheel.runtime.description.dataflow_description import Outlet
+from tidewheel.runtime.description.described import description_of
+from tidewheel.runtime.description.scope import Scope
 
-Record = TypeVar("Record")
+if TYPE_CHECKING:
+    from tidewheel.operators.dataflow import Dataflow
+
 Other = TypeVar("Other")
 
 _ELSEWHERE = {
@@ -157,3 +164,54 @@ class Stream(
             )
         wanted = ends_wanted(name, bound, ordered=ordered)
         return self._operator(name, [other], 1, build, exchange, by_substream=wanted)[0]
+
+
+class Feedback(Stream[Record]):
+    """What comes round a loop: a stream that can be read before it is connected to what feeds it."""
+
+    __slots__ = ("_feedback",)
+
+    def __init__(self, flow: "Dataflow", outlet: Outlet, operator: int) -> None:
+        super().__init__(flow, outlet)
+        self._feedback = operator
+
+    def connect(self, stream: Stream[Record]) -> None:
+        """Close the loop: what ``stream`` sends comes out here a round later.
+
+        Raises:
+            GraphError: it is connected already, or ``stream`` is in another scope or dataflow.
+        """
+        self._description.connect(self._feedback, check_stream("feedback", stream))
+
+
+class Loop:
+    """A scope whose streams have times ``(outer, round)``; a context manager only so that the code shows its extent."""
+
+    __slots__ = ("_flow", "_scope")
+
+    def __init__(self, flow: "Dataflow", scope: Scope) -> None:
+        self._flow = flow
+        self._scope = scope
+
+    def feedback(self, advance: int = 1) -> Feedback[Any]:
+        """Return a stream of what will be fed back; `Feedback.connect` says later what that is."""
+        scope = self._scope
+        if not isinstance(scope.nesting.coordinate_domains[-1], IntegerDomain):
+            raise GraphError(
+                f"a feedback in {scope.describe()} would advance times that are no integers; put the cycle in a loop, "
+                "flow.scope(name), whose rounds are"
+            )
+        check_positive(f"a feedback in {scope.describe()}", "advance", advance, least=0)
+        summary = PathSummary.advance(scope.nesting, advance)
+        operator, outlet = description_of(self._flow).add_open_operator("feedback", scope, build_pass, summary)
+        return Feedback(self._flow, outlet, operator)
+
+    def inner(self, name: str) -> "Loop":
+        """Return a loop within this one, whose times are ``((outer, round), inner round)``."""
+        return Loop(self._flow, self._scope.inside(name))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Do nothing."""

@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from tidewheel.operators.tables.columns import check_names
@@ -11,6 +12,7 @@ from tidewheel.progress import GraphError, Nesting
 from tidewheel.runtime.description.dataflow_description import DataflowDescription, Outlet
 from tidewheel.runtime.description.pacts import Exchange, Key, Pact
 from tidewheel.runtime.description.plan import Build, BySubstream, KeyedTransform, Transform
+from tidewheel.transport.batches import Batch
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -70,11 +72,15 @@ class StreamBase(Generic[Record]):
         *,
         schema: "pa.Schema | None" = None,
         with_keys: KeyedTransform | None = None,
+        one_to_one: bool = False,
     ) -> "Stream[Any]":
         """Add an operator that sends ``transform(batch)`` at each batch's time; it runs fused with its neighbours.
 
-        ``with_keys`` is what it does to batches of several substreams; by default the same to each by itself.
+        ``with_keys`` is what it does to batches of several substreams; by default the same to each by itself, or, if
+        it makes one record of each, to the whole.
         """
+        if one_to_one:
+            with_keys = partial(_with_the_same_keys, transform)
         pact = self._pact(name, key)
         made = self._description.add_stage(name, self._outlet, transform, pact, with_keys)
         return self._made(made, schema)
@@ -135,23 +141,15 @@ class StreamBase(Generic[Record]):
             check_names(name, self.schema, [key] if isinstance(key, str) else key)
         return pact
 
-    def _sink(
-        self,
-        name: str,
-        build: Build,
-        key: Key | Pact | None = None,
-        *,
-        notify: bool,
-        by_substream: BySubstream = False,
-    ) -> None:
-        """Add an operator without outputs."""
-        self._operator(name, [], 0, build, [key], notify=notify, by_substream=by_substream)
-
     def _made(self, outlet: Outlet, schema: "pa.Schema | None" = None) -> "Stream[Any]":
         """Return the stream that comes out there, of tables of ``schema`` if that is known."""
         from tidewheel.operators.stream import Stream
 
         return Stream(self.flow, outlet, schema)
+
+
+def _with_the_same_keys(transform: Transform, batch: Batch, keys: list[Any]) -> tuple[Batch, list[Any]]:
+    return transform(batch), keys
 
 
 def make_pact(name: str, key: Key | Pact | None) -> Pact | None:

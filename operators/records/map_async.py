@@ -22,7 +22,7 @@ from operator import itemgetter
 from typing import Any, TypeAlias
 
 from tidewheel.progress import Time
-from tidewheel.runtime import Build, InputPort, OutputPort, Schedule
+from tidewheel.runtime import Build, InputPort, OutputPort
 from tidewheel.runtime.substreams.labels import Label, MixedLabel
 from tidewheel.runtime.worker.operator_context import OperatorContext, instance_of
 from tidewheel.transport.batches import records
@@ -232,15 +232,7 @@ def _short(record: Any) -> str:
 
 def build_map_async(function: Callable[[Any], Awaitable[Any]], policy: CallPolicy, *, ordered: bool) -> Build:
     """Return the build function of an operator that calls ``function`` for each record."""
-
-    def build(context: OperatorContext) -> Schedule:
-        own = copy(function) if hasattr(function, "__aenter__") else function
-        name = f"tidewheel-async-{context.name}-{context.worker}"
-        calls = AsyncCalls(name, own, policy, context.activate)
-        context.on_close(calls.close)
-        return _MapAsync(context, calls, policy.concurrency, ordered=ordered).schedule
-
-    return build
+    return lambda context: _MapAsync(context, function, policy, ordered=ordered).schedule
 
 
 class _MapAsync:
@@ -249,10 +241,15 @@ class _MapAsync:
     The records that were read and whose results were not sent are its state, by number in the order in which they came.
     """
 
-    def __init__(self, context: OperatorContext, calls: AsyncCalls, concurrency: int, *, ordered: bool) -> None:
+    def __init__(
+        self, context: OperatorContext, function: Callable[[Any], Awaitable[Any]], policy: CallPolicy, *, ordered: bool
+    ) -> None:
+        own = copy(function) if hasattr(function, "__aenter__") else function
+        name = f"tidewheel-async-{context.name}-{context.worker}"
+        self._calls = AsyncCalls(name, own, policy, context.activate)
+        context.on_close(self._calls.close)
         self._context = context
-        self._calls = calls
-        self._concurrency = concurrency
+        self._concurrency = policy.concurrency
         self._ordered = ordered
         self._tokens = context.notificator()
         self._pending: dict[int, tuple[_Place, Any]] = context.state("pending", dict)

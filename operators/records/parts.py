@@ -1,7 +1,7 @@
 """Taking batches apart by record: what is kept and what is divided stays in order, and of the batch's kind."""
 
 from collections.abc import Iterable, Sequence
-from itertools import compress
+from itertools import chain, compress
 from typing import Any
 
 from tidewheel.transport.batches import Batch, is_arrow, length, scatter, take_slice
@@ -37,13 +37,9 @@ def with_keys_repeated(results: Iterable[Iterable[Any]], keys: Iterable[Any]) ->
     >>> with_keys_repeated([["to", "be"], []], [1, 2])
     (['to', 'be'], [1, 1])
     """
-    batch: list[Any] = []
-    repeated: list[Any] = []
-    for made, key in zip(results, keys, strict=True):
-        before = len(batch)
-        batch += made
-        repeated += [key] * (len(batch) - before)
-    return batch, repeated
+    parts = [list(made) for made in results]
+    repeated = [key for key, part in zip(keys, parts, strict=True) for _ in part]
+    return list(chain.from_iterable(parts)), repeated
 
 
 def divide(batch: Batch, owners: Sequence[int], parts: int) -> list[Batch | None]:

@@ -65,11 +65,7 @@ class RecordOperators(StreamBase[Record]):
         [Captured(time=0, batch=[2, 4, 6])]
         """
         check_function("map", function)
-        return self._stage(
-            "map",
-            lambda batch: [function(record) for record in records(batch)],
-            with_keys=lambda batch, keys: ([function(record) for record in records(batch)], keys),
-        )
+        return self._stage("map", lambda batch: [function(record) for record in records(batch)], one_to_one=True)
 
     def flat_map(self, function: Callable[[Record], Iterable[Result]]) -> "Stream[Result]":
         """Replace each record by all that ``function(record)`` yields.

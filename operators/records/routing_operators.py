@@ -80,7 +80,7 @@ class RoutingOperators(StreamBase[Record]):
         """
         if key is None:
             raise GraphError("operator 'exchange': exchange by a function of a record, a name or names, not None")
-        return self._stage("exchange", _unchanged, key, schema=self.schema, with_keys=_unchanged_with_keys)
+        return self._stage("exchange", _unchanged, key, schema=self.schema, one_to_one=True)
 
     def broadcast(self) -> "Stream[Record]":
         """Send all records to every worker.
@@ -95,7 +95,7 @@ class RoutingOperators(StreamBase[Record]):
         ...     job.captured("everywhere")
         [Captured(time=0, batch=['tide']), Captured(time=0, batch=['tide'])]
         """
-        return self._stage("broadcast", _unchanged, BroadcastPact(), schema=self.schema, with_keys=_unchanged_with_keys)
+        return self._stage("broadcast", _unchanged, BroadcastPact(), schema=self.schema, one_to_one=True)
 
     def rebalance(self) -> "Stream[Record]":
         """Spread the records evenly over all workers, whatever they are, in slices of the batches in turn.
@@ -111,7 +111,7 @@ class RoutingOperators(StreamBase[Record]):
         ...     job.captured("shares")
         [Captured(time=0, batch=[1, 2]), Captured(time=0, batch=[3, 4])]
         """
-        return self._stage("rebalance", _unchanged, RebalancePact(), schema=self.schema, with_keys=_unchanged_with_keys)
+        return self._stage("rebalance", _unchanged, RebalancePact(), schema=self.schema, one_to_one=True)
 
     def concat(self, *others: "Stream[Record]") -> "Stream[Record]":
         """Join this stream with others of the same scope; each record stays on its worker.
@@ -224,10 +224,6 @@ class RoutingOperators(StreamBase[Record]):
 
 def _unchanged(batch: Batch) -> Batch:
     return batch
-
-
-def _unchanged_with_keys(batch: Batch, keys: list[Any]) -> tuple[Batch, list[Any]]:
-    return batch, keys
 
 
 def first_match(predicates: Sequence[Callable[[Any], object]]) -> Owners:

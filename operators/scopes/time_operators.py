@@ -13,8 +13,7 @@ from tidewheel.runtime.description.plan import Build
 from tidewheel.runtime.description.scope import Scope
 
 if TYPE_CHECKING:
-    from tidewheel.operators.scopes.loop import Loop
-    from tidewheel.operators.stream import Stream
+    from tidewheel.operators.stream import Loop, Stream
 
 
 Body: TypeAlias = "Callable[[Stream[Record]], tuple[Stream[Record], Stream[Result]]]"
@@ -72,7 +71,7 @@ class TimeOperators(StreamBase[Record]):
         return self._enter("enter_at", loop, build_delay("enter_at", by_record(times)))
 
     def _enter(self, name: str, loop: "Loop", build: Build) -> "Stream[Record]":
-        from tidewheel.operators.scopes.loop import Loop
+        from tidewheel.operators.stream import Loop
 
         if not isinstance(loop, Loop):
             raise GraphError(f"{name}: a stream enters a loop of flow.scope(name), not {loop!r}")
@@ -154,23 +153,21 @@ class TimeOperators(StreamBase[Record]):
         ...     [captured.batch for captured in job.captured("halved") + job.captured("three times")]
         [[1], [1], [5.0, 1.125]]
         """
-        from tidewheel.operators.scopes.loop import Loop
+        from tidewheel.operators.stream import Loop
 
         if rounds is not None:
             check_positive(f"iterate {name!r}", "rounds", rounds)
         loop = Loop(self.flow, self._outlet.scope.inside(name))
         with self._description.all_or_nothing():
-            return self._iterate(body, loop, rounds)
-
-    def _iterate(self, body: Callable[..., Any], loop: "Loop", rounds: int | None) -> "Stream[Any]":
-        feedback = loop.feedback()
-        again, leaving = _checked(body(self.enter(loop).concat(feedback)), loop, rounds)
-        if rounds is not None:
-            again, left_over = again._pass_on("rounds", build_batchwise(by_time(lambda time: time[1] + 1 < rounds)), 2)
-            leaving.append(left_over)
-        feedback.connect(again)
-        first, *others = leaving
-        return (first.concat(*others) if others else first).leave()
+            feedback = loop.feedback()
+            again, leaving = _checked(body(self.enter(loop).concat(feedback)), loop, rounds)
+            if rounds is not None:
+                go_round = build_batchwise(by_time(lambda time: time[1] + 1 < rounds))
+                again, left_over = again._pass_on("rounds", go_round, 2)
+                leaving.append(left_over)
+            feedback.connect(again)
+            first, *others = leaving
+            return (first.concat(*others) if others else first).leave()
 
     def delay(self, function: Callable[[Record, Any], Time]) -> "Stream[Record]":
         """Move each record to the time ``function(record, time)``, which must not be before its own.

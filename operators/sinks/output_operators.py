@@ -3,7 +3,6 @@
 import os
 import uuid
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self
 
@@ -11,7 +10,7 @@ from tidewheel.operators.epochs.gathered_epochs import build_gathered
 from tidewheel.operators.keys.record_hash import GatherPact
 from tidewheel.operators.sinks.capture import build_capture, build_capture_to
 from tidewheel.operators.sinks.file_formats import FILE_FORMATS
-from tidewheel.operators.sinks.publish import PublishedEnds, build_publish, declared_schema
+from tidewheel.operators.sinks.publish import build_publish, declared_schema
 from tidewheel.operators.sinks.write_files import EpochFolders, WrittenEpoch, build_write_parts, commit_epochs
 from tidewheel.operators.stream_base import Record, Result, StreamBase, check_function, check_positive
 from tidewheel.progress import GraphError, ProductDomain, Time
@@ -24,7 +23,6 @@ from tidewheel.pubsub.publishers.topic_log import RETENTION_S, topic_log
 from tidewheel.runtime import TimestampToken
 from tidewheel.runtime.description.pacts import SubstreamPact
 from tidewheel.runtime.description.plan import EndsWanted
-from tidewheel.runtime.worker.operator_context import OperatorContext
 from tidewheel.transport.batches import Batch, records
 
 if TYPE_CHECKING:
@@ -68,7 +66,7 @@ class OutputOperators(StreamBase[Record]):
         ([Captured(time=0, batch=['to', 'be'])], [Captured(time=0, batch=['TO', 'BE'])])
         """
         self._description.register("capture", name, self._description.size)
-        self._sink(f"capture {name}", build_capture, notify=False)
+        self._operator(f"capture {name}", [], 0, build_capture, notify=False)
         return self
 
     def capture_to(self, folder: str | os.PathLike[str], *, overwrite: bool = False) -> Self:
@@ -97,9 +95,8 @@ class OutputOperators(StreamBase[Record]):
         [Captured(time=0, batch=['to', 'be'])]
         """
         path = _folder("capture_to", folder)
-        self._sink(
-            f"capture_to {path.name}", build_capture_to(path, uuid.uuid4().hex, overwrite=overwrite), notify=True
-        )
+        build = build_capture_to(path, uuid.uuid4().hex, overwrite=overwrite)
+        self._operator(f"capture_to {path.name}", [], 0, build)
         return self
 
     def publish(
@@ -161,17 +158,17 @@ class OutputOperators(StreamBase[Record]):
             topic_log(topic, delivery, log, retention),
             ends,
         )
-        published = self._published_ends(publication) if ends else None
+        if ends:
+            self._check_ends(publication)
         self._description.attach(topic, publication)
         self._description.register("topic", topic, self._description.size)
         pact = GatherPact() if partition == "merged" else SubstreamPact() if ends else None
         wanted = EndsWanted(ordered=False) if ends else False
-        build = build_publish(topic, declared, published)
-        self._sink(f"publish {topic}", build, pact, notify=True, by_substream=wanted)
+        self._operator(f"publish {topic}", [], 0, build_publish(publication), [pact], by_substream=wanted)
         return self
 
-    def _published_ends(self, publication: Publication) -> Callable[[OperatorContext], PublishedEnds]:
-        """Return what makes each worker's ends; raise GraphError if none can be told with an epoch of this stream."""
+    def _check_ends(self, publication: Publication) -> None:
+        """Raise GraphError if no ends can be told with an epoch of this stream."""
         where = f"publish {publication.topic!r} with ends=True"
         if not self._outlet.substreams:
             raise GraphError(
@@ -183,7 +180,6 @@ class OutputOperators(StreamBase[Record]):
                 f"{where}: inside a loop, or at pairs, times are in no order, so a substream ends with no one epoch. "
                 "Publish what leaves the loop"
             )
-        return partial(PublishedEnds, publication.topic, publication.domain, publication.partition == "merged")
 
     def for_each_epoch(self, function: Callable[[Time, list[Record]], Result]) -> "Stream[Result]":
         """Call ``function(time, records)`` with all records of each epoch, once that is complete; send what it returns.

@@ -10,14 +10,16 @@ Invariants of these ends:
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING, Any, cast
 
-from tidewheel.progress import Antichain, Time, TimeDomain
+from tidewheel.progress import Antichain, Time
 from tidewheel.pubsub.catalog.topic_schema import TopicSchema, topic_schema
 from tidewheel.pubsub.errors import DeliveryError, SchemaMismatch
 from tidewheel.pubsub.publishers.connection import PublisherConnection
-from tidewheel.runtime.description.plan import Build, Schedule
+from tidewheel.pubsub.publishers.topic_description import TopicDescription
+from tidewheel.runtime.description.plan import Build
 from tidewheel.runtime.description.stable_hash import stable_hash
 from tidewheel.runtime.substreams.labels import Labels, MixedLabel
 from tidewheel.runtime.substreams.substream_ports import SubstreamInput
@@ -53,17 +55,15 @@ class PublishedEnds:
     """The ends of one worker.
 
     Args:
-        topic: its name.
-        domain: its times.
-        merged: whether worker 0 publishes all.
+        described: the topic.
         context: of the operator that publishes.
     """
 
-    def __init__(self, topic: str, domain: TimeDomain, merged: bool, context: OperatorContext) -> None:
-        self._topic = topic
-        self._domain = domain
+    def __init__(self, described: TopicDescription, context: OperatorContext) -> None:
+        self._topic = described.topic
+        self._domain = described.domain
         self._worker = context.worker
-        self._workers = 1 if merged else context.workers
+        self._workers = 1 if described.partition == "merged" else context.workers
         self._latest: dict[Any, Time] = context.state("latest", dict)
         """Of each substream that is open, as far as records of it have come, their latest time."""
         self._to_come: dict[Any, Time] = context.state("to come", dict)
@@ -138,39 +138,29 @@ class PublishedEnds:
         )
 
 
-def build_publish(
-    topic: str,
-    schema: TopicSchema | None = None,
-    ends: Callable[[OperatorContext], PublishedEnds] | None = None,
-) -> Build:
+def build_publish(described: TopicDescription) -> Build:
     """Return the build function of an operator that hands its publisher data and frontier changes, in one call a step.
 
     Data goes before the frontier change that follows it, so a publisher never announces a time as complete before it
     has all of it. Where a subscriber may hold back the publisher, batches stay unread until there is room for them, and
     moves of the frontier wait with them and become one; but for the last, after which this may not be scheduled again.
-    A batch that is not what ``schema`` says raises. With ``ends``, which makes a worker's `PublishedEnds`, those of
-    substreams go behind their records, and the frontier becomes empty after the last of them.
+    A batch that is not what the topic's schema says raises. Ends of substreams, if they are published, go behind their
+    records, and the frontier becomes empty after the last of them.
     """
-
-    def build(context: OperatorContext) -> Schedule:
-        return _Share(topic, schema, context, None if ends is None else ends(context)).schedule
-
-    return build
+    return lambda context: _Share(described, context).schedule
 
 
 class _Share:
     """One worker's share of the operator."""
 
-    def __init__(
-        self, topic: str, schema: TopicSchema | None, context: OperatorContext, ends: PublishedEnds | None
-    ) -> None:
-        self._topic = topic
-        self._schema = schema
+    def __init__(self, described: TopicDescription, context: OperatorContext) -> None:
+        self._topic = described.topic
+        self._schema = described.schema
         self._worker = context.worker
-        self._ends = ends
-        self._connection: PublisherConnection = instance_of(context).attachments[topic]
+        self._ends = PublishedEnds(described, context) if described.ends else None
+        self._connection: PublisherConnection = instance_of(context).attachments[described.topic]
         self._waiting = WaitingForRoom(context, self._connection, instance_of(context).clock)
-        self._announced: Antichain | None = None
+        self._announced = Antichain(described.domain, [described.domain.minimum()])
 
     def schedule(self, input: InputPort) -> None:
         """Hand over what there is room for, and moves of the frontier, or wait for room."""
@@ -205,36 +195,33 @@ class _Share:
 
     def _hand_over_ends(self, input: InputPort, ends: PublishedEnds, frontier: Antichain) -> Antichain:
         """Take the ends that were told; return the frontier, which is not empty before all were."""
-        domain = frontier.domain
-        before = Antichain(domain, [domain.minimum()]) if self._announced is None else self._announced
-        if len(before):
-            ends.publish(input, before, self._connection)
-        return frontier if len(frontier) or ends.are_all(input) else before
+        if len(self._announced):
+            ends.publish(input, self._announced, self._connection)
+        return frontier if len(frontier) or ends.are_all(input) else self._announced
 
 
-def moved(before: Antichain | None, now: Antichain) -> list[tuple[Time, int]]:
+def moved(before: Antichain, now: Antichain) -> list[tuple[Time, int]]:
     """Return how the frontier has moved: -1 for each time that has left it, +1 for each that has entered."""
-    old = before if before is not None else [now.domain.minimum()]
-    return [*((time, -1) for time in old if time not in now), *((time, 1) for time in now if time not in old)]
+    return [*((time, -1) for time in before if time not in now), *((time, 1) for time in now if time not in before)]
 
 
+@dataclass(slots=True)
 class WaitingForRoom:
     """Has a publish operator scheduled again when there is room; what is unread until then holds back the sources."""
 
-    def __init__(self, context: OperatorContext, connection: PublisherConnection, clock: Callable[[], float]) -> None:
-        self._context = context
-        self._clock = clock
-        self._connection = connection
-        self._alarm_s = -inf
+    context: OperatorContext
+    connection: PublisherConnection
+    clock: Callable[[], float]
+    _alarm_s: float = -inf
 
     def begin(self) -> None:
         """Wait, or go on waiting."""
-        again_s = self._connection.wait_for_room(self._context.activate)
-        self._context.expect_activation()
+        again_s = self.connection.wait_for_room(self.context.activate)
+        self.context.expect_activation()
         if again_s is None:
             return
-        now_s = self._clock()
+        now_s = self.clock()
         # One timer at a time, however often the operator is scheduled while it waits.
         if not now_s < self._alarm_s <= now_s + again_s + _AS_GOOD_S:
             self._alarm_s = now_s + again_s
-            self._context.activator.after(again_s)
+            self.context.activator.after(again_s)

@@ -1,17 +1,23 @@
-"""A source over the lines of text files."""
+"""A source over the lines of text files; and for all sources over files: which there are, and what epochs they make."""
 
 import bz2
 import gzip
 import lzma
-from collections.abc import Iterator
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from glob import glob, has_magic
 from itertools import count, islice
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import IO, Any, Literal, TypeAlias
 
-from tidewheel.operators.sources.found_files import Paths, found_files
 from tidewheel.operators.sources.record_source import epoch_of
 from tidewheel.operators.stream_base import check_positive
 from tidewheel.progress import GraphError
+
+Paths: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+"""A path, a pattern such as ``logs/*.txt``, a folder, or a list of such."""
+
 
 _COMPRESSED = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 
@@ -95,8 +101,53 @@ class LineSource:
 
 def check_epoch_every(source: str, epoch_every: object) -> None:
     """Raise GraphError unless this is "file", a whole number above 0, or None."""
-    if epoch_every in ("file", None):
-        return
-    if isinstance(epoch_every, str):
-        raise GraphError(f'{source}: epoch_every is "file", a number or None, not {epoch_every!r}')
-    check_positive(source, "epoch_every", epoch_every)
+    if epoch_every not in ("file", None):
+        check_positive(source, 'epoch_every, unless "file" or None,', epoch_every)
+
+
+def found_files(source: str, paths: Paths) -> tuple[Path, ...]:
+    """Return the files that ``paths`` stand for, each once, sorted, with absolute paths.
+
+    ``**`` in a pattern stands for any folders. Of a folder these are all files in it and in its folders; those whose
+    names begin with "." or "_", as what is unfinished does, are left out, with what is in them.
+
+    Raises:
+        GraphError: a path does not exist, or a pattern or folder has no files.
+    """
+    given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
+    if not given:
+        raise GraphError(f"{source}: there is no path to read from")
+    found: set[Path] = set()
+    for path in given:
+        if not isinstance(path, str | os.PathLike):
+            raise GraphError(f"{source}: a path is a text or a pathlib.Path, not {path!r}")
+        files = set(_files(Path(path)))
+        if not files:
+            raise GraphError(f"{source}: there are no files at {os.fspath(path)!r} (looked in {Path.cwd()})")
+        found |= files
+    return tuple(sorted(found))
+
+
+@contextmanager
+def naming_file(path: Path) -> Iterator[None]:
+    """Add the file's path to what is raised within the block, whatever reads it."""
+    try:
+        yield
+    except Exception as error:
+        error.add_note(f"This is file {path}.")
+        raise
+
+
+def _files(path: Path) -> Iterable[Path]:
+    if has_magic(str(path)) and not path.exists():
+        for name in glob(str(path), recursive=True):  # noqa: PTH207 - Path.glob takes no absolute patterns
+            if Path(name).is_file():
+                yield Path(name).absolute()
+    elif path.is_dir():
+        for folder, folders, names in os.walk(path):
+            folders[:] = [name for name in folders if not name.startswith((".", "_"))]
+            for name in names:
+                if not name.startswith((".", "_")):
+                    yield (Path(folder) / name).absolute()
+    elif path.exists():
+        yield path.absolute()

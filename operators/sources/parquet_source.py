@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from tidewheel.operators.sources.found_files import Paths, found_files, naming_file
-from tidewheel.operators.sources.line_source import check_epoch_every
+from tidewheel.operators.sources.line_source import Paths, check_epoch_every, found_files, naming_file
 from tidewheel.operators.sources.record_source import epoch_of
 from tidewheel.operators.stream_base import check_positive
 from tidewheel.progress import GraphError

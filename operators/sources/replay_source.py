@@ -1,8 +1,7 @@
 """A source that plays again what a stream had, at the same times."""
 
 import os
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -81,8 +80,8 @@ class ReplaySource(OperatorSource[Any]):
     def _recordings(self, worker: int, workers: int, domain: TimeDomain) -> list[Iterator[Event]]:
         if self._captured is not None:
             return [_events_of(self._captured[worker::workers], domain)]
-        is_complete = partial(_is_complete, [Antichain(domain, end) for end in self._ends])
-        return [_as_far_as(read_log(log), is_complete) for log in self._logs[worker::workers]]
+        ends = [Antichain(domain, end) for end in self._ends]
+        return [_complete(read_log(log), ends) for log in self._logs[worker::workers]]
 
 
 def _steps(number: int, events: Iterator[Event], tokens: TokenSet, sent: dict[int, int]) -> Iterator[Step]:
@@ -131,14 +130,10 @@ def _end_of(log: Path) -> tuple[Time, ...]:
     return last.times
 
 
-def _is_complete(ends: list[Antichain], time: Time) -> bool:
-    return not any(end.less_equal(time) for end in ends)
-
-
-def _as_far_as(events: Iterator[Event], is_complete: Callable[[Time], bool]) -> Iterator[Event]:
-    """Yield the events of times that were complete in the end."""
+def _complete(events: Iterator[Event], ends: list[Antichain]) -> Iterator[Event]:
+    """Yield the events of times that were complete in the end, given in each log which times were not."""
     for event in events:
-        if isinstance(event, LoggedFrontier) or is_complete(event.time):
+        if isinstance(event, LoggedFrontier) or not any(end.less_equal(event.time) for end in ends):
             yield event
 
 

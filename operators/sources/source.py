@@ -1,6 +1,5 @@
 """The source operator: reads partitions, a batch of each in turn, each with a token that follows its times."""
 
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -30,7 +29,7 @@ class Pace:
 
     frontier: Callable[[], Antichain]
     most: int
-    _begun: deque[Time] = field(default_factory=deque)
+    _begun: list[Time] = field(default_factory=list)
 
     def may_go_to(self, time: Time) -> bool:
         """Tell whether the partition may send at ``time``; if so, it is one of those that have begun."""
@@ -38,7 +37,7 @@ class Pace:
             return True
         if len(self._begun) == self.most:
             frontier = self.frontier()
-            self._begun = deque(begun for begun in self._begun if frontier.less_equal(begun))
+            self._begun = [begun for begun in self._begun if frontier.less_equal(begun)]
             if len(self._begun) == self.most:
                 return False
         self._begun.append(time)

@@ -5,6 +5,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from tidewheel.progress import TimeDomain
@@ -20,23 +21,21 @@ _MOST_WAITING_BYTES = 8 * 1024 * 1024
 _MOST_AT_ONCE = 64
 
 
+@dataclass(frozen=True, slots=True)
 class TopicSource(OperatorSource[Any]):
-    """Subscribes on worker 0, which sends on what comes.
+    """A source that subscribes on worker 0, which sends on what comes.
 
-    Args:
+    Attributes:
         topic: its name.
         domain: the times of the dataflow that reads it.
         subscribe: connects to it.
         timeout: how long to wait for it to exist, in seconds; None for ever.
     """
 
-    def __init__(
-        self, topic: str, domain: TimeDomain, subscribe: Callable[..., Subscription], timeout: float | None
-    ) -> None:
-        self._topic = topic
-        self._timeout = timeout
-        self._domain = domain
-        self._subscribe = subscribe
+    topic: str
+    domain: TimeDomain
+    subscribe: Callable[..., Subscription]
+    timeout: float | None
 
     def build(self, context: OperatorContext) -> Schedule:
         """Return the schedule function; only worker 0's has something to do."""
@@ -58,28 +57,26 @@ class TopicSource(OperatorSource[Any]):
 
     def _connect(self, is_closed: Callable[[], bool]) -> Subscription:
         """Connect; raise DeliveryError if that is not possible, or the topic's times are others than here."""
-        until_s = math.inf if self._timeout is None else time.monotonic() + self._timeout
+        until_s = math.inf if self.timeout is None else time.monotonic() + self.timeout
         subscription: Subscription | None = None
         while subscription is None:
             left_s = max(0.0, until_s - time.monotonic())
             try:
-                subscription = self._subscribe(timeout=min(left_s, _LOOK_S))
+                subscription = self.subscribe(timeout=min(left_s, _LOOK_S))
             except UnknownTopic:
                 if left_s == 0.0 or is_closed():
                     raise
             except NoCluster as error:
                 if left_s == 0.0 or is_closed():
-                    text = (
-                        f"no job published topic {self._topic!r} within {self._timeout} s in this process, and {error}"
-                    )
-                    raise DeliveryError(text, topic=self._topic) from error
-                LOCAL_CATALOG.lookup(self._topic, min(left_s, _LOOK_S))
-        if subscription.domain != self._domain:
+                    text = f"no job published topic {self.topic!r} within {self.timeout} s in this process, and {error}"
+                    raise DeliveryError(text, topic=self.topic) from error
+                LOCAL_CATALOG.lookup(self.topic, min(left_s, _LOOK_S))
+        if subscription.domain != self.domain:
             subscription.close()
             raise DeliveryError(
-                f"topic {self._topic!r} has times of {subscription.domain!r}, and this dataflow of {self._domain!r}. "
+                f"topic {self.topic!r} has times of {subscription.domain!r}, and this dataflow of {self.domain!r}. "
                 "Publish it outside of loops, or read it into a dataflow that has its times",
-                topic=self._topic,
+                topic=self.topic,
             )
         return subscription
 

@@ -146,42 +146,28 @@ class Labeller:
         Raises:
             TokenError: a substream of which there is a record has ended.
         """
-        label = labels_of(self._gate.number, keys)
-        distinct = label.distinct if isinstance(label, MixedLabel) else label[1:]
-        last = self._last_of(batch, keys)
-        if last is not None and all(
-            key not in self._waiting and self._gate.admit(key, token.time) is not None for key in distinct
-        ):
-            running_output(output).send_labelled(token, batch, label)
+        for part, of, last in self._runs(batch, keys):
+            label = labels_of(self._gate.number, of)
+            distinct = label.distinct if isinstance(label, MixedLabel) else label[1:]
+            if all(key not in self._waiting and self._gate.admit(key, token.time) is not None for key in distinct):
+                running_output(output).send_labelled(token, part, label)
+            else:
+                for key, rows in parts_by_key(part, of):
+                    self._send_part(output, token, key, rows)
             self.end(output, token, last)
-            return
-        for key, part in parts_by_key(batch, keys):
-            self._send_key(output, token, key, part)
 
-    def _last_of(self, batch: Batch, keys: list[Any]) -> list[Any] | None:
-        """Return the keys whose last record is in a batch; None if one has another record after its last."""
-        if self._how.last is None:
-            return []
+    def _runs(self, batch: Batch, keys: list[Any]) -> Iterator[tuple[Batch, list[Any], list[Any]]]:
+        """Yield a batch in parts, their keys, and the keys whose last record is in it; none has more of a key then."""
         last = self._how.last
         ended: dict[Any, None] = {}
-        for key, record in zip(keys, records(batch), strict=True):
-            if key in ended:
-                return None
-            if last(record):
-                ended[key] = None
-        return list(ended)
-
-    def _send_key(self, output: OutputPort, token: Token, key: Any, part: Batch) -> None:
-        """Send records of one key; what is behind a last one belongs to the next substream of the key."""
-        last = self._how.last
-        final = None if last is None else next((n for n, record in enumerate(records(part)) if last(record)), None)
-        if final is None:
-            self._send_part(output, token, key, part)
-            return
-        self._send_part(output, token, key, take_slice(part, 0, final + 1))
-        self.end(output, token, [key])
-        if final + 1 < length(part):
-            self._send_part(output, token, key, take_slice(part, final + 1, length(part)))
+        start = 0
+        for place, record in enumerate(records(batch) if last is not None else ()):
+            if keys[place] in ended:
+                yield take_slice(batch, start, place), keys[start:place], list(ended)
+                start, ended = place, {}
+            if last is not None and last(record):
+                ended[keys[place]] = None
+        yield take_slice(batch, start, length(batch)) if start else batch, keys[start:], list(ended)
 
     def end(self, output: OutputPort, token: Token, keys: Iterable[Any], *, ended_at: Time | None = None) -> None:
         """End substreams, by default at the token's time.

@@ -101,8 +101,9 @@ class Deadlines:
     __slots__ = ("_by_key", "_heap", "_opened")
 
     def __init__(self) -> None:
-        self._by_key: dict[Key, tuple[EventTime, int]] = {}
+        self._by_key: dict[Key, EventTime] = {}
         self._heap: list[tuple[EventTime, int, Key]] = []
+        """With numbers that go up, for those that are equal; there may be several entries of a key that was dropped."""
         self._opened = 0
 
     def __len__(self) -> int:
@@ -111,18 +112,16 @@ class Deadlines:
 
     def of(self, key: Key) -> EventTime | None:
         """Return that of a key; None if it has none."""
-        found = self._by_key.get(key)
-        return None if found is None else found[0]
+        return self._by_key.get(key)
 
     def put_off(self, key: Key, deadline: EventTime) -> None:
         """Give a key its deadline, or a later one; an earlier one changes nothing. O(log n) for the first."""
         known = self._by_key.get(key)
         if known is None:
-            self._by_key[key] = deadline, self._opened
             heappush(self._heap, (deadline, self._opened, key))
             self._opened += 1
-        elif known[0] < deadline:
-            self._by_key[key] = deadline, known[1]
+        if known is None or known < deadline:
+            self._by_key[key] = deadline
 
     def drop(self, key: Key) -> None:
         """Forget a key, whose substream has ended by something else. O(1), but for some that tidy up."""
@@ -137,12 +136,10 @@ class Deadlines:
         past: list[tuple[Any, ...]] = []
         while self._heap and self._heap[0][0] <= watermark:
             _, number, key = heappop(self._heap)
-            deadline, current = self._by_key.get(key, (None, None))
-            if current != number:
-                continue
-            if deadline > watermark:
+            deadline = self._by_key.get(key)
+            if deadline is not None and deadline > watermark:
                 heappush(self._heap, (deadline, number, key))
-            else:
+            elif deadline is not None:
                 del self._by_key[key]
                 past.append((deadline, number, key))
         self._tidy_up()
@@ -152,5 +149,5 @@ class Deadlines:
     def _tidy_up(self) -> None:
         """Keep the heap short, whose entries may be of what was dropped."""
         if len(self._heap) > 2 * len(self._by_key) + _FEW_ENTRIES:
-            self._heap = [(deadline, number, key) for key, (deadline, number) in self._by_key.items()]
+            self._heap = [(deadline, number, key) for number, (key, deadline) in enumerate(self._by_key.items())]
             heapify(self._heap)

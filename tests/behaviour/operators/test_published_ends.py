@@ -8,6 +8,8 @@ import tidewheel as tw
 from tidewheel.operators.sinks.publish import PublishedEnds, build_publish
 from tidewheel.progress import Antichain, IntegerDomain, TimeDomain
 from tidewheel.runtime.substreams.firm_mailbox import WaitingEnds
+from tidewheel.pubsub.publishers.topic_description import TopicDescription
+from tidewheel.runtime.substreams.waiting_ends import WaitingEnds
 from tidewheel.runtime.worker.operator_context import OperatorContext
 
 INTEGERS = IntegerDomain()
@@ -85,13 +87,19 @@ class Noting:
         self.told.append(("ends", time, keys))
 
     def made(self) -> PublishedEnds:
-        return PublishedEnds("orders", self._domain, False, cast(OperatorContext, self))
+        return PublishedEnds(self.described(), cast(OperatorContext, self))
+
+    def described(self) -> TopicDescription:
+        return TopicDescription("orders", self._domain, ends=True)
+
+    def schedule(self) -> Any:
+        return build_publish(self.described())(cast(OperatorContext, self))
 
 
 def test_the_last_frontier_waits_for_ends_that_are_told_after_it() -> None:
     """Where times are complete before all ends are told, the last epoch is open until they are, and no longer."""
     context = Noting(INTEGERS)
-    schedule = build_publish("orders", None, lambda _: context.made())(context)
+    schedule = context.schedule()
     port = Port(INTEGERS, [0])
     schedule(port)
     port.frontier = Antichain(INTEGERS, [4])
@@ -112,7 +120,7 @@ def test_the_last_frontier_waits_for_ends_that_are_told_after_it() -> None:
 def test_ends_wait_for_room() -> None:
     """With the moves of the frontier; but for the last, after which the operator may not be scheduled again."""
     context = Noting(INTEGERS)
-    schedule = build_publish("orders", None, lambda _: context.made())(context)
+    schedule = context.schedule()
     port = Port(INTEGERS, [0])
     schedule(port)
     context.room = False

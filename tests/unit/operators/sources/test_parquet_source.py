@@ -212,7 +212,10 @@ def test_nested_columns_do_not_confuse_it(tmp_path: Path) -> None:
     ("options", "message"),
     [
         ({"batch_size": 0}, "ParquetSource: batch_size is a whole number, 1 or more, not 0"),
-        ({"epoch_every": "day"}, "ParquetSource: epoch_every is \"file\", a number or None, not 'day'"),
+        (
+            {"epoch_every": "day"},
+            "ParquetSource: epoch_every, unless .*, is a whole number, 1 or more, not 'day'",
+        ),
         ({"epoch_every": 1, "time": "day"}, "ParquetSource: epochs come from a column, time=, or by epoch_every=, not"),
         ({"columns": "n"}, "ParquetSource: columns is a list of names, not 'n'"),
     ],
