@@ -21,18 +21,12 @@ from tidewheel.progress import Time, TimeDomain
 from tidewheel.pubsub.messages.events import Batch
 from tidewheel.pubsub.messages.payload import EncodedBatch
 from tidewheel.spark_bridge.errors import BridgeError
+from tidewheel.spark_bridge.structured_streaming import epoch_files
 from tidewheel.spark_bridge.structured_streaming.epoch_checkpoint import (
     CommitRecord,
     EpochCheckpoint,
     WriterIdentity,
     plain_times,
-)
-from tidewheel.spark_bridge.structured_streaming.epoch_files import (
-    FILES,
-    EpochFiles,
-    is_open_as,
-    lock_folder,
-    make_folder,
 )
 
 _HIDDEN: Final = (".", "_")
@@ -89,7 +83,9 @@ class EpochFolder:
         BridgeError: another writer is at it, the checkpoint is not for this, or there are files of others.
     """
 
-    def __init__(self, asked: WriterIdentity, checkpoint: Path, files: EpochFiles = FILES) -> None:
+    def __init__(
+        self, asked: WriterIdentity, checkpoint: Path, files: epoch_files.EpochFiles = epoch_files.FILES
+    ) -> None:
         self._path = Path(asked.path)
         self._files = files
         self.is_broken = False
@@ -100,13 +96,13 @@ class EpochFolder:
                     f"{self._path} is gone, and the checkpoint {checkpoint} knows of files in it: restore it, or begin "
                     "anew with another checkpoint"
                 )
-            make_folder(files, self._path)
-            self._descriptor = lock_folder(self._path)
+            epoch_files.make_folder(files, self._path)
+            self._descriptor = epoch_files.lock_folder(self._path)
             locks.callback(os.close, self._descriptor)
             if not found.is_in_use:
                 self._refuse_foreign(re.compile(r"(?!)"), f"and the checkpoint {checkpoint} knows nothing of it")
-            make_folder(files, checkpoint)
-            locks.callback(os.close, lock_folder(checkpoint))
+            epoch_files.make_folder(files, checkpoint)
+            locks.callback(os.close, epoch_files.lock_folder(checkpoint))
             self._checkpoint = found
             self.identity = found.identity(asked)
             self.record = found.record()
@@ -140,7 +136,7 @@ class EpochFolder:
     def _write(self, record: CommitRecord, table: pa.Table) -> int:
         """Make the file under its hidden name and return its size; if that fails nothing of it is left."""
         hidden = self._hidden(record.file)
-        if not is_open_as(self._path, self._descriptor):
+        if not epoch_files.is_open_as(self._path, self._descriptor):
             raise BridgeError(f"{self._path} was moved, removed or replaced while it was written to")
         try:
             self._files.write_table(hidden, table)

@@ -50,12 +50,7 @@ class EpochSink:
     """
 
     def __init__(
-        self,
-        folder: EpochFolder,
-        domain: TimeDomain,
-        schema: pa.Schema | None,
-        file_bytes: int,
-        max_delay_s: float,
+        self, folder: EpochFolder, domain: TimeDomain, schema: pa.Schema | None, file_bytes: int, max_delay_s: float
     ) -> None:
         self._folder = folder
         self._domain = domain
