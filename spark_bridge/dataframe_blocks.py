@@ -15,18 +15,20 @@ from collections import deque
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import uuid4
 
 import pyarrow as pa
 import ray
-from pyspark.sql import DataFrame, SparkSession
 from ray import ObjectRef
 
 from tidewheel.runtime import Pause
 from tidewheel.spark_bridge import jvm
 from tidewheel.spark_bridge.cached_rdd import CachedRdd
 from tidewheel.spark_bridge.errors import BridgeError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 _logger = logging.getLogger(__name__)
 
@@ -184,7 +186,7 @@ class CachedDataFrames:
     def __len__(self) -> int:
         return len(self._cached)
 
-    def add(self, df: DataFrame, schema: pa.Schema) -> DataFrameBlocks:
+    def add(self, df: "DataFrame", schema: pa.Schema) -> DataFrameBlocks:
         """Compute a DataFrame, which has a partition, and return its blocks.
 
         Raises:
@@ -197,14 +199,14 @@ class CachedDataFrames:
             self._cached[_application(df), blocks.rdd.number] = weakref.ref(blocks)
         return blocks
 
-    def prune(self, df: DataFrame) -> None:
+    def prune(self, df: "DataFrame") -> None:
         """Drop from the cache what belongs to no dataflow any more; `df` is any DataFrame of the session."""
         with self._lock:
             dead = [key for key, blocks in self._cached.items() if blocks() is None]
         for key in dead:
             self._drop(df, key)
 
-    def store(self, df: DataFrame, blocks: DataFrameBlocks) -> None:
+    def store(self, df: "DataFrame", blocks: DataFrameBlocks) -> None:
         """Store blocks, and drop them from Spark's cache; raises as `DataFrameBlocks.store`."""
         try:
             blocks.store()
@@ -228,7 +230,7 @@ class CachedDataFrames:
         with self._lock:
             self._cached.clear()
 
-    def _drop(self, df: DataFrame, key: tuple[str, int]) -> None:
+    def _drop(self, df: "DataFrame", key: tuple[str, int]) -> None:
         application, number = key
         with self._lock:
             was_there = self._cached.pop(key, None) is not None
@@ -237,7 +239,7 @@ class CachedDataFrames:
 
 
 @contextmanager
-def _nothing_left_on_failure(spark: SparkSession) -> Iterator[None]:
+def _nothing_left_on_failure(spark: "SparkSession") -> Iterator[None]:
     """Drop the RDDs from Spark's cache that the block has marked to be cached, if it raises.
 
     RayDP tells the number of its RDD only when that is computed: it is found by the call site, which is the thread's.
@@ -257,7 +259,7 @@ def _nothing_left_on_failure(spark: SparkSession) -> Iterator[None]:
             context.setLocalProperty(_CALL_SITE, site)
 
 
-def _application(df: DataFrame) -> str:
+def _application(df: "DataFrame") -> str:
     return str(df.sparkSession.sparkContext.applicationId)
 
 
