@@ -46,7 +46,7 @@ RECOVERY_SECONDS = 60.0
 _POLL_SECONDS = 0.005
 _RETRY_SECONDS = 0.5
 _CALL_SITE = "callSite.short"
-"""What Spark's pages show for the jobs of a thread."""
+"""The property that Spark's pages show for the jobs of a thread."""
 
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
@@ -55,7 +55,7 @@ class DataFrameBlocks:
 
     Attributes:
         schema: the schema of every block.
-        rdd: where they are in Spark's cache, or were; without partitions if they never were there.
+        rdd: the RDD that has them in Spark's cache, or had; without partitions if none ever had.
         stored: the blocks as Ray objects, None as long as they are only in Spark's cache.
         is_read: whether a job has been given them.
     """
@@ -75,7 +75,7 @@ class DataFrameBlocks:
 
     @property
     def advice(self) -> str:
-        """What to do when one is lost."""
+        """The advice for a program that has lost a block."""
         if self.stored is not None:
             return "A block is lost with the Ray node or the driver that holds it: run from_spark again."
         return (
@@ -135,12 +135,12 @@ class DataFrameBlocks:
         raise BridgeError(f"no executor of Spark has had it for {RECOVERY_SECONDS:.0f} s: {reason}") from reason
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Return what a worker gets."""
+        """Return the form in which a worker receives the blocks."""
         self.is_read = True
         return DataFrameBlocks, (self.schema, self.rdd, self.stored, True)
 
     def store(self) -> None:
-        """Have all blocks stored in Ray's object store; Spark may stop then.
+        """Store all blocks in Ray's object store; Spark may stop then.
 
         Raises:
             BridgeError: Spark has stopped, or an executor has died, or does not answer.
@@ -176,7 +176,7 @@ def _arrival(reference: ObjectRef[T], seconds: float) -> Generator[Pause, None, 
 
 
 class CachedDataFrames:
-    """The cached blocks of this process, which drops from Spark's cache what nobody can read any more."""
+    """The cached blocks of this process. It drops from Spark's cache what no dataflow can read any more."""
 
     def __init__(self) -> None:
         self._cached: dict[tuple[str, int], weakref.ref[DataFrameBlocks]] = {}
@@ -264,4 +264,4 @@ def _application(df: "DataFrame") -> str:
 
 
 CACHED = CachedDataFrames()
-"""Those of the Spark session of this process, of which there is one at a time."""
+"""The cached blocks of the Spark session of this process, of which there is one at a time."""

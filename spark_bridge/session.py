@@ -76,8 +76,7 @@ def session(
             yield running
             return
         _refuse_foreign_session()
-        java = find_java()
-        with java_environment(java), process_environment(PYSPARK_PYTHON=sys.executable):
+        with java_environment(find_java()), process_environment(PYSPARK_PYTHON=sys.executable):
             ray_cluster.connect()
             ray_cluster.require_free_name()
             ray_cluster.await_room(demand)

@@ -30,7 +30,7 @@ from tidewheel.spark_bridge.structured_streaming.epoch_checkpoint import (
 )
 
 _HIDDEN: Final = (".", "_")
-"""How names begin of what Spark does not read."""
+"""The first characters of names that Spark does not read."""
 _SPARKS_LOG: Final = "_spark_metadata"
 _MOST_CHUNKS: Final = 64
 
@@ -45,9 +45,9 @@ class EpochGroup:
     Attributes:
         tables: their rows, in the order of the epochs.
         times: of the epochs.
-        batches: what is to be acknowledged of them; these batches have no content.
-        bytes: how large the tables are.
-        since_s: when the first of them came.
+        batches: the batches to acknowledge, without their content.
+        bytes: the size of the tables.
+        since_s: the time at which the first of them came.
     """
 
     tables: list[pa.Table] = field(default_factory=list)
@@ -70,9 +70,9 @@ class EpochFolder:
     """A folder that this process alone writes to, from the beginning to `close`.
 
     Args:
-        asked: what the writer is to be; one that was there before keeps its name.
+        asked: the identity of the writer; a writer that was there before keeps its name.
         checkpoint: the folder of its checkpoint.
-        files: how files are changed.
+        files: the calls that change files.
 
     Attributes:
         identity: the writer.
@@ -113,7 +113,7 @@ class EpochFolder:
         """Let a group appear as one file; return how many bytes that has. It is durable when this returns.
 
         Raises:
-            BridgeError: it was not possible. Then nothing is lost that is not acknowledged, and this folder is broken.
+            BridgeError: it was not possible, and this folder is broken. The topic sends again what is not acknowledged.
         """
         assert not self.is_broken
         self.is_broken = True
@@ -190,13 +190,13 @@ class EpochFolder:
 
 
 def _without_content(batch: Batch) -> Batch:
-    """Return what acknowledges a batch, and does not hold what was in it meanwhile."""
+    """Return a batch that acknowledges another one, and does not hold its content meanwhile."""
     return Batch(batch.time, batch.partition, EncodedBatch("pickle", b"", 0), batch.counter, number=batch.number)
 
 
 @contextmanager
 def _readable(where: str, what: str = "nothing was written") -> Iterator[None]:
-    """Have what the operating system and Arrow raise come as BridgeError."""
+    """Raise errors of the operating system and of Arrow as BridgeError."""
     try:
         yield
     except (OSError, pa.ArrowException) as error:
