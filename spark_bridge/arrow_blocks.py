@@ -25,16 +25,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from ray import ObjectRef
 
+from tidewheel.spark_bridge import jvm
 from tidewheel.spark_bridge.dataframe_blocks import CACHED, DataFrameBlocks
 from tidewheel.spark_bridge.errors import BridgeError, computing
-from tidewheel.spark_bridge.jvm import (
-    arrow_schema_stream,
-    collected_batches,
-    column_types,
-    dataframe_of_tables,
-    is_determinate,
-    partition_count,
-)
 from tidewheel.spark_bridge.spark_types import readable_schema, spark_schema
 
 _logger = logging.getLogger(__name__)
@@ -55,7 +48,7 @@ def arrow_schema(df: DataFrame, name: str) -> pa.Schema:
     Raises:
         BridgeError: columns are of a type that Arrow does not have, or share a name; ``name`` says which DataFrame.
     """
-    types = column_types(df)
+    types = jvm.column_types(df)
     counts = Counter(column for column, _ in types)
     repeated = [column for column, count in counts.items() if count > 1]
     if repeated:
@@ -90,11 +83,11 @@ def blocks_of(df: DataFrame, name: str, count: int | None = None, *, store: bool
     schema = arrow_schema(df, name)
     if not is_on_ray(df.sparkSession):
         return DataFrameBlocks(schema, stored=tuple(_put_blocks(df, name, schema, count)))
-    if not partition_count(df):
+    if not jvm.partition_count(df):
         return DataFrameBlocks(schema, stored=())
     with computing(name):
         blocks = CACHED.add(df, schema)
-    if store or not is_determinate(df.sparkSession, blocks.rdd.number):
+    if store or not jvm.is_determinate(df.sparkSession, blocks.rdd.number):
         CACHED.store(df, blocks)
     return blocks
 
@@ -133,7 +126,7 @@ def _arrow_schema(df: DataFrame) -> pa.Schema | None:
         except (PySparkException, ValueError):  # of types that PySpark does not even know
             return None
     try:
-        schema = pa.ipc.read_schema(pa.py_buffer(arrow_schema_stream(df))).remove_metadata()
+        schema = pa.ipc.read_schema(pa.py_buffer(jvm.arrow_schema_stream(df))).remove_metadata()
     except (Py4JError, PySparkException, pa.ArrowException):
         return None
     return schema if all(map(_has_arrays, schema.types)) else None
@@ -218,7 +211,7 @@ def collected(df: DataFrame, schema: pa.Schema, name: str) -> pa.Table:
         BridgeError: Spark could not compute it; ``name`` says which DataFrame.
     """
     with computing(name):
-        batches = collected_batches(df)
+        batches = jvm.collected_batches(df)
     return pa.Table.from_batches(batches).cast(schema) if batches else schema.empty_table()
 
 
@@ -231,4 +224,4 @@ def created(spark: SparkSession, tables: Iterable[pa.Table], schema: pa.Schema) 
         schema: the schema of all tables, which `readable_schema` made.
     """
     table = pa.concat_tables([schema.empty_table(), *tables]).combine_chunks()
-    return dataframe_of_tables(spark, [table], write_stream, spark_schema(schema).json())
+    return jvm.dataframe_of_tables(spark, [table], write_stream, spark_schema(schema).json())

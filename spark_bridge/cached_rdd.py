@@ -23,9 +23,9 @@ class CachedRdd:
     """A cached RDD of Arrow batches. Its executors are as they were when it was cached.
 
     Attributes:
-        number: by which Spark knows it.
+        number: the number by which Spark knows it.
         schema_json: the schema of the batches, as Arrow's JSON.
-        agent: where RayDP's agent in the driver listens, which has Spark compute what was lost.
+        agent: the URL of RayDP's agent in the driver, which has Spark compute what was lost.
         holders: the numbers that Spark gives the executors that have the partitions; None where that is not known.
         actors: the identifier of each executor's actor, by the number of the executor.
         nodes: the Ray node that each was on, in the same way, as far as Ray said. One that has died may be elsewhere.

@@ -15,18 +15,20 @@ from collections import deque
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import uuid4
 
 import pyarrow as pa
 import ray
-from pyspark.sql import DataFrame, SparkSession
 from ray import ObjectRef
 
 from tidewheel.runtime import Pause
 from tidewheel.spark_bridge import jvm
 from tidewheel.spark_bridge.cached_rdd import CachedRdd
 from tidewheel.spark_bridge.errors import BridgeError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 _logger = logging.getLogger(__name__)
 
@@ -44,7 +46,7 @@ RECOVERY_SECONDS = 60.0
 _POLL_SECONDS = 0.005
 _RETRY_SECONDS = 0.5
 _CALL_SITE = "callSite.short"
-"""What Spark's pages show for the jobs of a thread."""
+"""The property that Spark's pages show for the jobs of a thread."""
 
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
@@ -53,7 +55,7 @@ class DataFrameBlocks:
 
     Attributes:
         schema: the schema of every block.
-        rdd: where they are in Spark's cache, or were; without partitions if they never were there.
+        rdd: the RDD that has them in Spark's cache, or had; without partitions if none ever had.
         stored: the blocks as Ray objects, None as long as they are only in Spark's cache.
         is_read: whether a job has been given them.
     """
@@ -73,7 +75,7 @@ class DataFrameBlocks:
 
     @property
     def advice(self) -> str:
-        """What to do when one is lost."""
+        """The advice for a program that has lost a block."""
         if self.stored is not None:
             return "A block is lost with the Ray node or the driver that holds it: run from_spark again."
         return (
@@ -133,12 +135,12 @@ class DataFrameBlocks:
         raise BridgeError(f"no executor of Spark has had it for {RECOVERY_SECONDS:.0f} s: {reason}") from reason
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Return what a worker gets."""
+        """Return the form in which a worker receives the blocks."""
         self.is_read = True
         return DataFrameBlocks, (self.schema, self.rdd, self.stored, True)
 
     def store(self) -> None:
-        """Have all blocks stored in Ray's object store; Spark may stop then.
+        """Store all blocks in Ray's object store; Spark may stop then.
 
         Raises:
             BridgeError: Spark has stopped, or an executor has died, or does not answer.
@@ -174,7 +176,7 @@ def _arrival(reference: ObjectRef[T], seconds: float) -> Generator[Pause, None, 
 
 
 class CachedDataFrames:
-    """The cached blocks of this process, which drops from Spark's cache what nobody can read any more."""
+    """The cached blocks of this process. It drops from Spark's cache what no dataflow can read any more."""
 
     def __init__(self) -> None:
         self._cached: dict[tuple[str, int], weakref.ref[DataFrameBlocks]] = {}
@@ -184,7 +186,7 @@ class CachedDataFrames:
     def __len__(self) -> int:
         return len(self._cached)
 
-    def add(self, df: DataFrame, schema: pa.Schema) -> DataFrameBlocks:
+    def add(self, df: "DataFrame", schema: pa.Schema) -> DataFrameBlocks:
         """Compute a DataFrame, which has a partition, and return its blocks.
 
         Raises:
@@ -197,14 +199,14 @@ class CachedDataFrames:
             self._cached[_application(df), blocks.rdd.number] = weakref.ref(blocks)
         return blocks
 
-    def prune(self, df: DataFrame) -> None:
+    def prune(self, df: "DataFrame") -> None:
         """Drop from the cache what belongs to no dataflow any more; `df` is any DataFrame of the session."""
         with self._lock:
             dead = [key for key, blocks in self._cached.items() if blocks() is None]
         for key in dead:
             self._drop(df, key)
 
-    def store(self, df: DataFrame, blocks: DataFrameBlocks) -> None:
+    def store(self, df: "DataFrame", blocks: DataFrameBlocks) -> None:
         """Store blocks, and drop them from Spark's cache; raises as `DataFrameBlocks.store`."""
         try:
             blocks.store()
@@ -228,7 +230,7 @@ class CachedDataFrames:
         with self._lock:
             self._cached.clear()
 
-    def _drop(self, df: DataFrame, key: tuple[str, int]) -> None:
+    def _drop(self, df: "DataFrame", key: tuple[str, int]) -> None:
         application, number = key
         with self._lock:
             was_there = self._cached.pop(key, None) is not None
@@ -237,7 +239,7 @@ class CachedDataFrames:
 
 
 @contextmanager
-def _nothing_left_on_failure(spark: SparkSession) -> Iterator[None]:
+def _nothing_left_on_failure(spark: "SparkSession") -> Iterator[None]:
     """Drop the RDDs from Spark's cache that the block has marked to be cached, if it raises.
 
     RayDP tells the number of its RDD only when that is computed: it is found by the call site, which is the thread's.
@@ -257,9 +259,9 @@ def _nothing_left_on_failure(spark: SparkSession) -> Iterator[None]:
             context.setLocalProperty(_CALL_SITE, site)
 
 
-def _application(df: DataFrame) -> str:
+def _application(df: "DataFrame") -> str:
     return str(df.sparkSession.sparkContext.applicationId)
 
 
 CACHED = CachedDataFrames()
-"""Those of the Spark session of this process, of which there is one at a time."""
+"""The cached blocks of the Spark session of this process, of which there is one at a time."""

@@ -43,7 +43,7 @@ SILENCE_SECONDS = 120.0
 
 BYTES_BETWEEN_COLLECTIONS = 256 * 2**20
 LEASES_BETWEEN_COLLECTIONS = 200
-"""After how much has been leased the JVM is asked to collect what nobody can reach."""
+"""After so much has been leased, the bridge asks the JVM to collect what no program can reach."""
 
 
 def to_spark(
@@ -218,9 +218,9 @@ class BlockLeases:
 
         Args:
             jvm: the driver's.
-            rdd: what reads the blocks.
+            rdd: the RDD that reads the blocks.
             references: the blocks.
-            size: how many bytes they are.
+            size: their size in bytes.
         """
         with self._lock:
             if self._collected is None:

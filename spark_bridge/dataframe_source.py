@@ -24,7 +24,7 @@ _StreamT_co = TypeVar("_StreamT_co", covariant=True)
 
 
 class TakesSource(Protocol[_StreamT_co]):
-    """What ``from_spark`` needs of a dataflow: it takes a named source and returns the stream of what that yields."""
+    """The part of a dataflow that ``from_spark`` needs: it takes a named source and returns a stream of its items."""
 
     def source(self, name: str, source: "DataFrameSource", /) -> _StreamT_co:
         """Add ``source`` to the dataflow as ``name``."""

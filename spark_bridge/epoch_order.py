@@ -8,7 +8,7 @@ from typing import Any
 from pyspark import StorageLevel
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, functions
-from pyspark.sql.types import ArrayType, DataType, IntegralType, MapType, StructType
+from pyspark.sql.types import DataType, IntegralType
 
 from tidewheel.spark_bridge.arrow_blocks import quoted
 from tidewheel.spark_bridge.errors import BridgeError
@@ -107,21 +107,14 @@ def checked_row_count(df: DataFrame, epochs: EpochColumn) -> int:
 def in_epoch_order(df: DataFrame, time: str, count: int) -> DataFrame:
     """Return ``df`` in ``count`` partitions that follow each other in time; an epoch too big for one spans several."""
     epoch = functions.col(quoted(time))
-    return df.repartitionByRange(count, epoch, *_salt(df)).sortWithinPartitions(epoch)
+    return df.repartitionByRange(count, epoch, _salt(df)).sortWithinPartitions(epoch)
 
 
-def _salt(df: DataFrame) -> list[Column]:
+def _salt(df: DataFrame) -> Column:
     """Return what tells rows of one epoch apart, the same at every computation: a hash of all that can be hashed."""
-    hashable = [functions.col(quoted(field.name)) for field in df.schema.fields if not _has_map(field.dataType)]
-    return [functions.xxhash64(*hashable)]
-
-
-def _has_map(kind: "DataType") -> bool:
-    if isinstance(kind, StructType):
-        return any(_has_map(field.dataType) for field in kind.fields)
-    if isinstance(kind, ArrayType):
-        return _has_map(kind.elementType)
-    return isinstance(kind, MapType)
+    # Spark hashes no maps, not even inside other types.
+    hashable = [field.name for field in df.schema.fields if "map<" not in field.dataType.simpleString()]
+    return functions.xxhash64(*(functions.col(quoted(name)) for name in hashable))
 
 
 @contextmanager

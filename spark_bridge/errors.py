@@ -19,7 +19,7 @@ class BridgeError(TidewheelError):
 
 
 def readable(error: BaseException) -> str:
-    """Return what an exception says, or what is behind it in Spark, without Java's stack.
+    """Return the message of an exception, or of its cause in Spark, without Java's stack.
 
     >>> readable(ValueError("no number"))
     'ValueError: no number'
@@ -34,7 +34,7 @@ def readable(error: BaseException) -> str:
 
 @contextmanager
 def computing(name: str) -> Iterator[None]:
-    """Raise BridgeError with what Spark says if the block, in which Spark computes the DataFrame of a name, fails."""
+    """Raise BridgeError with Spark's message if the block fails, in which Spark computes the DataFrame of a name."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
@@ -53,7 +53,7 @@ def _captured(error: Any) -> str | None:
 
 
 def _thrown(java: Any) -> str | None:
-    """Return what Java says of the cause of all that an exception of Py4J is about."""
+    """Return Java's message of the first cause of an exception of Py4J."""
     text: str | None = None
     try:
         for _ in range(_MOST_CAUSES):

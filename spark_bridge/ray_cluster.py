@@ -28,7 +28,7 @@ APP_MASTER = "RAY_APP_MASTER"
 """The name that RayDP gives the actor of its application master, one in a Ray namespace."""
 
 EXECUTOR = "raydp-executor-"
-"""How the names of RayDP's executors begin; the number of the executor follows."""
+"""The beginning of the names of RayDP's executors; the number of the executor follows."""
 
 _RELEASE_SECONDS = 10.0
 _POLL_SECONDS = 0.1
@@ -38,10 +38,10 @@ _UNITS = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 
 @dataclass(frozen=True, slots=True)
 class ExecutorDemand:
-    """What the executors of a session hold as long as it lives.
+    """The resources that the executors of a session hold as long as it lives.
 
     Attributes:
-        executors: how many there are.
+        executors: the number of executors.
         cpus: the Ray CPUs that each takes.
         memory_bytes: the Ray memory that each takes.
     """

@@ -17,17 +17,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tidewheel.spark_bridge import jvm
+from tidewheel.spark_bridge import jvm, spark_configuration
 from tidewheel.spark_bridge.errors import BridgeError
 from tidewheel.spark_bridge.java import find_java, java_environment, process_environment
-from tidewheel.spark_bridge.spark_configuration import (
-    DRIVER_LOG_CONFIGURATION,
-    DRIVER_LOG_SETTING,
-    JAVA_OPTIONS_SETTINGS,
-    OPENED_PACKAGES,
-    executor_cpus,
-    spark_configuration,
-)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -74,8 +66,8 @@ def session(
 
     if cores < 1:
         raise BridgeError(f"a Spark executor needs one core or more, not cores={cores!r}")
-    settings = spark_configuration(configs)
-    demand = ray_cluster.executor_demand(executors, executor_cpus(settings, cores), memory)
+    settings = spark_configuration.spark_configuration(configs)
+    demand = ray_cluster.executor_demand(executors, spark_configuration.executor_cpus(settings, cores), memory)
     if not _only_one.acquire(blocking=False):
         raise BridgeError(f"this process already has a Spark session, and can have one: leave it before {app_name!r}")
     try:
@@ -84,8 +76,7 @@ def session(
             yield running
             return
         _refuse_foreign_session()
-        java = find_java()
-        with java_environment(java), process_environment(PYSPARK_PYTHON=sys.executable):
+        with java_environment(find_java()), process_environment(PYSPARK_PYTHON=sys.executable):
             ray_cluster.connect()
             ray_cluster.require_free_name()
             ray_cluster.await_room(demand)
@@ -133,9 +124,9 @@ def _closed_to_ray(spark: "SparkSession") -> list[str]:
     configuration = spark.sparkContext.getConf()
 
     def opens(options: str) -> bool:
-        return all(f"{package}=ALL-UNNAMED" in options for package in OPENED_PACKAGES)
+        return all(f"{package}=ALL-UNNAMED" in options for package in spark_configuration.OPENED_PACKAGES)
 
-    settings = {name: str(configuration.get(name, "")) for name in JAVA_OPTIONS_SETTINGS}
+    settings = {name: str(configuration.get(name, "")) for name in spark_configuration.JAVA_OPTIONS_SETTINGS}
     return [name for name, options in settings.items() if not opens(f"{everywhere} {options}")]
 
 
@@ -165,8 +156,8 @@ def _started(
     _logger.info("starting Spark %r on Ray: %d executor(s) of %d core(s)", app_name, executors, cores)
     with tempfile.TemporaryDirectory(prefix="tidewheel-") as folder, ExitStack() as undo:
         log = Path(folder, "log4j2.properties")  # the driver's JVM reads it when it starts, and logs errors only
-        log.write_text(DRIVER_LOG_CONFIGURATION, encoding="utf-8")
-        settings.setdefault(DRIVER_LOG_SETTING, str(log))
+        log.write_text(spark_configuration.DRIVER_LOG_CONFIGURATION, encoding="utf-8")
+        settings.setdefault(spark_configuration.DRIVER_LOG_SETTING, str(log))
         try:
             cluster = SparkCluster(app_name, executors, cores, memory, enable_hive=False, configs=settings)
             undo.callback(cluster.stop, cleanup_data=True)

@@ -32,14 +32,14 @@ _PLAIN = (int, float, str, bool, type(None))
 
 @dataclass(frozen=True, slots=True)
 class WriterIdentity:
-    """What a writer writes from where to where.
+    """The topic, the folder and the name of a writer.
 
     Args:
         topic: its name.
         path: the folder of the files.
         format: of the files.
         time: the column with the epoch of each row, None for none.
-        writer: tells it from all others; part of the names of its files and of its subscription.
+        writer: the name of the writer, which no other has; part of the names of its files and of its subscription.
         version: of the checkpoint's files.
     """
 
@@ -52,7 +52,7 @@ class WriterIdentity:
 
     @classmethod
     def new(cls, topic: str, path: Path, format: str, time: str | None) -> "WriterIdentity":  # noqa: A002 - as in Spark
-        """Return one that nobody has."""
+        """Return an identity with a new name."""
         return cls(topic, str(path), format, time, uuid.uuid4().hex[:12], 1)
 
     @property
@@ -63,7 +63,7 @@ class WriterIdentity:
 
 @dataclass(frozen=True, slots=True)
 class CommitRecord:
-    """What is committed once the file with this number is.
+    """The state of a folder once the file with this number is in it.
 
     Args:
         file: the number of the newest file; the first is 1, and 0 stands for none.
@@ -130,7 +130,7 @@ NOTHING: Final = CommitRecord(0, (), (), None)
 
 
 def plain_times(times: Sequence[Time]) -> list[Any]:
-    """Return times as what JSON has: numbers, text, and lists for tuples.
+    """Return times as values that JSON has: numbers, text, and lists for tuples.
 
     >>> plain_times([(1, ("a", 2)), 3])
     [[1, ['a', 2]], 3]
@@ -170,11 +170,11 @@ class EpochCheckpoint:
 
     @property
     def is_in_use(self) -> bool:
-        """Whether it is somebody's."""
+        """Whether it is the checkpoint of a writer."""
         return (self._folder / IDENTITY_FILE).exists()
 
     def identity(self, asked: WriterIdentity) -> WriterIdentity:
-        """Return whose checkpoint this is; if it is nobody's yet, make it that of ``asked``.
+        """Return the writer of this checkpoint; a checkpoint without a writer becomes that of ``asked``.
 
         Raises:
             BridgeError: it is that of another writer than is asked for, or no checkpoint.
@@ -194,14 +194,14 @@ class EpochCheckpoint:
         return found
 
     def record(self) -> CommitRecord:
-        """Return what is committed once the file that it names is there."""
+        """Return the record, which is committed once the file that it names is there."""
         if not (self._folder / COMMITS_FILE).exists():
             return NOTHING
         record = self._read(COMMITS_FILE, CommitRecord)
         return replace(record, times=tuple(map(_time, record.times)))
 
     def save(self, record: CommitRecord) -> None:
-        """Note what will be committed once the file that it names is there; it is durable when this returns."""
+        """Save a record, which is committed once the file that it names is there; it is durable when this returns."""
         self._save(COMMITS_FILE, record.to_json())
 
     def _save(self, name: str, text: str) -> None:

@@ -46,7 +46,7 @@ class EpochFiles:
 
 
 FILES = EpochFiles()
-"""What is used unless something else is said."""
+"""The default for folders of epochs."""
 
 
 def make_folder(files: EpochFiles, path: Path) -> None:

@@ -21,22 +21,16 @@ from tidewheel.progress import Time, TimeDomain
 from tidewheel.pubsub.messages.events import Batch
 from tidewheel.pubsub.messages.wire import DataMessage
 from tidewheel.spark_bridge.errors import BridgeError
+from tidewheel.spark_bridge.structured_streaming import epoch_files
 from tidewheel.spark_bridge.structured_streaming.epoch_checkpoint import (
     CommitRecord,
     EpochCheckpoint,
     WriterIdentity,
     plain_times,
 )
-from tidewheel.spark_bridge.structured_streaming.epoch_files import (
-    FILES,
-    EpochFiles,
-    is_open_as,
-    lock_folder,
-    make_folder,
-)
 
 _HIDDEN: Final = (".", "_")
-"""How names begin of what Spark does not read."""
+"""The first characters of names that Spark does not read."""
 _SPARKS_LOG: Final = "_spark_metadata"
 _MOST_CHUNKS: Final = 64
 
@@ -51,9 +45,9 @@ class EpochGroup:
     Attributes:
         tables: their rows, in the order of the epochs.
         times: of the epochs.
-        batches: what is to be acknowledged of them; these batches have no content.
-        bytes: how large the tables are.
-        since_s: when the first of them came.
+        batches: the batches to acknowledge, without their content.
+        bytes: the size of the tables.
+        since_s: the time at which the first of them came.
     """
 
     tables: list[pa.Table] = field(default_factory=list)
@@ -76,9 +70,9 @@ class EpochFolder:
     """A folder that this process alone writes to, from the beginning to `close`.
 
     Args:
-        asked: what the writer is to be; one that was there before keeps its name.
+        asked: the identity of the writer; a writer that was there before keeps its name.
         checkpoint: the folder of its checkpoint.
-        files: how files are changed.
+        files: the calls that change files.
 
     Attributes:
         identity: the writer.
@@ -89,7 +83,9 @@ class EpochFolder:
         BridgeError: another writer is at it, the checkpoint is not for this, or there are files of others.
     """
 
-    def __init__(self, asked: WriterIdentity, checkpoint: Path, files: EpochFiles = FILES) -> None:
+    def __init__(
+        self, asked: WriterIdentity, checkpoint: Path, files: epoch_files.EpochFiles = epoch_files.FILES
+    ) -> None:
         self._path = Path(asked.path)
         self._files = files
         self.is_broken = False
@@ -100,13 +96,13 @@ class EpochFolder:
                     f"{self._path} is gone, and the checkpoint {checkpoint} knows of files in it: restore it, or begin "
                     "anew with another checkpoint"
                 )
-            make_folder(files, self._path)
-            self._descriptor = lock_folder(self._path)
+            epoch_files.make_folder(files, self._path)
+            self._descriptor = epoch_files.lock_folder(self._path)
             locks.callback(os.close, self._descriptor)
             if not found.is_in_use:
                 self._refuse_foreign(re.compile(r"(?!)"), f"and the checkpoint {checkpoint} knows nothing of it")
-            make_folder(files, checkpoint)
-            locks.callback(os.close, lock_folder(checkpoint))
+            epoch_files.make_folder(files, checkpoint)
+            locks.callback(os.close, epoch_files.lock_folder(checkpoint))
             self._checkpoint = found
             self.identity = found.identity(asked)
             self.record = found.record()
@@ -117,7 +113,7 @@ class EpochFolder:
         """Let a group appear as one file; return how many bytes that has. It is durable when this returns.
 
         Raises:
-            BridgeError: it was not possible. Then nothing is lost that is not acknowledged, and this folder is broken.
+            BridgeError: it was not possible, and this folder is broken. The topic sends again what is not acknowledged.
         """
         assert not self.is_broken
         self.is_broken = True
@@ -140,7 +136,7 @@ class EpochFolder:
     def _write(self, record: CommitRecord, table: pa.Table) -> int:
         """Make the file under its hidden name and return its size; if that fails nothing of it is left."""
         hidden = self._hidden(record.file)
-        if not is_open_as(self._path, self._descriptor):
+        if not epoch_files.is_open_as(self._path, self._descriptor):
             raise BridgeError(f"{self._path} was moved, removed or replaced while it was written to")
         try:
             self._files.write_table(hidden, table)
@@ -194,14 +190,14 @@ class EpochFolder:
 
 
 def _without_content(batch: Batch) -> Batch:
-    """Return what acknowledges a batch, and does not hold what was in it meanwhile."""
+    """Return a batch that acknowledges another one, and does not hold its content meanwhile."""
     nothing = DataMessage(batch.time, b"", "pickle", 0)
     return Batch(batch.time, batch.partition, nothing, batch.counter, number=batch.number)
 
 
 @contextmanager
 def _readable(where: str, what: str = "nothing was written") -> Iterator[None]:
-    """Have what the operating system and Arrow raise come as BridgeError."""
+    """Raise errors of the operating system and of Arrow as BridgeError."""
     try:
         yield
     except (OSError, pa.ArrowException) as error:

@@ -14,13 +14,13 @@ from tidewheel.spark_bridge.structured_streaming.epoch_folder import EpochFolder
 
 @dataclass(frozen=True, slots=True)
 class EpochWriterStatistics:
-    """What a writer has done since it was started.
+    """The counts of a writer since its start.
 
     Attributes:
         epochs: how many epochs with rows it has committed.
         rows: how many rows they have.
         files: how many files.
-        bytes: how large these are.
+        bytes: the size of these files.
         left_out: how many epochs came again that were committed before.
     """
 
@@ -42,19 +42,14 @@ class EpochSink:
         max_delay_s: a group becomes a file once its first epoch has waited for so many seconds.
 
     Attributes:
-        statistics: what was done so far.
+        statistics: the counts so far.
 
     Raises:
         BridgeError: the folder has files of another schema, or of times of another kind.
     """
 
     def __init__(
-        self,
-        folder: EpochFolder,
-        domain: TimeDomain,
-        schema: pa.Schema | None,
-        file_bytes: int,
-        max_delay_s: float,
+        self, folder: EpochFolder, domain: TimeDomain, schema: pa.Schema | None, file_bytes: int, max_delay_s: float
     ) -> None:
         self._folder = folder
         self._domain = domain
@@ -72,7 +67,7 @@ class EpochSink:
 
     @property
     def schema(self) -> pa.Schema | None:
-        """Of the rows that are written, the time column included; None while nothing has told it."""
+        """The schema of the rows that are written, the time column included; None before an epoch has told it."""
         return self._tables.schema
 
     def receive(self, epoch: Epoch, now_s: float) -> Sequence[Batch]:
@@ -121,7 +116,7 @@ class EpochSink:
 
 
 def _tables(folder: EpochFolder, schema: pa.Schema | None) -> RecordTables:
-    """Return what makes tables of one schema: that of the folder's files, or the one that was given."""
+    """Return the `RecordTables` of the schema of the folder's files, or of the one that was given."""
     identity, written = folder.identity, folder.record.arrow_schema()
     given = None if schema is None else RecordTables(schema, identity.time)
     if given is not None and given.schema is not None:

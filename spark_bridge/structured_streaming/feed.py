@@ -1,4 +1,4 @@
-"""A streaming DataFrame as what feeds an input of a running job.
+"""A streaming DataFrame that feeds an input of a running job.
 
 A program that may be killed at any moment and started again, and writes each epoch once::
 

@@ -59,7 +59,7 @@ _AGAIN_S = 0.1
 
 
 class Progress(Protocol):
-    """A place of a job, of which one can wait for what has passed there: a `ProbeHandle`, or a topic of the job."""
+    """A place of a job where a caller can wait for epochs to pass: a `ProbeHandle`, or a topic of the job."""
 
     def wait_until(self, time: int, timeout: float, /) -> None:
         """Wait until every time before ``time`` is done; raise TimeoutError after ``timeout`` seconds."""
@@ -75,10 +75,10 @@ class StreamingFeed:
     Use it in a ``with`` block, which stops the query at its end; `wait` before, for a query that ends by itself.
 
     Args:
-        input: what it feeds.
-        writer: what starts the query; what it raises is raised here.
-        checkpoint: where Spark keeps what it has committed, for errors.
-        commit_after: what an epoch has to pass before Spark may commit it; None if it may once it was sent.
+        input: the input that it feeds.
+        writer: starts the query; its errors are raised here.
+        checkpoint: the folder where Spark keeps what it has committed, for messages.
+        commit_after: the place that an epoch has to pass before Spark commits it; None if it only has to be sent.
 
     Attributes:
         query: Spark's query, with its progress and its status.

@@ -36,13 +36,13 @@ _LOOK_EVERY_S: Final = 0.25
 class EpochWriter:
     """Writes the epochs of a topic to a folder, on a thread of its own, until the topic ends or this is closed.
 
-    Use it in a ``with`` block, which closes it, and raises what has gone wrong. One that nobody closes goes on until
-    the process ends.
+    Use it in a ``with`` block, which closes it, and raises what has gone wrong. A writer that is not closed goes
+    on until the process ends.
 
     Args:
         subscription: to the topic, exactly once, with ``ack="manual"``.
         folder: where the epochs go.
-        sink: what becomes of them.
+        sink: puts them there.
 
     Attributes:
         topic: the name of the topic.
@@ -102,7 +102,7 @@ class EpochWriter:
     def close(self) -> None:
         """Write the whole epochs that have come, and stop; from any thread. Called again, it does nothing.
 
-        What was not written comes again to who goes on with the same checkpoint.
+        A writer that goes on with the same checkpoint receives again what was not written.
         """
         self._stop.set()
         self._thread.join()
