@@ -17,8 +17,7 @@ from tidewheel.operators.tables.column_operators import ColumnOperators
 from tidewheel.operators.windows.window_operators import WindowOperators
 from tidewheel.progress import GraphError, IntegerDomain, PathSummary
 from tidewheel.runtime import Build, Key
-from tidewheel.runtime.description.dataflow_description import Outlet
-from tidewheel.runtime.description.described import description_of
+from tidewheel.runtime.description.dataflow_description import Outlet, description_of
 from tidewheel.runtime.description.scope import Scope
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from tidewheel.operators.keys.record_keys import Keys
 from tidewheel.progress import GraphError
-from tidewheel.runtime.description.exchange import Key
+from tidewheel.runtime.description.pacts import Key
 
 Groups: TypeAlias = dict[Any, list[Any]]
 """Records by key."""

@@ -18,8 +18,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from tidewheel.operators.tables.columns import check_names
 from tidewheel.progress import GraphError
 from tidewheel.runtime.description.pacts import Key
-from tidewheel.transport.batches import Batch, is_arrow, is_numpy, records
-from tidewheel.runtime.description.exchange import Key
 from tidewheel.transport.batches import Batch, is_arrow, records
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from tidewheel.operators.keys.key_columns import sortable
 from tidewheel.operators.keys.record_hash import record_hash
 from tidewheel.operators.keys.record_keys import Keys, check_by, is_nan
-from tidewheel.runtime.description.exchange import Key
+from tidewheel.runtime.description.pacts import Key
 from tidewheel.transport.batches import Batch, concatenate, is_arrow, length, records
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from tidewheel.progress import Antichain, Time
 from tidewheel.pubsub.catalog.topic_schema import TopicSchema, topic_schema
 from tidewheel.pubsub.errors import DeliveryError, SchemaMismatch
 from tidewheel.pubsub.publishers.connection import PublisherConnection
-from tidewheel.pubsub.publishers.topic_description import TopicDescription
+from tidewheel.pubsub.publishers.publication import Publication
 from tidewheel.runtime.description.plan import Build
 from tidewheel.runtime.description.stable_hash import stable_hash
 from tidewheel.runtime.substreams.labels import Labels, MixedLabel
@@ -59,7 +59,7 @@ class PublishedEnds:
         context: of the operator that publishes.
     """
 
-    def __init__(self, described: TopicDescription, context: OperatorContext) -> None:
+    def __init__(self, described: Publication, context: OperatorContext) -> None:
         self._topic = described.topic
         self._domain = described.domain
         self._worker = context.worker
@@ -138,7 +138,7 @@ class PublishedEnds:
         )
 
 
-def build_publish(described: TopicDescription) -> Build:
+def build_publish(described: Publication) -> Build:
     """Return the build function of an operator that hands its publisher data and frontier changes, in one call a step.
 
     Data goes before the frontier change that follows it, so a publisher never announces a time as complete before it
@@ -153,7 +153,7 @@ def build_publish(described: TopicDescription) -> Build:
 class _Share:
     """One worker's share of the operator."""
 
-    def __init__(self, described: TopicDescription, context: OperatorContext) -> None:
+    def __init__(self, described: Publication, context: OperatorContext) -> None:
         self._topic = described.topic
         self._schema = described.schema
         self._worker = context.worker

@@ -20,9 +20,6 @@ from tidewheel.operators.epochs.gathered_epochs import Process
 from tidewheel.operators.sinks.file_formats import write_file
 from tidewheel.progress import Time
 from tidewheel.pubsub.log.files import FILES
-from tidewheel.runtime import Build, InputPort, OperatorContext, OutputPort, Schedule
-from tidewheel.operators.sinks.epoch_folders import EpochFolders, WrittenEpoch
-from tidewheel.operators.sinks.file_formats import FileFormat
 from tidewheel.runtime import Build, InputPort, OperatorContext, OutputPort, Schedule, TimestampToken
 from tidewheel.transport.batches import Batch, length, size_in_bytes
 

@@ -22,11 +22,8 @@ from tidewheel.operators.windows.windows import (
     check_duration,
     durations_of,
 )
-from tidewheel.progress import GraphError, IntegerDomain, Time, TimeDomain
-from tidewheel.runtime.description.pacts import BroadcastPact, Key
 from tidewheel.progress import GraphError, IntegerDomain, Time
-from tidewheel.runtime.description.exchange import Key
-from tidewheel.runtime.description.pacts import BroadcastPact
+from tidewheel.runtime.description.pacts import BroadcastPact, Key
 
 if TYPE_CHECKING:
     from tidewheel.operators.stream import Stream

@@ -6,10 +6,8 @@ from operator import attrgetter, itemgetter
 from typing import Any
 
 from tidewheel.progress import Source
-from tidewheel.runtime.description.pacts import Exchange, Key, Pact
-from tidewheel.runtime.description.exchange import Exchange, Key
 from tidewheel.runtime.description.fusion import chains_of
-from tidewheel.runtime.description.pacts import Pact
+from tidewheel.runtime.description.pacts import Exchange, Key, Pact
 from tidewheel.runtime.description.scope import Scope
 
 _WIDEST = 32

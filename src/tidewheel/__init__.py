@@ -1,7 +1,5 @@
 """A dataflow runtime for Python on Ray: operators in graphs that may have cycles, coordinated by timestamp tokens."""
 
-from tidewheel import operators, runtime
-from tidewheel.operators import *  # noqa: F403 - all of it is for users
 from tidewheel.operators.dataflow import Dataflow
 from tidewheel.operators.joins.interval_join_operators import IntervalJoined
 from tidewheel.operators.records.record_operators import Failed, Tried
@@ -15,8 +13,8 @@ from tidewheel.operators.sources.replay_source import ReplaySource
 from tidewheel.operators.sources.source import IterableSource
 from tidewheel.operators.stream import Feedback, Loop, Stream
 from tidewheel.operators.tables.column_operators import Grouping
+from tidewheel.operators.windows.open_windows import LateRecord, WindowResult
 from tidewheel.operators.windows.window_operators import Windowed
-from tidewheel.operators.windows.window_records import LateRecord, WindowResult
 from tidewheel.operators.windows.windows import SessionWindows, SlidingWindows, TumblingWindows
 from tidewheel.progress import (
     Antichain,
@@ -51,40 +49,109 @@ from tidewheel.pubsub import (
     topics,
     watch_topics,
 )
-from tidewheel.runtime import *  # noqa: F403 - all of it is for users
+from tidewheel.runtime import (
+    Captured,
+    CapturedBatches,
+    ConfigError,
+    Explanation,
+    InputHandle,
+    InputPort,
+    Job,
+    JobError,
+    JobStatistics,
+    LentToken,
+    Notificator,
+    OperatorContext,
+    OperatorSource,
+    OutputPort,
+    PartitionedSource,
+    Pause,
+    ProbeHandle,
+    RuntimeConfig,
+    TimestampToken,
+    TokenError,
+    TokenSet,
+    WouldBlock,
+    run,
+)
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Antichain",
     "Batch",
+    "Branches",
+    "Captured",
+    "CapturedBatches",
+    "ConfigError",
+    "Dataflow",
     "DeliveryError",
     "Dropped",
     "End",
     "Epoch",
+    "Explanation",
+    "Failed",
+    "Feedback",
     "Frontier",
     "GraphError",
+    "Grouping",
+    "InputHandle",
+    "InputPort",
     "IntegerDomain",
+    "IntervalJoined",
+    "IterableSource",
+    "Job",
+    "JobError",
+    "JobStatistics",
+    "LateRecord",
+    "LentToken",
+    "LineSource",
+    "Loop",
+    "NamedBranches",
+    "Notificator",
+    "OperatorContext",
+    "OperatorSource",
+    "OutputPort",
+    "ParquetSource",
+    "PartitionedSource",
     "PathSummary",
+    "Pause",
+    "ProbeHandle",
     "ProductDomain",
     "ProtocolError",
     "PublisherLost",
+    "QueueSource",
+    "RecordSource",
     "RelayHandle",
+    "ReplaySource",
+    "RuntimeConfig",
     "SchemaMismatch",
+    "SessionWindows",
+    "SlidingWindows",
+    "Stream",
     "Subscription",
     "SubstreamsEnded",
+    "TickSource",
     "TidewheelError",
     "TimeDomain",
+    "TimestampToken",
+    "TokenError",
+    "TokenSet",
     "Topic",
     "TopicEvent",
     "TopicWatch",
+    "Tried",
+    "TumblingWindows",
     "UnitDomain",
     "UnknownTopic",
+    "WindowResult",
+    "Windowed",
+    "WouldBlock",
+    "WrittenEpoch",
     "end_subscription",
     "relay",
+    "run",
     "subscribe",
     "topics",
     "watch_topics",
 ]
-__all__ += operators.__all__
-__all__ += runtime.__all__

@@ -7,9 +7,8 @@ import pytest
 import tidewheel as tw
 from tidewheel.operators.sinks.publish import PublishedEnds, build_publish
 from tidewheel.progress import Antichain, IntegerDomain, TimeDomain
+from tidewheel.pubsub.publishers.publication import Publication
 from tidewheel.runtime.substreams.firm_mailbox import WaitingEnds
-from tidewheel.pubsub.publishers.topic_description import TopicDescription
-from tidewheel.runtime.substreams.waiting_ends import WaitingEnds
 from tidewheel.runtime.worker.operator_context import OperatorContext
 
 INTEGERS = IntegerDomain()
@@ -89,8 +88,8 @@ class Noting:
     def made(self) -> PublishedEnds:
         return PublishedEnds(self.described(), cast(OperatorContext, self))
 
-    def described(self) -> TopicDescription:
-        return TopicDescription("orders", self._domain, ends=True)
+    def described(self) -> Publication:
+        return Publication("orders", self._domain, ends=True)
 
     def schedule(self) -> Any:
         return build_publish(self.described())(cast(OperatorContext, self))

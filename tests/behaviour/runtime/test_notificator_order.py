@@ -8,10 +8,8 @@ import pytest
 import tidewheel as tw
 from tests.kit.runtime.one_operator import DEADLINE_S, feed
 from tests.laws.domains import BITEMPORAL, VECTOR_CLOCK, Bitemporal
-from tidewheel.operators import Loop
-from tidewheel.runtime.description.dataflow_description import description_of
 from tidewheel.operators.stream import Loop
-from tidewheel.runtime.description.described import description_of
+from tidewheel.runtime.description.dataflow_description import description_of
 from tidewheel.runtime.description.plan import Build, Schedule
 
 

@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given
 
 import tidewheel as tw
-from tidewheel.operators.records.batchwise import build_pass
 from tests.kit.runtime.drawing.random_flow import WEIRD, flows
 from tests.laws.strategies import law_settings
-from tidewheel.operators.scopes.forward import build_pass
+from tidewheel.operators.records.batchwise import build_pass
 from tidewheel.progress import Source
 from tidewheel.runtime.description.dataflow_description import description_of
 from tidewheel.runtime.description.pacts import Exchange

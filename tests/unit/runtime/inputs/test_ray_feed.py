@@ -14,10 +14,7 @@ from tidewheel.runtime.inputs.feed import Admission
 from tidewheel.runtime.inputs.feeders import FeederStatus
 from tidewheel.runtime.inputs.ray_feed import FeedAddress, RayFeed
 from tidewheel.runtime.worker.envelope import Envelope, InputCommand, Phase, WorkerStatus
-from tidewheel.runtime.worker.envelope import Envelope, InputCommand
-from tidewheel.runtime.worker.worker_status import Phase, WorkerStatus
-from tidewheel.transport.errors import PeerLost
-from tidewheel.transport.link import Sender
+from tidewheel.transport.link import PeerLost, Sender
 from tidewheel.transport.ray_link import CallReceiver
 
 DEADLINE_S = 30.0
