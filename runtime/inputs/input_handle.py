@@ -225,7 +225,7 @@ class InputHandle:
         If the job is over it is called at once. It must not wait: for what takes long it starts a thread. What it
         raises is logged.
 
-        That is so in the driver's process. In another, to which the handle was handed over, it may be some seconds
+        That is so in the driver's process. In another, to which the handle was handed over, it may be a second
         late, a job that was stopped is one that was lost, which is a JobError instead of None; and once all handles
         there are closed, that process hears no more of the job, so nothing is called.
         """
