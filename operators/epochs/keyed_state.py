@@ -117,22 +117,22 @@ class StateMachine(KeyedSteps):
             for record in rows:
                 if key not in kept:
                     kept[key] = self.start()
-                done, outputs = self._checked(self.step(key, kept[key], record), key, record)
+                returned = self.step(key, kept[key], record)
+                if not _is_done_and_outputs(returned):
+                    raise TypeError(
+                        "step must return a pair (done, outputs) of a bool and something to iterate over, not "
+                        f"{short(returned)}{_at(key, record)}"
+                    )
+                done, outputs = returned
                 if done:
                     del kept[key]
                 results.extend(outputs)
         return results
 
-    @staticmethod
-    def _checked(returned: Any, key: Any, record: Any) -> tuple[bool, Iterable[Any]]:
-        if isinstance(returned, tuple) and len(returned) == 2 and returned[0] in _DONE_OR_NOT:
-            done, outputs = returned
-            if isinstance(outputs, Iterable):
-                return done, outputs
-        raise TypeError(
-            f"step must return a pair (done, outputs) of a bool and something to iterate over, not {short(returned)}"
-            f"{_at(key, record)}"
-        )
+
+def _is_done_and_outputs(returned: Any) -> bool:
+    is_pair = isinstance(returned, tuple) and len(returned) == 2
+    return is_pair and returned[0] in _DONE_OR_NOT and isinstance(returned[1], Iterable)
 
 
 def _at(key: Any, record: Any) -> str:

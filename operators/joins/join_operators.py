@@ -1,17 +1,11 @@
 """Operators that bring the records of several streams together by key."""
 
 from collections.abc import Callable, Hashable
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, get_args, overload
 
 from tidewheel.operators.epochs.gathered_epochs import arrays_as_tables, build_gathered
 from tidewheel.operators.joins.join_keys import make_keys
-from tidewheel.operators.joins.record_join import (
-    How,
-    build_cogroup,
-    build_pair_join,
-    build_pair_join_across_epochs,
-    check_how,
-)
+from tidewheel.operators.joins.record_join import How, build_cogroup, build_pair_join, build_pair_join_across_epochs
 from tidewheel.operators.joins.table_index import build_table_join_across_epochs
 from tidewheel.operators.joins.table_join import JoinedColumns, build_announce, build_table_join
 from tidewheel.operators.keys.record_hash import GatherPact
@@ -115,7 +109,8 @@ class JoinOperators(StreamBase[Record]):
         ...     job.captured("priced")
         [Captured(time=0, batch=[(('tea', 2), ('tea', 0.5)), (('salt', 1), None)])]
         """
-        check_how("join", how)
+        if how not in get_args(How):
+            raise GraphError(f"operator 'join': how is one of {', '.join(map(repr, get_args(How)))}, not {how!r}")
         keys = make_keys("join", on, other_on, suffix)
         if not keys.are_columns:
             return self._operator("join", [other], 1, build_pair_join(keys, how), keys.exchanges)[0]

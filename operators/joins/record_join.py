@@ -1,27 +1,18 @@
 """Joins of records by key, in dicts: pairs of an epoch or of all epochs, and groups with the records of both sides."""
 
 from collections.abc import Sequence
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias
 
 from tidewheel.operators.epochs.gathered_epochs import build_gathered
 from tidewheel.operators.joins.join_keys import Groups, JoinKeys, split_off_unmatchable
 from tidewheel.operators.records.arrow_rows import as_table
-from tidewheel.progress import GraphError
 from tidewheel.runtime import Build
 from tidewheel.transport.batches import Batch, is_numpy, records
 
 How: TypeAlias = Literal["inner", "left", "right", "outer"]
 """Which records without a partner are kept, with None in its place: none, this stream's, the other's, or both."""
 
-_HOW = get_args(How)
-
 Pair: TypeAlias = tuple[Any, Any]
-
-
-def check_how(name: str, how: object) -> None:
-    """Raise GraphError unless ``how`` is one of the ways to join."""
-    if how not in _HOW:
-        raise GraphError(f"operator {name!r}: how is one of {', '.join(map(repr, _HOW))}, not {how!r}")
 
 
 def build_pair_join(keys: JoinKeys, how: How) -> Build:

@@ -156,7 +156,7 @@ def _settle_ties(entries: list[TimedRecord]) -> None:
     """
     if len(set(map(EVENT_TIME, entries))) == len(entries):
         return
-    for order in (itemgetter(1, 2), _by_items, _by_hash):
+    for order in (itemgetter(1, 2), _by_items, lambda entry: (entry[1], record_hash(entry[2]))):
         try:
             entries.sort(key=order)
         except (TypeError, ValueError):
@@ -167,10 +167,6 @@ def _settle_ties(entries: list[TimedRecord]) -> None:
 def _by_items(entry: TimedRecord) -> Any:
     _, at, record = entry
     return at, sorted(record.items()) if isinstance(record, dict) else record
-
-
-def _by_hash(entry: TimedRecord) -> Any:
-    return entry[1], record_hash(entry[2])
 
 
 def missed(

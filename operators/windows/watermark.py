@@ -78,21 +78,19 @@ class EpochWatermark:
             self.watermark.advance([self.greatest.pop(time)])
 
 
+@dataclass(slots=True)
 class LatestTimes:
     """The greatest event times that one call of an operator has read, by epoch; told to all workers once for each."""
 
-    __slots__ = ("_found",)
-
-    def __init__(self) -> None:
-        self._found: dict[Time, tuple[LentToken, list[Any]]] = {}
+    found: dict[Time, tuple[LentToken, list[Any]]] = field(default_factory=dict)
 
     def add(self, lent: LentToken, times: Iterable[Any]) -> None:
         """Take in the event times, at least one, of a batch that came with a token."""
-        self._found.setdefault(lent.time, (lent, []))[1].append(max(times))
+        self.found.setdefault(lent.time, (lent, []))[1].append(max(times))
 
     def send(self, output: OutputPort) -> None:
         """Send them, each at its epoch, to an output that all workers read."""
-        for lent, found in self._found.values():
+        for lent, found in self.found.values():
             output.send(lent, [latest_of(found)])
 
 
