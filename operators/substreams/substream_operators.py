@@ -10,7 +10,7 @@ from tidewheel.operators.records.batchwise import build_unlabelled
 from tidewheel.operators.stream_base import Record, Result, StreamBase, check_function
 from tidewheel.operators.substreams.keyed_state import build_collect
 from tidewheel.operators.substreams.labeller import MarkedPact, SubstreamKeys, build_declare
-from tidewheel.operators.substreams.time_out import make_time_out
+from tidewheel.operators.substreams.time_out import TimeOut, make_time_out
 from tidewheel.operators.substreams.timed_substreams import build_time_out, build_timed
 from tidewheel.operators.windows.windows import Duration
 from tidewheel.progress import GraphError
@@ -126,14 +126,16 @@ class SubstreamOperators(StreamBase[Record]):
         if from_input is not None and rule is None:
             return self._divide_input(name, from_input, how)
         with self._description.all_or_nothing():
-            if rule is None:
-                made = self._unary(what, build_declare(how), MarkedPact(pact))
-            else:
-                check_total_order(what, self._outlet.scope)
-                timing, dividing = build_timed(how, rule), build_time_out(how, rule)
-                timed, latest = self._operator(f"{what} times", [], 2, timing, [MarkedPact(pact)], notify=False)
-                (made,) = timed._operator(what, [latest], 1, dividing, [None, BroadcastPact()])
+            made = self._divided(what, how, MarkedPact(pact), rule)
             return self._made(self._description.declare(name, made._outlet), self.schema)
+
+    def _divided(self, what: str, how: SubstreamKeys, pact: Pact, rule: TimeOut | None) -> "Stream[Any]":
+        """Return what comes out of the operator that divides this stream."""
+        if rule is None:
+            return self._unary(what, build_declare(how), pact)
+        check_total_order(what, self._outlet.scope)
+        timed, latest = self._operator(f"{what} times", [], 2, build_timed(how, rule), [pact], notify=False)
+        return timed._operator(what, [latest], 1, build_time_out(how, rule), [None, BroadcastPact()])[0]
 
     def _divide_input(self, name: str, from_input: str, how: SubstreamKeys) -> "Stream[Record]":
         """Have the input itself divide what it sends."""
