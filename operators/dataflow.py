@@ -9,7 +9,7 @@ from tidewheel.operators.sources.input import InputBuild, Schema, check_for
 from tidewheel.operators.sources.source import source_build
 from tidewheel.operators.sources.topic_source import TopicSource
 from tidewheel.operators.stream import Feedback, Loop, Stream
-from tidewheel.operators.stream_base import Record, check_list, check_stream, make_pact
+from tidewheel.operators.stream_base import Record, check_list, check_positive, check_stream, make_pact
 from tidewheel.operators.substreams.substream_operators import Bound, ends_wanted
 from tidewheel.operators.tables.columns import is_schema
 from tidewheel.progress import GraphError, PathSummary, TimeDomain
@@ -223,8 +223,7 @@ class Dataflow(Described):
         keys = check_list(name, "exchange", exchange if exchange is not None else [None] * len(outlets))
         if len(keys) != len(outlets):
             raise GraphError(f"operator {name!r} has {len(outlets)} inputs, exchange names {len(keys)} keys")
-        if not isinstance(outputs, int) or outputs < 0:
-            raise GraphError(f"operator {name!r}: outputs is how many there are, 0 or more, not {outputs!r}")
+        check_positive(f"operator {name!r}", "outputs", outputs, least=0)
         paths = None if summaries is None else {ports: _paths(name, given) for ports, given in summaries.items()}
         made = description.add_operator(
             name,

@@ -9,7 +9,7 @@ from tidewheel.operators.joins.join_operators import JoinOperators
 from tidewheel.operators.records.batchwise import build_pass
 from tidewheel.operators.records.record_operators import RecordOperators
 from tidewheel.operators.records.routing_operators import RoutingOperators
-from tidewheel.operators.scopes.time_operators import TimeOperators
+from tidewheel.operators.records.time_operators import TimeOperators
 from tidewheel.operators.sinks.output_operators import OutputOperators
 from tidewheel.operators.stream_base import Record, check_positive, check_stream
 from tidewheel.operators.substreams.substream_operators import Bound, SubstreamOperators, ends_wanted

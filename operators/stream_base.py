@@ -11,6 +11,9 @@ from tidewheel.operators.tables.columns import check_names
 from tidewheel.progress import GraphError, Nesting
 from tidewheel.runtime.description.dataflow_description import DataflowDescription, Outlet
 from tidewheel.runtime.description.pacts import Exchange, Key, Pact
+from tidewheel.runtime.description.dataflow_description import Outlet
+from tidewheel.runtime.description.exchange import Exchange, Key
+from tidewheel.runtime.description.pacts import Pact
 from tidewheel.runtime.description.plan import Build, BySubstream, KeyedTransform, Transform
 from tidewheel.transport.batches import Batch
 
@@ -42,20 +45,16 @@ class StreamBase(Generic[Record]):
         schema: the columns of its batches, Arrow tables, as far as it is known that they have them; else None.
     """
 
-    __slots__ = ("_outlet", "flow", "schema")
+    __slots__ = ("_description", "_outlet", "flow", "schema")
 
     def __init__(self, flow: "Dataflow", outlet: Outlet, schema: "pa.Schema | None" = None) -> None:
         self.flow = flow
         self._outlet = outlet
+        self._description = outlet.description
         self.schema = schema
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self._description.describe(self._outlet.source)}>"
-
-    @property
-    def _description(self) -> DataflowDescription:
-        """The description of the dataflow, to which operators are added."""
-        return self._outlet.description
 
     @property
     def nesting(self) -> Nesting:

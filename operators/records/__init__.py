@@ -1,1 +1,1 @@
-"""Operators on single records and batches."""
+"""Operators on single records and batches, where they go and at which times."""

@@ -1,18 +1,34 @@
-"""Operators that treat each batch by itself: they hold nothing, and what they make of a batch goes on at its time.
+"""Operators that treat each batch by itself: what they make of it goes on at once, at its time or a later one.
 
-They never ask for a frontier, so progress tracking keeps none for them.
+They hold nothing and never ask for a frontier, so progress tracking keeps none for them. A record that is delayed goes
+on with a token for its later time. Whoever waits downstream until a time is complete waits for the records that were
+delayed to it as well, since the message itself stands for that time.
+
+What is kept or divided of a batch stays in order, and of the batch's kind.
+
+Source: timely dataflow's ``delay``, which holds records back here instead, until their new time has come.
 """
 
-from collections.abc import Callable, Iterable
-from typing import TypeAlias
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain, compress
+from reprlib import repr as shortened
+from typing import Any, TypeAlias
 
-from tidewheel.progress import Time
+from tidewheel.progress import Time, TimeDomain
 from tidewheel.runtime import Build, OperatorContext, Schedule
 from tidewheel.runtime.worker.ports import InputPort, OutputPort, running_input, running_output
 from tidewheel.transport.batches import Batch
+from tidewheel.runtime.worker.input_port import InputPort, running_input
+from tidewheel.runtime.worker.output_port import OutputPort, running_output
+from tidewheel.transport.batches import Batch, is_arrow, length, records, scatter, take_slice
 
 Parts: TypeAlias = Callable[[Batch, Time, int], Iterable[Batch | None]]
 """Gets a batch, its time and the worker; returns what to send on each output, None for nothing."""
+
+Delayed: TypeAlias = Callable[[Batch, Time], Iterable[tuple[Time, Batch]]]
+"""Returns the parts of a batch, each behind the time at which to send it, given the least time that is allowed."""
+
+_FITS_16_BITS = 1 << 16
 
 
 def build_batchwise(parts: Parts) -> Build:
@@ -57,3 +73,105 @@ def build_unlabelled(context: OperatorContext) -> Schedule:
             running_output(output).send_labelled(token, batch, None)
 
     return schedule
+
+
+def build_delay(name: str, delayed: Delayed) -> Build:
+    """Return the build function of an operator that sends the parts of each batch at the times that are said."""
+
+    def schedule(input: InputPort, output: OutputPort) -> None:
+        running = running_output(output)
+        for lent, batch in input:
+            now = lent.time_on(running)
+            parts = list(delayed(batch, now))
+            for time, part in parts:
+                _check_later(name, running.domain, now, time, part)
+            for time, part in parts:
+                if time == now:
+                    output.send(lent, part)
+                else:
+                    with lent.delayed(time) as token:
+                        output.send(token, part)
+
+    return lambda context: schedule
+
+
+def by_record(times: Callable[[list[Any], Time], Sequence[Time]]) -> Delayed:
+    """Return what delays each record to the time that ``times(records, time)`` has for it."""
+
+    def delayed(batch: Batch, now: Time) -> Iterable[tuple[Time, Batch]]:
+        rows = records(batch)
+        each = times(rows, now)
+        try:
+            numbers = {time: number for number, time in enumerate(dict.fromkeys(each))}
+        except TypeError:  # one of them cannot be hashed, so it is no time, which the caller finds out
+            return [(time, [record]) for time, record in zip(each, rows, strict=True)]
+        return zip(numbers, divide(batch, [numbers[time] for time in each], len(numbers)), strict=True)
+
+    return delayed
+
+
+def _check_later(name: str, domain: TimeDomain, now: Time, time: Time, part: Batch) -> None:
+    if domain.contains(time) and domain.less_equal(now, time):
+        return
+    reason = "a time only moves forward"
+    if not domain.contains(time):
+        reason = f"that is no time here, where times are such as {domain.minimum()!r}"
+    record = shortened(records(part)[0])
+    raise ValueError(f"the function of {name} returned {time!r} at time {now!r}: {reason}, for {record}")
+
+
+def keep(batch: Batch, wanted: Sequence[object]) -> Batch:
+    """Return the records of ``batch`` for which ``wanted``, with an entry for each, is true.
+
+    >>> keep(["a", "b", "c"], [1, 0, True])
+    ['a', 'c']
+    """
+    if isinstance(batch, list):
+        return list(compress(batch, wanted))
+    mask = [bool(entry) for entry in wanted]
+    if all(mask):
+        return batch
+    if not any(mask):
+        return take_slice(batch, 0, 0)
+    if is_arrow(batch):
+        import pyarrow as pa
+
+        return batch.filter(pa.array(mask, pa.bool_()))
+    import numpy as np
+
+    return batch[np.array(mask, dtype=np.bool_)]
+
+
+def with_keys_repeated(results: Iterable[Iterable[Any]], keys: Iterable[Any]) -> tuple[list[Any], list[Any]]:
+    """Return the results of all records in one list, and beside each the key of its record.
+
+    >>> with_keys_repeated([["to", "be"], []], [1, 2])
+    (['to', 'be'], [1, 1])
+    """
+    parts = [list(made) for made in results]
+    repeated = [key for key, part in zip(keys, parts, strict=True) for _ in part]
+    return list(chain.from_iterable(parts)), repeated
+
+
+def divide(batch: Batch, owners: Sequence[int], parts: int) -> list[Batch | None]:
+    """Return part ``i`` with the records whose owner is ``i``, of ``0 .. parts - 1``; None for a part without any.
+
+    Args:
+        batch: is not empty.
+        owners: has an entry for each record.
+        parts: how many there are.
+
+    >>> divide(["a", "b", "c"], [2, 0, 2], 3)
+    [['b'], None, ['a', 'c']]
+    """
+    assert len(owners) == length(batch), "each record has an owner"
+    if parts == 1:
+        return [batch]
+    if isinstance(batch, list):
+        made: list[Batch] = [[] for _ in range(parts)]
+        for record, owner in zip(batch, owners, strict=True):
+            made[owner].append(record)
+        return [part or None for part in made]
+    import numpy as np
+
+    return scatter(batch, np.array(owners, dtype=np.uint16 if parts <= _FITS_16_BITS else np.int64), parts)

@@ -16,7 +16,7 @@ from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import AsyncExitStack, suppress
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby
 from operator import itemgetter
 from typing import Any, TypeAlias
@@ -61,10 +61,11 @@ class Outcome:
     error: BaseException | None = None
 
 
+@dataclass(slots=True, eq=False)
 class AsyncCalls:
     """Calls of one operator on one worker.
 
-    Args:
+    Attributes:
         name: what the thread is called.
         function: is called with each record; what it returns is awaited. If it is an asynchronous context manager, it
             is entered before the first call, and what that gives is called.
@@ -72,22 +73,19 @@ class AsyncCalls:
         activate: called on the thread when there are outcomes to be taken.
     """
 
-    def __init__(
-        self, name: str, function: Callable[[Any], Awaitable[Any]], policy: CallPolicy, activate: Callable[[], None]
-    ) -> None:
-        self._name = name
-        self._function = function
-        self._policy = policy
-        self._activate = activate
-        self._waiting: deque[tuple[int, Any]] = deque()
-        self._under_way: set[asyncio.Task[None]] = set()
-        self._outcomes: deque[Outcome] = deque()
-        self._is_open = False
-        self._is_told = False
-        self._closed = threading.Event()
-        self._thread: threading.Thread | None = None
-        self._loop: asyncio.AbstractEventLoop
-        self._serving: asyncio.Task[Any] | None = None
+    name: str
+    function: Callable[[Any], Awaitable[Any]]
+    policy: CallPolicy
+    activate: Callable[[], None]
+    _waiting: deque[tuple[int, Any]] = field(default_factory=deque)
+    _under_way: set["asyncio.Task[None]"] = field(default_factory=set)
+    _outcomes: deque[Outcome] = field(default_factory=deque)
+    _is_open: bool = False
+    _is_told: bool = False
+    _closed: threading.Event = field(default_factory=threading.Event)
+    _thread: threading.Thread | None = None
+    _loop: asyncio.AbstractEventLoop = field(init=False)
+    _serving: "asyncio.Task[Any] | None" = None
 
     # ------------------------------------------------------------------ on the worker's thread
 
@@ -96,7 +94,7 @@ class AsyncCalls:
         self._waiting.extend(calls)
         if self._thread is None:
             self._loop = asyncio.new_event_loop()
-            self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+            self._thread = threading.Thread(target=self._run, name=self.name, daemon=True)
             self._thread.start()
         with suppress(RuntimeError):  # the loop has ended because it failed, and has told so
             self._loop.call_soon_threadsafe(self._fill)
@@ -114,7 +112,7 @@ class AsyncCalls:
             self._loop.call_soon_threadsafe(self._cancel)
         self._thread.join(_ENDS_WITHIN_S)
         if self._thread.is_alive():
-            _LOGGER.warning("%s: a coroutine does not end though it was cancelled; its thread goes on", self._name)
+            _LOGGER.warning("%s: a coroutine does not end though it was cancelled; its thread goes on", self.name)
 
     # ------------------------------------------------------------------ on the event loop's thread
 
@@ -128,29 +126,29 @@ class AsyncCalls:
         self._serving = asyncio.current_task()
         try:
             async with AsyncExitStack() as stack:
-                self._function = await self._entered(stack)
+                self.function = await self._entered(stack)
                 stack.push_async_callback(self._end_calls)
                 self._is_open = True
                 self._fill()
                 await self._loop.create_future()
         except Exception as error:
             if self._closed.is_set():
-                _LOGGER.exception("%s: what it calls did not end in good order", self._name)
+                _LOGGER.exception("%s: what it calls did not end in good order", self.name)
             else:
                 self._finish(Outcome(None, error=error))
 
     async def _entered(self, stack: AsyncExitStack) -> Callable[[Any], Awaitable[Any]]:
         """Return the function; if it is a context manager, enter it, and return what that gives."""
-        manager: Any = self._function
+        manager: Any = self.function
         if not hasattr(manager, "__aenter__"):
-            return self._function
+            return self.function
         function = await self._in_time(stack.enter_async_context(manager), f"entering {_short(manager)}")
         if not callable(function):
             raise TypeError(f"entering {manager!r} has to give what is called, it gave {function!r}")
         return function  # type: ignore[no-any-return]
 
     def _fill(self) -> None:
-        while self._is_open and self._waiting and len(self._under_way) < self._policy.concurrency:
+        while self._is_open and self._waiting and len(self._under_way) < self.policy.concurrency:
             task = self._loop.create_task(self._call(*self._waiting.popleft()))
             self._under_way.add(task)
             task.add_done_callback(self._make_room)
@@ -185,7 +183,7 @@ class AsyncCalls:
         self._finish(outcome)
 
     async def _result(self, record: Any) -> Any:
-        policy = self._policy
+        policy = self.policy
         for attempt in range(1, policy.retries + 2):
             try:
                 return await self._attempt(record)
@@ -197,32 +195,32 @@ class AsyncCalls:
         raise AssertionError("the last attempt returns or raises")
 
     async def _attempt(self, record: Any) -> Any:
-        coming = self._function(record)
+        coming = self.function(record)
         if not inspect.isawaitable(coming):
             raise TypeError(
                 f"map_async calls a function whose result is awaited, such as one defined with 'async def'; "
-                f"{self._function!r} returned {_short(coming)}"
+                f"{self.function!r} returned {_short(coming)}"
             )
         return await self._in_time(coming, f"the call for {_short(record)}")
 
     async def _in_time(self, coming: Awaitable[Any], what: str) -> Any:
         """Return what ``coming`` gives; after timeout_s cancel it and raise TimeoutError, which says ``what`` it is."""
-        if self._policy.timeout_s is None:
+        if self.policy.timeout_s is None:
             return await coming
-        limit = asyncio.timeout(self._policy.timeout_s)
+        limit = asyncio.timeout(self.policy.timeout_s)
         try:
             async with limit:
                 return await coming
         except TimeoutError as error:
             if not limit.expired():
                 raise
-            raise TimeoutError(f"{what} took longer than timeout_s={self._policy.timeout_s:g}") from error
+            raise TimeoutError(f"{what} took longer than timeout_s={self.policy.timeout_s:g}") from error
 
     def _finish(self, outcome: Outcome) -> None:
         self._outcomes.append(outcome)
         if not self._is_told:
             self._is_told = True
-            self._activate()
+            self.activate()
 
 
 def _short(record: Any) -> str:

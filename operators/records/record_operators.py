@@ -5,8 +5,7 @@ from functools import partial
 from itertools import compress
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias
 
-from tidewheel.operators.records.batchwise import build_batchwise
-from tidewheel.operators.records.parts import keep, with_keys_repeated
+from tidewheel.operators.records.batchwise import build_batchwise, keep, with_keys_repeated
 from tidewheel.operators.stream_base import Record, Result, StreamBase, check_function, check_positive
 from tidewheel.operators.tables.columns import Expression, is_expression, schema_after
 from tidewheel.operators.tables.projection import Selection

@@ -6,8 +6,7 @@ from operator import index
 from reprlib import repr as shortened
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, overload
 
-from tidewheel.operators.records.batchwise import build_batchwise, build_pass, by_time
-from tidewheel.operators.records.parts import divide
+from tidewheel.operators.records.batchwise import build_batchwise, build_pass, by_time, divide
 from tidewheel.operators.stream_base import Record, StreamBase, check_function, check_positive, check_stream
 from tidewheel.operators.tables.columns import common_schema
 from tidewheel.progress import GraphError

@@ -172,7 +172,10 @@ class _Share:
             self._waiting.begin()
             return
         if self._ends is not None:
-            frontier = self._hand_over_ends(input, self._ends, frontier)
+            if len(self._announced):
+                self._ends.publish(input, self._announced, connection)
+            if not len(frontier) and not self._ends.are_all(input):
+                frontier = self._announced
         if frontier != self._announced and (changes := moved(self._announced, frontier)):
             connection.frontier(changes)
         self._announced = frontier
@@ -192,12 +195,6 @@ class _Share:
             if not connection.has_room():
                 return False
         return True
-
-    def _hand_over_ends(self, input: InputPort, ends: PublishedEnds, frontier: Antichain) -> Antichain:
-        """Take the ends that were told; return the frontier, which is not empty before all were."""
-        if len(self._announced):
-            ends.publish(input, self._announced, self._connection)
-        return frontier if len(frontier) or ends.are_all(input) else self._announced
 
 
 def moved(before: Antichain, now: Antichain) -> list[tuple[Time, int]]:

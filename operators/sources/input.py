@@ -104,10 +104,8 @@ class _Input:
             command = mailbox.take()
             if command.action == "send":
                 token = self._tokens[command.handle]
-                batch = command.batch
                 instance_of(self._context).work_at(token.time)
-                if self._check is not None:
-                    batch = self._check(batch)
+                batch = command.batch if self._check is None else self._check(command.batch)
                 if labeller is None:
                     output.send(token, batch)
                 else:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from glob import glob, has_magic
 from itertools import count, islice
 from pathlib import Path
-from typing import IO, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from tidewheel.operators.sources.record_source import epoch_of
 from tidewheel.operators.stream_base import check_positive
@@ -82,7 +82,8 @@ class LineSource:
 
     def _batches(self, number: int) -> Iterator[tuple[int, list[str]]]:
         path = self.files[number]
-        with self._opened(path) as file:
+        opener: Any = _COMPRESSED.get(path.suffix, open)
+        with opener(path, "rt", encoding=self._encoding, errors=self._errors) as file:
             for batch in count():
                 try:
                     lines = list(islice(file, self._batch_size))
@@ -92,11 +93,6 @@ class LineSource:
                 if not lines:
                     return
                 yield epoch_of(self._epoch_every, batch, number), [line.rstrip("\n") for line in lines]
-
-    def _opened(self, path: Path) -> IO[str]:
-        opener: Any = _COMPRESSED.get(path.suffix, open)
-        opened: IO[str] = opener(path, "rt", encoding=self._encoding, errors=self._errors)
-        return opened
 
 
 def check_epoch_every(source: str, epoch_every: object) -> None:

@@ -91,8 +91,7 @@ class ParquetSource:
         self._batch_size = batch_size
         self._first: tuple[Path, pa.Schema] | None = None
         """A file that has rows, and what is read of it; others have to be alike."""
-        for _ in self._opened():
-            pass
+        self._row_groups()
 
     def partitions(self, worker: int, workers: int) -> list[Iterator[tuple[int, Batch]]]:
         """Return this worker's one partition."""

@@ -109,10 +109,6 @@ class LocalQueue:
                 return End()
             raise queues.Empty
 
-    def __len__(self) -> int:
-        """Return how many items wait."""
-        return len(self._items)
-
     def _wake(self) -> None:
         for wake in self._readers.copy():
             wake()
@@ -226,7 +222,12 @@ class QueueSource(OperatorSource[Record], Generic[Record]):
                 return
             if batch:
                 token.downgrade(token.time + 1)
-            self._wait(context, is_full=len(batch) == self._batch_size)
+            if len(batch) == self._batch_size:
+                context.activate()
+            elif own is not None:
+                context.expect_activation()
+            else:
+                context.activator.after(self._poll_s)
 
         return schedule
 
@@ -239,14 +240,6 @@ class QueueSource(OperatorSource[Record], Generic[Record]):
                     return batch, True
                 batch.append(item)
         return batch, False
-
-    def _wait(self, context: OperatorContext, *, is_full: bool) -> None:
-        if is_full:
-            context.activate()
-        elif self._own is not None:
-            context.expect_activation()
-        else:
-            context.activator.after(self._poll_s)
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         if self._own is not None:

@@ -1,20 +1,56 @@
-"""Sources of records at hand, or from a function, which they cut into batches and epochs, and of ticks."""
+"""Sources of what is at hand: batches with their times, records that are cut into batches and epochs, and ticks."""
 
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import count, islice
+from reprlib import repr as shortened
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from tidewheel.operators.stream_base import check_positive
-from tidewheel.progress import GraphError
+from tidewheel.progress import GraphError, Time
 from tidewheel.runtime.description.partitioned_source import Pause
 from tidewheel.transport.batches import Batch, is_arrow, is_numpy, length, take_slice
 
 Record = TypeVar("Record")
+Record_co = TypeVar("Record_co", covariant=True)
 
 Records: TypeAlias = Iterable[Record] | Callable[[int, int], Iterable[Record]]
 """Records, or a function of (worker, workers) that returns those of one worker."""
+
+
+class IterableSource(Generic[Record_co]):
+    """A source over batches at hand: worker ``i`` reads partitions ``i``, ``i + workers`` and so on.
+
+    Args:
+        partitions: for each partition its (time, batch), in order of times.
+
+    Raises:
+        GraphError: it is something else.
+
+    >>> from tidewheel import Dataflow, run
+    >>> flow = Dataflow("squares")
+    >>> _ = flow.source("numbers", IterableSource([[(0, [1, 2]), (1, [3])]])).map(lambda n: n * n).capture("squares")
+    >>> with run(flow, engine="local") as job:
+    ...     job.wait()
+    ...     [(batch.time, batch.batch) for batch in job.captured("squares")]
+    [(0, [1, 4]), (1, [9])]
+    """
+
+    def __init__(self, partitions: Sequence[Sequence[tuple[Any, Iterable[Record_co]]]]) -> None:
+        given: Any = partitions
+        for partition in given if isinstance(given, list | tuple) else [given]:
+            first = partition[0] if isinstance(partition, list | tuple) and partition else None
+            if not isinstance(partition, Iterable) or not (first is None or isinstance(first, tuple | Pause)):
+                raise GraphError(
+                    "IterableSource takes a list of partitions, each a list of (time, batch), such as "
+                    f"[[(0, [1, 2]), (1, [3])]], not {shortened(given)}. For plain records use RecordSource"
+                )
+        self._partitions = partitions
+
+    def partitions(self, worker: int, workers: int) -> list[Iterator[tuple[Time, Iterable[Record_co]]]]:
+        """Return this worker's partitions."""
+        return [iter(partition) for partition in self._partitions[worker::workers]]
 
 
 class RecordSource(Generic[Record]):

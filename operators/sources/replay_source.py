@@ -50,8 +50,12 @@ class ReplaySource(OperatorSource[Any]):
         self._logs: list[Path] = []
         self._ends: list[tuple[Time, ...]] = []
         if isinstance(recording, str | os.PathLike):
-            self._logs = _logs_in(Path(recording).absolute())
-            self._ends = [_end_of(log) for log in self._logs]
+            try:
+                self._logs = _logs_in(Path(recording).absolute())
+                self._ends = [_end_of(log) for log in self._logs]
+            except (OSError, ValueError) as error:
+                text = f"ReplaySource: there is no recording in {os.fspath(recording)!r} that can be played: {error}"
+                raise GraphError(text) from error
             if any(self._ends) and not partial:
                 raise GraphError(
                     f"ReplaySource: the recording in {os.fspath(recording)!r} was cut short, since its job did not "
@@ -107,26 +111,19 @@ def _steps(number: int, events: Iterator[Event], tokens: TokenSet, sent: dict[in
 
 
 def _logs_in(folder: Path) -> list[Path]:
-    """Return the logs of all workers; raise GraphError if one is missing, or they are of several runs."""
-    try:
-        first = read_header(log_path(folder, 0))
-        logs = [log_path(folder, worker) for worker in range(first.workers)]
-        headers = [read_header(log) for log in logs]
-    except (OSError, ValueError) as error:
-        raise GraphError(f"ReplaySource: there is no recording in {str(folder)!r}: {error}") from error
-    if any((header.run, header.workers) != (first.run, first.workers) for header in headers):
-        raise GraphError(f"ReplaySource: the logs in {str(folder)!r} are of several runs: record it anew")
+    """Return the logs of all workers; raise OSError or ValueError if one is missing, or they are of several runs."""
+    first = read_header(log_path(folder, 0))
+    logs = [log_path(folder, worker) for worker in range(first.workers)]
+    if any((header.run, header.workers) != (first.run, first.workers) for header in map(read_header, logs)):
+        raise ValueError("the logs are of several runs: record it anew")
     return logs
 
 
 def _end_of(log: Path) -> tuple[Time, ...]:
     """Return which times may be missing in a log; none if it was written to its end."""
-    try:
-        last = read_frontier(log)
-    except ValueError as error:
-        raise GraphError(f"ReplaySource: {error}") from error
+    last = read_frontier(log)
     if last is None:
-        raise GraphError(f"ReplaySource: {log} was cut short before its job began to run")
+        raise ValueError(f"{log} was cut short before its job began to run")
     return last.times
 
 

@@ -1,18 +1,16 @@
 """The source operator: reads partitions, a batch of each in turn, each with a token that follows its times."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from reprlib import repr as shortened
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
+from tidewheel.operators.stream_base import check_positive
 from tidewheel.progress import Antichain, GraphError, Time
 from tidewheel.runtime import Build, OutputPort, Schedule, TimestampToken
 from tidewheel.runtime.description.partitioned_source import OperatorSource, PartitionedSource, Pause, PlacedSource
 from tidewheel.runtime.worker.operator_context import OperatorContext, instance_of
 from tidewheel.transport.batches import Batch
-
-Record_co = TypeVar("Record_co", covariant=True)
 
 Step: TypeAlias = tuple[TimestampToken, Batch] | Pause | None
 """What a partition does next: it sends a batch with a token, or waits for some time, or (None) until a probe moves."""
@@ -38,8 +36,8 @@ class Pace:
         if len(self._begun) == self.most:
             frontier = self.frontier()
             self._begun = [begun for begun in self._begun if frontier.less_equal(begun)]
-            if len(self._begun) == self.most:
-                return False
+        if len(self._begun) == self.most:
+            return False
         self._begun.append(time)
         return True
 
@@ -53,10 +51,7 @@ def source_build(name: str, source: object, paced_by: str | None, epochs_ahead: 
         paced_by: the probe at which epochs have to be complete before later ones begin; None for no such limit.
         epochs_ahead: how many epochs of a partition may be incomplete there at a time.
     """
-    if not isinstance(epochs_ahead, int) or epochs_ahead < 1:
-        raise GraphError(
-            f"source {name!r}: epochs_ahead is how many epochs there may be, 1 or more, not {epochs_ahead!r}"
-        )
+    check_positive(f"source {name!r}", "epochs_ahead", epochs_ahead)
     if isinstance(source, PartitionedSource):
         return partial(_build_source, source, paced_by, epochs_ahead)
     if not isinstance(source, OperatorSource):
@@ -177,37 +172,3 @@ class PartitionReader:
         else:
             self._waits_until[partition] = 0.0
             output.send(*step)
-
-
-class IterableSource(Generic[Record_co]):
-    """A source over batches at hand: worker ``i`` reads partitions ``i``, ``i + workers`` and so on.
-
-    Args:
-        partitions: for each partition its (time, batch), in order of times.
-
-    Raises:
-        GraphError: it is something else.
-
-    >>> from tidewheel import Dataflow, run
-    >>> flow = Dataflow("squares")
-    >>> _ = flow.source("numbers", IterableSource([[(0, [1, 2]), (1, [3])]])).map(lambda n: n * n).capture("squares")
-    >>> with run(flow, engine="local") as job:
-    ...     job.wait()
-    ...     [(batch.time, batch.batch) for batch in job.captured("squares")]
-    [(0, [1, 4]), (1, [9])]
-    """
-
-    def __init__(self, partitions: Sequence[Sequence[tuple[Any, Iterable[Record_co]]]]) -> None:
-        given: Any = partitions
-        for partition in given if isinstance(given, list | tuple) else [given]:
-            first = partition[0] if isinstance(partition, list | tuple) and partition else None
-            if not isinstance(partition, Iterable) or not (first is None or isinstance(first, tuple | Pause)):
-                raise GraphError(
-                    "IterableSource takes a list of partitions, each a list of (time, batch), such as "
-                    f"[[(0, [1, 2]), (1, [3])]], not {shortened(given)}. For plain records use RecordSource"
-                )
-        self._partitions = partitions
-
-    def partitions(self, worker: int, workers: int) -> list[Iterator[tuple[Time, Iterable[Record_co]]]]:
-        """Return this worker's partitions."""
-        return [iter(partition) for partition in self._partitions[worker::workers]]

@@ -17,11 +17,7 @@ def build_state_by_substream(step: EpochStep) -> Build:
 
     What it keeps of a substream is dropped once that has ended and its last epoch was processed.
     """
-
-    def build(context: OperatorContext) -> Schedule:
-        return _Share(context, step).schedule
-
-    return build
+    return lambda context: _Share(context, step).schedule
 
 
 class _Share:

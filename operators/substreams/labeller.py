@@ -14,6 +14,8 @@ from tidewheel.runtime.description.pacts import Pact
 from tidewheel.runtime.description.stable_hash import stable_hash
 from tidewheel.runtime.substreams.gate import SubstreamGate
 from tidewheel.runtime.substreams.labels import MixedLabel, is_mark, labels_of, parts_by_key
+from tidewheel.runtime.substreams.end_of_substream import is_mark
+from tidewheel.runtime.substreams.labels import MixedLabel, labels_of, parts_by_key
 from tidewheel.runtime.worker.operator_context import OperatorContext, instance_of
 from tidewheel.runtime.worker.ports import OutputPort, running_output
 from tidewheel.transport.batches import Batch, length, records, take_slice
@@ -88,14 +90,18 @@ class _Waiting:
 
 
 class Labeller:
-    """Sends batches divided by key, and keeps back those whose keys may not be used again yet."""
+    """Sends batches divided by key, and keeps back those whose keys may not be used again yet.
+
+    Attributes:
+        waiting: by key, what is kept back.
+    """
 
     def __init__(self, context: OperatorContext, how: SubstreamKeys) -> None:
         gate = instance_of(context).gate
         assert gate is not None, "the plan says which operators declare substreams"
-        self._gate: SubstreamGate = gate
+        self._gate = gate
         self._how = how
-        self._waiting: dict[Any, deque[_Waiting]] = context.state("waiting keys", dict)
+        self.waiting: dict[Any, deque[_Waiting]] = context.state("waiting keys", dict)
         self._waiting_at: Counter[Time] = context.state("times of waiting keys", Counter)
         self._tokens = context.notificator()
         self._names = [
@@ -149,7 +155,7 @@ class Labeller:
         for part, of, last in self._runs(batch, keys):
             label = labels_of(self._gate.number, of)
             distinct = label.distinct if isinstance(label, MixedLabel) else label[1:]
-            if all(key not in self._waiting and self._gate.admit(key, token.time) is not None for key in distinct):
+            if all(key not in self.waiting and self._gate.admit(key, token.time) is not None for key in distinct):
                 running_output(output).send_labelled(token, part, label)
             else:
                 for key, rows in parts_by_key(part, of):
@@ -177,35 +183,32 @@ class Labeller:
         """
         time = token.time if ended_at is None else ended_at
         made = portable_keys(list(map(as_key, keys)))
-        self._check_names(made)
-        later = set(self._gate.close([key for key in made if key not in self._waiting], time))
-        if later or self._waiting:
-            for key in made:
-                if key in later or key in self._waiting:
-                    self._wait(output, token, key, _Waiting(token.time, None, time))
-
-    def _check_names(self, keys: list[Any]) -> None:
         known = self._how.predicates
-        unknown = [key for key in keys if key not in known] if known else []
+        unknown = [key for key in made if key not in known] if known else []
         if unknown:
             raise TokenError(
                 f"an end of {unknown[0]!r} of {self._gate.name!r} came, where substreams have the names "
                 f"{', '.join(map(repr, known))}"
             )
+        later = set(self._gate.close([key for key in made if key not in self.waiting], time))
+        if later or self.waiting:
+            for key in made:
+                if key in later or key in self.waiting:
+                    self._wait(output, token, key, _Waiting(token.time, None, time))
 
     def is_open(self, key: Any) -> bool:
         """Tell whether the last that was sent of a key, or waits to be, belongs to a substream that has not ended."""
-        waiting = self._waiting.get(key)
+        waiting = self.waiting.get(key)
         return self._gate.is_open(key) if waiting is None else waiting[-1].batch is not None
 
     def go_on(self, output: OutputPort) -> None:
         """Send what has waited for keys that may be used again now."""
         for key in self._gate.take_reopened():
-            waiting = self._waiting.pop(key, deque())
+            waiting = self.waiting.pop(key, deque())
             while waiting and self._is_done(output, key, waiting[0]):
                 waiting.popleft()
             if waiting:
-                self._waiting[key] = waiting
+                self.waiting[key] = waiting
 
     def _is_done(self, output: OutputPort, key: Any, one: _Waiting) -> bool:
         """Do what has waited, if its key may be used now; return whether it may."""
@@ -224,18 +227,13 @@ class Labeller:
     def pass_to(self, may_come: Callable[[Time], bool], *, has_ended: bool) -> None:
         """Forget what has ended at times at which nothing can come any more; if nothing comes at all, end all."""
         self._gate.pass_to(may_come)
-        if has_ended and self._waiting:
-            self._gate.end(self._waiting)
+        if has_ended and self.waiting:
+            self._gate.end(self.waiting)
         elif has_ended:
             self._gate.finish()
 
-    @property
-    def is_waiting(self) -> bool:
-        """Whether something waits."""
-        return bool(self._waiting)
-
     def _send_part(self, output: OutputPort, token: Token, key: Any, part: Batch) -> None:
-        if key in self._waiting or not self._sent(output, token, key, part):
+        if key in self.waiting or not self._sent(output, token, key, part):
             self._wait(output, token, key, _Waiting(token.time, part))
 
     def _sent(self, output: OutputPort, token: Token, key: Any, part: Batch) -> bool:
@@ -249,7 +247,7 @@ class Labeller:
         if not self._waiting_at[what.time]:
             self._tokens.notify_at(token.clone() if isinstance(token, TimestampToken) else token, output)
         self._waiting_at[what.time] += 1
-        self._waiting.setdefault(key, deque()).append(what)
+        self.waiting.setdefault(key, deque()).append(what)
 
 
 def portable_keys(keys: list[Any]) -> list[Any]:

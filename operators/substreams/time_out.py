@@ -94,8 +94,8 @@ class Deadlines:
     >>> deadlines.put_off("a", 5)
     >>> deadlines.put_off("b", 7)
     >>> deadlines.put_off("a", 9)
-    >>> deadlines.take_past(8), len(deadlines)
-    (['b'], 1)
+    >>> deadlines.take_past(8), deadlines.of("a")
+    (['b'], 9)
     """
 
     __slots__ = ("_by_key", "_heap", "_opened")
@@ -105,10 +105,6 @@ class Deadlines:
         self._heap: list[tuple[EventTime, int, Key]] = []
         """With numbers that go up, for those that are equal; there may be several entries of a key that was dropped."""
         self._opened = 0
-
-    def __len__(self) -> int:
-        """Return how many substreams have one."""
-        return len(self._by_key)
 
     def of(self, key: Key) -> EventTime | None:
         """Return that of a key; None if it has none."""

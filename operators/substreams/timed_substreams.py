@@ -23,6 +23,8 @@ from tidewheel.progress import Time
 from tidewheel.progress.substream_tracker import Key
 from tidewheel.runtime import Build, InputPort, OperatorContext, OutputPort, Schedule, TimestampToken
 from tidewheel.runtime.substreams.labels import EndOfSubstream
+from tidewheel.runtime import Build, InputPort, OperatorContext, OutputPort, TimestampToken
+from tidewheel.runtime.substreams.end_of_substream import EndOfSubstream
 from tidewheel.transport.batches import Batch
 
 
@@ -60,11 +62,7 @@ def build_timed(how: SubstreamKeys, rule: TimeOut) -> Build:
 
 def build_time_out(how: SubstreamKeys, rule: TimeOut) -> Build:
     """Return the build function of the operator that divides what was timed, and ends what has timed out."""
-
-    def build(context: OperatorContext) -> Schedule:
-        return _Share(context, how, rule).schedule
-
-    return build
+    return lambda context: _Share(context, how, rule).schedule
 
 
 @dataclass(slots=True)
@@ -107,7 +105,7 @@ class _Share:
             self._divide(output, token)
         has_ended = not len(timed.frontier) and not len(latest.frontier)
         labeller.pass_to(timed.frontier.less_equal, has_ended=has_ended)
-        if has_ended and not labeller.is_waiting:
+        if has_ended and not labeller.waiting:
             book.deadlines = Deadlines()
 
     def _divide(self, output: OutputPort, token: TimestampToken) -> None:

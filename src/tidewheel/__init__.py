@@ -8,9 +8,8 @@ from tidewheel.operators.sinks.write_files import WrittenEpoch
 from tidewheel.operators.sources.line_source import LineSource
 from tidewheel.operators.sources.parquet_source import ParquetSource
 from tidewheel.operators.sources.queue_source import QueueSource
-from tidewheel.operators.sources.record_source import RecordSource, TickSource
+from tidewheel.operators.sources.record_source import IterableSource, RecordSource, TickSource
 from tidewheel.operators.sources.replay_source import ReplaySource
-from tidewheel.operators.sources.source import IterableSource
 from tidewheel.operators.stream import Feedback, Loop, Stream
 from tidewheel.operators.tables.column_operators import Grouping
 from tidewheel.operators.windows.open_windows import LateRecord, WindowResult

@@ -93,8 +93,8 @@ def test_a_dataflow_that_needs_more_epochs_is_told() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"epochs_ahead": 0}, "source 'numbers': epochs_ahead is how many epochs there may be, 1 or more, not 0"),
-        ({"epochs_ahead": 1.5}, r"epochs_ahead is how many epochs there may be, 1 or more, not 1\.5"),
+        ({"epochs_ahead": 0}, "source 'numbers': epochs_ahead is a whole number, 1 or more, not 0"),
+        ({"epochs_ahead": 1.5}, r"epochs_ahead is a whole number, 1 or more, not 1\.5"),
     ],
 )
 def test_a_wrong_pace_is_refused(options: Any, message: str) -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import tidewheel as tw
 from tests.kit.operators.harness import DEADLINE_S, operator_settings
 from tests.kit.operators.sources import bags_of, flow_of, read
-from tidewheel.operators.sources.source import IterableSource
+from tidewheel.operators.sources.record_source import IterableSource
 
 
 def write(folder: Path, *files: list[tuple[int, int]], group_size: int = 2, **options: Any) -> Path:

@@ -108,7 +108,7 @@ def test_who_fills_a_queue_does_not_wait_for_a_job_that_has_ended(fails: bool) -
     flow.source("numbers", source).map(lambda number: number // (0 if fails else 1)).probe("read")
     job = tw.run(flow, engine="local")
     producer, errors = producing(source)
-    assert eventually(lambda: len(source._queue) == 2)  # type: ignore[arg-type]
+    assert eventually(lambda: len(source._queue._items) == 2)  # type: ignore[attr-defined]
     if fails:
         with pytest.raises(tw.JobError, match="ZeroDivisionError"):
             job.wait(DEADLINE_S)
@@ -126,7 +126,7 @@ def test_who_waits_for_room_is_told_of_the_end() -> None:
     """A record is not put behind the end by one who has waited since before that."""
     source: tw.QueueSource[int] = tw.QueueSource(capacity=1)
     producer, errors = producing(source)
-    assert eventually(lambda: len(source._queue) == 1)  # type: ignore[arg-type]
+    assert eventually(lambda: len(source._queue._items) == 1)  # type: ignore[attr-defined]
     source.close()
     producer.join(DEADLINE_S)
     assert "this QueueSource was closed" in str(errors)
@@ -173,7 +173,7 @@ def test_a_dataflow_that_is_held_up_holds_the_queue_up() -> None:
     with tw.run(flow, engine="local", config=tw.RuntimeConfig(bytes_in_flight=64 << 10)) as job:
         while job.run_round():  # type: ignore[attr-defined]
             pass
-        assert 900 < len(source._queue) < 1000  # type: ignore[arg-type]
+        assert 900 < len(source._queue._items) < 1000  # type: ignore[attr-defined]
 
 
 def test_a_queue_that_others_fill_is_polled() -> None:

@@ -1,4 +1,4 @@
-"""Taking batches apart."""
+"""Batches that are taken apart."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.kit.operators.harness import KINDS, Kind
-from tidewheel.operators.records.parts import divide, keep
+from tidewheel.operators.records.batchwise import divide, keep
 from tidewheel.transport.batches import length, records
 
 AS_TRUE_AS_FALSE = st.sampled_from([True, False, 1, 0, "yes", "", None, [0]])

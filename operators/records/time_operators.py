@@ -4,8 +4,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
-from tidewheel.operators.records.batchwise import build_batchwise, build_pass, by_time
-from tidewheel.operators.scopes.delay import build_delay, by_record
+from tidewheel.operators.records.batchwise import build_batchwise, build_delay, build_pass, by_record, by_time
 from tidewheel.operators.stream_base import Record, Result, StreamBase, check_function, check_positive
 from tidewheel.progress import Antichain, GraphError, PathSummary, Time
 from tidewheel.runtime import InputPort, OperatorContext, OutputPort, Schedule

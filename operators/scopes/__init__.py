@@ -1,1 +1,0 @@
-"""Scopes: entering, leaving and closing a loop."""
