@@ -9,11 +9,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from tidewheel.operators.tables.columns import check_names
 from tidewheel.progress import GraphError, Nesting
-from tidewheel.runtime.description.dataflow_description import DataflowDescription, Outlet
-from tidewheel.runtime.description.pacts import Exchange, Key, Pact
 from tidewheel.runtime.description.dataflow_description import Outlet
-from tidewheel.runtime.description.exchange import Exchange, Key
-from tidewheel.runtime.description.pacts import Pact
+from tidewheel.runtime.description.pacts import Exchange, Key, Pact
 from tidewheel.runtime.description.plan import Build, BySubstream, KeyedTransform, Transform
 from tidewheel.transport.batches import Batch
 

@@ -17,9 +17,6 @@ from typing import Any, TypeAlias
 from tidewheel.progress import Time, TimeDomain
 from tidewheel.runtime import Build, OperatorContext, Schedule
 from tidewheel.runtime.worker.ports import InputPort, OutputPort, running_input, running_output
-from tidewheel.transport.batches import Batch
-from tidewheel.runtime.worker.input_port import InputPort, running_input
-from tidewheel.runtime.worker.output_port import OutputPort, running_output
 from tidewheel.transport.batches import Batch, is_arrow, length, records, scatter, take_slice
 
 Parts: TypeAlias = Callable[[Batch, Time, int], Iterable[Batch | None]]

@@ -12,10 +12,7 @@ from tidewheel.progress import Time
 from tidewheel.runtime import Build, InputPort, LentToken, Schedule, TimestampToken, TokenError
 from tidewheel.runtime.description.pacts import Pact
 from tidewheel.runtime.description.stable_hash import stable_hash
-from tidewheel.runtime.substreams.gate import SubstreamGate
 from tidewheel.runtime.substreams.labels import MixedLabel, is_mark, labels_of, parts_by_key
-from tidewheel.runtime.substreams.end_of_substream import is_mark
-from tidewheel.runtime.substreams.labels import MixedLabel, labels_of, parts_by_key
 from tidewheel.runtime.worker.operator_context import OperatorContext, instance_of
 from tidewheel.runtime.worker.ports import OutputPort, running_output
 from tidewheel.transport.batches import Batch, length, records, take_slice

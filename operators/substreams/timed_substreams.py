@@ -21,10 +21,8 @@ from tidewheel.operators.windows.watermark import EpochWatermark, LatestTimes, W
 from tidewheel.operators.windows.windows import EventTime
 from tidewheel.progress import Time
 from tidewheel.progress.substream_tracker import Key
-from tidewheel.runtime import Build, InputPort, OperatorContext, OutputPort, Schedule, TimestampToken
-from tidewheel.runtime.substreams.labels import EndOfSubstream
 from tidewheel.runtime import Build, InputPort, OperatorContext, OutputPort, TimestampToken
-from tidewheel.runtime.substreams.end_of_substream import EndOfSubstream
+from tidewheel.runtime.substreams.labels import EndOfSubstream
 from tidewheel.transport.batches import Batch
 
 
