@@ -20,7 +20,8 @@ from tidewheel.operators.stream_base import Record, Result, StreamBase, check_fu
 from tidewheel.progress import GraphError, ProductDomain, Time
 from tidewheel.pubsub.catalog.topic_event import Delivery
 from tidewheel.pubsub.protocol.publisher import DEFAULT_CAPACITY_BYTES
-from tidewheel.pubsub.publishers.publication import RETENTION_S, Publication, topic_log
+from tidewheel.pubsub.publishers.publication import Publication
+from tidewheel.pubsub.publishers.topic_log import RETENTION_S, topic_log
 from tidewheel.runtime.description.pacts import SubstreamPact
 from tidewheel.runtime.description.plan import EndsWanted
 from tidewheel.runtime.worker.operator_context import OperatorContext

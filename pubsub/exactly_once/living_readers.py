@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import NamedTuple
 
-from tidewheel.pubsub.publishers.publication import RETENTION_S
+from tidewheel.pubsub.publishers.topic_log import RETENTION_S
 
 LEASE_S = 60.0
 

@@ -1,8 +1,8 @@
 """The actor that publishes one partition: over sockets to processes on its node, by calls to those on other nodes.
 
 It is an asyncio actor, and all happens on its loop but what waits for the disk. This module does not import Ray: the
-class is plain, and `ray_publishers` makes it an actor. Where the partition has a log, Ray starts the actor again on the
-same node when it has died. Then it goes on from the log, and its worker and children connect anew.
+class is plain, and `ray_publication` makes it an actor. Where the partition has a log, Ray starts the actor again on
+the same node when it has died. Then it goes on from the log, and its worker and children connect anew.
 """
 
 import logging
