@@ -10,7 +10,7 @@ from tests.kit.pubsub.local_job import LocalJob, send_end, send_epoch
 from tidewheel.progress import IntegerDomain
 from tidewheel.pubsub import DeliveryError, Publication, PublisherLost, subscribe
 from tidewheel.pubsub.catalog.local_catalog import LOCAL_CATALOG
-from tidewheel.pubsub.publishers.publication import TopicLog
+from tidewheel.pubsub.publishers.topic_log import TopicLog
 
 
 @pytest.mark.parametrize("topic", ["", None, 7])

@@ -9,7 +9,7 @@ from tidewheel.progress import IntegerDomain
 from tidewheel.pubsub import DeliveryError
 from tidewheel.pubsub.catalog.catalog import Delivery, TopicInfo
 from tidewheel.pubsub.messages.delivery_options import DeliveryOptions
-from tidewheel.pubsub.publishers.publication import TopicLog, topic_log
+from tidewheel.pubsub.publishers.topic_log import TopicLog, topic_log
 from tidewheel.pubsub.subscribers.subscription_options import Start, SubscriptionOptions, check_options
 
 

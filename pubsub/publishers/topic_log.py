@@ -1,0 +1,62 @@
+"""The place of the log of a topic, and for how long it keeps messages for subscriptions without a reader."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import get_args
+from urllib.parse import quote
+
+from tidewheel.pubsub.catalog.topic_event import Delivery
+from tidewheel.pubsub.errors import DeliveryError
+
+RETENTION_S = 7 * 24 * 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class TopicLog:
+    """The logs of all partitions of a topic, each on the node of its worker.
+
+    Args:
+        directory: below it each topic has a directory, and in that each partition.
+        retention_s: for how long a durable subscription without a reader holds the log, in seconds.
+    """
+
+    directory: str
+    retention_s: float = RETENTION_S
+
+    def of_partition(self, topic: str, partition: int) -> str:
+        """Return the directory of one partition."""
+        return str(Path(self.of_topic(topic)) / f"partition-{partition}")
+
+    def of_topic(self, topic: str) -> str:
+        """Return the directory of all partitions of a topic, on whichever nodes they are."""
+        return str(Path(self.directory) / quote(topic, safe="").replace(".", "%2E"))
+
+
+def topic_log(topic: str, delivery: object, directory: object, retention_s: object) -> TopicLog | None:
+    """Return the log that a topic needs for a delivery; None if it needs none.
+
+    Raises:
+        DeliveryError: an argument is wrong, or does not go with the others.
+    """
+    if delivery not in get_args(Delivery):
+        ways = " or ".join(map(repr, get_args(Delivery)))
+        raise DeliveryError(f"topic {topic!r}: delivery is {ways}, not {delivery!r}", topic=topic)
+    if delivery == "best_effort":
+        if directory is not None:
+            raise DeliveryError(f"topic {topic!r}: log= goes with delivery='exactly_once'", topic=topic)
+        return None
+    if directory is None:
+        raise DeliveryError(
+            f"topic {topic!r}: delivery='exactly_once' needs a log on disk: say log=, a directory on each worker's "
+            "node. A job that is started again with the same one goes on where it was",
+            topic=topic,
+        )
+    if not isinstance(directory, str | os.PathLike) or not os.fspath(directory) or "\0" in str(directory):
+        raise DeliveryError(f"topic {topic!r}: log is a directory, a text or a path, not {directory!r}", topic=topic)
+    if isinstance(retention_s, bool) or not isinstance(retention_s, int | float) or not retention_s > 0:
+        raise DeliveryError(
+            f"topic {topic!r}: retention is a number of seconds above 0, not {retention_s!r}", topic=topic
+        )
+    path = Path(os.fsdecode(os.fspath(directory))).expanduser().absolute()
+    return TopicLog(str(path), float(retention_s))
