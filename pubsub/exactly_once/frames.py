@@ -25,11 +25,11 @@ from tidewheel.progress import ProtocolError
 from tidewheel.pubsub.exactly_once.fanout import Filter
 from tidewheel.pubsub.exactly_once.messages import (
     Ack,
+    CheckedRanges,
     Downstream,
     KnowledgeMessage,
     Nack,
     Number,
-    Ranges,
     Rejected,
     Stranger,
     Tick,
@@ -79,7 +79,7 @@ ChildMessage: TypeAlias = Join | Upstream
 
 class _KnowledgeHead(msgspec.Struct, tag="K", frozen=True, array_like=True, gc=False):
     pubend: Number
-    final: Ranges
+    final: CheckedRanges
     data: tuple[tuple[Tick, bytes, Number], ...]
     more: bool
     is_answer: bool = False

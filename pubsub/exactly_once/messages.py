@@ -14,7 +14,7 @@ from typing import Annotated, Any, Final, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
-from tidewheel.pubsub.exactly_once.tick_set import FOREVER
+from tidewheel.pubsub.exactly_once.tick_set import FOREVER, TickRange
 from tidewheel.pubsub.messages.wire import InitialFrontierSnapshot
 
 RELAY_PREFIX: Final = "relay/"
@@ -32,8 +32,11 @@ Number: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
 Tick: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=FOREVER)]
 """A tick, or the end of a range, that a decoder checks."""
 
-Ranges: TypeAlias = tuple[tuple[Tick, Tick], ...]
+Ranges: TypeAlias = tuple[TickRange, ...]
 """Ticks, as ranges in order."""
+
+CheckedRanges: TypeAlias = tuple[tuple[Tick, Tick], ...]
+"""Ranges that a decoder checks; not for signatures of actors, which Ray pickles."""
 
 
 class KnowledgeMessage(msgspec.Struct, frozen=True):
@@ -80,7 +83,7 @@ class Nack(msgspec.Struct, frozen=True, array_like=True, tag="N"):
     """
 
     pubend: Number
-    ranges: Ranges
+    ranges: CheckedRanges
     room_bytes: int
 
 
@@ -95,8 +98,8 @@ class Ack(msgspec.Struct, frozen=True, array_like=True, tag="A"):
     """
 
     pubend: Number
-    acks: dict[str, Ranges]
-    everywhere: dict[str, tuple[Ranges, ...]] = {}
+    acks: dict[str, CheckedRanges]
+    everywhere: dict[str, tuple[CheckedRanges, ...]] = {}
 
 
 class Rejected(msgspec.Struct, frozen=True, array_like=True, tag="R"):
