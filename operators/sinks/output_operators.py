@@ -20,7 +20,7 @@ from tidewheel.pubsub.protocol.publisher import DEFAULT_CAPACITY_BYTES
 from tidewheel.pubsub.publishers.publication import Publication, topic_log
 from tidewheel.runtime import TimestampToken
 from tidewheel.pubsub.publishers.publication import Publication
-from tidewheel.pubsub.publishers.topic_log import RETENTION_S, topic_log
+from tidewheel.pubsub.publishers.topic_log import topic_log
 from tidewheel.runtime.description.pacts import SubstreamPact
 from tidewheel.runtime.description.plan import EndsWanted
 from tidewheel.transport.batches import Batch, records

@@ -12,7 +12,6 @@ from math import inf
 from typing import NamedTuple
 
 from tidewheel.pubsub.exactly_once.subscriptions import Subscription
-from tidewheel.pubsub.publishers.topic_log import RETENTION_S
 
 LEASE_S = 60.0
 RETENTION_S = 7 * 24 * 3600.0

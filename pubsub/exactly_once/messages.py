@@ -14,7 +14,7 @@ from typing import Annotated, Any, Final, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
-from tidewheel.pubsub.exactly_once.tick_set import FOREVER
+from tidewheel.pubsub.exactly_once.tick_set import FOREVER, TickRange
 from tidewheel.pubsub.messages.wire import InitialFrontierSnapshot
 
 RELAY_PREFIX: Final = "relay/"
@@ -32,11 +32,11 @@ Number: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
 Tick: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=FOREVER)]
 """A tick, or the end of a range, that a decoder checks."""
 
-Ranges: TypeAlias = tuple[tuple[int, int], ...]
+Ranges: TypeAlias = tuple[TickRange, ...]
 """Ticks, as ranges in order."""
 
 CheckedRanges: TypeAlias = tuple[tuple[Tick, Tick], ...]
-"""Such ranges in a message, where a decoder checks them. Ray cannot pickle an actor's method that is annotated so."""
+"""Ranges that a decoder checks; not for signatures of actors, which Ray pickles."""
 
 
 class KnowledgeMessage(msgspec.Struct, frozen=True):

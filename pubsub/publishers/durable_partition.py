@@ -20,7 +20,6 @@ from tidewheel.pubsub.log.segmented_log import SEGMENT_BYTES
 from tidewheel.pubsub.publishers.audience import Audience
 from tidewheel.pubsub.publishers.durable_pubend import DurablePubend
 from tidewheel.pubsub.publishers.partition import Partition
-from tidewheel.pubsub.publishers.topic_log import RETENTION_S
 
 _LOG = logging.getLogger(__name__)
 

@@ -8,8 +8,8 @@ from urllib.parse import quote
 
 from tidewheel.pubsub.catalog.topic_event import Delivery
 from tidewheel.pubsub.errors import DeliveryError
+from tidewheel.pubsub.exactly_once.living_readers import RETENTION_S
 
-RETENTION_S = 7 * 24 * 3600.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from typing import Self
 from tidewheel.pubsub.log.errors import LogError
 from tidewheel.pubsub.log.files import Files
 from tidewheel.pubsub.log.record_format import Entry, LogIdentity, Part, Record
+from tidewheel.pubsub.log.segment import Segment
 from tidewheel.pubsub.log.segmented_log import Log
 
 IDENTITY = LogIdentity("orders", 0, 2, "IntegerDomain()")
@@ -183,3 +184,8 @@ def put_contents(directory: Path, contents: dict[str, bytes]) -> None:
         path.unlink()
     for name, content in contents.items():
         (directory / name).write_bytes(content)
+
+
+def status_of(segment: Segment) -> tuple[tuple[float, float | None], tuple[int | None, int], int]:
+    """Return when a segment began and ended, its first and last tick, and its size."""
+    return (segment.begun_s, segment.ended_s), (segment.first_tick, segment.last_tick), segment.size

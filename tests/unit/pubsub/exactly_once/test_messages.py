@@ -1,5 +1,8 @@
 """Many small messages become few that say the same."""
 
+import pickle
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,6 +17,8 @@ from tidewheel.pubsub.exactly_once.messages import (
 from tidewheel.pubsub.exactly_once.tick_set import TickSet
 from tidewheel.pubsub.messages.encoded_message import encode
 from tidewheel.pubsub.messages.wire import DataMessage
+from tidewheel.pubsub.publishers.publisher_actor import PublisherActor
+from tidewheel.pubsub.relays.relay_actor import RelayActor
 
 PUBENDS = range(2)
 OTHERS: list[Downstream] = [Rejected(0, "why"), Stranger(1, "reader"), KnowledgeMessage(0, (), (), lost_end=3)]
@@ -84,3 +89,10 @@ def test_what_does_not_follow_stays_apart() -> None:
     [one] = joined([first, silence])
     assert isinstance(one, KnowledgeMessage)
     assert (one.final, one.data) == (((0, 4), (5, 10)), first.data)
+
+
+@pytest.mark.parametrize("actor", [PublisherActor, RelayActor])
+def test_signatures_of_actors_can_be_pickled(actor: type) -> None:
+    """Ray pickles an actor's class with its annotations, and those of a decoder cannot be pickled."""
+    for method in vars(actor).values():
+        pickle.dumps(getattr(method, "__annotations__", {}))

@@ -20,12 +20,12 @@ from tests.kit.log.faulty_files import (
     record,
     records,
     segments_in,
+    status_of,
     ticks_of,
 )
 from tests.waiting import eventually
 from tidewheel.pubsub.log.errors import LogCorrupted, LogError, LogFailed, LogLocked, LogMismatch
 from tidewheel.pubsub.log.record_format import HEAD_BYTES, Entry, LogIdentity
-from tidewheel.pubsub.log.segment import Segment
 from tidewheel.pubsub.log.segmented_log import Log
 
 
@@ -229,10 +229,6 @@ def test_the_state_at_a_tick_is_a_snapshot_and_what_came_after(tmp_path: Path) -
         assert log.snapshot_at(3).snapshot == b"after 2"
         with pytest.raises(LogError, match="begins at tick 2"):
             log.snapshot_at(1)
-
-
-def status_of(segment: Segment) -> tuple[tuple[float, float | None], tuple[int | None, int], int]:
-    return (segment.begun_s, segment.ended_s), (segment.first_tick, segment.last_tick), segment.size
 
 
 def test_segments_tell_their_age(tmp_path: Path) -> None:
