@@ -17,10 +17,9 @@ from tidewheel.progress import GraphError, ProductDomain, Time
 from tidewheel.pubsub.catalog.catalog import Delivery
 from tidewheel.pubsub.exactly_once.living_readers import RETENTION_S
 from tidewheel.pubsub.protocol.publisher import DEFAULT_CAPACITY_BYTES
-from tidewheel.pubsub.publishers.publication import Publication, topic_log
-from tidewheel.runtime import TimestampToken
 from tidewheel.pubsub.publishers.publication import Publication
 from tidewheel.pubsub.publishers.topic_log import topic_log
+from tidewheel.runtime import TimestampToken
 from tidewheel.runtime.description.pacts import SubstreamPact
 from tidewheel.runtime.description.plan import EndsWanted
 from tidewheel.transport.batches import Batch, records

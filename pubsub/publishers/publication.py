@@ -15,7 +15,6 @@ from tidewheel.pubsub.catalog.catalog import ENDED, RESERVED, Delivery, TopicInf
 from tidewheel.pubsub.catalog.local_catalog import LOCAL_CATALOG
 from tidewheel.pubsub.catalog.topic_schema import TopicSchema
 from tidewheel.pubsub.errors import DeliveryError
-from tidewheel.pubsub.exactly_once.living_readers import RETENTION_S
 from tidewheel.pubsub.protocol.publisher import DEFAULT_CAPACITY_BYTES, Publisher
 from tidewheel.pubsub.publishers.connection import LocalConnection, LocalPublisher, PublisherConnection
 from tidewheel.pubsub.publishers.topic_log import TopicLog

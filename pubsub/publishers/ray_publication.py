@@ -22,7 +22,6 @@ from tidewheel.pubsub.publishers.feed import RayConnection
 from tidewheel.pubsub.publishers.live_partition import LivePartition
 from tidewheel.pubsub.publishers.publication import STOPPED_EARLY, Publication, RunningPublication
 from tidewheel.pubsub.publishers.publisher_actor import MakePartition, PublisherActor
-from tidewheel.pubsub.publishers.ray_publishers import retire, take_over
 from tidewheel.transport.attachment import AttachmentHost
 from tidewheel.transport.ray_cluster import process_id
 

@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import get_args
 from urllib.parse import quote
 
-from tidewheel.pubsub.catalog.topic_event import Delivery
+from tidewheel.pubsub.catalog.catalog import Delivery
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.exactly_once.living_readers import RETENTION_S
-
 
 
 @dataclass(frozen=True, slots=True)
