@@ -76,9 +76,9 @@ def _goes_by_value(head: bytes) -> bool:
     A pickle of protocol 5 names a class by the short text of its module and the opcode STACK_GLOBAL. So records that
     mention the main program are not taken for classes of it, unless a text is just its name and a class is there too.
     """
-    if _MAIN in head and pickle.STACK_GLOBAL in head:
-        return True
-    return any(name.encode() in head for name in cloudpickle.list_registry_pickle_by_value())
+    if pickle.STACK_GLOBAL not in head:
+        return False
+    return _MAIN in head or any(name.encode() in head for name in cloudpickle.list_registry_pickle_by_value())
 
 
 def unpicklable(value: Any, otherwise: Exception | None = None) -> str | None:

@@ -7,6 +7,7 @@ where it is bounded.
 
 import asyncio
 import logging
+import os
 import socket
 import time
 from collections import deque
@@ -37,6 +38,7 @@ _MOST_WRITES = 8
 _TAKEN_AT_ONCE = 4
 """Of its capacity, a publisher takes one part in so many at a time; then its subscribers have a chance to take that."""
 _NOTHING = Confirmed(0, 0)
+_EVENTS = (DataMessage, LowerFrontierUpdate)
 
 
 class LivePartition(Partition):
@@ -84,12 +86,14 @@ class LivePartition(Partition):
         try:
             for message in sent:
                 event = decode(message)
-                if not isinstance(event, DataMessage | LowerFrontierUpdate):
+                if not isinstance(event, _EVENTS):
                     raise ProtocolError(f"a worker does not send {event!r}")
                 events.append(event)
         finally:
             self._unconfirmed += len(events)
             self.take(events)
+            # Linux may leave a subscriber waiting for this core until the publisher sleeps, though another one is idle.
+            os.sched_yield()
 
     def take(self, events: Sequence[FeedEvent]) -> None:
         """Receive events, in order; they wait while a subscriber holds back."""
@@ -116,7 +120,7 @@ class LivePartition(Partition):
     @property
     def has_room(self) -> bool:
         """Whether no subscriber holds the publisher back."""
-        return not self._publisher.holders()
+        return not self._publisher.is_held
 
     @property
     def error(self) -> ProtocolError | None:
@@ -144,7 +148,7 @@ class LivePartition(Partition):
         if self._alarm is not None:
             self._alarm.cancel()
             self._alarm = None
-        wait_s = self._publisher.overdue_in_s(self._clock())
+        wait_s = self._publisher.overdue_in_s(self._clock()) if self._publisher.is_held else None
         if wait_s is not None:
             self._alarm = self._loop.call_later(wait_s, self.go_on)
         self.changed.notify()
@@ -154,7 +158,7 @@ class LivePartition(Partition):
         publisher = self._publisher
         passed_bytes = 0
         try:
-            while self._waiting and passed_bytes <= self._most_bytes and not publisher.holders():
+            while self._waiting and passed_bytes <= self._most_bytes and not publisher.is_held:
                 event = self._waiting.popleft()
                 passed_bytes += size_of(event)
                 publisher.feed([event])
@@ -162,7 +166,7 @@ class LivePartition(Partition):
             self._refuse(str(error))
         for name in self.children.names:
             self._fill(name)
-        if publisher.holders():
+        if publisher.is_held:
             return publisher.cut_off_late(self._clock(), self.taken_by)
         return bool(self._waiting)
 
@@ -173,12 +177,11 @@ class LivePartition(Partition):
             if child is None or queue is None or child.waiting_bytes:
                 return
             queue.acknowledge(queue.last_sent)
-            messages = queue.head(_WRITE_BYTES)
-            if not messages:
+            if not queue:
                 if queue.is_closed or self._publisher.is_finished:
                     self.leave(name)
                 return
-            child.tell_now(messages)
+            child.tell_now(queue.head(_WRITE_BYTES))
         self.go_on_soon()
 
     def go_on_soon(self) -> None:

@@ -8,15 +8,32 @@ that at the output of the whole chain: a probe in the middle moves there.
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Protocol
 
 from tidewheel.progress import OperatorShape, Source
+from tidewheel.runtime.description.pacts import Pact
 from tidewheel.runtime.description.plan import OperatorPlan, Plan
-from tidewheel.runtime.drawing.outline import OperatorOutline
 
 _FEW_NAMES = 3
 
 
-def chains_of(operators: Sequence[OperatorPlan | OperatorOutline]) -> dict[int, list[int]]:
+class Fusible(Protocol):
+    """An operator, as a plan or a drawing has it, that may be joined to the one before it."""
+
+    @property
+    def sources(self) -> Sequence[Source | None]:
+        """For each input, the output that it reads."""
+
+    @property
+    def pacts(self) -> Sequence[Pact | None]:
+        """For each input, how records are spread over the workers on the way."""
+
+    @property
+    def is_stage(self) -> bool:
+        """Whether it is stateless."""
+
+
+def chains_of(operators: Sequence[Fusible]) -> dict[int, list[int]]:
     """Return which operators run as one, by the number of the first of each chain. Linear."""
     readers = Counter(source for operator in operators for source in operator.sources)
     chain_of: dict[int, int] = {}
