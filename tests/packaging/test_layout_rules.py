@@ -24,14 +24,14 @@ from tests.packaging.layout import (
 )
 from tests.packaging.repository import name_of, shipped_modules
 
-MOST_CROWDED_FILES = 2
-MOST_PRODUCT_LINES = 32_209
-MOST_PUBSUB_LINES = 9_850
+MOST_CROWDED_FILES = 1
+MOST_PRODUCT_LINES = 29_500
+MOST_PUBSUB_LINES = 9_000
 
-PERMITTED_CIRCLES = {"operators": 17}
-"""The 17 are `Stream`, the 14 classes that it inherits, `Dataflow` and `Loop`: their public methods return each other.
+PERMITTED_CIRCLES = {"operators": 15}
+"""The 15 have `Stream`, the 12 classes that it inherits, and `Dataflow`: their public methods return each other.
 
-`map`, of one of the 14, returns a Stream of other records, and Python has no type for "this class, of other records":
+The last one, of sources, shares a check with them. `map`, of one of the 12, returns a Stream of other records, and Python has no type for "this class, of other records":
 `Self` keeps its parameters. So each of them names Stream. `Stream.flow` is a Dataflow, which makes Streams and Loops.
 """
 PERMITTED_CLASSES: dict[str, int] = {}
