@@ -32,7 +32,8 @@ PERMITTED_CIRCLES = {"operators": 15}
 """The 15 have `Stream`, the 12 classes that it inherits, and `Dataflow`: their public methods return each other.
 
 The last one, of sources, shares a check with them. `map`, of one of the 12, returns a Stream of other records, and
-Python has no type for "this class, of other records": `Self` keeps its parameters. So each of them names Stream. `Stream.flow` is a Dataflow, which makes Streams and Loops.
+Python has no type for "this class, of other records": `Self` keeps its parameters. So each of them names Stream.
+`Stream.flow` is a Dataflow, which makes Streams and Loops.
 """
 PERMITTED_CLASSES: dict[str, int] = {}
 PERMITTED_DOCSTRINGS: dict[str, int] = {}
