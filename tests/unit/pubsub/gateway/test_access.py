@@ -147,3 +147,8 @@ def test_what_is_no_token_is_refused_and_not_shown(token: str) -> None:
     with pytest.raises(GatewayError, match="here: a token is 16 to 512") as caught:
         check_token(token, "here")
     assert not token or token not in str(caught.value)
+
+
+def test_no_token_is_in_a_representation() -> None:
+    """What is logged or shown in an error has none."""
+    assert "a secret" not in repr(Access(token="a secret", hosts=frozenset({"localhost"})))
