@@ -56,7 +56,8 @@ def relay(topic: str, nodes: Sequence[str] | None = None, *, count: int = 1, tim
     if info.delivery != "exactly_once":
         raise DeliveryError(
             f"topic {topic!r} of job {info.job!r} is published best effort, and relays need exactly-once delivery. "
-            "Publish it with delivery='exactly_once' and engine='ray', or let its subscribers connect without relays",
+            "Run the job with engine='ray'. Publish it with delivery='exactly_once', or let its subscribers connect "
+            "without relays",
             topic=topic,
         )
     chosen = _nodes(topic, nodes)
