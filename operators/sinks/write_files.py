@@ -75,13 +75,19 @@ class EpochFolders:
         Raises:
             FileExistsError: there is an older one, which is not to be overwritten.
         """
-        unfinished = self._final(time).with_name(f"{_UNFINISHED}{_name(time)}")
+        unfinished = _unfinished(self._final(time))
         unfinished.mkdir(exist_ok=True)
         return unfinished
 
     def commit(self, time: Time) -> Path:
-        """Have an epoch seen under its name, which is returned; it survives a power failure from then on."""
-        unfinished, final = self.begin(time), self._final(time)
+        """Have an epoch seen under its name, which is returned; it survives a power failure from then on.
+
+        Raises:
+            FileNotFoundError: the folder that was written is gone, as another run has cleaned up.
+            FileExistsError: there is an older one, which is not to be overwritten.
+        """
+        final = self._final(time)
+        unfinished = _unfinished(final)
         FILES.sync_directory(unfinished)
         replaced = final.with_name(f"{_REPLACED}{final.name}")
         if final.exists():
@@ -103,6 +109,10 @@ class EpochFolders:
                 f"{final} is there already, of another run: write_files(..., overwrite=True) replaces it"
             )
         return final
+
+
+def _unfinished(final: Path) -> Path:
+    return final.with_name(f"{_UNFINISHED}{final.name}")
 
 
 def _name(time: Time) -> str:

@@ -57,7 +57,7 @@ class Gateway:
         return len(self._clients)
 
     def start(self) -> None:
-        """Begin to listen. A gateway can start only once."""
+        """Begin to listen. A gateway can start only once; one that could not start may try again."""
         config = self._config
         check_extra()
         from tidewheel.pubsub.gateway.application import application
@@ -72,19 +72,22 @@ class Gateway:
             self._flight = FlightServer(config.address, config.flight_port, access, self._clients, config.stall_s)
             self._web.start()
         except BaseException:
-            self.stop()
+            self._stop_servers()
             raise
 
     def stop(self) -> None:
         """End all streams, tell each client why, and stop listening. This takes seconds at most. Idempotent."""
         self._clients.close()
+        self._stop_servers()
+        self._clients.wait_until_none(_LEAVE_WITHIN_S)
+
+    def _stop_servers(self) -> None:
         stopping = [threading.Thread(target=server.stop) for server in (self._web, self._flight) if server is not None]
         self._web = self._flight = None
         for thread in stopping:
             thread.start()
         for thread in stopping:
             thread.join()
-        self._clients.wait_until_none(_LEAVE_WITHIN_S)
 
     def __enter__(self) -> "Self":
         self.start()

@@ -54,6 +54,10 @@ class ParentGone(DeliveryError):  # noqa: N818  it names what happened
         self.is_for_good = is_for_good
 
 
+class Refused(DeliveryError):  # noqa: N818  it names what happened
+    """An actor that was to be a parent has failed to answer, with another error than of its topic."""
+
+
 def called(method: Any, *arguments: Any, **named: Any) -> "Future[Any]":
     """Call a method of an actor; return the future of its answer."""
     answer: Future[Any] = method.remote(*arguments, **named).future()
@@ -65,7 +69,8 @@ def answer_of(call: "Future[Any]", within_s: float = FOUND_WITHIN_S) -> Any:
 
     Raises:
         ParentGone: the actor does not answer.
-        DeliveryError: the actor answers with this error, or with another.
+        Refused: the actor answers with an error that is no DeliveryError.
+        DeliveryError: the actor answers with this error.
     """
     from ray.exceptions import ActorUnavailableError, RayActorError, RayTaskError
 
@@ -75,7 +80,7 @@ def answer_of(call: "Future[Any]", within_s: float = FOUND_WITHIN_S) -> Any:
         if isinstance(error.cause, DeliveryError):
             raise error.cause from None
         reason = error.cause if isinstance(error.cause, TidewheelError) else error
-        raise DeliveryError(f"the publisher refuses: {reason}") from error
+        raise Refused(f"refuses: {reason}") from error
     except (TimeoutError, CancelledError) as error:
         raise ParentGone(f"it has not answered for {within_s:.3g} s") from error
     except DeliveryError:
@@ -235,6 +240,8 @@ class KeptParent:
     def _not_found(self, error: Exception, now_s: float) -> None:
         """Raise why there will be no parent, or look again after a while."""
         if not isinstance(error, ParentGone):
+            if isinstance(error, Refused):
+                raise PublisherLost.at(self._topic, self._partition, str(error)) from error
             if isinstance(error, DeliveryError):
                 raise error
             raise PublisherLost.at(self._topic, self._partition, f"cannot be reached: {error}") from error

@@ -11,7 +11,7 @@ from tidewheel.pubsub.catalog.catalog import TopicInfo
 from tidewheel.pubsub.errors import DeliveryError, PublisherLost
 from tidewheel.pubsub.exactly_once.messages import Begun, Ranges
 from tidewheel.pubsub.exactly_once.subscriptions import merged
-from tidewheel.pubsub.subscribers.parents import ParentGone, answer_of, called
+from tidewheel.pubsub.subscribers.parents import ParentGone, Refused, answer_of, called
 from tidewheel.pubsub.subscribers.subscription_options import SubscriptionOptions
 
 _LOG = logging.getLogger(__name__)
@@ -93,6 +93,8 @@ class PubendCalls:
             remaining_s = max(0.0, deadline_s - time.monotonic())
             try:
                 return answer_of(call, remaining_s)
+            except Refused as error:
+                raise PublisherLost.at(self.info.name, partition, str(error)) from error
             except ParentGone as error:
                 if error.is_for_good or time.monotonic() >= deadline_s:
                     raise PublisherLost.at(self.info.name, partition, f"is dead or broken: {error}") from error
@@ -106,7 +108,10 @@ class PubendCalls:
             ParentGone: it does not answer.
             DeliveryError: it does not take it on.
         """
-        answer_of(self._call(partition, tick, again=True), SUBSCRIBED_WITHIN_S)
+        try:
+            answer_of(self._call(partition, tick, again=True), SUBSCRIBED_WITHIN_S)
+        except Refused as error:
+            raise PublisherLost.at(self.info.name, partition, str(error)) from error
 
     def _agree(self, begun: Sequence[Begun]) -> list[Begun]:
         """Have all pubends know what some of them know to be acknowledged; return where it goes on at each then.

@@ -166,7 +166,7 @@ class SubendReader(ActorReader):
             self._calls.subscribe_again(pubend, self._stream.acknowledged(pubend).prefix_end)
         except ParentGone as error:
             if error.is_for_good:
-                raise
+                raise PublisherLost.at(self._topic, pubend, f"is dead: {error}") from error
             return
         self._stream.reconnected()
 

@@ -28,6 +28,9 @@ from tidewheel.pubsub.subscribers.parents import Find, KeptParent
 WAIT_S: Final = 5.0
 """A reader waits so long for news before it returns without any, in seconds."""
 
+_READ_ALL_S = 1.0
+"""However much comes from others, a parent that tells nothing is looked at so often, in seconds."""
+
 
 Finds: TypeAlias = Mapping[tuple[int, ...], Find]
 """For the partitions that a parent tells of, how to find it."""
@@ -205,7 +208,7 @@ class ActorReader(TopicReader):
         self._is_bell_gone = False
         self._poll: select.poll | None = None
         self._polled: dict[int, KeptParent] = {}
-        self._look_at_s = 0.0
+        self._look_at_s = self._read_all_at_s = 0.0
         self._parents = self._kept(finds)
 
     def _kept(self, finds: Finds, why_lost: str = "") -> dict[KeptParent, tuple[int, ...]]:
@@ -222,7 +225,7 @@ class ActorReader(TopicReader):
         try:
             with self._reading:
                 while any(kept.parent is None and kept.is_needed for kept in self._parents):
-                    self._listen(self._wait(inf))
+                    self._listen(self._wait(self._look_at_s))
                     self._check()
         except BaseException:
             self.leave()
@@ -242,12 +245,15 @@ class ActorReader(TopicReader):
             deadline_s, is_late = time.monotonic() + timeout_s, False
             while not self._is_released:
                 found = self._take()
+                if not found and self._lost is not None:
+                    self._listen(self._wait(0.0))  # other parents may have told something before
+                    found = self._take()
                 if found:
                     return found
                 self._check()
                 if is_late:
                     break
-                self._listen(self._wait(deadline_s))
+                self._listen(self._wait(min(deadline_s, self._due_s())))
                 is_late = time.monotonic() >= deadline_s
         return []
 
@@ -265,9 +271,9 @@ class ActorReader(TopicReader):
         return self._look_at_s
 
     def _wait(self, until_s: float) -> list[KeptParent]:
-        """Wait for messages, or until there is something to do; return the parents with messages."""
+        """Wait for messages, or until some time; return the parents with messages."""
         poll = self._poll or self._new_poll()
-        wait_s = min(until_s, self._due_s()) - time.monotonic()
+        wait_s = until_s - time.monotonic()
         ready = poll.poll(None if wait_s == inf else max(0, ceil(wait_s * 1000)))
         if not any(descriptor == self._bell for descriptor, _ in ready):
             return [self._polled[descriptor] for descriptor, _ in ready]
@@ -289,19 +295,25 @@ class ActorReader(TopicReader):
     def _listen(self, ready: Iterable[KeptParent]) -> None:
         """Receive messages of parents, of all of them if none is ready, and look for those that are lost."""
         now_s = time.monotonic()
-        try:
+        if not ready or now_s >= min(self._look_at_s, self._read_all_at_s):
             # Where nothing comes for long, a publisher that is called may have to be called again, or be lost.
-            for kept in ready if ready and now_s < self._look_at_s else list(self._parents):
-                told = kept.read()
-                if told:
-                    self._hear(kept, told, now_s)
-                before = kept.parent
-                self._look(kept, now_s)
-                if before is None or before is not kept.parent:
-                    self._poll = None
-                    self._look_at_s = min((one.look_at_s for one in self._parents), default=inf)
-        except (DeliveryError, ProtocolError) as error:
-            self._lost = self._lost or error
+            self._read_all_at_s = now_s + _READ_ALL_S
+            ready = list(self._parents)
+        for kept in ready:
+            try:
+                self._listen_to(kept, now_s)
+            except (DeliveryError, ProtocolError) as error:
+                self._lost = self._lost or error
+
+    def _listen_to(self, kept: KeptParent, now_s: float) -> None:
+        told = kept.read()
+        if told:
+            self._hear(kept, told, now_s)
+        before = kept.parent
+        self._look(kept, now_s)
+        if before is None or before is not kept.parent:
+            self._poll = None
+            self._look_at_s = min((one.look_at_s for one in self._parents), default=inf)
 
     def _hear(self, kept: KeptParent, told: list[Any], now_s: float) -> None:
         """Receive messages of a parent."""

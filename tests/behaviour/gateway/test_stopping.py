@@ -161,14 +161,17 @@ def test_a_slow_client_that_asked_for_nothing_else_is_cut_off_with_an_error() ->
 
 @pytest.mark.usefixtures("nothing_left")
 def test_a_port_that_is_taken_is_an_error_and_nothing_is_left() -> None:
-    """Also one of gRPC, which would share it in silence."""
+    """Also one of gRPC, which would share it in silence. Once it is free, the gateway that could not start does."""
     with served() as gateway:
         port, flight_port = (int(url.rpartition(":")[2]) for url in (gateway.url, gateway.flight_url))
         with pytest.raises(GatewayError, match=f"port {port}: .*in use.*--port chooses another, 0 any"):
             Gateway(GatewayConfig(port=port, flight_port=0)).start()
+        late = Gateway(GatewayConfig(port=0, flight_port=flight_port))
         with pytest.raises(GatewayError, match=f"port {flight_port}: .*in use.*--flight-port chooses another, 0 any"):
-            Gateway(GatewayConfig(port=0, flight_port=flight_port)).start()
+            late.start()
         assert ask(gateway, "/nowhere").status == 404
+    with published("stopping/f"), late, requested(late, path_of("stopping/f")):
+        assert connected(late, 1)
 
 
 @pytest.mark.usefixtures("nothing_left")

@@ -155,6 +155,17 @@ def test_epochs_that_are_there_are_not_touched(tmp_path: Path) -> None:
     assert seen(tmp_path) == {"epoch=0": [1], "epoch=1": [2], "epoch=2": [5]}
 
 
+def test_what_another_run_has_cleaned_up_is_an_error(tmp_path: Path) -> None:
+    """Two runs on one folder: an epoch whose files are gone is not made visible as an empty one."""
+    folders = write_files.EpochFolders(tmp_path, overwrite=False)
+    folders.recover()
+    (folders.begin(7) / "part").touch()
+    folders.recover()
+    with pytest.raises(FileNotFoundError):
+        folders.commit(7)
+    assert names(tmp_path) == []
+
+
 def test_epochs_may_be_replaced(tmp_path: Path) -> None:
     """Whole ones by whole ones; others stay."""
     write(tmp_path, [(0, [1]), (1, [2, 3, 4])], workers=3)

@@ -20,6 +20,7 @@ from tidewheel.pubsub.subscribers.parents import (
     RESTARTS_WITHIN_S,
     KeptParent,
     ParentGone,
+    Refused,
     find_parent,
 )
 from tidewheel.transport.call_link import CallParent
@@ -92,14 +93,14 @@ def test_over_a_socket_on_the_same_node_and_by_calls_otherwise() -> None:
         (RayTaskError("f", "trace", ParentGone("no topic")).as_instanceof_cause(), ParentGone, "no topic", False),
         (
             RayTaskError("f", "trace", ProtocolError("what?")).as_instanceof_cause(),
-            DeliveryError,
+            Refused,
             "refuses: what?",
             None,
         ),
         (
             RayTaskError("f", "trace", KeyError("x")).as_instanceof_cause(),
-            DeliveryError,
-            "the publisher refuses: trace",
+            Refused,
+            "refuses: trace",
             None,
         ),
     ],

@@ -1,6 +1,7 @@
 """The reader of a subscription between its consumer and its parents: who they are, and what they are told."""
 
 import socket
+import threading
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -269,6 +270,27 @@ def test_it_uses_the_relay_that_the_catalog_names(monkeypatch: pytest.MonkeyPatc
     tell(world.found["b"], 1, 9)
     assert numbers(reader.fetch(10.0)) == [9]
     assert world.asked == [None, "a"]
+
+
+def test_it_sleeps_until_its_parent_is_found(monkeypatch: pytest.MonkeyPatch, stack: ExitStack) -> None:
+    """However long the search takes: it looks only when the search rings."""
+    waits: list[float] = []
+    wait, find, is_found = SubendReader._wait, World.find, threading.Event()
+
+    def counted(reader: SubendReader, until_s: float) -> Any:
+        waits.append(until_s)
+        if len(waits) > 50:
+            is_found.set()
+        return wait(reader, until_s)
+
+    def found_late(world: World, *arguments: str) -> Any:
+        is_found.wait(0.2)
+        return find(world, *arguments)
+
+    monkeypatch.setattr(SubendReader, "_wait", counted)
+    monkeypatch.setattr(World, "find", found_late)
+    reader_in(World("a"), monkeypatch, stack)
+    assert len(waits) < 10
 
 
 @pytest.mark.parametrize("error", [ParentGone("dead", is_for_good=True), ParentGone("away"), DeliveryError("what?")])

@@ -13,6 +13,7 @@ from ray.exceptions import ActorDiedError, ActorUnavailableError
 
 from tests.kit.pubsub.actor_thread import data, moved
 from tests.links.open_files import open_files
+from tests.waiting import eventually
 from tidewheel.progress import IntegerDomain
 from tidewheel.pubsub import PublisherLost, TopicInfo
 from tidewheel.pubsub.exactly_once.frames import encode
@@ -135,6 +136,18 @@ def test_a_connection_that_ends_is_an_error_after_what_came_before(two: Sockets,
     for _ in range(2):
         with pytest.raises(PublisherLost, match="partition 0: the publisher has closed the connection: it has gone"):
             two.reader.fetch(LONG_S)
+
+
+def test_the_loss_of_one_partition_loses_nothing_of_another(two: Sockets) -> None:
+    """Messages of others that come before the loss is noticed are read before it is an error."""
+    two.ends[0].close()
+    assert two.reader.fetch(0.0) == []
+    lost = next(iter(two.reader._parents))
+    assert eventually(lambda: lost._search is not None and lost._search.done())
+    sent = two.send(1, data(0))
+    assert two.reader.fetch(LONG_S) == [Fetched(1, sent)]
+    with pytest.raises(PublisherLost, match="partition 0"):
+        two.reader.fetch(LONG_S)
 
 
 def test_the_end_of_a_connection_after_the_last_message_is_no_loss(two: Sockets) -> None:
