@@ -16,7 +16,6 @@ is reliable and keeps order on Linux.
 """
 
 import os
-import select
 import shutil
 import socket
 import threading
@@ -25,12 +24,12 @@ from collections.abc import Collection
 from dataclasses import replace
 from math import ceil
 from pathlib import Path
-from time import perf_counter
 from typing import Any, Final
 
 import zmq
 from zmq.auth.thread import ThreadAuthenticator
 
+from tidewheel.transport.eager_poll import EagerPoll
 from tidewheel.transport.link import Codec, Item, PeerLost, Receiver
 from tidewheel.transport.ray_cluster import node_id
 from tidewheel.transport.socket_address import SocketAddress, SocketKeys, named, private_directory
@@ -42,7 +41,7 @@ LARGEST_DATAGRAM: Final = 16 * 1024
 """So many bytes at most go as one datagram; copying more costs more than a thread."""
 
 SHORT_S: Final = 200e-6
-"""A shorter wait is short; a poll looks for so long before it sleeps."""
+"""A worker looks for messages for so long before it sleeps, in seconds, while its waits are shorter."""
 
 _MOST_AT_ONCE = 1000
 _HEARTBEAT_MS = 5_000
@@ -83,7 +82,7 @@ class SocketReceiver(Receiver[Item]):
         self._given_up = False
         self.address = SocketAddress(node, ipc, f"{self._directory}/d")
         self._datagrams = DatagramReceiver(self.address.datagrams)
-        self._poll = EagerPoll()
+        self._poll = EagerPoll(SHORT_S)
         self._poll.register(self._datagrams.descriptor)
         self._poll.register(int(self._pull.get(zmq.FD)))
         self._may_have_more = True
@@ -230,40 +229,6 @@ def listen_here(codec: Codec[Item], keys: SocketKeys | None) -> SocketReceiver[I
     if keys is not None:
         receiver.listen_to_other_nodes(ray.util.get_node_ip_address(), keys)
     return receiver
-
-
-class EagerPoll:
-    """Waits until descriptors become readable, for one thread at a time that exchanges messages in a tight loop.
-
-    Linux wakes a thread on the core of the thread that sent to it. Two threads that always sleep between messages can
-    stay on one core and run in turn, while another core is idle. So a poll whose last wait was short looks again and
-    again for a moment before it sleeps: a thread that looks is running, and gets a core of its own. One longer wait
-    ends that, so an idle process sleeps. Between two looks the thread lets others run, so it keeps no core from them.
-    """
-
-    def __init__(self) -> None:
-        self._poll = select.poll()
-        self._last_wait_was_short = False
-
-    def register(self, descriptor: int) -> None:
-        """Wait for this descriptor, too."""
-        self._poll.register(descriptor, select.POLLIN)
-
-    def poll(self, timeout_ms: int) -> list[tuple[int, int]]:
-        """Return the readable descriptors with their events; an empty list after ``timeout_ms`` milliseconds."""
-        poll = self._poll.poll
-        found = poll(0)
-        if found or timeout_ms <= 0:
-            return found
-        began_s = perf_counter()
-        if self._last_wait_was_short:
-            while not found and perf_counter() - began_s < SHORT_S:
-                os.sched_yield()
-                found = poll(0)
-        if not found:
-            found = poll(timeout_ms)
-        self._last_wait_was_short = perf_counter() - began_s < SHORT_S
-        return found
 
 
 class DatagramReceiver:

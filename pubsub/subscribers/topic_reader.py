@@ -24,9 +24,13 @@ from tidewheel.pubsub.exactly_once.frames import Join
 from tidewheel.pubsub.messages.wire import DataMessage, InitialFrontierSnapshot, LastMessage, Numbered, PartitionEnded
 from tidewheel.pubsub.protocol.subscriber import Subscriber
 from tidewheel.pubsub.subscribers.parents import Find, KeptParent
+from tidewheel.transport.eager_poll import EagerPoll
 
 WAIT_S: Final = 5.0
 """A reader waits so long for news before it returns without any, in seconds."""
+
+SHORT_S: Final = 0.001
+"""A reader looks for messages for so long before it sleeps, in seconds, while its waits are shorter on average."""
 
 _READ_ALL_S = 1.0
 """However much comes from others, a parent that tells nothing is looked at so often, in seconds."""
@@ -206,7 +210,7 @@ class ActorReader(TopicReader):
         self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._bell_lock = threading.Lock()
         self._is_bell_gone = False
-        self._poll: select.poll | None = None
+        self._poll: EagerPoll | None = None
         self._polled: dict[int, KeptParent] = {}
         self._look_at_s = self._read_all_at_s = 0.0
         self._parents = self._kept(finds)
@@ -281,10 +285,10 @@ class ActorReader(TopicReader):
             os.eventfd_read(self._bell)
         return list(self._parents)
 
-    def _new_poll(self) -> select.poll:
+    def _new_poll(self) -> EagerPoll:
         """Return what polls the parents; it is kept unless one of them has not taken all that was said to it."""
-        poll = select.poll()
-        poll.register(self._bell, select.POLLIN)
+        poll = EagerPoll(SHORT_S)
+        poll.register(self._bell)
         ways = {kept: kept.parent for kept in self._parents if kept.parent is not None}
         for way in ways.values():
             poll.register(way.fileno(), select.POLLIN | (select.POLLOUT if way.is_waiting else 0))
