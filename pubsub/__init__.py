@@ -14,7 +14,7 @@ from tidewheel.pubsub.messages.events import (
     SubscriberStatistics,
     SubstreamsEnded,
 )
-from tidewheel.pubsub.protocol.epoch_assembler import EpochAssembler
+from tidewheel.pubsub.protocol.epochs import EpochAssembler
 from tidewheel.pubsub.protocol.publisher import Publisher, PublisherStatistics
 from tidewheel.pubsub.protocol.subscriber import Subscriber
 from tidewheel.pubsub.publishers.connection import PublisherConnection

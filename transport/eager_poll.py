@@ -14,6 +14,9 @@ import select
 from time import perf_counter
 from typing import Final
 
+SHORT_S: Final = 0.001
+"""How long a poll looks before it sleeps, in seconds, unless it is told otherwise."""
+
 _LONG: Final = 4
 """A wait counts as so many short ones at most. Where a long and a very short one alternate, a poll does not look."""
 
@@ -31,7 +34,7 @@ class EagerPoll:
         short_s: the poll looks for so long, in seconds, before it sleeps, if its waits have been shorter on average.
     """
 
-    def __init__(self, short_s: float) -> None:
+    def __init__(self, short_s: float = SHORT_S) -> None:
         self._poll = select.poll()
         self._short_s = short_s
         self._usual_s = self._longest_s = short_s * _LONG

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from crc32c import crc32c
 
 from tidewheel.progress import MutableAntichain, ProtocolError, Time, TimeDomain
-from tidewheel.pubsub.protocol.epoch_states import EpochStates, has_moved_back
+from tidewheel.pubsub.protocol.epochs import EpochStates, has_moved_back
 from tidewheel.transport.frames import Payload
 
 

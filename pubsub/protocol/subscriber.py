@@ -33,7 +33,7 @@ from tidewheel.pubsub.messages.wire import (
     Numbered,
     PartitionEnded,
 )
-from tidewheel.pubsub.protocol.epoch_assembler import WaitingEpochs
+from tidewheel.pubsub.protocol.epochs import WaitingEpochs
 
 
 class PartitionState(Enum):

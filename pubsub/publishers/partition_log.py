@@ -13,7 +13,7 @@ from tidewheel.pubsub.log.record_format import Entry, Record
 from tidewheel.pubsub.log.segmented_log import Log
 from tidewheel.pubsub.messages.encoded_message import EncodedMessage, Place, encode, place_or_event
 from tidewheel.pubsub.messages.wire import LowerFrontierUpdate, PartitionEnded
-from tidewheel.pubsub.protocol.epoch_states import EpochStates
+from tidewheel.pubsub.protocol.epochs import EpochStates
 
 _MESSAGE: Final = 1
 _RESERVATION: Final = 2

@@ -14,7 +14,7 @@ from tidewheel.pubsub.catalog.catalog import TopicInfo
 from tidewheel.pubsub.catalog.topic_schema import TopicSchema
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.messages.events import Batch, Epoch, Event, SubscriberStatistics, SubstreamsEnded, table_of
-from tidewheel.pubsub.protocol.epoch_assembler import EpochAssembler
+from tidewheel.pubsub.protocol.epochs import EpochAssembler
 from tidewheel.pubsub.protocol.subscriber import Subscriber
 from tidewheel.pubsub.subscribers.local_reader import LocalTopicReader
 from tidewheel.pubsub.subscribers.subscription_options import Acknowledging, DoneBatches

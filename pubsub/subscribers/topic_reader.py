@@ -29,12 +29,8 @@ from tidewheel.transport.eager_poll import EagerPoll
 WAIT_S: Final = 5.0
 """A reader waits so long for news before it returns without any, in seconds."""
 
-SHORT_S: Final = 0.001
-"""A reader looks for messages for so long before it sleeps, in seconds, while its waits are shorter on average."""
-
 _READ_ALL_S = 1.0
 """However much comes from others, a parent that tells nothing is looked at so often, in seconds."""
-
 
 Finds: TypeAlias = Mapping[tuple[int, ...], Find]
 """For the partitions that a parent tells of, how to find it."""
@@ -287,7 +283,7 @@ class ActorReader(TopicReader):
 
     def _new_poll(self) -> EagerPoll:
         """Return what polls the parents; it is kept unless one of them has not taken all that was said to it."""
-        poll = EagerPoll(SHORT_S)
+        poll = EagerPoll()
         poll.register(self._bell)
         ways = {kept: kept.parent for kept in self._parents if kept.parent is not None}
         for way in ways.values():

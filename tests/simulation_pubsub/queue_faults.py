@@ -7,7 +7,7 @@ from tests.kit.simulation.injection import Injection, replaced
 from tidewheel.progress import Time
 from tidewheel.pubsub import Event, Subscriber
 from tidewheel.pubsub.messages.wire import EpochsDropped, LowerFrontierUpdate, Numbered
-from tidewheel.pubsub.protocol.epoch_assembler import WaitingEpochs
+from tidewheel.pubsub.protocol.epochs import WaitingEpochs
 from tidewheel.pubsub.protocol.outgoing_queue import OutgoingQueue
 
 

@@ -32,7 +32,7 @@ from tidewheel.pubsub.messages.wire import (
     Numbered,
     PartitionEnded,
 )
-from tidewheel.pubsub.protocol.epoch_states import EpochStates
+from tidewheel.pubsub.protocol.epochs import EpochStates
 from tidewheel.pubsub.publishers.connection import LocalConnection, LocalPublisher
 
 INTEGERS = IntegerDomain()

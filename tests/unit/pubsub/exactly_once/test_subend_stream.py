@@ -23,7 +23,7 @@ from tidewheel.pubsub.messages.wire import (
     Message,
     PartitionEnded,
 )
-from tidewheel.pubsub.protocol.epoch_assembler import EpochAssembler
+from tidewheel.pubsub.protocol.epochs import EpochAssembler
 from tidewheel.pubsub.protocol.subscriber import Subscriber
 
 INTEGERS = IntegerDomain()

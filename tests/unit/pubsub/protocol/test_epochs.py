@@ -1,17 +1,18 @@
-"""Assembling whole epochs, and what waits until a frontier has passed it."""
+"""The states of epochs, the assembly of whole ones, and the items that wait until a frontier has passed them."""
 
 from collections.abc import Iterable
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidewheel.progress import Antichain, IntegerDomain, ProductDomain, TimeDomain
+from tidewheel.progress import Antichain, IntegerDomain, ProductDomain, ProtocolError, TimeDomain
 from tidewheel.progress.time_domain import Time
 from tidewheel.pubsub import Batch, End, EpochAssembler, Frontier
 from tidewheel.pubsub.messages.encoded_message import encode_batch
 from tidewheel.pubsub.messages.events import SubscriberStatistics
-from tidewheel.pubsub.protocol.epoch_assembler import WaitingEpochs
+from tidewheel.pubsub.protocol.epochs import EpochStates, WaitingEpochs
 
 INTEGERS = IntegerDomain()
 PAIRS = ProductDomain(INTEGERS, INTEGERS)
@@ -120,3 +121,54 @@ def test_unordered_times_come_as_they_were_added() -> None:
     for time in ((2, 0), (0, 2), (1, 1), (0, 0), (0, 2)):
         waiting.at(time)
     assert [time for time, _ in waiting.take_passed(Antichain(PAIRS))] == [(0, 0), (2, 0), (0, 2), (1, 1)]
+
+
+def state(epochs: EpochStates, time: int) -> str:
+    """Return completed, active or latent, by its first letter."""
+    if epochs.is_completed(time):
+        return "c"
+    return "a" if time in epochs.active else "l"
+
+
+def test_states_follow_data_and_frontier() -> None:
+    """The seed's example: completed 0 to 2, active 3 and 5, latent 4, 6, 7 and so on."""
+    epochs = EpochStates(IntegerDomain())
+    epochs.observe(5)
+    epochs.observe(3)
+    epochs.advance([(0, -1), (3, 1)])
+    assert "".join(state(epochs, time) for time in range(8)) == "cccalall"
+    assert epochs.upper() == [5]
+    assert list(epochs.lower) == [3]
+
+
+def test_the_upper_frontier_is_the_maximal_active_epochs() -> None:
+    """In a partial order it is an antichain, from which completed epochs are gone."""
+    epochs = EpochStates(ProductDomain(IntegerDomain(), IntegerDomain()))
+    for time in [(0, 2), (0, 1), (3, 0), (1, 1), (0, 2)]:
+        epochs.observe(time)
+    assert set(epochs.upper()) == {(0, 2), (3, 0), (1, 1)}
+    epochs.advance([((0, 0), -1), ((1, 0), 1)])
+    assert set(epochs.upper()) == {(3, 0), (1, 1)}
+    assert len(epochs.active) == 2
+    epochs.advance([((1, 0), -1)])
+    assert epochs.upper() == []
+
+
+def test_data_of_a_completed_epoch_is_refused() -> None:
+    """Nobody may send at a time that the frontier has passed."""
+    epochs = EpochStates(IntegerDomain())
+    epochs.advance([(0, -1), (2, 1)])
+    with pytest.raises(ProtocolError, match=r"at time 1, which the lower frontier .*2.* has passed"):
+        epochs.observe(1)
+
+
+def test_a_frontier_that_moves_back_is_refused() -> None:
+    """A lower bound that was given cannot be taken back, not even an empty one."""
+    epochs = EpochStates(IntegerDomain())
+    epochs.advance([(0, -1), (2, 1)])
+    with pytest.raises(ProtocolError, match="moved back"):
+        epochs.advance([(1, 1)])
+    ended = EpochStates(IntegerDomain())
+    ended.advance([(0, -1)])
+    with pytest.raises(ProtocolError, match="moved back"):
+        ended.advance([(9, 1)])
