@@ -51,4 +51,4 @@ class UnknownTopic(DeliveryError):  # noqa: N818  it names what happened
 
 
 class NoCluster(DeliveryError):  # noqa: N818  it names what is missing
-    """No job of this process publishes the topic, and there is no Ray cluster on which one could."""
+    """No job of this process publishes the topic, and this process cannot join a Ray cluster."""

@@ -18,6 +18,7 @@ from contextlib import suppress
 from itertools import islice
 from typing import Final
 
+from tidewheel.transport.ray_cluster import lost
 from tidewheel.transport.stream_link import WAITING_BYTES, Codec, Message
 
 MOST_WAIT_S: Final = 10.0
@@ -283,4 +284,4 @@ def _is_passing(error: BaseException) -> bool:
     """Tell whether an actor may only be out of reach for a moment."""
     from ray.exceptions import ActorUnavailableError
 
-    return isinstance(error, ActorUnavailableError)
+    return isinstance(error, ActorUnavailableError) and not lost()

@@ -4,10 +4,11 @@ Ray may change them in any release. So `pyproject.toml` allows only releases of 
 ``tests/unit/transport/test_ray_internals.py`` has passed with. That test says what each function relies on.
 """
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from ray import ObjectRef
 
@@ -87,6 +88,70 @@ def call_java(actor: Any, method: str, *arguments: object) -> "ObjectRef[Any]":
     )
     result: ObjectRef[Any] = reference
     return result
+
+
+def joined_at() -> tuple[str, str] | None:
+    """Return the ``host:port`` of the control store of this process's cluster, and the path of this node's raylet.
+
+    It is None if this process is part of no cluster, or uses Ray Client.
+
+    Relies on ``node`` of ``ray._private.worker.global_worker``, with its ``gcs_address`` and ``raylet_socket_name``.
+    """
+    node = _worker().node
+    return None if node is None else (str(node.gcs_address), str(node.raylet_socket_name))
+
+
+def call_control_store(address: str) -> None:
+    """Connect to the control store of the cluster at ``host:port``, with this process's token, and disconnect.
+
+    Relies on ``ray._raylet.GcsClient``, which `ray.init` calls first. Where no control store answers, one attempt takes
+    40 s, and `ray.init` makes 20.
+
+    Raises:
+        Exception: there is no control store, or it refuses the token.
+    """
+    import ray._raylet as raylet
+
+    described: Any = raylet  # whose types leave out this class
+    described.GcsClient(address=address)
+
+
+def clusters_here() -> tuple[str | None, list[str]]:
+    """Return the addresses of the cluster that ``ray start`` started here, None without one, and of all that run here.
+
+    Relies on ``ray._private.utils.read_ray_address`` and ``ray._private.services.find_gcs_addresses``.
+    """
+    from ray._private import services, utils
+
+    find: Any = services.find_gcs_addresses  # whose types leave out its cache
+    find.cache_clear()
+    started, running = utils.read_ray_address(), sorted(find())
+    return started if started in running else None, running
+
+
+def use_stored_token() -> None:
+    """Use the token of this user, if there is one, as `ray.init` does for a cluster that it finds on this machine.
+
+    Relies on ``maybe_enable_token_auth_if_token_available``. It changes nothing where RAY_AUTH_MODE is set.
+    """
+    from ray._private.authentication import authentication_token_setup
+
+    authentication_token_setup.maybe_enable_token_auth_if_token_available(warn_if_disabled=False)
+
+
+def show_exceptions_without_ray(if_true: "Callable[[], bool]") -> None:
+    """Have Python show an exception that ends this process without a call to Ray, if a condition holds then.
+
+    Ray's hook calls the control store first. If that is dead, Ray ends the process, and the exception is never shown.
+
+    Relies on ``custom_excepthook`` and ``normal_excepthook`` of ``ray._private.worker``.
+    """
+    import ray._private.worker as private
+
+    worker: Any = private
+    rays, before = worker.custom_excepthook, worker.normal_excepthook
+    if sys.excepthook is rays:  # otherwise this was done before, or the program has a hook of its own
+        sys.excepthook = lambda *shown: before(*shown) if if_true() else rays(*shown)
 
 
 def _worker() -> Any:

@@ -19,7 +19,7 @@ from tidewheel.pubsub.catalog.catalog_topic import CatalogTopic
 from tidewheel.pubsub.catalog.publisher_life import publisher_death, publishers_live
 from tidewheel.pubsub.errors import DeliveryError, NoCluster
 from tidewheel.transport.change_signal import ChangeSignal
-from tidewheel.transport.ray_cluster import connect_to_running, namespace
+from tidewheel.transport.ray_cluster import cluster, connect_to_running, namespace
 
 _LOG = logging.getLogger(__name__)
 _RETRY_S = 0.2
@@ -277,9 +277,9 @@ def ask_catalog(method: str, *arguments: Any, within_s: float = CATALOG_TIMEOUT_
     """
     import ray
 
-    connect_to_running(NoCluster)
     deadline_s = time.monotonic() + within_s
     while True:
+        connect_to_running(NoCluster)
         remaining_s = max(0.0, deadline_s - time.monotonic())
         try:
             return ray.get(getattr(catalog_actor(), method).remote(*arguments), timeout=remaining_s)
@@ -290,5 +290,6 @@ def ask_catalog(method: str, *arguments: Any, within_s: float = CATALOG_TIMEOUT_
         except (ray.exceptions.RayError, ValueError) as error:  # a ValueError if it died during the search for it
             is_dead = isinstance(error, ray.exceptions.RayActorError | ValueError)
             if not is_dead or remaining_s <= _RETRY_S:
-                raise DeliveryError(f"the catalog of topics has not answered within {within_s:g} s: {error}") from error
+                text = f"the catalog of topics on the Ray cluster at {cluster()} has not answered within {within_s:g} s"
+                raise DeliveryError(f"{text}: {error}") from error
         time.sleep(_RETRY_S)

@@ -24,6 +24,7 @@ from typing import Any, Literal, TypeAlias
 from tidewheel.pubsub.catalog.catalog import ENDED, TopicInfo
 from tidewheel.pubsub.catalog.catalog_actor import CATALOG_TIMEOUT_S, ask_catalog, catalog_actor, find_catalog
 from tidewheel.pubsub.errors import DeliveryError
+from tidewheel.transport.ray_cluster import lost
 
 _LOG = logging.getLogger(__name__)
 _HOLD_S = 600.0
@@ -119,7 +120,7 @@ class CatalogEntry:
     def keep(self) -> None:
         """Hold the entry in the catalog, or register it in a new one; do not wait for an answer."""
         with self._lock:
-            if self._is_retracted or not self._take_answer():
+            if self._is_retracted or not self._take_answer() or lost():
                 return
             call = self._registration.due(time.monotonic())
             if call is not None:

@@ -21,6 +21,7 @@ from tidewheel.pubsub.errors import DeliveryError, NoCluster
 from tidewheel.pubsub.subscribers.local_reader import LocalTopicReader
 from tidewheel.pubsub.subscribers.subscribing import subscribe
 from tidewheel.pubsub.subscribers.subscription import Subscription
+from tidewheel.transport.ray_cluster import lost
 
 _MOST_SIGHTINGS = 4096
 _LOOK_S = 1.0
@@ -56,11 +57,16 @@ class Topic:
 def topics() -> list[Topic]:
     """Return the topics of local jobs of this process, then those of all jobs on the Ray cluster, by name.
 
-    A process that is not part of a Ray cluster connects to the one that runs. Without a cluster, only the local topics
-    are returned.
+    A process that is not part of a Ray cluster connects to one as `subscribe` does. Without a cluster, only the local
+    topics are returned.
+
+    A topic belongs to the Ray namespace of the driver that publishes it: only processes of that namespace see it, and
+    two namespaces may each have a topic of the same name. The namespace is ``"tidewheel"``, unless the driver has
+    chosen another with ``ray.init(namespace=...)`` or the environment variable RAY_NAMESPACE.
 
     Raises:
-        DeliveryError: there is no Ray cluster and no local topic, or the catalog does not answer.
+        NoCluster: there is no local topic, and no Ray cluster; the message names the address.
+        DeliveryError: the catalog does not answer; the message names the cluster.
 
     >>> import tidewheel as tw
     >>> flow = tw.Dataflow("live")
@@ -159,6 +165,9 @@ class CatalogReader:
                 error: Exception = DeliveryError("the catalog of topics has ended")
             except DeliveryError as caught:
                 error = caught
+                if gone := lost():
+                    self._put(DeliveryError(gone))
+                    return
             except SystemExit:  # Ray raises it in threads when it is shut down
                 self._put(DeliveryError("this process has left the Ray cluster"))
                 return

@@ -57,6 +57,8 @@ class OwnThread:
             if future.set_running_or_notify_cancel():
                 try:
                     future.set_result(call())
+                except SystemExit:  # Ray raises it in threads when this process leaves the cluster
+                    future.set_exception(TidewheelError("the gateway has lost its Ray cluster meanwhile: try again"))
                 except BaseException as error:  # noqa: BLE001  the future raises it to its reader
                     future.set_exception(error)
 

@@ -5,16 +5,21 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator, MutableMapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from tidewheel.pubsub import topics
+from tidewheel.pubsub.errors import NoCluster
 from tidewheel.pubsub.gateway.access import check_token, new_token
 from tidewheel.pubsub.gateway.clients import MAX_EPOCH_BYTES
 from tidewheel.pubsub.gateway.errors import GatewayError
 from tidewheel.pubsub.gateway.gateway import Gateway, check_extra
 from tidewheel.pubsub.gateway.gateway_config import GatewayConfig
+from tidewheel.transport.ray_cluster import connect_to_running
+
+_LOOK_S = 1.0
 
 VARIABLE = "TIDEWHEEL_TOKEN"
 """The environment variable that a token may come in."""
@@ -77,10 +82,13 @@ def serve(options: argparse.Namespace, show: Callable[[str], None]) -> None:
         max_epoch_bytes=options.max_epoch_bytes,
     )
     topics()  # connects this process to the cluster, and fails here if there is none
-    with _until_terminated() as ended, Gateway(config) as gateway:
+    with _until_terminated() as (ended, heed), Gateway(config) as gateway:
         for line in _announcement(gateway, config, is_new=given is None):
             show(line)
-        ended.wait()
+        while not ended.wait(_LOOK_S):
+            with suppress(NoCluster):  # leaves a cluster that is gone, and joins it when it is back
+                connect_to_running(NoCluster)
+            heed()  # Ray changes what SIGTERM does, when it joins and when it leaves
 
 
 def given_token(file: str | None, environment: MutableMapping[str, str]) -> str | None:
@@ -104,19 +112,20 @@ def given_token(file: str | None, environment: MutableMapping[str, str]) -> str 
 
 
 @contextmanager
-def _until_terminated() -> Iterator[threading.Event]:
-    """Yield an event that SIGTERM sets; Ctrl-C still raises KeyboardInterrupt."""
+def _until_terminated() -> Iterator[tuple[threading.Event, Callable[[], object]]]:
+    """Yield an event that SIGTERM sets, and a function that sees to it again; Ctrl-C still raises KeyboardInterrupt."""
     ended = threading.Event()
 
     def end(number: int, frame: Any) -> None:
         ended.set()
 
     if threading.current_thread() is not threading.main_thread():
-        yield ended
+        yield ended, lambda: None
         return
-    before = signal.signal(signal.SIGTERM, end)
+    heed = partial(signal.signal, signal.SIGTERM, end)
+    before = heed()
     try:
-        yield ended
+        yield ended, heed
     finally:
         signal.signal(signal.SIGTERM, before)
 

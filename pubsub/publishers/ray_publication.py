@@ -23,7 +23,7 @@ from tidewheel.pubsub.publishers.live_partition import LivePartition
 from tidewheel.pubsub.publishers.publication import STOPPED_EARLY, Publication, RunningPublication
 from tidewheel.pubsub.publishers.publisher_actor import MakePartition, PublisherActor
 from tidewheel.transport.attachment import AttachmentHost
-from tidewheel.transport.ray_cluster import process_id
+from tidewheel.transport.ray_cluster import is_joined, process_id
 
 _LOG = logging.getLogger(__name__)
 
@@ -216,8 +216,8 @@ class RayPublication(RunningPublication):
                 return
             self._is_finished = True
             self._end_reason = error
-        if not ray.is_initialized():
-            return  # Ray was shut down, and the publishers with it
+        if not is_joined():
+            return  # Ray was shut down, or has died, and the publishers with it
         deadline_s = monotonic() + timeout
         try:
             self._entry.retract(error)

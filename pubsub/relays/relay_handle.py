@@ -14,7 +14,7 @@ from tidewheel.pubsub.catalog.local_catalog import LOCAL_CATALOG
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.exactly_once.messages import RELAY_PREFIX
 from tidewheel.pubsub.subscribers.subscribing import find_topic
-from tidewheel.transport.ray_cluster import node_id
+from tidewheel.transport.ray_cluster import is_joined, node_id
 
 if TYPE_CHECKING:
     from tidewheel.pubsub.relays.relay_actor import RelayStatistics
@@ -139,7 +139,7 @@ class RelayHandle:
 
         _RUNNING.discard(self)
         was_closed, self._is_closed = self._is_closed, True
-        if was_closed or not ray.is_initialized():
+        if was_closed or not is_joined():
             return
         with suppress(Exception):  # the catalog forgets the relays by itself, a little later
             catalog = find_catalog()

@@ -9,8 +9,9 @@ its own, and whoever polls the parent is rung when the search has an end.
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterable
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import CancelledError, Future, wait
 from contextlib import suppress
 from functools import partial
 from math import inf
@@ -21,6 +22,7 @@ from tidewheel.pubsub.errors import DeliveryError, PublisherLost
 from tidewheel.pubsub.exactly_once.frames import CODEC, ChildMessage
 from tidewheel.transport.call_link import CallParent
 from tidewheel.transport.frames import MOST_AT_ONCE
+from tidewheel.transport.ray_cluster import is_joined, lost
 from tidewheel.transport.stream_link import ParentLink
 
 _LOG = logging.getLogger(__name__)
@@ -32,6 +34,7 @@ RESTARTS_WITHIN_S: Final = 60.0
 """A parent with a log may be away for so long, in seconds."""
 
 _AGAIN_S = 0.2
+_LOOK_S = 0.5
 _ATTEMPTS = 10
 
 Parent: TypeAlias = ParentLink | CallParent
@@ -68,24 +71,30 @@ def answer_of(call: "Future[Any]", within_s: float = FOUND_WITHIN_S) -> Any:
     """Wait for the answer of an actor and return it.
 
     Raises:
-        ParentGone: the actor does not answer.
+        ParentGone: the actor does not answer; for good, if the cluster is gone.
         Refused: the actor answers with an error that is no DeliveryError.
         DeliveryError: the actor answers with this error.
     """
     from ray.exceptions import ActorUnavailableError, RayActorError, RayTaskError
 
     try:
-        return call.result(within_s)
+        deadline_s = time.monotonic() + within_s
+        while not wait([call], min(_LOOK_S, max(0.0, deadline_s - time.monotonic()))).done:
+            if time.monotonic() >= deadline_s or lost():
+                break
+        return call.result(0.0)
     except RayTaskError as error:
         if isinstance(error.cause, DeliveryError):
             raise error.cause from None
         reason = error.cause if isinstance(error.cause, TidewheelError) else error
         raise Refused(f"refuses: {reason}") from error
-    except (TimeoutError, CancelledError) as error:
-        raise ParentGone(f"it has not answered for {within_s:.3g} s") from error
     except DeliveryError:
         raise
     except Exception as error:
+        if gone := lost():
+            raise ParentGone(gone, is_for_good=True) from None
+        if isinstance(error, TimeoutError | CancelledError):
+            raise ParentGone(f"it has not answered for {within_s:.3g} s") from error
         is_for_good = isinstance(error, RayActorError) and not isinstance(error, ActorUnavailableError)
         raise ParentGone(f"{type(error).__name__}: {error}", is_for_good=is_for_good) from error
 
@@ -119,11 +128,9 @@ class CalledPublisher(CallParent):
 
     def close(self) -> None:
         """Call no more, and have the publisher forget the subscriber."""
-        import ray
-
         super().close()
         # The cluster may be gone by now, or even be another one: then there is nothing to let go of.
-        if ray.is_initialized():
+        if is_joined():
             with suppress(Exception):
                 self._detach()
 

@@ -13,6 +13,7 @@ from tidewheel.pubsub.exactly_once.messages import Begun, Ranges
 from tidewheel.pubsub.exactly_once.subscriptions import merged
 from tidewheel.pubsub.subscribers.parents import ParentGone, Refused, answer_of, called
 from tidewheel.pubsub.subscribers.subscription_options import SubscriptionOptions
+from tidewheel.transport.ray_cluster import is_joined
 
 _LOG = logging.getLogger(__name__)
 
@@ -149,9 +150,7 @@ class PubendCalls:
             over: the partitions that have ended, and of which all is acknowledged: their pubends may have gone, since
                 they wait for just that.
         """
-        import ray
-
-        if not ray.is_initialized():
+        if not is_joined():
             return
         deadline_s = time.monotonic() + LEFT_WITHIN_S
         calls = [self._leave(partition, acknowledged) for partition in range(len(acknowledged))]

@@ -23,7 +23,7 @@ from tidewheel.pubsub.subscribers.parents import RESTARTS_WITHIN_S, KeptParent, 
 from tidewheel.pubsub.subscribers.pubend_calls import PubendCalls
 from tidewheel.pubsub.subscribers.subscription_options import SubscriptionOptions
 from tidewheel.pubsub.subscribers.topic_reader import ActorReader, Fetched, Finds
-from tidewheel.transport.ray_cluster import node_id, process_id
+from tidewheel.transport.ray_cluster import lost, node_id, process_id
 
 _LOG = logging.getLogger(__name__)
 
@@ -71,7 +71,9 @@ class SubendReader(ActorReader):
     # ------------------------------------------------------------------ parents
 
     def _find_relay(self, why_lost: str) -> Parent:
-        """Return a way to a relay; raise NoRelay if there is none."""
+        """Return a way to a relay; raise NoRelay if there is none, and ParentGone if the cluster is gone."""
+        if gone := lost():
+            raise ParentGone(gone, is_for_good=True)
         for _ in range(_MOST_RELAYS):
             try:
                 self._relay = ask_catalog("parent", self._topic, self._info.registration, self._node, self._relay)

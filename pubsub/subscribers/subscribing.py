@@ -25,10 +25,11 @@ from tidewheel.pubsub.subscribers.subscription_options import (
 )
 from tidewheel.pubsub.subscribers.topic_reader import ActorReader, Finds, TopicReader
 from tidewheel.transport.frames import MOST_AT_ONCE, STEADILY
-from tidewheel.transport.ray_cluster import connect_to_running, node_id, process_id
+from tidewheel.transport.ray_cluster import cluster, connect_to_running, node_id, process_id
 from tidewheel.transport.stream_link import ParentLink
 
 _LOOKUP_S = 2.0
+_AGAIN_S = 0.5
 _PING_TIMEOUT_S = 10.0
 
 
@@ -49,12 +50,13 @@ def subscribe(  # noqa: PLR0913 - what a subscriber can ask for, by name
 ) -> Subscription:
     """Connect to a topic: of a local job of this process if there is one, otherwise of a job on Ray.
 
-    From the return on, nothing is missed. A process that is not part of a Ray cluster yet connects to the one that
-    runs.
+    From the return on, nothing is missed. A process that is not part of a Ray cluster connects to the one that
+    RAY_ADDRESS names, else to that of ``ray start`` on this machine, else to the only one there. See `topics` for what
+    Ray namespaces do.
 
     Args:
         topic: its name.
-        blocking: whether to wait until the topic exists.
+        blocking: whether to wait until the cluster and the topic exist.
         timeout: how long to wait for that, in seconds; None waits for ever.
         atomic: whether to hold back epochs of which a part was published before; without, they come in part.
         where: which records are wanted: a function of a record, a dict for a row of Arrow, or for tables an expression
@@ -78,10 +80,9 @@ def subscribe(  # noqa: PLR0913 - what a subscriber can ask for, by name
             only the order within each partition is the same.
 
     Raises:
-        UnknownTopic: nobody published it in time.
+        UnknownTopic, NoCluster: no job published it, or this process could not join a cluster, in time.
         SchemaMismatch: the topic has something else than ``schema``.
-        DeliveryError: there is no Ray cluster, the topic's publishers do not answer, or an argument is wrong, or is not
-            for this topic.
+        DeliveryError: the topic's publishers do not answer, or an argument is wrong, or is not for this topic.
 
     >>> import tidewheel as tw
     >>> flow = tw.Dataflow("live")
@@ -107,12 +108,11 @@ def _here(topic: str) -> TopicInfo | None:
     """Return a topic of this process; the catalog of the cluster goes before that of this process, if there is one."""
     if topic != CATALOG_TOPIC:
         return LOCAL_CATALOG.lookup(topic)
-    try:
-        connect_to_running(NoCluster)
-    except NoCluster:
-        if LOCAL_CATALOG.names():
+    if LOCAL_CATALOG.names():
+        try:
+            connect_to_running(NoCluster)
+        except NoCluster:
             return LOCAL_CATALOG.own_topic
-        raise
     return None
 
 
@@ -205,23 +205,31 @@ def find_topic(topic: str, timeout: float | None) -> TopicInfo:
 
     Args:
         topic: its name.
-        timeout: how long to wait until it exists, in seconds; None waits for ever.
+        timeout: how long to wait until the cluster and the topic exist, in seconds; None waits for ever.
 
     Raises:
-        UnknownTopic: nobody published it in time.
-        DeliveryError: there is no Ray cluster, or the catalog does not answer.
+        UnknownTopic: no job published it in time.
+        NoCluster: this process could not join a cluster in time.
+        DeliveryError: the catalog does not answer.
     """
     from tidewheel.pubsub.catalog.catalog_actor import ask_catalog
 
     deadline_s = None if timeout is None else time.monotonic() + timeout
     while True:
         remaining_s = math.inf if deadline_s is None else max(0.0, deadline_s - time.monotonic())
-        info: TopicInfo | None = ask_catalog("lookup", topic, min(remaining_s, _LOOKUP_S))
+        try:
+            info: TopicInfo | None = ask_catalog("lookup", topic, min(remaining_s, _LOOKUP_S))
+        except NoCluster:
+            if remaining_s <= _AGAIN_S:
+                raise
+            time.sleep(_AGAIN_S)
+            continue
         if info is not None:
             return info
         if remaining_s <= _LOOKUP_S:
             known = (*LOCAL_CATALOG.names(), *(found.name for found in ask_catalog("topics")))
             waited_s = timeout or 0.0
             names = ", ".join(map(repr, known)) or "none"
-            text = f"no job published topic {topic!r} within {waited_s:g} s; topics that exist: {names}"
+            where = f"here and on the Ray cluster at {cluster()}"
+            text = f"no job published topic {topic!r} within {waited_s:g} s; topics that exist {where}: {names}"
             raise UnknownTopic(text, topic=topic, waited_s=waited_s, topics=known)

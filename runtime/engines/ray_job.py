@@ -43,7 +43,7 @@ class RayJob(Job):
         super().__init__(plan, workers, config)
         self._link: _DriverFeed | None = None
         self._is_host = shared is None
-        connect(JobError)
+        connect(JobError, config.deploy_timeout_s)
         self._packed = _pack(plan)
         self._workers = RayWorkers(self.name, plan.name, workers, config) if shared is None else shared
         self._shared = self._workers

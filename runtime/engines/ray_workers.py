@@ -12,7 +12,7 @@ from tidewheel.runtime.engines.placement import Placement
 from tidewheel.runtime.engines.runtime_config import RuntimeConfig
 from tidewheel.runtime.errors import JobError
 from tidewheel.runtime.worker.worker_actor import CONCURRENT_CALLS, WorkerActor
-from tidewheel.transport.ray_cluster import NAMESPACE
+from tidewheel.transport.ray_cluster import NAMESPACE, is_joined, lost
 
 _LOGGER = logging.getLogger(__name__)
 _CHECK_S = 1.0
@@ -110,6 +110,8 @@ class WorkerWatch:
         return None
 
     def _death_of(self, worker: int, error: Exception) -> JobError:
+        if gone := lost():
+            return JobError(f"job {self._job!r} has lost its workers: {gone}")
         return JobError(
             f"worker {worker} of job {self._job!r} ({self._processes[worker]}) died: {error}", worker=worker
         )
@@ -220,7 +222,7 @@ class RayWorkers:
 
         with self._lock:
             self._hosted.pop(job, None)
-            ends = self._released or self.is_ending or self._error is not None or not ray.is_initialized()
+            ends = self._released or self.is_ending or self._error is not None or not is_joined()
         if ends:
             return
         calls = [actor.drop.remote(job, _DROP_TIMEOUT_S) for actor in self.actors]
@@ -247,7 +249,7 @@ class RayWorkers:
 
         with self._lock:
             self._released = True
-        if ray.is_initialized():
+        if is_joined():
             for actor in self.actors:
                 ray.kill(actor, no_restart=True)
         if self._monitor is not None and self._monitor is not threading.current_thread():

@@ -28,8 +28,9 @@ def run(
         flow: the dataflow; it may be run several times.
         workers: how many workers share the records; each runs every operator.
         engine: ``"ray"`` hosts each worker in a Ray actor, on the cluster that this process is connected to, else on
-            the one that RAY_ADDRESS names, else on a new one on this machine. ``"local"`` runs all of them in this
-            process, the same way every time, whenever the driver waits for something.
+            the one that RAY_ADDRESS names, else on the one that ``ray start`` has started on this machine, else on a
+            new one that ends with this process; the log says which. ``"local"`` runs all of them in this process, the
+            same way every time, whenever the driver waits for something.
         paused: deploy only, so that subscribers can connect before the first record; `Job.start` lets it run.
         progress: as in `RuntimeConfig`, for short.
         link: as in `RuntimeConfig`, for short.
@@ -39,7 +40,7 @@ def run(
         GraphError: the dataflow is wrong: a feedback without connection, a cycle that does not advance time, an
             operator that cannot be pickled.
         ConfigError: a setting, here or in the environment, is wrong.
-        JobError: it could not be deployed.
+        JobError: it could not be deployed, or no cluster answers at the address, which the message names.
     """
     description = description_of(flow, "run()")
     if not isinstance(workers, int) or isinstance(workers, bool) or workers < 1:

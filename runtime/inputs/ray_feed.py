@@ -14,7 +14,7 @@ from tidewheel.runtime.inputs.feed import Admission, Domains, Feed
 from tidewheel.runtime.inputs.feeders import FeederStatus
 from tidewheel.runtime.worker.envelope import ENVELOPES, Envelope, Phase, WorkerStatus
 from tidewheel.transport.link import PeerLost, Receiver
-from tidewheel.transport.ray_cluster import node_id
+from tidewheel.transport.ray_cluster import lost, node_id
 from tidewheel.transport.ray_link import FetchReceiver, RaySender
 from tidewheel.transport.socket_address import DRIVER, SocketAddress, SocketPeers
 from tidewheel.transport.socket_receiver import listen_here
@@ -226,7 +226,7 @@ class RayFeed(Feed):
 
     def _ended(self, error: Exception) -> JobError:
         cause = getattr(error, "cause", None) or error
-        reason = cause if isinstance(cause, TidewheelError) else repr(cause)
+        reason = lost() or (cause if isinstance(cause, TidewheelError) else repr(cause))
         worker = getattr(cause, "worker", None)
         return JobError(f"job {self._address.job!r}, which this process feeds, has ended: {reason}", worker=worker)
 

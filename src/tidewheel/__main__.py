@@ -1,6 +1,7 @@
 """The command line: ``tidewheel topics``, ``tidewheel tail TOPIC``, ``tidewheel serve``."""
 
 import argparse
+import logging
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -11,13 +12,22 @@ import msgspec
 
 import tidewheel as tw
 from tidewheel.pubsub.gateway.command import add_options, serve
+from tidewheel.transport import ray_cluster
 
 _INTERRUPTED = 130
+_LEAVES_A_DEAD_CLUSTER_SOON = ("RAY_task_events_shutdown_flush_timeout_ms", "500")
+"""A setting of Ray's, by its environment variable: by default Ray waits 5 s for a control store that is gone."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Do what the command line asks for; return the exit code: 0, 1 after an error, 130 after Ctrl-C."""
     options = _parser().parse_args(arguments)
+    for variable, value in (("RAY_ADDRESS", options.address), ("RAY_NAMESPACE", options.namespace)):
+        if value is not None:
+            os.environ[variable] = value
+    os.environ.setdefault(*_LEAVES_A_DEAD_CLUSTER_SOON)
+    logging.basicConfig(format="tidewheel: %(message)s")
+    logging.getLogger(ray_cluster.__name__).setLevel(logging.INFO)  # which says what cluster is joined, or lost
     try:
         options.command(options)
         sys.stdout.flush()
@@ -54,6 +64,9 @@ def _parser() -> argparse.ArgumentParser:
     serving = commands.add_parser("serve", help="offer topics over HTTP and Arrow Flight to those outside of Ray")
     add_options(serving)
     serving.set_defaults(command=lambda options: serve(options, _say))
+    for command in commands.choices.values():
+        command.add_argument("--address", help="HOST:PORT of the Ray cluster (default: RAY_ADDRESS, or the only one)")
+        command.add_argument("--namespace", help="Ray namespace of the topics (default: RAY_NAMESPACE, or tidewheel)")
     return parser
 
 

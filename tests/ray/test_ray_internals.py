@@ -1,10 +1,20 @@
 """Parts of a running Ray that tidewheel relies on beyond its public interface: the contract for a new release."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tidewheel.transport.ray_internals import actor_id, available_by_node, node_of, owner_address
+from tidewheel.transport.ray_cluster import cluster, is_joined, is_out_of_reach, lost
+from tidewheel.transport.ray_internals import (
+    actor_id,
+    available_by_node,
+    call_control_store,
+    clusters_here,
+    joined_at,
+    node_of,
+    owner_address,
+)
 
 pytestmark = pytest.mark.ray
 
@@ -30,6 +40,18 @@ def test_actors_nodes_and_owners_are_known(ray_cluster: str) -> None:
     assert all(free.get("memory", 0) > 0 for free in available_by_node())
     assert owner_address(ray.put(b"x")) == owner_address(ray.put(b"y"))
     ray.kill(actor)
+
+
+def test_a_cluster_that_runs_is_found_and_is_not_gone(ray_cluster: str) -> None:
+    """A driver knows where its control store and its raylet listen; anybody on the machine finds the cluster."""
+    joined = joined_at()
+    assert joined is not None
+    assert joined[0] == ray_cluster
+    assert Path(joined[1]).is_socket()
+    assert ray_cluster in clusters_here()[1]
+    call_control_store(ray_cluster)
+    assert (is_joined(), lost(), is_out_of_reach()) == (True, "", False)
+    assert cluster() == f"{ray_cluster}, namespace 'tidewheel'"
 
 
 def test_a_handle_has_what_a_call_of_java_needs(ray_cluster: str) -> None:

@@ -53,4 +53,23 @@ def test_a_topic_that_nobody_publishes(ray_cluster: str) -> None:
     """One line that says so, with those that there are, and exit code 1."""
     ran = command(ray_cluster, "tail", "no such topic", "--timeout", "0.1")
     assert ran.returncode == 1
-    assert ran.stderr.strip().startswith("tidewheel: no job published topic 'no such topic' within 0.1 s; topics that")
+    joined, error = ran.stderr.strip().splitlines()
+    assert joined == f"tidewheel: this process has joined the Ray cluster at {ray_cluster}, namespace 'tidewheel'"
+    assert error.startswith(
+        "tidewheel: no job published topic 'no such topic' within 0.1 s; topics that exist here and"
+    )
+    assert f"on the Ray cluster at {ray_cluster}, namespace 'tidewheel': " in error
+
+
+def test_a_namespace_has_topics_of_its_own(ray_cluster: str) -> None:
+    """``--address`` and ``--namespace`` go before the environment; what others publish there is not found here."""
+    flow = tw.Dataflow("numbers")
+    flow.input("numbers", int).publish("numbers of a namespace")
+    with tw.run(flow) as job:
+        here = command("127.0.0.1:1", "topics", "--address", ray_cluster)
+        there = command("127.0.0.1:1", "topics", "--address", ray_cluster, "--namespace", "other")
+        job.stop()
+    assert "numbers of a namespace" in here.stdout, here.stderr
+    assert there.returncode == 0
+    assert "numbers of a namespace" not in there.stdout
+    assert "namespace 'other'" in there.stderr

@@ -210,5 +210,5 @@ def test_without_a_cluster_it_says_so() -> None:
     with DriverProcess("127.0.0.1:1", "tidewheel", "serve") as process:
         output, errors = process.ended(_DEADLINE_S)
     assert (process.code, output) == (1, "")
-    assert errors.startswith("tidewheel: no Ray cluster to subscribe on")
+    assert errors.startswith("tidewheel: no connection to the Ray cluster at '127.0.0.1:1': ")
     assert errors.count("\n") == 1

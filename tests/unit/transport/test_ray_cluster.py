@@ -1,12 +1,71 @@
-"""Joining the cluster; the test plays Ray."""
+"""Joining a cluster, losing it and leaving it; the test plays Ray."""
 
+import os
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import ray
 
+from tests.waiting import eventually
 from tidewheel.progress.errors import TidewheelError
-from tidewheel.transport.ray_cluster import connect_to_running, namespace
+from tidewheel.transport import ray_cluster, ray_internals
+from tidewheel.transport.ray_cluster import connect, connect_to_running, lost, namespace
+
+
+class PlayedRay:
+    """What Ray was asked for, and how it answers."""
+
+    def __init__(self) -> None:
+        self.joined: list[tuple[str, str]] = []
+        self.is_initialized = False
+        self.left = threading.Event()
+        self.may_leave = threading.Event()
+        self.may_leave.set()
+
+    def init(self, address: str, namespace: str, **options: object) -> None:
+        """Note where a driver wants to be."""
+        self.joined.append((address, namespace))
+
+    def shutdown(self) -> None:
+        """Leave, as soon as that is allowed."""
+        assert self.may_leave.wait(10.0)
+        self.is_initialized = False
+        self.left.set()
+
+
+@pytest.fixture
+def played(monkeypatch: pytest.MonkeyPatch) -> PlayedRay:
+    """Have Ray find no cluster, and join what it is told to."""
+    ray_played = PlayedRay()
+    monkeypatch.setattr(ray, "is_initialized", lambda: ray_played.is_initialized)
+    monkeypatch.setattr(ray, "init", ray_played.init)
+    monkeypatch.setattr(ray, "shutdown", ray_played.shutdown)
+    monkeypatch.setattr(ray_internals, "joined_at", lambda: None)
+    monkeypatch.setattr(ray_internals, "call_control_store", lambda address: None)
+    monkeypatch.setattr(ray_internals, "use_stored_token", lambda: None)
+    monkeypatch.setattr(ray_internals, "show_exceptions_without_ray", lambda condition: None)
+    clusters_are(monkeypatch, None, [])
+    monkeypatch.delenv("RAY_ADDRESS")
+    return ray_played
+
+
+def clusters_are(monkeypatch: pytest.MonkeyPatch, started: str | None, running: list[str]) -> None:
+    """Have these clusters run on this machine, the first by ``ray start``."""
+    monkeypatch.setattr(ray_internals, "clusters_here", lambda: (started, running))
+
+
+@pytest.fixture
+def places() -> Iterator[list[str]]:
+    """Return three addresses at which something listens."""
+    servers = [socket.create_server(("127.0.0.2", 0)) for _ in range(3)]
+    yield [f"127.0.0.2:{server.getsockname()[1]}" for server in servers]
+    for server in servers:
+        server.close()
 
 
 @pytest.mark.parametrize(
@@ -18,26 +77,118 @@ def test_an_anonymous_namespace_is_nobodys(monkeypatch: pytest.MonkeyPatch, chos
     assert namespace() == expected
 
 
-def test_an_address_where_nobody_listens_is_an_error_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The error names the address and what to do."""
-    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+@pytest.mark.parametrize("join", [connect, connect_to_running])
+def test_an_address_where_no_process_listens_is_an_error_at_once(
+    monkeypatch: pytest.MonkeyPatch, played: PlayedRay, join: Any
+) -> None:
+    """The error names the address and what to do; Ray, which would try for minutes, is not asked."""
     monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")
-    with pytest.raises(TidewheelError, match=r"no Ray cluster .*'127.0.0.1:1'.*set RAY_ADDRESS"):
+    with pytest.raises(TidewheelError, match=r"Ray cluster at '127.0.0.1:1': .*refused.*another with RAY_ADDRESS"):
+        join(TidewheelError)
+    assert played.joined == []
+
+
+@pytest.mark.parametrize("address", ["{}", "ray://127.0.0.1:1"])
+def test_what_is_no_control_store_is_an_error_within_a_limit(
+    monkeypatch: pytest.MonkeyPatch, played: PlayedRay, places: list[str], address: str
+) -> None:
+    """What listens there may be anything, such as a dashboard, and may say nothing."""
+    wait_for_ever = threading.Event()
+    monkeypatch.setattr(ray_internals, "call_control_store", lambda address: wait_for_ever.wait(60.0))
+    monkeypatch.setenv("RAY_ADDRESS", address.format(places[0]))
+    with pytest.raises(TidewheelError, match=rf"Ray cluster at '{address.format(places[0])}': .*(0.1 s|refused)"):
+        connect(TidewheelError, within_s=0.1)
+    wait_for_ever.set()
+    assert played.joined == []
+
+
+def test_a_cluster_that_refuses_the_token_is_an_error_at_once(
+    monkeypatch: pytest.MonkeyPatch, played: PlayedRay, places: list[str]
+) -> None:
+    """Ray alone would ask twenty times."""
+
+    def refuse(address: str) -> None:
+        raise ray.exceptions.AuthenticationError("the token is wrong")
+
+    monkeypatch.setattr(ray_internals, "call_control_store", refuse)
+    monkeypatch.setenv("RAY_ADDRESS", places[0])
+    with pytest.raises(TidewheelError, match=r"the token is wrong.*the same RAY_AUTH_MODE and token"):
         connect_to_running(TidewheelError)
 
 
-def test_no_cluster_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("value", [None, "auto", "local"])
+def test_no_cluster_is_started_to_subscribe(
+    monkeypatch: pytest.MonkeyPatch, played: PlayedRay, value: str | None
+) -> None:
     """Not even where ``RAY_ADDRESS`` says "local": it looks for one that runs."""
-    addresses: list[str] = []
-
-    def init(address: str, **options: object) -> None:
-        addresses.append(address)
-        raise ConnectionError("there is none")
-
-    monkeypatch.setattr(ray, "is_initialized", lambda: False)
-    monkeypatch.setattr(ray, "init", init)
-    for value in ("local", ""):
+    if value is not None:
         monkeypatch.setenv("RAY_ADDRESS", value)
-        with pytest.raises(TidewheelError, match="there is none"):
+    with pytest.raises(TidewheelError, match="no Ray clusters run on this machine"):
+        connect_to_running(TidewheelError)
+    assert played.joined == []
+
+
+def test_a_job_never_runs_on_the_cluster_of_another_program(
+    monkeypatch: pytest.MonkeyPatch, played: PlayedRay, places: list[str]
+) -> None:
+    """It has one of its own instead; but what ``ray start`` has started is there for all."""
+    clusters_are(monkeypatch, None, places[:1])
+    connect(TidewheelError)
+    clusters_are(monkeypatch, places[1], places)
+    connect(TidewheelError)
+    assert played.joined == [("local", "tidewheel"), (places[1], "tidewheel")]
+
+
+@pytest.mark.parametrize("join", [connect, connect_to_running])
+def test_of_several_clusters_none_is_picked(
+    monkeypatch: pytest.MonkeyPatch, played: PlayedRay, places: list[str], join: Any
+) -> None:
+    """The error lists them; the only one is taken, and that of ``ray start`` goes before others."""
+    monkeypatch.setenv("RAY_ADDRESS", "auto")
+    monkeypatch.setenv("RAY_NAMESPACE", "mine")
+    clusters_are(monkeypatch, None, places)
+    with pytest.raises(TidewheelError, match=rf"3 Ray clusters run on this machine \({', '.join(places)}\): name"):
+        join(TidewheelError)
+    clusters_are(monkeypatch, None, places[:1])
+    join(TidewheelError)
+    clusters_are(monkeypatch, places[1], places)
+    join(TidewheelError)
+    assert played.joined == [(places[0], "mine"), (places[1], "mine")]
+
+
+def test_a_cluster_is_gone_when_neither_of_its_sockets_listens(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Ray lives through the loss of either: of its control store, that is started again, and of one node's raylet."""
+    path = os.path.relpath(tmp_path / "raylet")  # the path of a socket is short
+    with socket.create_server(("127.0.0.1", 0)) as store, socket.socket(socket.AF_UNIX) as raylet:
+        address = f"127.0.0.1:{store.getsockname()[1]}"
+        monkeypatch.setattr(ray_internals, "joined_at", lambda: (address, path))
+        assert lost() == ""
+        raylet.bind(path)
+        raylet.listen()
+        assert lost() == ""
+        store.close()
+        assert lost() == ""
+        assert ray_cluster.is_out_of_reach()
+        raylet.close()
+        assert lost().startswith(f"the Ray cluster at {address} is gone: ")
+
+
+def test_a_process_leaves_a_cluster_that_is_gone_and_joins_another(
+    monkeypatch: pytest.MonkeyPatch, played: PlayedRay, places: list[str], tmp_path: Path
+) -> None:
+    """To subscribe, at once with an error, until Ray has let go; a job waits for that."""
+    gone = ("127.0.0.1:1", str(tmp_path / "raylet"))
+    monkeypatch.setattr(ray_internals, "joined_at", lambda: gone if played.is_initialized else None)
+    monkeypatch.setenv("RAY_ADDRESS", places[0])
+    played.is_initialized = True
+    played.may_leave.clear()
+    for _ in range(2):
+        with pytest.raises(TidewheelError, match=r"the Ray cluster at 127.0.0.1:1 is gone"):
             connect_to_running(TidewheelError)
-    assert addresses == ["auto", "auto"]
+    played.may_leave.set()
+    assert played.left.wait(10.0)
+    assert eventually(lambda: not any(thread.is_alive() for thread in ray_cluster._LEAVING.values()))
+    connect_to_running(TidewheelError)
+    played.is_initialized = True
+    connect(TidewheelError)
+    assert played.joined == [(places[0], "tidewheel")] * 2

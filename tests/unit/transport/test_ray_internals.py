@@ -4,12 +4,21 @@
 """
 
 import inspect
+import os
+import sys
+from functools import cache
 from importlib.metadata import version
 from typing import Any
 
 import pytest
 
-from tidewheel.transport.ray_internals import call_java
+from tidewheel.transport.ray_internals import (
+    call_java,
+    clusters_here,
+    joined_at,
+    show_exceptions_without_ray,
+    use_stored_token,
+)
 
 
 def test_calls_of_actors_are_submitted_with_these_arguments() -> None:
@@ -84,3 +93,64 @@ def test_a_call_of_java_changes_nothing_of_the_process(monkeypatch: pytest.Monke
 def test_this_is_a_release_that_is_allowed() -> None:
     """A new minor release of Ray needs this contract to be run with it, and the bound in pyproject.toml raised."""
     assert version("ray").split(".")[:2] == ["2", "60"]
+
+
+@pytest.mark.parametrize("is_out_of_reach", [False, True])
+def test_an_exception_is_shown_without_ray_where_ray_is_out_of_reach(
+    monkeypatch: pytest.MonkeyPatch, is_out_of_reach: bool
+) -> None:
+    """Ray's own hook calls the control store, and then the hook that Python had before; ours chooses one of the two."""
+    import ray._private.worker as private
+
+    worker: Any = private
+    called: list[str] = []
+    monkeypatch.setattr(worker, "custom_excepthook", lambda *shown: called.append("Ray's"))
+    monkeypatch.setattr(worker, "normal_excepthook", lambda *shown: called.append("Python's"))
+    monkeypatch.setattr(sys, "excepthook", worker.custom_excepthook)
+    for _ in range(2):  # once is enough, and twice is no harm
+        show_exceptions_without_ray(lambda: is_out_of_reach)
+    sys.excepthook(ValueError, ValueError("it broke"), None)
+    assert called == ["Python's" if is_out_of_reach else "Ray's"]
+
+
+def test_a_hook_of_the_program_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It shows exceptions as it likes."""
+
+    def hook(*shown: object) -> None:
+        pass
+
+    monkeypatch.setattr(sys, "excepthook", hook)
+    show_exceptions_without_ray(lambda: True)
+    assert sys.excepthook is hook
+
+
+@pytest.mark.parametrize(("started", "expected"), [("one:1", "one:1"), ("gone:3", None), (None, None)])
+def test_the_clusters_of_this_machine_are_those_whose_raylets_run(
+    monkeypatch: pytest.MonkeyPatch, started: str | None, expected: str | None
+) -> None:
+    """An address that ``ray start`` has left, and of which no raylet runs any more, counts as none."""
+    from ray._private import services, utils
+
+    find = cache(lambda: frozenset({"one:1", "two:2"}))
+    assert services.find_gcs_addresses.cache_clear  # type: ignore[attr-defined]
+    monkeypatch.setattr(services, "find_gcs_addresses", find)
+    monkeypatch.setattr(utils, "read_ray_address", lambda: started)
+    assert clusters_here() == (expected, ["one:1", "two:2"])
+
+
+def test_a_token_of_the_user_is_used_as_ray_uses_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ray has this function for it, which leaves a choice of the environment alone."""
+    from ray._private.authentication import authentication_token_setup as setup
+
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+    use_stored_token()
+    assert os.environ["RAY_AUTH_MODE"] == "disabled"
+    assert list(inspect.signature(setup.maybe_enable_token_auth_if_token_available).parameters) == ["warn_if_disabled"]
+
+
+def test_a_process_without_a_cluster_is_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ray's node is None then."""
+    import ray._private.worker as private
+
+    monkeypatch.setattr(private.global_worker, "node", None)
+    assert joined_at() is None

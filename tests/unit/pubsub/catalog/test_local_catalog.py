@@ -6,6 +6,7 @@ from tests.kit.pubsub.local_job import LocalJob, send_end
 from tidewheel.progress import TidewheelError
 from tidewheel.pubsub import CATALOG_TOPIC, DeliveryError, subscribe
 from tidewheel.pubsub.catalog.local_catalog import LOCAL_CATALOG
+from tidewheel.pubsub.errors import NoCluster
 from tidewheel.pubsub.subscribers import subscribing
 
 
@@ -69,8 +70,8 @@ def test_the_catalog_of_a_process_is_a_topic() -> None:
 def test_without_a_cluster_and_topics_there_is_no_catalog(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who asks for it most likely means that of a cluster, so the error says that there is none."""
     monkeypatch.setattr(LOCAL_CATALOG, "names", list)
-    with pytest.raises(DeliveryError, match="no Ray cluster"):
-        subscribe(CATALOG_TOPIC)
+    with pytest.raises(NoCluster, match="no connection to the Ray cluster"):
+        subscribe(CATALOG_TOPIC, timeout=0)
 
 
 def test_what_takes_the_place_of_an_ended_job_is_told_after_its_end() -> None:

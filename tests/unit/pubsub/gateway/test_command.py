@@ -138,7 +138,7 @@ def test_without_a_cluster_it_says_so() -> None:
     ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60.0)
     assert ended.returncode == 1
     assert ended.stdout == ""
-    assert ended.stderr.startswith("tidewheel: no Ray cluster")
+    assert ended.stderr.startswith("tidewheel: no connection to the Ray cluster at '127.0.0.1:1': ")
 
 
 def test_no_token_and_a_token_are_not_both_meant(
