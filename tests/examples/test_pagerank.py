@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 import pagerank
+import tidewheel as tw
 from tests.examples.running import captured, columns, epochs
 
 PAGES = 60
@@ -53,7 +54,11 @@ def test_the_tolerance_is_for_all_ranks_together() -> None:
     """One more round would change their sum by less than the tolerance, however they lie on workers."""
     (links,) = webs()[:1]
     for tolerance in (1.0, 1e-3):
-        found = captured(lambda flow, most=tolerance: pagerank.ranks(flow.source("links", epochs([links])), most), 2)
+
+        def ranked(flow: tw.Dataflow, tolerance: float = tolerance) -> tw.Stream[Any]:
+            return pagerank.ranks(flow.source("links", epochs([links])), tolerance)
+
+        found = captured(ranked, 2)
         ranks = dict(columns(found[0], "page", "rank"))
         counts = Counter(links["source"].to_pylist())
         passed = dict.fromkeys(ranks, 1 - FOLLOW)
