@@ -1,47 +1,57 @@
-"""PageRank of a web that grows: ranks are kept up to date by passing round only what has changed.
+"""PageRank to a tolerance: which packages of Debian do most others need, directly or not?
 
-Whoever visits a page follows one of its links with probability 0.85, and else goes to any page. A page passes 0.85 of
-the weight that it gets on, in equal parts over its links, as long as that is more than ``least``; so the loop ends by
-itself. New links change what a page should have passed before, and only the difference goes out.
-
-Source: "Efficient PageRank tracking in evolving networks" (KDD 2015).
+Whoever visits a page follows one of its links with probability 0.85, and else goes to any page. The ranks of all pages
+go round a loop, with the links beside them, until all ranks together change by less than the tolerance.
 """
 
 from typing import Any
 
-import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 import debian_graph
 import tidewheel as tw
 from program import by_epoch, options
-from rounds import go_round
-from web_share import WebShare
+
+FOLLOW = 0.85
+"""How likely it is that a visitor follows a link."""
 
 
-def rank_changes(links: tw.Stream[Any], pages: int, least: float = 1e-4) -> tw.Stream[Any]:
-    """Return, for each epoch of ``links`` (source, target) between up to so many pages, (page, change of its rank).
+def ranks(links: tw.Stream[Any], tolerance: float) -> tw.Stream[Any]:
+    """Return, for the ``links`` (source, target) of each epoch, tables (page, rank) of their pages.
 
-    Ranks begin at 0, and have a mean of 1 if each page has links; else what is lost there is missing in equal parts.
+    Ranks have a mean of 1 if each page has links; else what is lost there is missing in equal parts.
     """
-    passed = go_round(links, "pass on", lambda: WebShare(pages, least), ["source", "page"])
-    return passed.group_by("page").aggregate(change=("change", "sum"))
+    pages = links.select(page=pc.field("source")).concat(links.select(page=pc.field("target"))).distinct()
+    start = pages.select("page", rank=pc.scalar(1.0), change=pc.scalar(0.0))
+    counted = links.join(links.group_by("source").aggregate(count="count_all"), "source")
+    ranked = start.iterate(step, until=lambda change: change < tolerance, measure="change", beside=[counted])
+    return ranked.select("page", "rank")
+
+
+def step(ranks: tw.Stream[Any], links: tw.Stream[Any]) -> tw.Stream[Any]:
+    """Have each page pass its rank on, in equal parts over its links."""
+    part: Any = pc.field("rank") / pc.field("count")
+    passed = links.join(ranks, "source", "page").select(page=pc.field("target"), part=part)
+    received = passed.group_by("page").aggregate(sum=("part", "sum"))
+    rank: Any = pc.coalesce(pc.field("sum"), pc.scalar(0.0)) * FOLLOW + (1 - FOLLOW)
+    change = pc.abs(rank - pc.field("rank"))
+    return ranks.join(received, "page", how="left").select("page", rank=rank, change=change)
 
 
 def main() -> None:
     chosen = options(__doc__)
-    graph = debian_graph.load(epochs=4)
+    graph = debian_graph.load()
     flow = tw.Dataflow("pagerank")
     links = flow.source("links", tw.IterableSource([list(enumerate(graph.epochs))]))
-    rank_changes(links, len(graph.names)).capture("changes")
+    ranks(links, tolerance=1e-4 * len(graph.names)).capture("ranks")
     with tw.run(flow, workers=chosen.workers, engine=chosen.engine) as job:
         job.wait(timeout=120)
-        ranks = np.zeros(len(graph.names))
-        for epoch, changes in by_epoch(job, "changes").items():
-            for table in changes:
-                ranks[table["page"]] += table["change"]
-            best = np.argsort(-ranks)[:6]
-            share = ", ".join(f"{graph.names[page]} {ranks[page] / ranks.sum():.1%}" for page in best)
-            print(f"epoch {epoch}: {sum(map(len, changes)):6,} ranks have changed; {share}")
+        (tables,) = by_epoch(job, "ranks").values()
+    ranked = pa.concat_tables(tables).sort_by([("rank", "descending")])
+    total = pc.sum(ranked["rank"]).as_py()
+    for row in ranked[:6].to_pylist():
+        print(f"{row['rank'] / total:6.1%} {graph.names[row['page']]}")
 
 
 if __name__ == "__main__":

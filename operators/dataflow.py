@@ -105,6 +105,7 @@ class Dataflow(Described):
         ...     job.captured("lengths")
         [Captured(time=0, batch=[2, 2])]
         """
+        check_positive(f"source {name!r}", "epochs_ahead", epochs_ahead)
         return self._begin(name, source_build(name, source, paced_by, epochs_ahead))
 
     def from_topic(

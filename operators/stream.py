@@ -7,6 +7,7 @@ from tidewheel.operators.epochs.keyed_operators import KeyedOperators
 from tidewheel.operators.joins.interval_join_operators import IntervalJoinOperators
 from tidewheel.operators.joins.join_operators import JoinOperators
 from tidewheel.operators.records.batchwise import build_pass
+from tidewheel.operators.records.loop_operators import LoopOperators
 from tidewheel.operators.records.record_operators import RecordOperators
 from tidewheel.operators.records.routing_operators import RoutingOperators
 from tidewheel.operators.records.time_operators import TimeOperators
@@ -54,6 +55,7 @@ class Stream(
     RecordOperators[Record],
     RoutingOperators[Record],
     TimeOperators[Record],
+    LoopOperators[Record],
     EpochOperators[Record],
     KeyedOperators[Record],
     WindowOperators[Record],

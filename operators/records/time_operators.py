@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias, overload
+from typing import TYPE_CHECKING, Any
 
-from tidewheel.operators.records.batchwise import build_batchwise, build_delay, build_pass, by_record, by_time
-from tidewheel.operators.stream_base import Record, Result, StreamBase, check_function, check_positive
+from tidewheel.operators.records.batchwise import build_delay, build_pass, by_record
+from tidewheel.operators.stream_base import Record, StreamBase, check_function
 from tidewheel.progress import Antichain, GraphError, PathSummary, Time
 from tidewheel.runtime import InputPort, OperatorContext, OutputPort, Schedule
 from tidewheel.runtime.description.plan import Build
@@ -15,12 +15,8 @@ if TYPE_CHECKING:
     from tidewheel.operators.stream import Loop, Stream
 
 
-Body: TypeAlias = "Callable[[Stream[Record]], tuple[Stream[Record], Stream[Result]]]"
-"""What a loop does: given what enters and what comes back, it returns what goes round again and what leaves."""
-
-
 class TimeOperators(StreamBase[Record]):
-    """What streams offer for times and loops."""
+    """What streams offer for times, and to enter and leave loops by hand."""
 
     __slots__ = ()
 
@@ -112,62 +108,6 @@ class TimeOperators(StreamBase[Record]):
         )
         return self._made(made, self.schema)
 
-    @overload
-    def iterate(self, body: "Body[Record, Result]", name: str = "iterate") -> "Stream[Result]": ...
-
-    @overload
-    def iterate(
-        self, body: "Callable[[Stream[Record]], Stream[Record]]", name: str = "iterate", *, rounds: int
-    ) -> "Stream[Record]": ...
-
-    @overload
-    def iterate(
-        self, body: "Body[Record, Result]", name: str = "iterate", *, rounds: int
-    ) -> "Stream[Record | Result]": ...
-
-    def iterate(self, body: Callable[..., Any], name: str = "iterate", *, rounds: int | None = None) -> "Stream[Any]":
-        """Send this stream round a loop until nothing comes back, or ``rounds`` times.
-
-        Args:
-            body: gets the stream of what enters and what comes back, with times ``(t, round)``; returns two streams of
-                the same scope: what goes round again, and what leaves with time ``t``. With ``rounds`` it may return
-                only what goes round again.
-            name: the name of the loop; errors show it.
-            rounds: how often records pass the body at most. What would go round once more leaves instead, as it is,
-                along with what the body lets leave: nothing is dropped.
-
-        Raises:
-            GraphError: the body returns something else, or ``rounds`` is no number from 1 on.
-
-        >>> import tidewheel as tw
-        >>> flow = tw.Dataflow("halving")
-        >>> def halve(numbers):
-        ...     halves = numbers.map(lambda n: n // 2)
-        ...     return halves.branch(lambda n: n > 1)  # (again, leaves)
-        >>> numbers = flow.source("numbers", tw.IterableSource([[(0, [40, 9])]]))
-        >>> _ = numbers.iterate(halve).capture("halved")
-        >>> _ = numbers.iterate(lambda inner: inner.map(lambda n: n / 2), rounds=3).capture("three times")
-        >>> with tw.run(flow, engine="local") as job:
-        ...     job.wait()
-        ...     [captured.batch for captured in job.captured("halved") + job.captured("three times")]
-        [[1], [1], [5.0, 1.125]]
-        """
-        from tidewheel.operators.stream import Loop
-
-        if rounds is not None:
-            check_positive(f"iterate {name!r}", "rounds", rounds)
-        loop = Loop(self.flow, self._outlet.scope.inside(name))
-        with self._description.all_or_nothing():
-            feedback = loop.feedback()
-            again, leaving = _checked(body(self.enter(loop).concat(feedback)), loop, rounds)
-            if rounds is not None:
-                go_round = build_batchwise(by_time(lambda time: time[1] + 1 < rounds))
-                again, left_over = again._pass_on("rounds", go_round, 2)
-                leaving.append(left_over)
-            feedback.connect(again)
-            first, *others = leaving
-            return (first.concat(*others) if others else first).leave()
-
     def delay(self, function: Callable[[Record, Any], Time]) -> "Stream[Record]":
         """Move each record to the time ``function(record, time)``, which must not be before its own.
 
@@ -249,24 +189,3 @@ def _build_on_frontier(function: Callable[[Antichain, int], object], context: Op
             function(frontier, context.worker)
 
     return schedule
-
-
-def _checked(returned: object, loop: "Loop", rounds: int | None) -> "tuple[Stream[Any], list[Stream[Any]]]":
-    """Return what goes round again and all that leaves, as the body of a loop has returned it; raise GraphError."""
-    from tidewheel.operators.stream import Stream
-
-    name = loop._scope.name
-    if rounds is not None and isinstance(returned, Stream):
-        return returned, []
-    if not (isinstance(returned, tuple) and len(returned) == 2 and all(isinstance(one, Stream) for one in returned)):
-        raise GraphError(
-            f"the body of {name!r} must return two streams, (what goes round again, what leaves)"
-            f"{', or only what goes round again' if rounds is not None else ''}, not {returned!r}"
-        )
-    again, result = returned
-    if result._outlet.scope is not loop._scope:
-        raise GraphError(
-            f"the body of {name!r} must return what leaves in {loop._scope.describe()}, where the loop is, and not "
-            f"in {result._outlet.scope.describe()}"
-        )
-    return again, [result]

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeAlias
 
-from tidewheel.operators.stream_base import check_positive
 from tidewheel.progress import Antichain, GraphError, Time
 from tidewheel.runtime import Build, OutputPort, Schedule, TimestampToken
 from tidewheel.runtime.description.partitioned_source import OperatorSource, PartitionedSource, Pause, PlacedSource
@@ -51,7 +50,6 @@ def source_build(name: str, source: object, paced_by: str | None, epochs_ahead: 
         paced_by: the probe at which epochs have to be complete before later ones begin; None for no such limit.
         epochs_ahead: how many epochs of a partition may be incomplete there at a time.
     """
-    check_positive(f"source {name!r}", "epochs_ahead", epochs_ahead)
     if isinstance(source, PartitionedSource):
         return partial(_build_source, source, paced_by, epochs_ahead)
     if not isinstance(source, OperatorSource):

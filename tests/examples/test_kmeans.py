@@ -5,7 +5,7 @@ import pytest
 
 import kmeans
 import tidewheel as tw
-from nearest_centre import Centre, Points
+from nearest_centre import CHUNKS, Chunk, Points
 from tests.examples.running import captured, epochs, records
 
 CENTRES = 5
@@ -28,17 +28,18 @@ def test_clusters_equal_those_of_one_place(workers: int) -> None:
     """Two epochs, each with points of its own: the same centres in the end, and every point with its nearest one."""
     random = np.random.default_rng(3)
     clouds = [random.normal(size=(200, 2)) + random.integers(0, 5, (200, 1)) for _ in range(2)]
-    first: list[list[Centre]] = [[(number, *cloud[number].tolist()) for number in range(CENTRES)] for cloud in clouds]
 
-    def clusters(flow: tw.Dataflow) -> tw.Stream[tuple[Centre, Points]]:
-        return kmeans.clusters(flow.source("points", epochs(clouds)), flow.source("first", epochs(first)))
+    def clusters(flow: tw.Dataflow) -> tw.Stream[tuple[int, Points, Points]]:
+        chunks: list[list[Chunk]] = [list(enumerate(np.array_split(cloud, CHUNKS))) for cloud in clouds]
+        first = [[cloud[:CENTRES]] for cloud in clouds]
+        return kmeans.clusters(flow.source("points", epochs(chunks)), flow.source("first", epochs(first)))
 
     found = captured(clusters, workers)
     for epoch, cloud in enumerate(clouds):
         means, sizes = in_one_place(cloud)
         points: dict[int, list[Points]] = {}
-        for (number, x, y), some in records(found[epoch]):
-            np.testing.assert_allclose((x, y), means[number], atol=1e-7)
+        for number, place, some in records(found[epoch]):
+            np.testing.assert_allclose(place, means[number], atol=1e-7)
             points.setdefault(number, []).append(some)
         assert [len(np.concatenate(points[number])) for number in range(CENTRES)] == sizes
         together = np.concatenate([part for parts in points.values() for part in parts])

@@ -1,5 +1,6 @@
-"""The ranks of the example, which follow a growing web, against the power iteration for each prefix of its links."""
+"""The ranks of the example, of a web in each epoch, against the power iteration with a matrix."""
 
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -8,14 +9,15 @@ import pyarrow as pa
 import pytest
 
 import pagerank
+import tidewheel as tw
 from tests.examples.running import captured, columns, epochs
 
 PAGES = 60
 FOLLOW = 0.85
 
 
-def growing_web() -> list[pa.Table]:
-    """Return links of four epochs; some pages have none, and pages that have some get others later."""
+def webs() -> list[pa.Table]:
+    """Return the links of four epochs; some pages have none."""
     random = np.random.default_rng(7)
     sources = [random.integers(0, PAGES - 10, 50) for _ in range(4)]
     return [pa.table({"source": source, "target": random.integers(0, PAGES, 50)}) for source in sources]
@@ -39,12 +41,27 @@ def power_iteration(links: pa.Table) -> npt.NDArray[Any]:
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_ranks_equal_the_power_iteration(workers: int) -> None:
-    """After each epoch the changes add up to the ranks for all links so far."""
-    web = growing_web()
-    found = captured(lambda flow: pagerank.rank_changes(flow.source("links", epochs(web)), PAGES, least=1e-12), workers)
-    ranks = np.zeros(PAGES)
-    for epoch in range(len(web)):
-        for page, change in columns(found[epoch], "page", "change"):
-            ranks[page] += change
-        expected = power_iteration(pa.concat_tables(web[: epoch + 1]))
-        np.testing.assert_allclose(ranks / ranks.sum(), expected, atol=1e-9)
+    """In each epoch, for all pages that are in its links."""
+    found = captured(lambda flow: pagerank.ranks(flow.source("links", epochs(webs())), 1e-11), workers)
+    for epoch, links in enumerate(webs()):
+        ranks = np.zeros(PAGES)
+        for page, rank in columns(found[epoch], "page", "rank"):
+            ranks[page] = rank
+        np.testing.assert_allclose(ranks / ranks.sum(), power_iteration(links), atol=1e-9)
+
+
+def test_the_tolerance_is_for_all_ranks_together() -> None:
+    """One more round would change their sum by less than the tolerance, however they lie on workers."""
+    (links,) = webs()[:1]
+    for tolerance in (1.0, 1e-3):
+
+        def ranked(flow: tw.Dataflow, tolerance: float = tolerance) -> tw.Stream[Any]:
+            return pagerank.ranks(flow.source("links", epochs([links])), tolerance)
+
+        found = captured(ranked, 2)
+        ranks = dict(columns(found[0], "page", "rank"))
+        counts = Counter(links["source"].to_pylist())
+        passed = dict.fromkeys(ranks, 1 - FOLLOW)
+        for source, target in columns([links], "source", "target"):
+            passed[target] += FOLLOW * ranks[source] / counts[source]
+        assert sum(abs(passed[page] - ranks[page]) for page in ranks) < tolerance

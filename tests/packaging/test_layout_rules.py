@@ -29,9 +29,9 @@ MOST_PRODUCT_LINES = 29_500
 MOST_PUBSUB_LINES = 9_000
 
 PERMITTED_CIRCLES = {"operators": 15}
-"""The 15 have `Stream`, the 12 classes that it inherits, and `Dataflow`: their public methods return each other.
+"""The 15 have `Stream`, the 13 classes that it inherits, and `Dataflow`: their public methods return each other.
 
-The last one, of sources, shares a check with them. `map`, of one of the 12, returns a Stream of other records, and
+`map`, of one of the 13, returns a Stream of other records, and
 Python has no type for "this class, of other records": `Self` keeps its parameters. So each of them names Stream.
 `Stream.flow` is a Dataflow, which makes Streams and Loops.
 """

@@ -1,0 +1,85 @@
+"""The global test of a loop: after each round, one worker decides for all of them whether the loop goes on.
+
+Each worker measures the records that are about to go round again. Worker 0 combines what all workers have measured and
+tests the result once the round is complete. Its verdict goes to every worker, which has kept the records of the round
+until then. So no record of the next round exists before every worker has finished this one. Each epoch, and each time
+of the scope around the loop, is tested by itself.
+
+Source: the aggregators of Pregel (SIGMOD 2010), section 3.3, in the supersteps of Valiant's bulk-synchronous model.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import add
+from reprlib import repr as short
+from typing import Any
+
+from tidewheel.operators.keys.record_keys import Keys, check_column
+from tidewheel.progress import Time
+from tidewheel.runtime import TimestampToken
+from tidewheel.transport.batches import Batch, is_arrow
+
+
+@dataclass(frozen=True, slots=True)
+class RoundTest:
+    """What ends a loop beside the lack of records.
+
+    Attributes:
+        until: tells by what all records of a round measure together whether the loop ends.
+        measure: finds what a record measures; None if nothing is measured.
+        combine: returns what two measure together.
+        rounds: how often records pass the body at most; None for no limit.
+    """
+
+    until: Callable[[Any], object] = lambda _: False
+    measure: Keys | None = None
+    combine: Callable[[Any, Any], Any] = add
+    rounds: int | None = None
+
+    def measured(self, batch: Batch) -> list[Any]:
+        """Return what the records of a batch measure together, in a list."""
+        if self.measure is None:
+            return [0]
+        key = self.measure.key
+        if self.combine is add and isinstance(key, str) and is_arrow(batch):
+            import pyarrow as pa
+            import pyarrow.compute as pc
+
+            check_column(batch, key)
+            if pa.types.is_floating(batch.schema.field(key).type):
+                return [pc.sum(batch.column(key), skip_nulls=False).as_py()]
+        return self.combined([], self.measure.of(batch))
+
+    def combined(self, known: list[Any], measured: list[Any]) -> list[Any]:
+        """Return what all these measure together, in a list.
+
+        Raises:
+            TypeError: that is None.
+        """
+        together = reduce(self.combine, [*known, *measured])
+        if together is None:
+            raise TypeError("records of a round measure None together: measure and combine must return a value")
+        return [together]
+
+    def verdict(self, measured: list[Any]) -> list[bool]:
+        """Return whether the loop ends.
+
+        Raises:
+            TypeError: ``until`` returned None.
+        """
+        ends = self.until(measured[0])
+        if ends is None:
+            raise TypeError(f"until returned None for {short(measured[0])}: it must return whether the loop ends")
+        return [bool(ends)]
+
+    def send(self, _: Any, batches: list[list[Batch]], token: TimestampToken) -> Sequence[Iterable[Batch]]:
+        """Return what a worker sends of a complete round on each output."""
+        records, verdicts, *beside = batches
+        if verdicts and not verdicts[0][0] and self.may_go_on(token.time):  # no verdict: no worker has records
+            return [records, [], *beside]
+        return [[], records, *([] for _ in beside)]
+
+    def may_go_on(self, time: Time) -> bool:
+        """Tell whether the number of rounds lets records of this time go round again."""
+        return self.rounds is None or time[1] + 1 < self.rounds
