@@ -101,7 +101,7 @@ class EpochOperators(StreamBase[Record]):
     def count(self, key: Callable[[Record], Any] | Names | None = None) -> "Stream[Any]":
         """Count the records of each key and epoch: pairs (key, count).
 
-        What arrives at a worker is counted there, so only counts travel.
+        Each worker counts the records that arrive there, so only counts travel.
 
         Args:
             key: a function of a record, the name of a column or field, or a tuple of names; by default the record.
@@ -167,8 +167,8 @@ class EpochOperators(StreamBase[Record]):
         round; in tables nulls come after it.
 
         Args:
-            order: a function of a record, the name of a column or field, or a tuple of names; by default the record
-                itself, and for tables all columns.
+            order: a function of a record, the name of a column or field, or a tuple of names. By default it is the
+                record itself, and for tables all columns.
             reverse: greatest first.
 
         >>> import tidewheel as tw
@@ -229,8 +229,8 @@ class EpochOperators(StreamBase[Record]):
         Args:
             fraction: from 0 to 1.
             seed: another one chooses independently.
-            key: what is hashed instead of the whole record, which keeps or drops all records of a key: a function of a
-                record, the name of a column or field, or a tuple of names.
+            key: a function of a record, the name of a column or field, or a tuple of names. It is hashed instead of the
+                whole record, so that all records of a key are kept or dropped together.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("a few")

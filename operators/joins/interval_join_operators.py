@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class IntervalJoined(Generic[Result, Record, Other]):
-    """What comes out of an interval join.
+    """The three outputs of an interval join.
 
     Attributes:
-        results: what was made of each pair, at the later of the two epochs.
+        results: the result of each pair, at the later of the two epochs.
         late: this side's records that came too late to be paired, at the epoch with which they came.
         other_late: those of the other side.
     """
@@ -94,16 +94,16 @@ class IntervalJoinOperators(StreamBase[Record]):
         A pair has ``at(record) + lower <= other_at(partner) <= at(record) + upper`` and comes once, at the later of the
         two epochs. When an epoch is complete, each side has a watermark: its greatest event time in all epochs up to
         then, on any worker, less ``lateness``. A record of a later epoch that happened before its own side's watermark
-        is late: it is not paired, and comes out of ``late`` or ``other_late``. All others meet all their partners; they
+        is late. It is not paired, and leaves by ``late`` or ``other_late``. All others meet all their partners; they
         are kept until the watermark of the other side has passed the last of these. Keys, and results, are those of
         `join`.
 
         Args:
             other: the other side, of the same scope.
-            on: what is to be equal, of this side's records: a function, or the name or names of columns.
+            on: the key of this side's records: a function, or the name or names of columns.
             other_on: of the other side's; the same as ``on`` by default.
-            at: when a record of this side happened: a function of it or the name of a column, with a number, a datetime
-                or a timedelta; of columns also dates.
+            at: when a record of this side happened: a function of it or the name of a column. It is a number, a
+                datetime or a timedelta; columns may also have dates.
             other_at: when one of the other side did; the same as ``at`` by default.
             within: (lower, upper), how long after a record its partners happen; negative before it. Timedeltas where
                 times are no numbers.
@@ -113,7 +113,7 @@ class IntervalJoinOperators(StreamBase[Record]):
         Raises:
             GraphError: an argument cannot be used, or the stream is in a loop, where times are in no order.
 
-        For functions O(log n) for each record among the n that are kept of its key; for tables O(n log n) an epoch,
+        For functions O(log n) for each record among the n that are kept of its key. For tables O(n log n) an epoch,
         with n rows that are new or kept.
 
         Source: Flink's interval join.
