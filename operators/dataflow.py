@@ -134,7 +134,7 @@ class Dataflow(Described):
                 leaves out whole epochs, ``"disconnect"`` fails this job. A topic with exactly-once delivery keeps
                 unread messages in its log, and holds no job back.
             block_limit: for how long it may hold the other back and take nothing, in seconds, before it fails.
-            schema: the expected type of records, or a `pyarrow.Schema`; other records fail this job.
+            schema: what records are expected to be, a type or a `pyarrow.Schema`; something else fails this job.
 
         Raises:
             GraphError, DeliveryError: an argument is wrong; what goes wrong later fails the job.

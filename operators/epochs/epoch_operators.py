@@ -23,7 +23,7 @@ _KEY = itemgetter(0)
 
 
 class EpochOperators(StreamBase[Record]):
-    """What streams offer for whole epochs.
+    """Methods of streams for whole epochs.
 
     Results come out when no more records can come at the time, at that time; in a loop that is for each round.
     """
@@ -229,8 +229,8 @@ class EpochOperators(StreamBase[Record]):
         Args:
             fraction: from 0 to 1.
             seed: another one chooses independently.
-            key: a function of a record, the name of a column or field, or a tuple of names. It is hashed instead of the
-                whole record, so that all records of a key are kept or dropped together.
+            key: what is hashed instead of the whole record, which keeps or drops all records of a key: a function of a
+                record, the name of a column or field, or a tuple of names.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("a few")

@@ -23,7 +23,7 @@ Scope: TypeAlias = Literal["stream", "substream"]
 
 
 class KeyedOperators(StreamBase[Record]):
-    """What streams offer for state by key.
+    """Methods of streams for state by key.
 
     State is kept by the worker that owns the key. Records are processed when their epoch is complete, and epochs in one
     sequence that agrees with time: in a loop, all rounds of an epoch before those of the next. Times of a domain of
@@ -65,8 +65,8 @@ class KeyedOperators(StreamBase[Record]):
             key: a function of a record, the name of a column or field, or a tuple of names.
             start: makes the state of a key, before its first record.
             add: returns the state with a record in it; it may change the one that it gets.
-            finish: makes the result of a key and its state. The result must not change when the state does. By default
-                it is the pair of the key and a shallow copy of the state.
+            finish: makes what is sent of a key and its state, which must not change when the state does; by default it
+                is the pair of the key and a shallow copy of the state.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("balances")
@@ -96,12 +96,12 @@ class KeyedOperators(StreamBase[Record]):
             key: a function of a record, the name of a column or field, or a tuple of names.
             start: makes the state of a key, before its first record.
             step: gets the state of the record's key and the record, and returns the state from then on and the result.
-                A state of None is forgotten: the key's next record starts with a new state.
-            order: the order of the records of a key within an epoch, by a function of a record, a name or names. The
-                content of records that it leaves equal decides. Without it they come in any order, and a step that
-                depends on the order may have other results in another run.
-            scope: ``"substream"`` keeps states by key for each substream of a divided stream, and drops them when the
-                substream has ended. ``"stream"`` keeps them as long as the job runs.
+                A state of None is forgotten: the key's next record begins anew.
+            order: the order of the records of a key within an epoch, by a function of a record, a name or names; of
+                records that it leaves equal their content decides. Without it they come in any order, and a step for
+                which that matters may have other results in another run.
+            scope: ``"substream"`` keeps states by key for each substream of a divided stream by itself, and drops them
+                when it has ended; ``"stream"`` keeps them as long as the job runs.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("changes")
@@ -176,9 +176,8 @@ class KeyedOperators(StreamBase[Record]):
         Args:
             key: a function of a record, the name of a column or field, or a tuple of names; by default the record.
             order: which of several records of a key in one epoch is the first, by a function of a record, a name or
-                names. The content of records decides where it leaves them equal, and everywhere without it. So the
-                first record is the same on any number of workers. In tables with key and order by name the content is
-                the other columns, else a hash.
+                names. Of those that it leaves equal, and without it of all, their content decides, so that it is the
+                same one on any number of workers: in tables with key and order by name the other columns, else a hash.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("first visits")

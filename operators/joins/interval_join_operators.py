@@ -46,7 +46,7 @@ class IntervalJoined(Generic[Result, Record, Other]):
 
 
 class IntervalJoinOperators(StreamBase[Record]):
-    """What streams offer for joins of records that happened near each other."""
+    """Methods of streams for joins of records that happened near each other."""
 
     __slots__ = ()
 
@@ -94,7 +94,7 @@ class IntervalJoinOperators(StreamBase[Record]):
         A pair has ``at(record) + lower <= other_at(partner) <= at(record) + upper`` and comes once, at the later of the
         two epochs. When an epoch is complete, each side has a watermark: its greatest event time in all epochs up to
         then, on any worker, less ``lateness``. A record of a later epoch that happened before its own side's watermark
-        is late. It is not paired, and leaves by ``late`` or ``other_late``. All others meet all their partners; they
+        is late: it is not paired, and comes out of ``late`` or ``other_late``. All others meet all their partners; they
         are kept until the watermark of the other side has passed the last of these. Keys, and results, are those of
         `join`.
 

@@ -29,7 +29,7 @@ Match: TypeAlias = Callable[[Record], Hashable]
 
 
 class JoinOperators(StreamBase[Record]):
-    """What streams offer for joins."""
+    """Methods of streams for joins."""
 
     __slots__ = ()
 
@@ -228,7 +228,7 @@ class JoinOperators(StreamBase[Record]):
 
         Args:
             others: the other streams, of the same scope and with the same kind of records.
-            by: the key by which records are sorted: a function of a record, or the name or names of columns.
+            by: what is compared: a function of a record, or the name or names of columns.
 
         Raises:
             GraphError: an argument cannot be used.

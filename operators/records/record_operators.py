@@ -47,7 +47,7 @@ class Tried(NamedTuple, Generic[Result, Record]):
 
 
 class RecordOperators(StreamBase[Record]):
-    """What streams offer for single records and batches."""
+    """Methods of streams for single records and batches."""
 
     __slots__ = ()
 

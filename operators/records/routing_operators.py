@@ -58,7 +58,7 @@ class NamedBranches(Generic[Record]):
 
 
 class RoutingOperators(StreamBase[Record]):
-    """What streams offer to bring records together and apart."""
+    """Methods of streams to bring records together and apart."""
 
     __slots__ = ()
 

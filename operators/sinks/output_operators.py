@@ -32,7 +32,7 @@ _FILE_BYTES = 128 << 20
 
 
 class OutputOperators(StreamBase[Record]):
-    """What streams offer to those outside."""
+    """Methods of streams for files, topics and other readers outside."""
 
     __slots__ = ()
 

@@ -41,7 +41,7 @@ def ends_wanted(name: str, bound: Bound | None, *, ordered: bool) -> EndsWanted 
 
 
 class SubstreamOperators(StreamBase[Record]):
-    """What streams offer for substreams.
+    """Methods of streams for substreams.
 
     A record belongs to the substream of its key, and so does all that is made of it further on, also round loops. Once
     its source has promised that nothing more of a key comes, operators are told when nothing of it is left before them.
@@ -214,8 +214,9 @@ class SubstreamOperators(StreamBase[Record]):
         `in_order`.
 
         Args:
-            result: gets the key and all records of the substream that have come here, in any order, and returns the
-                result. It is not called for a substream without records here. Records of no substream are left out.
+            result: gets the key and all records of the substream that have come here, in any order, and returns what
+                is sent; it is not called for a substream of which nothing has come. What is of no substream is left
+                out.
 
         Raises:
             GraphError: a result would come back round a loop; or, by `tidewheel.run`, the stream has no substreams.

@@ -91,7 +91,7 @@ class Grouping:
 
 
 class ColumnOperators(StreamBase[Record]):
-    """What streams offer for Arrow tables; they also take structured NumPy arrays."""
+    """Methods of streams for Arrow tables; they also take structured NumPy arrays."""
 
     __slots__ = ()
 

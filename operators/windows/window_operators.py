@@ -44,7 +44,7 @@ class Windowed(Generic[Record, Value]):
 
 
 class WindowOperators(StreamBase[Record]):
-    """What streams offer for windows on event time.
+    """Methods of streams for windows on event time.
 
     When an epoch is complete, the watermark is the greatest event time in it and in all epochs before, on any worker,
     less the lateness. It closes the windows that end at it or before, at that epoch. A record of a later epoch for a
