@@ -13,8 +13,8 @@ PAGE = Path(__file__).with_name("reference") / "command-line.md"
 _TITLE = """\
 # Command line
 
-The command `tidewheel` works on the topics of a Ray cluster. `RAY_ADDRESS` names the cluster; without it, the commands use the one that
-runs on this machine. The exit code is 0, 1 after an error, and 130 after Ctrl-C.
+The command `tidewheel` works on the topics of a Ray cluster. `RAY_ADDRESS` names the cluster; without it, the commands
+use the one that runs on this machine. The exit code is 0, 1 after an error, and 130 after Ctrl-C.
 
 Written by `make docs` from the help of the commands.
 """
