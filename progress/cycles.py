@@ -31,7 +31,7 @@ def refuse_idle_cycles(graph: GraphShape) -> None:
             path = " -> ".join(graph.describe(step.start) for step in cycle)
             raise GraphError(
                 f"a cycle does not advance time: {path} -> {graph.describe(cycle[0].start)}. "
-                "A message could go round it for ever at one time. Close the cycle with scope.feedback(), in the "
+                "A message could go round it forever at one time. Close the cycle with scope.feedback(), in the "
                 "scope in which the whole cycle lies, so that each time round is a later round"
             )
 

@@ -71,7 +71,7 @@ ROOT = Nesting((IntegerDomain(),))
 
 @dataclass(frozen=True, slots=True)
 class PathSummary:
-    """What must happen to a time of nesting ``source`` on its way to a location of nesting ``target``.
+    """The changes of a time of nesting ``source`` on its way to a location of nesting ``target``.
 
     ``advances`` has one summary for each coordinate that the path keeps, at least one; ``appended`` has one time for
     each coordinate that it adds. The kept coordinates have the same domains at both ends.
@@ -185,8 +185,8 @@ class PathSummary:
     def less_equal(self, other: "PathSummary") -> bool:
         """Tell whether every time arrives by this path at or before when it does by ``other``.
 
-        Both must have the same ends. The answer may be False for paths that are so ordered only because a domain has a
-        greatest time; a collection of minimal summaries then holds one element more than it must.
+        Both must have the same ends. The answer may be False for paths that are in this order only because a domain has
+        a greatest time. A collection of minimal summaries then holds one element more than it must.
         """
         if self is other:
             return True

@@ -113,7 +113,7 @@ class SubstreamTracker:
             if start not in compiled.reaching(location):
                 raise GraphError(
                     f"nothing gets from {compiled.graph.describe(start)}, where substreams are declared, to "
-                    f"{compiled.graph.describe(location)}, where somebody asks for their ends"
+                    f"{compiled.graph.describe(location)}, where an operator asks for their ends"
                 )
         self._queues: dict[int, OrderedDict[Key, bool]] = {
             compiled.index[location]: OrderedDict() for location in interesting if location in ordered

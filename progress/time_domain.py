@@ -45,7 +45,7 @@ class TimeDomain(ABC):
         """Tell whether ``a`` is at or before ``b`` in the partial order."""
 
     def comparison(self) -> Callable[[Time, Time], bool]:
-        """Return `less_equal` as a function, for who calls it often; a domain may know one that is faster."""
+        """Return `less_equal` as a function for frequent calls; a domain may know one that is faster."""
         return self.less_equal
 
     @abstractmethod

@@ -7,7 +7,7 @@ class DeliveryError(TidewheelError):
     """A topic could not be published, found or delivered.
 
     Args:
-        message: what was wrong, where, and what to do about it.
+        message: the fault, its place, and the remedy.
         topic: the topic, where one was named.
         partition: the partition, where it is about one.
     """
@@ -29,7 +29,7 @@ class PublisherLost(DeliveryError):  # noqa: N818  it names what happened
 
 
 class SchemaMismatch(DeliveryError):  # noqa: N818  it names what happened
-    """What is published is not what was declared, or a topic does not have what its subscriber expects."""
+    """Records are not of the schema that was declared for them, or that a subscriber expects."""
 
 
 class UnknownTopic(DeliveryError):  # noqa: N818  it names what happened

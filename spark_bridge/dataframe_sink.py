@@ -55,33 +55,33 @@ def to_spark(
 ) -> "DataFrame":
     """Return a DataFrame of the rows of ``source``, which is read to its end here.
 
-    What ``job.captured(name)`` returns does not pass this process while the job runs on Ray: each worker makes
-    partitions of what it has captured, on its node. Everything else does. The rows stay in Ray's object store, owned by
-    this process, until the JVM has collected the DataFrame and everything derived from it (noticed at the next
-    ``to_spark``) or the session ends. Nothing is left with RayDP's master. Rows have no order in a DataFrame; ``time``
-    keeps what order there was.
+    While a job runs on Ray, the rows of ``job.captured(name)`` do not pass this process. Each worker makes partitions
+    of them on its node. The rows of any other source pass this process. They stay in Ray's object store, owned by this
+    process. They are released when the session ends, or at the next ``to_spark`` after the JVM has collected the
+    DataFrame and all that derive from it. Nothing is left with RayDP's master. Rows have no order in a DataFrame;
+    ``time`` keeps what order there was.
 
     Args:
-        spark: the session that ``tidewheel.spark_bridge.session`` yields; to another one, such as ``local[*]``, the
-            rows go through its driver, which is this process.
-        source: an iterable of messages with ``.time`` and ``.batch``, such as ``job.captured(name)``, or something
-            whose ``epochs()`` yields epochs with ``.time`` and ``.batches``, such as a subscription, which is read
-            until its topic ends. A batch is an Arrow table or record batch, or a list of dicts.
-        schema: the schema of the rows; needed for lists of dicts whose types do not show in the first, and for
-            results that may have no batch at all.
+        spark: the session that ``tidewheel.spark_bridge.session`` yields. The rows for another one, such as
+            ``local[*]``, go through its driver, which is this process.
+        source: an iterable of messages with ``.time`` and ``.batch``, such as ``job.captured(name)``; or a
+            subscription, which is read until its topic ends. Any object works whose ``epochs()`` yields epochs with
+            ``.time`` and ``.batches``. A batch is an Arrow table or record batch, or a list of dicts.
+        schema: the schema of the rows. It is needed if there may be no batch at all, and for lists of dicts if the
+            first one does not show all types.
         time: the name of a column (64-bit integer) to add with the time of each row.
 
     Raises:
-        BridgeError: batches differ in schema, are of a kind or hold types that Spark has no columns for, or there is
-            none and ``schema`` is not given; columns share a name, but for its case, with each other or with ``time``;
-            or there is a time that is no 64-bit integer, with ``time``; or a worker makes no block for two minutes.
+        BridgeError: batches differ in schema, or Spark has no columns for their types. There is no batch, and no
+            ``schema``. Columns share a name, apart from its case, with each other or with ``time``. A time is no 64-bit
+            integer, with ``time``. Or a worker makes no block for two minutes.
     """
     from tidewheel.spark_bridge.arrow_blocks import created, in_blocks, is_on_ray, note, put_block
     from tidewheel.spark_bridge.record_tables import RecordTables
 
     rows = RecordTables(schema, time)
     if not is_on_ray(spark):
-        note(spark, "what to_spark makes a DataFrame of")
+        note(spark, "the source of to_spark")
         return created(spark, list(rows.tables(_messages(source))), _columns(rows))
     blocks = _made_by_workers(source, rows) if isinstance(source, CapturedOnWorkers) else None
     if blocks is None:

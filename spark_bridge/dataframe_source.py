@@ -133,30 +133,32 @@ def from_spark(
 ) -> _StreamT_co:
     """Return a stream of the rows of ``df`` as Arrow tables, each of one epoch.
 
-    Spark computes the rows here, and has them in its cache when this returns, in memory or on its disks. The workers of
-    a job fetch them from there, each rather from executors on its own Ray node, and a block ahead of what it reads, so
-    little is on its way at a time; tokens follow the epochs, so what is downstream begins with the first. Spark keeps
-    its copy as long as the dataflow lives (noticed at the next ``from_spark``). The session has to stay open until the
-    job has read all: a job that is reading when it ends fails. What no job has read when the block of ``session()``
-    ends is stored in Ray instead, and can be read as long as this process lives; unless that block has only used a
-    Spark that the program had started itself.
+    Spark computes the rows here. When this returns they are in its cache, in memory or on its disks. The workers of a
+    job fetch them from there. Each prefers executors on its own Ray node, and fetches one block ahead of the one that
+    it reads. Tokens follow the epochs, so operators downstream begin with the first one.
+
+    Spark keeps its copy as long as the dataflow lives; the next ``from_spark`` notices its end. The session has to stay
+    open until the job has read all rows, or the job fails. At the end of a block of ``session()``, Ray stores the rows
+    that no job has read, for as long as this process lives. That does not hold for a Spark that the program had started
+    before the block.
 
     Args:
         flow: the dataflow to add the source to.
-        name: what to call the source.
-        df: a DataFrame of a session of ``tidewheel.spark_bridge.session``. Of another one, such as ``local[*]``, all
-            rows go through its driver, which is this process, to Ray's object store. Epochs make it computed and cached
-            once, unless it is cached already.
-        time: the column that holds the epochs, an integer without nulls or negative values; or a Column that computes
-            them, or a function that returns such a Column for the DataFrame, neither of which becomes part of the rows.
-            Each worker gets its rows in epoch order. Without it every row is at time 0.
-        partitions: how many blocks to make; at least the number of workers lets each have rows. Without it: as many as
-            ``df`` has partitions, or, with epochs or another Spark, one for every 65,536 rows and at least two for each
-            core.
+        name: the name of the source.
+        df: a DataFrame of a session of ``tidewheel.spark_bridge.session``. The rows of another one, such as
+            ``local[*]``, go through its driver, which is this process, to Ray's object store. With epochs, Spark
+            computes and caches it once, unless it is cached already.
+        time: the column that holds the epochs, an integer without nulls or negative values. A Column that computes
+            them, or a function that returns one for the DataFrame, does not become part of the rows. Each worker gets
+            its rows in epoch order. Without it every row is at time 0.
+        partitions: the number of blocks; with at least as many as workers, each worker has rows. By default there are
+            as many as ``df`` has partitions. With epochs or another Spark there is one for every 65,536 rows, and at
+            least two for each core.
 
     Raises:
-        BridgeError: it is no DataFrame, or a streaming one, its types have no Arrow form, Spark cannot compute it, or
-            the epoch column is missing, no integer, or holds nulls or negative values; or ``partitions`` is below 1.
+        BridgeError: ``df`` is no DataFrame, or a streaming one. Its types have no Arrow form, or Spark cannot compute
+            it. The epoch column is missing, no integer, or holds nulls or negative values. Or ``partitions`` is below
+            1.
     """
     from tidewheel.spark_bridge.arrow_blocks import arrow_schema, block_count, blocks_of, is_on_ray
     from tidewheel.spark_bridge.dataframe_blocks import DataFrameBlocks

@@ -36,7 +36,7 @@ class EpochColumn:
 
     def words(self, kind: str = "") -> str:
         """Return what to call it in a message, with its type if that is given."""
-        what = f"column {self.column!r}" if self.is_own else "what time= computes"
+        what = f"column {self.column!r}" if self.is_own else "the result of time="
         return f"{what}{kind and f' ({kind})'} of DataFrame {self.name!r}"
 
 

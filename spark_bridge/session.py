@@ -41,8 +41,8 @@ def session(
     """Start Spark on Ray, yield its ``SparkSession``, and stop Spark at the end of the block.
 
     It uses the Ray that this process is connected to, or starts one in the namespace ``tidewheel``. Ray is never
-    stopped: a job may still use it, and a Ray started here ends with the process. What ``from_spark`` made and no job
-    has read yet outlives the block; a DataFrame, also one of ``to_spark``, does not, nor does a job that still reads.
+    stopped: a job may still use it, and a Ray started here ends with the process. A stream of ``from_spark`` that no
+    job has read yet outlives the block. A DataFrame, also one of ``to_spark``, does not. A job that still reads fails.
 
     While the block lasts, ``executors * cores`` CPUs of the cluster are taken, and ``JAVA_HOME``, ``PATH`` and
     ``PYSPARK_PYTHON`` of this process are set for Spark. Spark's console output is limited to errors. Starting takes
@@ -59,8 +59,9 @@ def session(
         configs: more Spark settings; Java options are added to those that RayDP needs.
 
     Raises:
-        BridgeError: there is no Java 17, no room on the cluster, another session in this process or namespace, a Ray
-            Client, or RayDP could not start; or it runs already, without what conversions need.
+        BridgeError: there is no Java 17, or no room on the cluster. This process or namespace has another session, or
+            the process uses Ray Client. RayDP could not start, or runs already without the settings that conversions
+            need.
     """
     from tidewheel.spark_bridge import ray_cluster
 

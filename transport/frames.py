@@ -68,7 +68,7 @@ def unpickled(content: Payload) -> Any:
     try:
         return pickle.loads(content)  # noqa: S301 - see above
     except Exception as error:
-        raise ProtocolError(f"what came cannot be unpickled: {type(error).__name__}: {error}") from error
+        raise ProtocolError(f"a message cannot be unpickled: {type(error).__name__}: {error}") from error
 
 
 class FrameReader(Generic[M]):
@@ -139,10 +139,10 @@ class FrameReader(Generic[M]):
         while self._head is None and (have := self._end - self._start) >= _LENGTHS.size:
             head_bytes, payload_bytes = _LENGTHS.unpack_from(self._buffer, self._start)
             if head_bytes > _LARGEST_HEAD:
-                raise ProtocolError(f"what came is no frame: its head would be {head_bytes} bytes long")
+                raise ProtocolError(f"the bytes are no frame: its head would be {head_bytes} bytes long")
             if self._most_payload_bytes is not None and payload_bytes > self._most_payload_bytes:
                 raise ProtocolError(
-                    f"what came is larger than is expected here: its payload would be {payload_bytes} bytes"
+                    f"the frame is larger than is expected here: its payload would be {payload_bytes} bytes"
                 )
             size = _LENGTHS.size + head_bytes
             if payload_bytes >= LARGE:
@@ -170,7 +170,7 @@ class FrameReader(Generic[M]):
         try:
             self._payload = _unfilled(payload_bytes)
         except (MemoryError, ValueError) as error:
-            raise ProtocolError(f"what came would have a payload of {payload_bytes} bytes: {error}") from error
+            raise ProtocolError(f"the frame would have a payload of {payload_bytes} bytes: {error}") from error
         self._filled = min(payload_bytes, self._end - begin)
         self._payload[: self._filled] = self._view[begin : begin + self._filled]
         self._start = begin + self._filled

@@ -139,7 +139,7 @@ class TicketListener(Generic[Who]):
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
             except OSError as error:  # this process has as many files open as it may
-                _LOG.warning("%s accepts nobody for %g s: %s", self._name, _ACCEPT_AGAIN_S, error)
+                _LOG.warning("%s accepts no connection for %g s: %s", self._name, _ACCEPT_AGAIN_S, error)
                 self._loop.remove_reader(self._listener)
                 self._loop.call_later(_ACCEPT_AGAIN_S, self._loop.add_reader, self._listener, self._accept)
                 return

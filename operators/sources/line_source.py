@@ -34,7 +34,7 @@ class LineSource:
         epoch_every: ``"file"`` makes each file an epoch, numbered from 0. A number makes so many batches of a file an
             epoch; then all files are read at a time, since each begins with epoch 0. None puts all in epoch 0.
         encoding: of the text.
-        errors: what to do with bytes that are no text, as for `open`; by default the job fails.
+        errors: the treatment of bytes that are no text, as for `open`; by default the job fails.
 
     Raises:
         GraphError: there are no such files, or an argument is wrong.

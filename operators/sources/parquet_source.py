@@ -40,10 +40,10 @@ class ParquetSource:
     All nodes have to see the files.
 
     Args:
-        paths: a path, a pattern such as ``"sales/*.parquet"``, a folder, or a list of such. Which files there are is
-            looked up at once, and also their columns, which have to be the same in all that have rows, as far as they
-            are read; they are read in the order of their names.
-        columns: which are read; None for all.
+        paths: a path, a pattern such as ``"sales/*.parquet"``, a folder, or a list of such. Files and their columns are
+            looked up at once. Columns that are read have to be the same in all files that have rows. Files are read in
+            the order of their names.
+        columns: the columns that are read; None for all.
         time: a column of integers, without nulls or negative values, that has each row's epoch; rows keep it. Row
             groups that overlap in time are held until those before have been read; so sorted files take no memory.
         epoch_every: without ``time``: ``"file"`` makes each file an epoch, a number so many row groups, counted over

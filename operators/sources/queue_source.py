@@ -115,18 +115,18 @@ class LocalQueue:
 
 
 class QueueSource(OperatorSource[Record], Generic[Record]):
-    """A source of what is put into a queue while the job runs, by any thread, or by another process.
+    """A source of records that any thread, or another process, puts into a queue while the job runs.
 
-    Worker 0 takes what waits, up to ``batch_size`` records, as one batch, which is an epoch of its own, complete at
-    once. Where the dataflow holds its sources back the queue fills up, and `put` waits.
+    Worker 0 reads up to ``batch_size`` waiting records as one batch. The batch is an epoch of its own, and complete at
+    once. While the dataflow holds its sources back the queue fills up, and `put` waits.
 
-    Jobs may read one source one after the other. What is put in before the first runs waits for it; when a job has
-    ended, however it did, `put` raises until another reads, so that nobody fills a queue that nobody empties. Only a
-    queue of the source's own knows this.
+    Jobs may read one source one after the other. Records that are put in before the first job runs wait for it. When a
+    job has ended, `put` raises until another job reads, so that no queue fills up that no job empties. Only a queue of
+    the source's own knows this.
 
     Args:
         queue: one that processes share, such as `ray.util.queue.Queue`, which is asked every ``poll_s`` seconds. None
-            makes one of this process, for the local engine: who puts something in wakes the source up.
+            makes one of this process, for the local engine: each `put` wakes the source up.
         capacity: how many records may wait in a queue of the source's own.
         batch_size: how many records a batch has, at most.
         poll_s: in seconds.

@@ -56,13 +56,14 @@ class IterableSource(Generic[Record_co]):
 class RecordSource(Generic[Record]):
     """A source over records, in batches of some size, so many batches an epoch.
 
-    What has a length and slices, such as a list, a range, an Arrow table or a NumPy array, is shared among the workers
-    in turns, a batch each; any other iterable is read by worker 0 alone, and `Stream.rebalance` spreads it. An
-    iterator, such as a generator, can be read once, by one job. A function is called on each worker, with its number
-    and how many there are, and returns, or yields, the records of that.
+    The workers share a sequence in turns, a batch each: a list, a range, an Arrow table or a NumPy array. Worker 0
+    alone reads any other iterable, and `Stream.rebalance` spreads it. An iterator, such as a generator, can be read
+    once, by one job. A function is called on each worker, with its number and the number of workers. It returns, or
+    yields, the records of that worker.
 
     Args:
-        records: the records, or the function. What cannot be pickled, such as a generator, is for the local engine.
+        records: the records, or the function. Only the local engine takes records that cannot be pickled, such as a
+            generator.
         batch_size: how many records a batch has, at most.
         epoch_every: after how many batches, of all workers or of one of a function's, the next epoch begins; None puts
             all in epoch 0.

@@ -15,10 +15,10 @@ Event = Captured | LoggedFrontier
 
 
 class ReplaySource(OperatorSource[Any]):
-    """A source of what was captured: the same batches at the same times, on any number of workers.
+    """A source of a recording: the same batches at the same times, on any number of workers.
 
     Times may be those of a loop; then the dataflow needs that domain of times. Each log, or each worker's share of a
-    list, is played in its own order, and times are complete as they were then, as early as the rest allows.
+    list, is played in its own order. Times are complete in the recorded order, as early as the other logs allow.
 
     Args:
         recording: the folder that ``stream.capture_to(folder)`` wrote, which all nodes have to see, or what
@@ -115,7 +115,7 @@ def _logs_in(folder: Path) -> list[Path]:
     first = read_header(log_path(folder, 0))
     logs = [log_path(folder, worker) for worker in range(first.workers)]
     if any((header.run, header.workers) != (first.run, first.workers) for header in map(read_header, logs)):
-        raise ValueError("the logs are of several runs: record it anew")
+        raise ValueError("the logs are of several runs: record it again")
     return logs
 
 

@@ -21,13 +21,13 @@ Value = TypeVar("Value")
 
 
 class WindowResult(NamedTuple, Generic[Value]):
-    """What was made of the records of one key in one window.
+    """The result of the records of one key in one window.
 
     Attributes:
         key: the key that these records have in common.
         start: where the window starts; of a session, when its first record happened.
         end: the first time after the window; of a session, the gap after its last record.
-        value: what the fold made of the records.
+        value: the result of the fold over the records.
     """
 
     key: Any

@@ -183,7 +183,7 @@ def _decoded(decoder: "msgspec.msgpack.Decoder[H]", head: Payload) -> H:
     try:
         return decoder.decode(head)
     except (ValueError, RecursionError) as error:  # msgspec's own errors are among the first
-        raise ProtocolError(f"what came is no message of a topic: {error}") from error
+        raise ProtocolError(f"the bytes are no message of a topic: {error}") from error
 
 
 def _check(ranges: Iterable[TickRange]) -> None:
@@ -205,7 +205,7 @@ def _messages(entries: tuple[tuple[int, bytes, int], ...], payload: Payload) -> 
         messages.append((tick, EncodedMessage(head, part)))
         begin = end
     if begin != len(payload):
-        raise ProtocolError(f"what came has {len(payload)} bytes of messages, and its head speaks of {begin}")
+        raise ProtocolError(f"the frame has {len(payload)} bytes of messages, and its head speaks of {begin}")
     return tuple(messages)
 
 

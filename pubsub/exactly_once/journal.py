@@ -88,8 +88,9 @@ class Journal:
         missing = [time for time in self._sent if not self._has(time, self._sent[time])]
         if missing or not self._worker.frontier.dominates(self._epochs.lower):
             raise ProtocolError(
-                f"what its worker takes for durable is not in the log, which is at {self._epochs.lower!r}: the worker "
-                f"is at {self._worker.frontier!r}, with batches {self._sent!r}. Is this the directory of the log?"
+                f"the log lacks batches that its worker takes for durable. The log is at {self._epochs.lower!r}, and "
+                f"the worker at {self._worker.frontier!r}, with batches {self._sent!r}. "
+                "Is this the directory of the log?"
             )
 
     def _has(self, time: Time, batches: int) -> bool:

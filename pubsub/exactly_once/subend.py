@@ -88,7 +88,7 @@ class Subend:
             raise DeliveryError(
                 f"subscription {self._name!r} may have lost messages: it has had all of pubend {message.pubend} before "
                 f"tick {incoming.horizon}, and messages before tick {message.lost_end} are no longer kept. Keep "
-                "messages for longer, or subscribe anew",
+                "messages for longer, or subscribe by another name",
                 partition=message.pubend,
             )
         incoming.learn(message, now_s)

@@ -158,7 +158,7 @@ class Subscriptions:
         elif durable and name not in self._abandoned:
             raise DeliveryError(
                 f"{self._where}: subscription {name!r} has been ended, or the log was removed that knew of it. "
-                "Subscribe anew"
+                "Subscribe again"
             )
 
     def _begun(self, name: str, start: int | None, *, again: bool) -> Subscription:

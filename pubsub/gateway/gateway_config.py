@@ -30,7 +30,7 @@ class GatewayConfig:
         stall_s: a client that receives nothing of what is sent for so many seconds is disconnected.
 
     Raises:
-        GatewayError: everybody on the network could read, or a value is not valid.
+        GatewayError: without a token any host of the network could read, or a value is not valid.
     """
 
     host: str = "127.0.0.1"

@@ -60,7 +60,7 @@ def corrupted(path: Path, offset: int, what: str, tick: int | None = None) -> Lo
     at_tick = "" if tick is None else f", tick {tick}"
     return LogCorrupted(
         f"{path} is damaged at byte {offset}{at_tick}: {what}. Nothing of it is delivered. Put back a copy of the "
-        f"directory {path.parent}, or remove it to begin an empty log, which loses what nobody has received yet",
+        f"directory {path.parent}, or remove it to begin an empty log, which loses all unread messages",
         path=path,
         offset=offset,
         tick=tick,

@@ -120,9 +120,7 @@ class GroupCommit:
             self._changed.notify()
         self._thread.join(timeout_s)
         if self._thread.is_alive():
-            raise LogError(
-                f"what was handed in to be logged is not durable after {timeout_s:g} s: the disk is slow, or hangs"
-            )
+            raise LogError(f"entries of the log are not durable after {timeout_s:g} s: the disk is slow, or hangs")
 
     def _run(self) -> None:
         while group := self._next_group():
@@ -132,7 +130,7 @@ class GroupCommit:
             except LogError as error:
                 outcome = error
             except Exception as error:  # noqa: BLE001 - otherwise no caller would learn of it
-                outcome = LogFailed(f"what was handed in could not be logged: {error!r}")
+                outcome = LogFailed(f"the entries could not be logged: {error!r}")
             snapshot = group[-1].snapshot
             self._tell(group, outcome)
             if snapshot is not None:
@@ -160,7 +158,7 @@ class GroupCommit:
             try:
                 batch.done(outcome)
             except Exception:  # noqa: BLE001 - the other callbacks must run
-                _LOG.exception("who is told of the log has failed")
+                _LOG.exception("a callback of the log has failed")
 
     def _begin_segment(self, snapshot: bytes, outcome: int | LogError) -> None:
         try:

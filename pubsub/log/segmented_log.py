@@ -244,13 +244,13 @@ class Log(StoredSegments):
         """Return the error to raise; unless only the disk is full, the log accepts no more records."""
         if isinstance(error, OSError) and error.errno in FULL and not is_lost:
             return LogFull(
-                f"the log in {self._directory} is full ({error}): what was to be written is not in it, and what was "
-                "durable stays. It goes on when there is room",
+                f"the log in {self._directory} is full ({error}): the new records are not in it, and the durable "
+                "ones stay. It goes on when there is room",
                 path=self._directory,
             )
         self._failure = (
             f"the log in {self._directory} has failed ({what}: {error}) and takes nothing more; what was durable can "
-            "be read. See to the disk, then open the log anew: that finds out what else is there"
+            "be read. Repair the disk, then open the log again, which finds the other records"
         )
         return LogFailed(self._failure, path=self._directory)
 
@@ -279,7 +279,7 @@ class Log(StoredSegments):
             with self._resources.pop_all():
                 if not self._failure:
                     self.sync()
-                    self._failure = f"the log in {self._directory} is closed: open it anew"
+                    self._failure = f"the log in {self._directory} is closed: open it again"
                 self._spares.free()
         finally:
             self._writing.release()

@@ -280,7 +280,7 @@ def _event(fields: object) -> LowerFrontierUpdate | PartitionEnded:
             return PartitionEnded()
         if len(fields) == 1 and isinstance(fields[0], list):
             return LowerFrontierUpdate(fields[0])
-    raise ProtocolError(f"what came is the head of no message but {fields!r:.100}")
+    raise ProtocolError(f"the head is of no message but {fields!r:.100}")
 
 
 def slice_of(content: Payload, begin: int, end: int) -> Payload:

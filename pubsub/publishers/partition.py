@@ -85,7 +85,7 @@ def decode_answer(head: Payload, payload: Payload) -> Answer:
     try:
         return _ANSWER.decode(head)
     except msgspec.MsgspecError as error:
-        raise ProtocolError(f"what came is no answer of a publisher: {error}") from error
+        raise ProtocolError(f"the frame is no answer of a publisher: {error}") from error
 
 
 class Confirmed(NamedTuple):

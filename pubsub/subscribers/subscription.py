@@ -32,16 +32,16 @@ class Subscription:
     raises, after all that came before. One thread reads; `close` may be called from another. Several tasks of one event
     loop may read: each event, or epoch, goes to one of them.
 
-    What has not been read waits at the publishers, within their capacity, or in their logs. Between nodes those
-    without logs give up a subscriber that has not read for a minute.
+    Unread messages wait at the publishers, within their capacity, or in their logs. Between nodes a publisher without
+    a log gives up a subscriber that has not read for a minute.
 
     Args:
         info: the topic.
         reader: connected to it.
         atomic: whether to hold back epochs of which a part may have been missed.
         may_drop: whether publishers may leave out epochs.
-        expected: what batches have to be, where the publishers do not see to that; None for anything.
-        ack: with exactly-once delivery, who says what the consumer is done with.
+        expected: the schema of batches, where the publishers do not check it; None for anything.
+        ack: with exactly-once delivery, whether the subscription or its consumer acknowledges.
 
     Attributes:
         topic: the name of the topic.
@@ -90,8 +90,8 @@ class Subscription:
     def close(self) -> None:
         """Leave the topic; an iteration under way ends. Called again, it does nothing.
 
-        What was acknowledged stays so: with exactly-once delivery this waits, some seconds at most, until it is noted.
-        What was given out last, and not acknowledged, comes again to who goes on with this subscription.
+        Acknowledgements stay: with exactly-once delivery this waits, a few seconds at most, until they are noted. The
+        next reader of a durable subscription receives again all that was not acknowledged.
         """
         self._reader.close()
 

@@ -127,13 +127,13 @@ class DoneBatches:
         """
         if self.is_automatic:
             raise DeliveryError(
-                f"this subscription to topic {self._topic!r} acknowledges what it has given out when it is asked for "
-                "more: subscribe with ack='manual' to do it yourself",
+                f"this subscription to topic {self._topic!r} acknowledges an epoch when it is asked for the next: "
+                "subscribe with ack='manual' to do it yourself",
                 topic=self._topic,
             )
         if not isinstance(done, Epoch | Batch | SubstreamsEnded):
             raise DeliveryError(
-                f"what can be acknowledged is an Epoch, Batch or SubstreamsEnded, not {done!r}", topic=self._topic
+                f"an Epoch, Batch or SubstreamsEnded can be acknowledged, not {done!r}", topic=self._topic
             )
         self._acknowledge(_numbers(done))
 

@@ -225,6 +225,6 @@ class EpochCheckpoint:
             return msgspec.convert(json.loads(path.read_text(encoding="utf-8")), kind)
         except (ValueError, msgspec.MsgspecError) as error:
             raise BridgeError(
-                f"{path} is damaged, or of another version of tidewheel ({error}): restore it, or begin anew with "
-                "another checkpoint and another path"
+                f"{path} is damaged, or of another version of tidewheel ({error}): restore it, or start again "
+                "with another checkpoint and another path"
             ) from error

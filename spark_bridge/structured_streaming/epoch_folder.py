@@ -93,8 +93,8 @@ class EpochFolder:
             found = EpochCheckpoint(checkpoint, files)
             if found.is_in_use and not self._path.is_dir():
                 raise BridgeError(
-                    f"{self._path} is gone, and the checkpoint {checkpoint} knows of files in it: restore it, or begin "
-                    "anew with another checkpoint"
+                    f"{self._path} is gone, and the checkpoint {checkpoint} knows of files in it: restore it, or start "
+                    "again with another checkpoint"
                 )
             epoch_files.make_folder(files, self._path)
             self._descriptor = epoch_files.lock_folder(self._path)
@@ -117,7 +117,7 @@ class EpochFolder:
         """
         assert not self.is_broken
         self.is_broken = True
-        with _readable(str(self._path), "what was not committed is not acknowledged and comes again"):
+        with _readable(str(self._path), "the topic sends again all that was not committed"):
             table = _table(group, self.identity.topic)  # raises if the record could not keep the times
             record = self.record.after(domain, group.times, group.batches, table.schema.remove_metadata())
             size = self._write(record, table)

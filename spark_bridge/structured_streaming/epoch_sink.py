@@ -129,7 +129,7 @@ def _tables(folder: EpochFolder, schema: pa.Schema | None) -> RecordTables:
             f"({listed(written)}): leave schema= out, or use another path and checkpoint"
         )
     columns = written if identity.time is None else written.remove(len(written) - 1)
-    return RecordTables(columns, identity.time, f"what is in {identity.path}")
+    return RecordTables(columns, identity.time, f"the data in {identity.path}")
 
 
 def _refuse_null(schema: pa.Schema) -> None:

@@ -48,36 +48,37 @@ def feed(
     the dataflow is behind (`RuntimeConfig.bytes_in_flight`, ``epochs_ahead``), Spark waits with the next micro-batch.
 
     If the query fails, so does the job; if the job fails or is left, the query is stopped. When the query ends by
-    itself, or is stopped, the input is closed. Rows come from Spark's executors through Ray's object store, or through
-    the driver of a Spark that does not run on Ray, and from this process to the workers.
+    itself, or is stopped, the input is closed. Rows go from Spark's executors through Ray's object store to this
+    process, and from it to the workers. If Spark does not run on Ray, they go through Spark's driver.
 
     Args:
         input: a handle of the job, at the least time. It belongs to the query from now on; `InputHandle.clone` it
             before to send other records.
-        streaming_df: what Spark reads, such as ``spark.readStream.schema(...).parquet("orders")``. A micro-batch has to
-            fit into the memory of this process: the options ``maxFilesPerTrigger`` and ``maxOffsetsPerTrigger`` of
-            Spark's sources keep the first from being all there is.
+        streaming_df: the streaming DataFrame, such as ``spark.readStream.schema(...).parquet("orders")``. A micro-batch
+            has to fit into the memory of this process. Without ``maxFilesPerTrigger`` or ``maxOffsetsPerTrigger``,
+            options of Spark's sources, the first micro-batch has all rows that there are.
         checkpoint: the directory where Spark keeps what it has committed. A program that is started again with it goes
             on there: the input begins with the next id. It belongs to one query.
-        trigger: when there is a next micro-batch, as in ``DataStreamWriter.trigger``: ``{"availableNow": True}`` for
-            all there is and then the end, or ``{"processingTime": "10 seconds"}``; by default as soon as possible.
+        trigger: the moment of the next micro-batch, as in ``DataStreamWriter.trigger``. ``{"availableNow": True}``
+            reads all rows that there are and ends; ``{"processingTime": "10 seconds"}`` waits between micro-batches. By
+            default the next one begins as soon as possible.
         output_mode: as in ``DataStreamWriter.outputMode``, for a query that aggregates.
         query_name: as in ``DataStreamWriter.queryName``.
-        commit_after: ``job.topic(name)`` of a topic with exactly-once delivery, or a probe, such as one behind what
-            `Stream.write_files` returns: Spark commits a micro-batch only once its epoch is durable there, or has
-            passed there. Without it Spark commits what the dataflow has received, and what that has not worked off is
-            lost with the program. With it a program that dies misses nothing: what was not committed comes again, with
-            the same id, and, of a query that is deterministic, the same rows. State of operators does not: what is
-            published of an epoch should depend on that epoch alone.
+        commit_after: ``job.topic(name)`` of a topic with exactly-once delivery, or a probe, such as one behind
+            `Stream.write_files`. Spark commits a micro-batch only when its epoch is durable in the topic, or has passed
+            the probe. Without it Spark commits what the dataflow has received, and records that it has not processed
+            are lost with the program. With it a program that dies loses nothing: micro-batches that were not committed
+            come again with the same id. If the query is deterministic, they have the same rows. State of operators does
+            not come again, so the results of an epoch should depend on that epoch alone.
 
     Returns:
         The running feed, to `wait` for or to `stop`; a context manager, which stops it.
 
     Raises:
-        BridgeError: an argument is wrong; it is no streaming DataFrame, or its types have no Arrow form; ``input`` is
-            closed, fed already, not at the least time, or of a dataflow whose times are no integers; or nothing gets
-            durable at ``commit_after``.
-        JobError: the job of ``commit_after`` is over, or the times of that probe are no integers.
+        BridgeError: an argument is wrong. It is no streaming DataFrame, or its types have no Arrow form. ``input`` is
+            closed, fed already, not at the least time, or of a dataflow whose times are no integers. Or
+            ``commit_after`` makes nothing durable.
+        JobError: the job of ``commit_after`` has ended, or the times of that probe are no integers.
         pyspark.errors.PySparkException: Spark cannot run such a query.
     """
     from tidewheel.spark_bridge.arrow_blocks import arrow_schema, is_on_ray, note
@@ -139,7 +140,8 @@ def _check_dataframe(df: object, name: str) -> None:
 
     if not isinstance(df, DataFrame):
         raise BridgeError(
-            f"what feeds input {name!r} is a {type(df).__module__}.{type(df).__qualname__}, not a streaming DataFrame"
+            f"the source of input {name!r} is a {type(df).__module__}.{type(df).__qualname__}, "
+            "not a streaming DataFrame"
         )
     if not df.isStreaming:
         raise BridgeError(

@@ -97,7 +97,7 @@ class EpochWriter:
         if self._error is not None:
             raise self._error
         if not self._is_complete:
-            raise BridgeError(f"what writes topic {self.topic!r} to {self.path} was closed before the topic ended")
+            raise BridgeError(f"the writer of topic {self.topic!r} to {self.path} was closed before the topic ended")
 
     def close(self) -> None:
         """Write the whole epochs that have come, and stop; from any thread. Called again, it does nothing.
@@ -177,35 +177,38 @@ def write_epochs(  # noqa: PLR0913 - what can be said of a folder, by name
 ) -> EpochWriter:
     """Write each completed epoch of a topic with exactly-once delivery to a folder, which Spark reads live.
 
-    Files appear in one step and never change; each has one or more whole epochs, so that a reader sees all of an epoch
-    or nothing of it: ``spark.readStream.schema(schema).parquet(path)``; ``spark.read.parquet(path).schema`` says which
-    once there is a file. Durations become microseconds. An epoch is acknowledged once its file is on the disk. Whoever
-    calls this again with the same ``checkpoint``, after a crash, an error, or `close`, goes on behind the last epoch
-    that is there, so each is there once, also over restarts of the job that publishes with the same log. Files may be
-    removed once they are read, by Spark's ``cleanSource`` as well.
+    Files appear in one step and never change. Each has one or more whole epochs, so that a reader sees an epoch whole
+    or not at all: ``spark.readStream.schema(schema).parquet(path)``. Once there is a file,
+    ``spark.read.parquet(path).schema`` is that schema. Durations become microseconds. An epoch is acknowledged once its
+    file is on the disk.
 
-    Small epochs are put together before they appear, in a file of ``file_bytes`` or what comes within ``max_delay_s``:
-    later, Spark would read merged files as new rows, and miss the files that are gone. It runs on a thread of this
-    process and needs no Spark. The memory it takes is that of ``file_bytes``, or of the largest epoch.
+    After a crash, an error, or `close`, call this again with the same ``checkpoint``. The writer continues behind the
+    last epoch that is there, so each epoch is there once. That also holds when the job that publishes is started again
+    with the same log. Files may be removed once they are read, by Spark's ``cleanSource`` as well.
+
+    Small epochs share a file, of ``file_bytes`` or of all epochs within ``max_delay_s``. They have to be joined before
+    they appear: later, Spark would read merged files as new rows, and miss the files that are gone. The writer runs on
+    a thread of this process and needs no Spark. It takes the memory of ``file_bytes``, or of the largest epoch.
 
     Args:
         topic: its name. Batches are Arrow tables, or lists of dicts.
         path: a folder on a local disk, made if need be, with nothing else in it: object stores cannot rename a file in
             one step.
         format: of the files.
-        checkpoint: a folder of this writer's own, on a local disk, made if need be: it has the name of its durable
-            subscription, and what is committed. It may be in ``path`` if its name begins with a dot or an underscore.
-        schema: of the rows; needed for lists of dicts whose types do not show in the first epoch that has rows.
+        checkpoint: a folder of this writer's own, on a local disk, made if need be. It holds the name of the durable
+            subscription, and which files are committed. It may be in ``path`` if its name begins with a dot or an
+            underscore.
+        schema: of the rows. It is needed for lists of dicts if the first epoch with rows does not show all types.
         time: the name of a column (64-bit integer) to add with the epoch of each row.
         file_bytes: how large the rows of a file are, in memory, when it is written at once. A larger epoch is one file.
         max_delay_s: how long a complete epoch waits for others, in seconds; with 0 each is a file of its own.
-        timeout: how long to wait until the topic exists, in seconds; None waits for ever.
+        timeout: how long to wait until the topic exists, in seconds; None waits forever.
 
     Raises:
-        BridgeError: the topic is best effort, another writer is at the folder or its checkpoint, the checkpoint is that
-            of something else, or the folder has files of others or of another schema.
-        UnknownTopic: nobody published the topic in time.
-        DeliveryError: there is no Ray cluster, or the log has no longer what comes next.
+        BridgeError: the topic is best effort. Another writer uses the folder or its checkpoint. The checkpoint belongs
+            to something else, or the folder has files of others or of another schema.
+        UnknownTopic: no job published the topic in time.
+        DeliveryError: there is no Ray cluster, or the log no longer has the next epoch.
     """
     from tidewheel.spark_bridge.structured_streaming.epoch_checkpoint import WriterIdentity
     from tidewheel.spark_bridge.structured_streaming.epoch_folder import EpochFolder
@@ -236,7 +239,7 @@ def _check_topic(topic: str, timeout: float | None) -> None:
     info = LOCAL_CATALOG.lookup(topic) or find_topic(topic, timeout)
     if info.delivery != "exactly_once":
         raise BridgeError(
-            f"topic {topic!r} of job {info.job!r} is best effort, so what comes while nobody writes is lost for good: "
+            f"topic {topic!r} of job {info.job!r} is best effort, so it does not keep epochs while no writer runs: "
             "publish it with delivery='exactly_once', log=..."
         )
 

@@ -169,6 +169,8 @@ def _texts(node: ast.expr) -> list[str]:
 
 def _main(folder: str) -> None:
     """Print the offenders in a folder, and the circles that pass through it."""
+    from tests.packaging import english  # which uses `sentences`
+
     circles = [f"{len(group)} files: {' '.join(group)}" for group in import_circles()]
     rules = {
         "unit tests without their module": unit_tests_without_module(),
@@ -176,7 +178,9 @@ def _main(folder: str) -> None:
         "files of more than 350 lines": crowded_files(),
         "classes of more than 30 methods": large_classes(),
         "module docstrings that begin with a question word": questioning_docstrings(),
-        "sentences of more than 25 words": long_sentences(),
+        "messages with a sentence of more than 25 words": long_sentences(),
+        "pages and docstrings with a sentence of more than 25 words": english.long_sentences(),
+        "words for which there is a usual one": english.unusual_words(),
     }
     for rule, offenders in rules.items():
         shown = [offender for offender in offenders if folder in offender]

@@ -213,7 +213,7 @@ def test_what_is_wrong_is_said_at_once(spark: "SparkSession", tmp_path: Path) ->
             "is not streaming. Read it with spark.readStream, or make it a source of the dataflow with from_spark": (
                 lambda: feed(input, spark.range(3), checkpoint=check)
             ),
-            r"what feeds input 'rows' is a builtins\.list, not a streaming DataFrame": (
+            r"the source of input 'rows' is a builtins\.list, not a streaming DataFrame": (
                 lambda: feed(input, other, checkpoint=check)
             ),
             r"columns that Arrow cannot hold: span \(interval\)": lambda: feed(input, later, checkpoint=check),

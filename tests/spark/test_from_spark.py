@@ -224,8 +224,8 @@ def test_epochs_may_be_computed(spark: "SparkSession", how: str) -> None:
         (7, r"time= of DataFrame 'visits' is the name of a column, .* it is 7"),
         (lambda _: "id", r"its function returned 'id'"),
         (lambda rows: rows["nothing"], r"time= of DataFrame 'visits' is no column of it: .*nothing"),
-        (lambda rows: rows.id / 2, r"what time= computes of DataFrame 'visits' is double, and an epoch is an integer"),
-        (lambda rows: rows.id - 3, r"what time= computes \(bigint\) of .* holds negative epochs, down to -3"),
+        (lambda rows: rows.id / 2, r"the result of time= of DataFrame 'visits' is double, and an epoch is an integer"),
+        (lambda rows: rows.id - 3, r"the result of time= \(bigint\) of .* holds negative epochs, down to -3"),
         (lambda rows: functions.nullif(rows.id, functions.lit(3)), r"1 null\(s\) in 9 rows.*coalesce"),
     ],
 )

@@ -23,4 +23,4 @@ def test_rows_go_through_the_driver(pytestconfig: pytest.Config) -> None:
     assert any(
         "DataFrame 'values' passes the driver, as its Spark (local[1]) does not run on Ray" in note for note in notes
     )
-    assert any(note.startswith("what to_spark makes a DataFrame of passes the driver") for note in notes)
+    assert any(note.startswith("the source of to_spark passes the driver") for note in notes)

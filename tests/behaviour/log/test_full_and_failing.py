@@ -162,7 +162,7 @@ def test_after_a_failure_the_log_takes_nothing_until_it_is_opened_anew(tmp_path:
     files.refuses.clear()
     files.calls.clear()
     for each in CALLS.values():
-        with pytest.raises(LogFailed, match="open the log anew"):
+        with pytest.raises(LogFailed, match="open the log again"):
             each(log)
     assert ticks_of(log) == [1]
     log.close()
@@ -182,7 +182,7 @@ def test_a_disk_that_is_found_full_too_late_has_failed(tmp_path: Path, failing: 
     files.refuses[failing] = errno.ENOSPC
     with pytest.raises(LogFailed, match="No space left"):
         log.begin_segment(b"")
-    with pytest.raises(LogFailed, match="open the log anew"):
+    with pytest.raises(LogFailed, match="open the log again"):
         log.append(entries([2]))
     abandon(log, files)
     with open_log(tmp_path) as again:

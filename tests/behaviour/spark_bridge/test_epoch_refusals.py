@@ -91,7 +91,9 @@ def test_who_goes_on_keeps_the_schema_of_the_files(place: Place) -> None:
         BridgeError, match=r"schema= has the columns \(n: int64, at: int64\), but the files in .*epochs"
     ):
         place.sink(pa.schema({"n": pa.int64()}))
-    with pytest.raises(BridgeError, match=r"time 7 has the columns \(x: double\), but what is in .*epochs has \(epoch"):
+    with pytest.raises(
+        BridgeError, match=r"time 7 has the columns \(x: double\), but the data in .*epochs has \(epoch"
+    ):
         place.sink().receive(other(7, 3, pa.table({"x": [1.5]})), 0.0)
 
 

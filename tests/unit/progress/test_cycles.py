@@ -42,7 +42,7 @@ def test_the_error_shows_the_way_round_and_the_way_out() -> None:
         CompiledGraph(graph)
     message = str(refusal.value)
     assert message.endswith(
-        ". A message could go round it for ever at one time. Close the cycle with scope.feedback(), in the scope in "
+        ". A message could go round it forever at one time. Close the cycle with scope.feedback(), in the scope in "
         "which the whole cycle lies, so that each time round is a later round"
     )
     shown = message.removeprefix("a cycle does not advance time: ").split(". ")[0].split(" -> ")

@@ -136,7 +136,7 @@ def test_what_is_missing_or_mixed_is_refused(tmp_path: Path) -> None:
     with pytest.raises(tw.GraphError, match=r"there is no recording in .*worker-00001\.log"):
         tw.ReplaySource(tmp_path / "one")
     log_path(tmp_path / "other", 1).rename(log_path(tmp_path / "one", 1))
-    with pytest.raises(tw.GraphError, match="are of several runs: record it anew"):
+    with pytest.raises(tw.GraphError, match="are of several runs: record it again"):
         tw.ReplaySource(tmp_path / "one")
 
 

@@ -304,7 +304,7 @@ def test_who_fails_when_told_does_not_disturb_the_others(log: Log, caplog: pytes
     outcomes.submit(commit, [2])
     assert outcomes.next(1) == [(1, 2)]
     commit.close(WITHIN_S)
-    assert "who is told of the log has failed" in caplog.text
+    assert "a callback of the log has failed" in caplog.text
 
 
 def test_closing_logs_what_waits(log: Log, files: Gate) -> None:

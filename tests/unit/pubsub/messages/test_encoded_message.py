@@ -139,7 +139,7 @@ def test_what_is_too_short_is_no_message(content: bytes) -> None:
     ("head", "text"),
     [
         (b"garbage", "cannot be unpickled"),
-        (pickle.dumps(7), "the head of no message but 7"),
+        (pickle.dumps(7), "the head is of no message but 7"),
         (pickle.dumps((1, "pickle", 3)), "no message"),
         (pickle.dumps((1, "zip", "3", 0)), "no message"),
         (pickle.dumps((1,)), "no message"),

@@ -167,7 +167,7 @@ def test_garbage_is_an_error_after_what_came_before(two: Sockets) -> None:
     assert two.reader.fetch(LONG_S) == [Fetched(0, sent)]
     for _ in range(2):
         with pytest.raises(
-            PublisherLost, match="partition 0: the publisher has closed the connection: what came is no frame"
+            PublisherLost, match="partition 0: the publisher has closed the connection: the bytes are no frame"
         ):
             two.reader.fetch(LONG_S)
 
