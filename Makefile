@@ -41,9 +41,12 @@ check: $(VENV)/installed-dev
 	$(VENV)/bin/python -m ruff format --check
 	$(VENV)/bin/python -m mypy
 
-# docs/operators.md, from the docstrings.
-docs: $(VENV)/installed
+# The pages and pictures that are made from the sources, then the site: build/site/index.html.
+docs: $(VENV)/installed-docs
 	$(VENV)/bin/python docs/operators_table.py
+	$(VENV)/bin/python docs/command_line_page.py
+	$(VENV)/bin/python docs/flow_pictures.py
+	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/python -m mkdocs build --quiet --strict
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)

@@ -1,0 +1,39 @@
+"""The pages of the site whose Python blocks are a program, and how they are run."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.kit.docs.pages import blocks, run
+from tests.packaging.repository import ROOT
+
+DOCS = ROOT / "docs"
+FOLDERS = ("coming-from", "concepts", "how-to")
+ON_RAY = ("how-to/exactly-once-database.md", "how-to/feeding.md", "how-to/nodes.md", "how-to/service.md")
+ON_SPARK = ("how-to/spark.md",)
+WITHIN_S = {"local": 60, "ray": 180, "spark": 240}
+
+_SHOWN_ONLY = {"messages", "py", "sh", "shell-session", ""}
+"""Blocks that are not run: drawings, settings of machines, and parts of programs that need a cluster of their own."""
+
+
+def local_pages() -> list[str]:
+    """Return the pages with programs that need neither Ray nor Spark."""
+    found = [DOCS / "index.md", *(page for folder in FOLDERS for page in sorted((DOCS / folder).glob("*.md")))]
+    names = [page.relative_to(DOCS).as_posix() for page in found if "```python\n" in page.read_text(encoding="utf-8")]
+    return [name for name in names if name not in ON_RAY + ON_SPARK]
+
+
+def run_page(name: str, folder: Path, kind: str) -> None:
+    """Run the Python blocks of a page as one program, and compare what it prints with what the page shows."""
+    page = folder / Path(name).name
+    page.write_text("\n".join(_kept((DOCS / name).read_text(encoding="utf-8"))), encoding="utf-8")
+    (folder / "work").mkdir()
+    run(page, folder / "work", ROOT, limit_s=WITHIN_S[kind])
+
+
+def _kept(text: str) -> Iterator[str]:
+    """Yield the lines of a page, with empty ones for the blocks that are only shown, so that line numbers stay."""
+    lines = text.splitlines()
+    shown = [block for block in blocks(text) if block.kind.split(" ")[0] in _SHOWN_ONLY]
+    hidden = {number for block in shown for number in range(block.line - 1, block.line + len(block.lines) + 1)}
+    yield from ("" if number in hidden else line for number, line in enumerate(lines, start=1))

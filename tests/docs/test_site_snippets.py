@@ -1,0 +1,18 @@
+"""The programs of the concepts and how-to pages run as they are pasted, and print what the pages show."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.docs.site_snippets import local_pages, run_page
+
+
+@pytest.mark.parametrize("page", local_pages())
+def test_the_page_runs(page: str, tmp_path: Path) -> None:
+    """In one process, without Ray."""
+    run_page(page, tmp_path, "local")
+
+
+def test_pages_with_programs_are_found() -> None:
+    """A page that is not found is not run."""
+    assert len(local_pages()) > 15

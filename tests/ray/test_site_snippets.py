@@ -1,0 +1,15 @@
+"""The programs of how-to pages that need Ray run as they are pasted, and print what the pages show."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.docs.site_snippets import ON_RAY, run_page
+
+pytestmark = pytest.mark.ray
+
+
+@pytest.mark.parametrize("page", ON_RAY)
+def test_the_page_runs(page: str, tmp_path: Path) -> None:
+    """On a cluster of the program's own."""
+    run_page(page, tmp_path, "ray")

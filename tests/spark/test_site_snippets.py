@@ -1,0 +1,15 @@
+"""The program of the how-to page on Spark runs as it is pasted, and prints what the page shows."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.docs.site_snippets import ON_SPARK, run_page
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.mark.parametrize("page", ON_SPARK)
+def test_the_page_runs(page: str, tmp_path: Path) -> None:
+    """On a cluster and a Spark of the program's own."""
+    run_page(page, tmp_path, "spark")
